@@ -1,0 +1,36 @@
+"""Bayesian latent-variable models that keep learning from a stream.
+
+The public names are loaded when they are first used, so that ``import everlearn`` costs next to
+nothing and a command line can answer ``--help`` without loading the numerical libraries.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everlearn.estimators.mixture import DPMixture
+    from everlearn.estimators.persistence import load
+
+__version__ = "0.1.0"
+
+__all__ = ["DPMixture", "__version__", "load"]
+
+# Where each lazy name lives. A new one also joins __all__ and the imports for type checkers above.
+_HOMES = {
+    "DPMixture": "everlearn.estimators.mixture",
+    "load": "everlearn.estimators.persistence",
+}
+
+# Hidden from type checkers, which would otherwise accept every misspelt name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value  # the next access does not come here
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

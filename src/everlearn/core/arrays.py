@@ -1,0 +1,19 @@
+"""Names for the arrays that pass between modules."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vec: TypeAlias = NDArray[np.float64]
+"""One float per item or per component."""
+Mat: TypeAlias = NDArray[np.float64]
+"""Two axes of floats; the docstring of the user says which."""
+Cube: TypeAlias = NDArray[np.float64]
+"""Three axes of floats, usually one square matrix a component."""
+IntVec: TypeAlias = NDArray[np.int64]
+"""Permanent ids or positions."""
+Labels: TypeAlias = NDArray[np.int32]
+"""The position of one component for each row."""
+Table: TypeAlias = Any
+"""Rows of numbers, a dense array or a SciPy CSR array; SciPy ships no types for the latter."""

@@ -1,0 +1,13 @@
+"""The exceptions and warnings somebody may want to catch by name."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint file is corrupt, truncated, foreign, or newer than this library."""
+
+
+class MemoryBudgetError(ValueError):
+    """A memory budget is too small to hold the model it was given for."""
+
+
+class NotConvergedWarning(UserWarning):
+    """Learning stopped at its limit of laps while the bound was still rising."""

@@ -1,0 +1,471 @@
+"""`DPMixture`: a mixture that finds its own number of components and keeps learning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
+from sklearn.utils import Tags, check_random_state
+
+from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.errors import NotConvergedWarning
+from everlearn.core.params import (
+    ByteSize,
+    Constraint,
+    Instance,
+    Interval,
+    Options,
+    Subset,
+    check_params,
+)
+from everlearn.core.random import stream
+from everlearn.estimators.history import History
+from everlearn.estimators.mixture_attributes import MixtureAttributes
+from everlearn.estimators.mixture_checkpoint import pack_state, unpack_state
+from everlearn.estimators.mixture_families import (
+    FAMILIES,
+    allow_missing,
+    check_prior,
+    has_missing,
+)
+from everlearn.estimators.mixture_input import checked_rows
+from everlearn.estimators.mixture_learning import (
+    Learned,
+    learn,
+    learn_more,
+    mixture_step,
+)
+from everlearn.estimators.persistence import Arrays, SaveMixin
+from everlearn.inference.learners.memoized import ALL_MOVES
+from everlearn.inference.rows import Rows
+from everlearn.inference.state import State
+
+_PREDICT_ROWS = 4096
+_SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
+
+
+class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, BaseEstimator):
+    """Dirichlet-process mixture with memoized online variational inference.
+
+    The number of components is found, not given: components are born, merged and deleted when
+    that raises the evidence lower bound. `fit` learns from a data set in laps, `partial_fit`
+    from a stream in bounded memory; each can follow the other.
+
+    Parameters
+    ----------
+    family : {"diagonal", "full", "zero-mean", "multinomial"}, default="diagonal"
+        Distribution of a component: a Gaussian with diagonal or full covariance, one with mean
+        zero, or a multinomial over counts. Missing values (NaN) are fine for "diagonal".
+    prior : str or mapping, default="data"
+        "data" scales the prior to the first rows; "par-ingmm" and "wishart" are fixed priors
+        for features of unit scale. A mapping sets entries by hand, see docs/ask/priors.md.
+    concentration : float, default=1.0
+        Of the Dirichlet process: larger values expect more components.
+    max_components : int, default=1000
+        Never more components than this.
+    init_components : int, default=1
+        Components to start with, seeded by k-means++.
+    n_init : int, default=1
+        Starts to try in `fit`, of which the one with the largest bound is kept.
+    batch_size : int or None, default=None
+        Rows of a batch; None means 1000, or a tenth of the data in `fit` if that is more.
+    birth_window : int, default=10000
+        Rows of a stream that stay open for births.
+    max_laps : int, default=50
+        Passes over the data in `fit`.
+    tol : float, default=1e-6
+        `fit` stops when the bound rises by less than this share of it and no move is left.
+    moves : sequence of {"birth", "merge", "delete"}, default=all
+        Changes of structure that are allowed.
+    learner : {"memoized", "stochastic"}, default="memoized"
+        "stochastic" blends batches without remembering them; its bound is an estimate.
+    top_l : int or None, default=None
+        Keep this many components for each row at most; None keeps all.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the work on rows. Statistics and bounds are float64 always.
+    memory_budget : int, str or None, default=None
+        Bytes, or text such as "64MB", that statistics, open rows and work space may take.
+    engine : {None, "serial", "threads"}, default=None
+        Where rows are worked on; all engines give the same bits. None uses all cores.
+    random_state : int, RandomState instance or None, default=None
+        Determines births, batch order and samples.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Components in use.
+    component_ids_ : ndarray of shape (n_components,)
+        Permanent ids; never used twice in the life of a model.
+    weights_, means_, covariances_ : ndarray
+        Expected weights (summing to 1), means, and inverse expected precisions.
+    bound_ : float
+        Lower bound of the log evidence of every row seen, constants included.
+    bound_history_ : ndarray
+        The bound after each lap.
+    history_ : History
+        Laps, accepted moves, and counts of moves judged.
+    n_rows_seen_ : int
+        Rows learned from.
+    converged_ : bool
+        Whether the last `fit` settled before `max_laps`.
+    n_features_in_ : int
+        Width of a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import DPMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(c, 1, (100, 2)) for c in (-9, 0, 9)])
+    >>> DPMixture(random_state=0).fit(X).n_components_
+    3
+    """
+
+    checkpoint_key: ClassVar[str] = "dp-mixture"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "family": (Options(FAMILIES),),
+        "prior": (Instance((str, Mapping), "the name of a prior or a mapping"),),
+        "concentration": (Interval(0, low_open=True),),
+        "max_components": (Interval(1, integer=True),),
+        "init_components": (Interval(1, integer=True),),
+        "n_init": (Interval(1, integer=True),),
+        "batch_size": (Options((None,)), Interval(1, integer=True)),
+        "birth_window": (Interval(1, integer=True),),
+        "max_laps": (Interval(1, integer=True),),
+        "tol": (Interval(0),),
+        "moves": (Subset(ALL_MOVES),),
+        "learner": (Options(("memoized", "stochastic")),),
+        "top_l": (Options((None,)), Interval(1, integer=True)),
+        "dtype": (Options(("float64", "float32")),),
+        "memory_budget": (Options((None,)), ByteSize()),
+        "engine": (Options((None, "serial", "threads")),),
+        "verbose": (Interval(0, integer=True), Instance((bool,), "a truth value")),
+    }
+
+    def __init__(
+        self,
+        *,
+        family: str = "diagonal",
+        prior: str | Mapping[str, Any] = "data",
+        concentration: float = 1.0,
+        max_components: int = 1000,
+        init_components: int = 1,
+        n_init: int = 1,
+        batch_size: int | None = None,
+        birth_window: int = 10_000,
+        max_laps: int = 50,
+        tol: float = 1e-6,
+        moves: tuple[str, ...] = ALL_MOVES,
+        learner: str = "memoized",
+        top_l: int | None = None,
+        dtype: str = "float64",
+        memory_budget: int | str | None = None,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.family = family
+        self.prior = prior
+        self.concentration = concentration
+        self.max_components = max_components
+        self.init_components = init_components
+        self.n_init = n_init
+        self.batch_size = batch_size
+        self.birth_window = birth_window
+        self.max_laps = max_laps
+        self.tol = tol
+        self.moves = moves
+        self.learner = learner
+        self.top_l = top_l
+        self.dtype = dtype
+        self.memory_budget = memory_budget
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a data set, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows; NaN is a missing value if `family="diagonal"`.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+            self._learned = learn(self, rows, self._new_seed())
+        if not self.converged_:
+            warnings.warn(
+                f"DPMixture was still changing after max_laps={self.max_laps}: allow more laps, "
+                "or fewer components with max_components.",
+                NotConvergedWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from rows that need not come again.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows; NaN is a missing value if `family="diagonal"`.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the rows.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            learned = getattr(self, "_learned", None)
+            rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
+            seed = self._new_seed() if learned is None else 0
+            self._learned = learn_more(self, learned, rows, seed)
+        return self
+
+    # ---------------------------------------------------------------- predicting
+
+    def predict(self, X: Any) -> Labels:
+        """Position of the likeliest component of each row.
+
+        `component_ids_[predict(X)]` are the permanent ids.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Positions in `means_`, `weights_` and `component_ids_`.
+        """
+        return np.concatenate([labels for _, labels in self._assignments(X)])
+
+    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+        """Responsibility of each component for each row.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_rows, n_components)
+            Rows sum to 1.
+        """
+        return np.concatenate([r for r, _ in self._assignments(X)])
+
+    def transform(self, X: Any) -> NDArray[np.floating]:
+        """Rows as features: the responsibilities of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_rows, n_components)
+            One column for each component.
+        """
+        return self.predict_proba(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`: "component" and the permanent id.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of str
+            One name for each component.
+        """
+        return np.array([f"component{i}" for i in self.component_ids_], dtype=object)
+
+    def score_samples(self, X: Any) -> Vec:
+        """Log posterior-predictive density of each row.
+
+        The chance that a row comes from a component not yet seen is part of it, so that the
+        density integrates to one.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows,)
+            Natural logarithms.
+        """
+        state, rows = self._ready(X)
+        family = state.model.family
+        known, unseen = state.model.sticks(state.total).mean_weights()
+        log_weights = np.log(np.append(known, unseen))
+        n = np.append(state.total.n, 0.0)
+        q = family.posterior(n, np.vstack([state.total.t, np.zeros((1, family.n_stats))]))
+        blocks = rows.blocks(_PREDICT_ROWS)
+        return np.concatenate(
+            [logsumexp(family.log_predictive(b.X, q) + log_weights, axis=1) for b in blocks]
+        )
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log posterior-predictive density of the rows.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Nats per row; larger is better.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1) -> tuple[Mat, IntVec]:
+        """Draw rows from the posterior predictive of the components.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The rows, ordered by component.
+        y : ndarray of shape (n_samples,)
+            The component each was drawn from, as a position.
+        """
+        state = self._fitted()
+        check_params("DPMixture.sample", {"n_samples": n_samples}, _SAMPLE_CONSTRAINTS)
+        rng = stream(self._new_seed(), "sample")
+        family = state.model.family
+        q = family.posterior(state.total.n, state.total.t)
+        counts = rng.multinomial(n_samples, self.weights_)
+        drawn = [family.draw(q, k, int(n), rng) for k, n in enumerate(counts)]
+        return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)
+
+    # ---------------------------------------------------------------------- inner
+
+    def _check_params(self) -> None:
+        check_params("DPMixture", self.get_params(deep=False), self._constraints)
+        check_prior(self.family, self.prior)
+
+    def _new_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _ready(self, X: Any) -> tuple[State, Rows]:
+        """State and rows for a prediction; neither is changed by it."""
+        state = self._fitted()
+        rows = checked_rows(self, X, reset=False)
+        return (allow_missing(state) if has_missing(rows.X) else state), rows
+
+    def _assignments(self, X: Any) -> Iterator[tuple[NDArray[np.floating], Labels]]:
+        state, rows = self._ready(X)
+        step, posterior = mixture_step(self, state.model), state.posterior()
+        for block in rows.blocks(_PREDICT_ROWS):
+            found = step.assign(posterior, step.features(block), None)
+            yield found.r, found.labels
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Whatever goes wrong, the estimator is as it was before."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        counts = self.family == "multinomial"
+        tags.input_tags.sparse = counts
+        tags.input_tags.positive_only = counts
+        tags.input_tags.allow_nan = self.family == "diagonal"
+        return tags
+
+    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted estimator as JSON and arrays; `save` writes them."""
+        state, arrays = pack_state(self._fitted())
+        header = {
+            "params": _plain_params(self.get_params(deep=False), self._learned.state.seed),
+            "state": state,
+            "history": self.history_.to_json(),
+            "n_rows": self.n_rows_seen_,
+            "prior_rows": self._learned.prior_rows,
+            "settled": self.converged_,
+            "feature_names": _names(self),
+        }
+        return header, arrays
+
+    @classmethod
+    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
+        estimator = cls(**header["params"])
+        estimator._check_params()
+        state = unpack_state(header["state"], arrays)
+        estimator._learned = Learned(
+            state,
+            History.from_json(header["history"]),
+            int(header["n_rows"]),
+            int(header["prior_rows"]),
+            bool(header["settled"]),
+        )
+        estimator.n_features_in_ = state.model.family.n_features
+        if header["feature_names"] is not None:
+            estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        return estimator
+
+
+def _plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Parameters as JSON; a random generator is replaced by the seed that was drawn from it."""
+    plain = dict(params)
+    if not isinstance(params["random_state"], (int, np.integer, type(None))):
+        plain["random_state"] = seed
+    plain["moves"] = sorted(params["moves"])
+    if isinstance(params["prior"], Mapping):
+        plain["prior"] = {k: np.asarray(v).tolist() for k, v in params["prior"].items()}
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items()}
+
+
+def _names(estimator: Any) -> list[str] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]

@@ -1,0 +1,215 @@
+"""From the parameters of a mixture and the first rows it sees to a family with its prior.
+
+Named priors, by family:
+
+- ``"data"`` (all): scaled to the rows, so that units do not matter;
+- ``"par-ingmm"`` (diagonal): the Par-InGMM paper's, for features of unit scale;
+- ``"wishart"`` (diagonal, full, zero-mean): D + 2 pseudo-observations of unit variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from everlearn.core.arrays import Mat, Table, Vec
+from everlearn.core.families import (
+    DiagGaussian,
+    DirichletPrior,
+    Family,
+    FullGaussian,
+    Multinomial,
+    NormalGammaPrior,
+    NormalWishartPrior,
+    WishartPrior,
+    ZeroMeanGaussian,
+)
+from everlearn.core.mixture import Mixture
+from everlearn.core.stats import Stats
+from everlearn.inference.rows import Rows
+from everlearn.inference.state import State
+
+FAMILIES = ("diagonal", "full", "zero-mean", "multinomial")
+PRIOR_NAMES = {
+    "diagonal": ("data", "par-ingmm", "wishart"),
+    "full": ("data", "wishart"),
+    "zero-mean": ("data", "wishart"),
+    "multinomial": ("data",),
+}
+PRIOR_KEYS = {
+    "diagonal": ("mean", "mean_precision", "shape", "rate"),
+    "full": ("mean", "mean_precision", "degrees_of_freedom", "scale"),
+    "zero-mean": ("degrees_of_freedom", "scale"),
+    "multinomial": ("counts",),
+}
+WITHIN_SHARE = 0.05
+"""The "data" prior expects a component to have this share of each feature's variance."""
+PSEUDO_ROWS = 10.0
+MEAN_PRECISION = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Weighted mean and variance of each feature, NaNs left out."""
+
+    mean: Vec
+    variance: Vec
+
+    @classmethod
+    def of(cls, rows: Rows) -> Moments:
+        """Moments of the rows; a feature without spread gets the variance 1."""
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        x = np.asarray(rows.X, np.float64)
+        seen = ~np.isnan(x)
+        mass = weights @ seen
+        safe = np.maximum(mass, 1e-300)
+        mean = (weights @ np.where(seen, x, 0.0)) / safe
+        centred = np.where(seen, x - mean, 0.0)
+        variance = (weights @ centred**2) / safe
+        flat = variance <= 1e-14 * mean**2 + 1e-300
+        return cls(mean, np.where(flat, 1.0, variance))
+
+
+def resolve_family(
+    family: str, prior: str | Mapping[str, Any], rows: Rows, missing: bool
+) -> Family[Any]:
+    """The family with its prior, as the parameters and the rows say."""
+    d = rows.X.shape[1]
+    check_prior(family, prior)
+    given = prior if isinstance(prior, Mapping) else {}
+    name = prior if isinstance(prior, str) else "data"
+    if family == "multinomial":
+        counts = _vector(given.get("counts", 0.1), d, "counts", positive=True)
+        sums = np.asarray(rows.X.sum(axis=1)).ravel()
+        return Multinomial(DirichletPrior(counts), trials=max(1, round(float(sums.mean()))))
+    moments = Moments.of(rows)
+    if family == "diagonal":
+        return _diagonal(name, given, moments, missing)
+    dof, scale = _wishart(family, name, given, moments)
+    if family == "zero-mean":
+        return ZeroMeanGaussian(WishartPrior(dof, scale))
+    mean, precision = _mean_prior(name, given, moments)
+    return FullGaussian(NormalWishartPrior(mean, precision, dof, scale), moments.mean)
+
+
+def check_prior(family: str, prior: str | Mapping[str, Any]) -> None:
+    """Refuse names and keys that the family does not know."""
+    if isinstance(prior, str):
+        if prior not in PRIOR_NAMES[family]:
+            names = ", ".join(repr(n) for n in PRIOR_NAMES[family])
+            raise ValueError(
+                f"the 'prior' parameter of DPMixture must be one of {names} for "
+                f"family={family!r}, or a mapping. Got {prior!r} instead."
+            )
+        return
+    unknown = sorted(set(prior) - set(PRIOR_KEYS[family]))
+    if unknown:
+        raise ValueError(
+            f"the 'prior' mapping of DPMixture may have the keys {PRIOR_KEYS[family]} for "
+            f"family={family!r}. Got {unknown} as well."
+        )
+
+
+def _diagonal(name: str, given: Mapping[str, Any], moments: Moments, missing: bool) -> DiagGaussian:
+    d = len(moments.mean)
+    mean, precision = _mean_prior(name, given, moments)
+    if name == "par-ingmm":
+        shape, rate = 0.91, np.full(d, 0.28)
+    elif name == "wishart":
+        shape, rate = 0.5 * (d + 2), np.full(d, 0.5 * d)
+    else:
+        shape = 0.5 * PSEUDO_ROWS
+        rate = shape * WITHIN_SHARE * moments.variance
+    shape = _number(given.get("shape", shape), "shape")
+    rate = _vector(given.get("rate", rate), d, "rate", positive=True)
+    return DiagGaussian(NormalGammaPrior(mean, precision, shape, rate), moments.mean, missing)
+
+
+def _mean_prior(name: str, given: Mapping[str, Any], moments: Moments) -> tuple[Vec, float]:
+    d = len(moments.mean)
+    named = {"par-ingmm": (0.0, 0.22), "wishart": (0.0, 1e-4)}
+    mean, precision = named.get(name, (moments.mean, MEAN_PRECISION))
+    return (
+        _vector(given.get("mean", mean), d, "mean"),
+        _number(given.get("mean_precision", precision), "mean_precision"),
+    )
+
+
+def _wishart(
+    family: str, name: str, given: Mapping[str, Any], moments: Moments
+) -> tuple[float, Mat]:
+    d = len(moments.mean)
+    if name == "wishart":
+        dof, variance = d + 2.0, np.full(d, 1.0 / (d + 2.0))
+    else:
+        dof = d + PSEUDO_ROWS
+        spread = moments.variance
+        if family == "zero-mean":
+            spread = spread + moments.mean**2
+        variance = WITHIN_SHARE * spread
+    dof = _number(given.get("degrees_of_freedom", dof), "degrees_of_freedom", above=d - 1)
+    return dof, _matrix(given.get("scale", np.diag(dof * variance)), d, "scale")
+
+
+def _number(value: Any, name: str, above: float = 0.0) -> float:
+    number = np.asarray(value, np.float64)
+    if number.ndim or not np.isfinite(number) or number <= above:
+        raise ValueError(
+            f"the entry {name!r} of the 'prior' of DPMixture must be a finite number above "
+            f"{above:g}. Got {value!r} instead."
+        )
+    return float(number)
+
+
+def _vector(value: Any, d: int, name: str, positive: bool = False) -> Vec:
+    array = np.asarray(value, np.float64)
+    right = array.ndim == 0 or array.shape == (d,)
+    if not right or not np.isfinite(array).all() or (positive and (array <= 0).any()):
+        kind = "positive" if positive else "finite"
+        raise ValueError(
+            f"the entry {name!r} of the 'prior' of DPMixture must be a {kind} number or {d} of "
+            f"them. Got an array of shape {array.shape} instead."
+        )
+    return np.broadcast_to(array, (d,)).copy()
+
+
+def _matrix(value: Any, d: int, name: str) -> Mat:
+    array = np.asarray(value, np.float64)
+    if array.ndim == 0:
+        array = array * np.eye(d)
+    good = array.shape == (d, d) and np.isfinite(array).all() and np.allclose(array, array.T)
+    if not good or np.linalg.eigvalsh(array)[0] <= 0:
+        raise ValueError(
+            f"the entry {name!r} of the 'prior' of DPMixture must be a positive number or a "
+            f"positive-definite ({d}, {d}) matrix. Got an array of shape {array.shape} instead."
+        )
+    return array.copy()
+
+
+def has_missing(X: Table) -> bool:
+    """Whether a dense table has NaNs."""
+    return not sparse.issparse(X) and bool(np.isnan(X).any())
+
+
+def allow_missing(state: State) -> State:
+    """The same state, with a count for each feature, so that rows may have NaNs from now on."""
+    family = state.model.family
+    if not isinstance(family, DiagGaussian) or family.missing:
+        return state
+    model = Mixture(replace(family, missing=True), state.model.prior)
+
+    def widened(stats: Stats) -> Stats:
+        counts = np.repeat(stats.n[:, None], family.n_features, axis=1)
+        return replace(stats, t=np.hstack([stats.t, counts]))
+
+    return replace(
+        state,
+        model=model,
+        sealed=replace(state.sealed, stats=widened(state.sealed.stats)),
+        batches=tuple(replace(b, stats=widened(b.stats)) for b in state.batches),
+        total=widened(state.total),
+    )

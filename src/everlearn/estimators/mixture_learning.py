@@ -1,0 +1,199 @@
+"""How `DPMixture` puts the parts together: parameters and rows in, a learned state out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from everlearn.core.mixture import Mixture
+from everlearn.core.params import parse_bytes
+from everlearn.core.priors import DPPrior
+from everlearn.estimators.history import History
+from everlearn.estimators.mixture_families import allow_missing, has_missing, resolve_family
+from everlearn.inference.learners import fitting, stochastic, streaming
+from everlearn.inference.learners.memoized import LapInfo, MoveSettings
+from everlearn.inference.local.mixture import MixtureStep
+from everlearn.inference.local.runner import LocalRunner
+from everlearn.inference.memory import MemoryLimits, limits_within
+from everlearn.inference.moves.birth import BirthSettings
+from everlearn.inference.rows import Rows, concatenate
+from everlearn.inference.state import State
+from everlearn.runtime.engine import open_engine
+from everlearn.runtime.progress import LapProgress
+
+SETTLING_ROWS = 256
+"""Until so many rows have come, a stream starts afresh whenever they have doubled."""
+_BATCH_ROWS = 1000
+_MOST_BATCHES = 10
+_BLOCK_BYTES = 8_000_000
+_DELETES = 5
+_MARGIN = {"float64": 1e-9, "float32": 1e-6}
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a mixture knows.
+
+    Attributes
+    ----------
+    state : the learner's state
+    history : how it got there
+    n_rows : rows seen
+    prior_rows : rows that prior and origin were chosen from
+    settled : whether `fit` stopped by itself
+    """
+
+    state: State
+    history: History
+    n_rows: int
+    prior_rows: int
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """The tools of one call."""
+
+    runner: LocalRunner
+    moves: MoveSettings
+    limits: MemoryLimits
+    on_lap: Callable[[LapInfo], None]
+
+
+def learn(params: Any, rows: Rows, seed: int) -> Learned:
+    """Learn from rows that can be visited again, and let go of them at the end."""
+    model = _model(params, rows)
+    learner = stochastic if params.learner == "stochastic" else fitting
+    with _workshop(params, model, rows, params.max_laps) as tools:
+        schedule = _schedule(params, rows, tools.limits)
+        result = learner.fit(model, rows, seed, tools.runner, tools.moves, schedule, tools.on_lap)
+        state = streaming.seal_all(result.state, tools.runner)
+    history = History()
+    for info in result.laps:
+        history = history.after(info, len(rows))
+    return Learned(state, history, len(rows), len(rows), result.settled)
+
+
+def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> Learned:
+    """Learn from rows that need not come again."""
+    n_rows = len(rows) + (0 if learned is None else learned.n_rows)
+    if learned is None or _still_settling(learned, n_rows):
+        state, rows, history = _afresh(params, learned, rows, seed)
+        prior_rows = n_rows
+    else:
+        state, history, prior_rows = learned.state, learned.history, learned.prior_rows
+        if has_missing(rows.X):
+            state = allow_missing(state)
+    laps: list[LapInfo] = []
+    with _workshop(params, state.model, rows, None, laps) as tools:
+        if params.learner == "stochastic":
+            state = _blend(params, state, rows, n_rows, tools)
+        else:
+            window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
+            state = streaming.absorb(state, rows, window, tools.runner, tools.moves, tools.on_lap)
+    for info in laps:
+        history = history.after(info, n_rows)
+    settled = learned is not None and learned.settled
+    return Learned(state, history, n_rows, prior_rows, settled)
+
+
+def mixture_step(params: Any, model: Mixture) -> MixtureStep:
+    """The local step with the precision and sparsity asked for."""
+    dtype = np.float32 if params.dtype == "float32" else np.float64
+    return MixtureStep(model.family, dtype, params.top_l)
+
+
+def memory_limits(params: Any, model: Mixture, row_bytes: int) -> MemoryLimits:
+    """Limits set by the parameters and, if there is one, by the memory budget."""
+    if params.memory_budget is None:
+        return MemoryLimits(
+            max_components=params.max_components,
+            window_rows=params.birth_window,
+            batch_rows=min(params.batch_size or _BATCH_ROWS, params.birth_window),
+            block_bytes=_BLOCK_BYTES,
+            max_deletes=_DELETES,
+        )
+    budget = parse_bytes(params.memory_budget)
+    wanted = params.birth_window, params.max_components
+    limits = limits_within(budget, model.family.n_stats, row_bytes, *wanted)
+    batch_rows = min(params.batch_size or limits.batch_rows, limits.window_rows)
+    return replace(
+        limits,
+        batch_rows=max(batch_rows, limits.batch_rows),
+        block_bytes=min(limits.block_bytes, _BLOCK_BYTES),
+    )
+
+
+def _model(params: Any, rows: Rows) -> Mixture:
+    family = resolve_family(params.family, params.prior, rows, has_missing(rows.X))
+    return Mixture(family, DPPrior(float(params.concentration)))
+
+
+def _schedule(params: Any, rows: Rows, limits: MemoryLimits) -> fitting.Schedule:
+    tenth = -(-len(rows) // _MOST_BATCHES)
+    batch_rows = params.batch_size or max(limits.batch_rows, tenth)
+    if params.memory_budget is not None:
+        batch_rows = max(batch_rows, -(-len(rows) // 4))
+    start = min(params.init_components, limits.max_components, len(rows))
+    return fitting.Schedule(batch_rows, params.max_laps, params.tol, start, params.n_init)
+
+
+@contextmanager
+def _workshop(
+    params: Any,
+    model: Mixture,
+    rows: Rows,
+    max_laps: int | None,
+    laps: list[LapInfo] | None = None,
+) -> Iterator[Workshop]:
+    """Engine, runner and moves for the time of one call; laps are shown and collected."""
+    limits = memory_limits(params, model, max(1, rows.nbytes // len(rows)))
+    births = BirthSettings(n_rows=limits.window_rows, max_components=limits.max_components)
+    moves = MoveSettings(
+        kinds=frozenset(params.moves),
+        births=births,
+        max_deletes=limits.max_deletes,
+        margin=_MARGIN[params.dtype],
+    )
+    with open_engine(params.engine) as engine, LapProgress(params.verbose, max_laps) as progress:
+
+        def on_lap(info: LapInfo) -> None:
+            progress.show(info.bound, info.n_components)
+            if laps is not None:
+                laps.append(info)
+
+        runner = LocalRunner(mixture_step(params, model), engine, limits.block_bytes)
+        yield Workshop(runner, moves, limits, on_lap)
+
+
+def _still_settling(learned: Learned, n_rows: int) -> bool:
+    """Whether prior and origin still rest on so few rows that twice as many should set them."""
+    all_open = learned.state.n_open == learned.n_rows
+    return all_open and learned.n_rows < SETTLING_ROWS and n_rows >= 2 * learned.prior_rows
+
+
+def _afresh(
+    params: Any, learned: Learned | None, rows: Rows, seed: int
+) -> tuple[State, Rows, History]:
+    """An empty state whose prior fits all rows so far, and those rows; ids go on counting."""
+    if learned is None:
+        return State.empty(_model(params, rows), seed), rows, History()
+    everything = concatenate([*(b.rows for b in learned.state.batches), rows])
+    old = learned.state
+    state = State.empty(_model(params, everything), old.seed, next_id=old.next_id)
+    return replace(state, clock=old.clock), everything, learned.history
+
+
+def _blend(params: Any, state: State, rows: Rows, n_rows: int, tools: Workshop) -> State:
+    if state.clock == 0:
+        schedule = replace(_schedule(params, rows, tools.limits), max_laps=1)
+        return stochastic.fit(
+            state.model, rows, state.seed, tools.runner, tools.moves, schedule, tools.on_lap
+        ).state
+    for batch in rows.blocks(tools.limits.batch_rows):
+        state = stochastic.blend(state, batch, float(n_rows), tools.runner)
+    return state

@@ -1,0 +1,1 @@
+"""Control flow of inference over batches, and the kernels it calls."""

@@ -1,0 +1,1 @@
+"""Learners: how statistics of batches enter the state, and when structure may change."""

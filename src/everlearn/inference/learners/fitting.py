@@ -1,0 +1,142 @@
+"""Fitting a data set that can be visited again and again: a start, then laps until it settles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from everlearn.core.mixture import Mixture, MixturePosterior
+from everlearn.core.random import stream
+from everlearn.inference.learners.memoized import LapInfo, MoveSettings, lap, open_batches
+from everlearn.inference.local.runner import LocalRunner
+from everlearn.inference.moves.birth import seed_labels
+from everlearn.inference.rows import Rows
+from everlearn.inference.state import State
+
+WARM_START_ABOVE = 15_000
+_WARM_START_ROWS = 10_000
+_WARM_START_LAPS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long to learn, from what start, and in what portions."""
+
+    batch_rows: int
+    max_laps: int
+    tol: float
+    start_components: int = 1
+    n_init: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A learned state, whether it settled before the laps ran out, and the laps it took."""
+
+    state: State
+    settled: bool
+    laps: tuple[LapInfo, ...]
+
+
+def fit(
+    model: Mixture,
+    rows: Rows,
+    seed: int,
+    runner: LocalRunner,
+    moves: MoveSettings,
+    schedule: Schedule,
+    on_lap: Callable[[LapInfo], None],
+) -> Fit:
+    """Learn from all rows; the state keeps them open.
+
+    Large data start from what a sample of them teaches.
+    """
+    if len(rows) <= WARM_START_ABOVE:
+        return best_start(model, rows, seed, runner, moves, schedule, on_lap)
+    warm = learn_sample(model, rows, seed, runner, moves, schedule)
+    state = _begin(warm, warm.posterior(), rows, runner, schedule.batch_rows)
+    return run_laps(state, runner, moves, schedule, on_lap)
+
+
+def learn_sample(
+    model: Mixture,
+    rows: Rows,
+    seed: int,
+    runner: LocalRunner,
+    moves: MoveSettings,
+    schedule: Schedule,
+) -> State:
+    """What a few laps over a random sample of the rows teach."""
+    sample = rows[_sample(len(rows), _WARM_START_ROWS, seed)]
+    brief = replace(schedule, batch_rows=len(sample), max_laps=_WARM_START_LAPS)
+    return best_start(model, sample, seed, runner, moves, brief, lambda _: None).state
+
+
+def best_start(
+    model: Mixture,
+    rows: Rows,
+    seed: int,
+    runner: LocalRunner,
+    moves: MoveSettings,
+    schedule: Schedule,
+    on_lap: Callable[[LapInfo], None],
+) -> Fit:
+    """The best of `n_init` runs, each with its own random streams."""
+    seeds = [
+        seed,
+        *(int(stream(seed, "start", i).integers(2**63)) for i in range(1, schedule.n_init)),
+    ]
+    fits = []
+    for own_seed in seeds:
+        empty = State.empty(model, own_seed, schedule.start_components)
+        posterior = start_posterior(empty, rows, runner)
+        state = _begin(empty, posterior, rows, runner, schedule.batch_rows)
+        fits.append(run_laps(state, runner, moves, schedule, on_lap))
+    return max(fits, key=lambda f: f.state.bound())
+
+
+def run_laps(
+    state: State,
+    runner: LocalRunner,
+    moves: MoveSettings,
+    schedule: Schedule,
+    on_lap: Callable[[LapInfo], None],
+) -> Fit:
+    """Laps until the bound and the structure stand still."""
+    laps: list[LapInfo] = []
+    for _ in range(schedule.max_laps):
+        before = laps[-1].bound if laps else -np.inf
+        state, info = lap(state, runner, moves)
+        laps.append(info)
+        on_lap(info)
+        if info.settled and abs(info.bound - before) <= schedule.tol * abs(info.bound):
+            return Fit(state, True, tuple(laps))
+    return Fit(state, False, tuple(laps))
+
+
+def start_posterior(empty: State, rows: Rows, runner: LocalRunner) -> MixturePosterior:
+    """Globals to begin with: the prior for one component, k-means++ seeds for several."""
+    k = min(len(empty.total), len(rows))
+    if len(empty.total) == 1:
+        return empty.posterior()
+    sample = rows[_sample(len(rows), _WARM_START_ROWS, empty.seed)]
+    points = empty.model.family.embedding(sample.X)
+    labels = seed_labels(points, sample.weights, k, stream(empty.seed, "start", 0))
+    return empty.model.posterior(runner.hard_stats(sample, labels, empty.total.ids))
+
+
+def _begin(
+    state: State, posterior: MixturePosterior, rows: Rows, runner: LocalRunner, batch_rows: int
+) -> State:
+    """A state that has assigned all rows once, at one posterior, and owes nothing to a sample."""
+    empty = State.empty(state.model, state.seed, len(posterior))
+    fresh = replace(posterior, ids=empty.total.ids)
+    return open_batches(empty, fresh, rows.blocks(batch_rows), runner).reordered()
+
+
+def _sample(n: int, size: int, seed: int) -> np.ndarray:
+    if n <= size:
+        return np.arange(n)
+    return np.sort(stream(seed, "subsample").choice(n, size, replace=False))

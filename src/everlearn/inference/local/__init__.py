@@ -1,0 +1,1 @@
+"""Local steps: pure functions from a posterior and rows to statistics."""

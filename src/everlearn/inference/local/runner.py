@@ -1,0 +1,61 @@
+"""A local step over any number of rows: cut into blocks, run by an engine, summed in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Labels
+from everlearn.core.mixture import MixturePosterior
+from everlearn.core.stats import Stats, total
+from everlearn.inference.engine import Engine
+from everlearn.inference.local.mixture import MixtureStep, weighted
+from everlearn.inference.local.tracking import Plan, Summary, TrackedStep
+from everlearn.inference.rows import Rows
+
+MAX_BLOCK_ROWS = 4096
+_MIN_BLOCK_ROWS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRunner:
+    """Runs a step on an engine; `block_bytes` bounds features and responsibilities of a block."""
+
+    step: MixtureStep
+    engine: Engine
+    block_bytes: int = 8_000_000
+
+    def block_rows(self, n_components: int) -> int:
+        """Rows of a block. It depends on the model alone, so results never depend on engines."""
+        width = self.step.family.n_stats + n_components
+        fitting = self.block_bytes // (np.dtype(self.step.dtype).itemsize * width)
+        return int(np.clip(fitting, _MIN_BLOCK_ROWS, MAX_BLOCK_ROWS))
+
+    def run(self, posterior: MixturePosterior, plan: Plan, rows: Rows) -> tuple[Summary, Labels]:
+        """Summary of all rows, and the id of the likeliest component of each."""
+        blocks = rows.blocks(self.block_rows(len(posterior)))
+        summary, labels = self.engine.map_sum(TrackedStep(self.step), blocks, (posterior, plan))
+        return summary, np.concatenate(labels)
+
+    def prepared(self, rows: Rows) -> Rows:
+        """Rows that keep their features, if these fit into one block."""
+        if len(rows) > self.block_rows(0):
+            return rows
+        return replace(rows, features=self.step.features(rows))
+
+    def hard_stats(self, rows: Rows, labels: IntVec, ids: IntVec) -> Stats:
+        """Statistics when each row belongs to the component whose position its label gives."""
+        size = self.block_rows(len(ids))
+        parts = []
+        for start in range(0, len(rows), size):
+            block, where = rows[start : start + size], labels[start : start + size]
+            r = (where[:, None] == np.arange(len(ids))).astype(self.step.dtype)
+            features = self.step.features(block)
+            shares = weighted(r, block.weights)
+            parts.append(
+                self.step.summarize(
+                    ids, features, shares, np.zeros(len(ids)), self.step.log_base(block)
+                )
+            )
+        return total(parts)

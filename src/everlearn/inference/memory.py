@@ -1,0 +1,60 @@
+"""From a budget in bytes to the limits that keep a learner within it.
+
+A quarter of the budget is for the rows of the window, a quarter for the block at work, half for
+statistics: the sums, one copy for each open batch, and what moves measure and try out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everlearn.core.errors import MemoryBudgetError
+
+_OPEN_BATCHES = 4
+_DELETES = 2
+_BLOCK_COPIES = 6
+_STATS_COPIES = 40
+"""Statistics alive at the busiest moment of a lap, besides those of open batches."""
+_FIXED_BYTES = 150_000
+"""Code objects, records and small arrays that do not grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """What fits: components, open rows, rows of a batch, bytes of a block, deletes at a time."""
+
+    max_components: int
+    window_rows: int
+    batch_rows: int
+    block_bytes: int
+    max_deletes: int
+
+
+def stats_bytes(n_stats: int) -> int:
+    """Bytes of one component in one set of statistics: id, mass, entropy and features."""
+    return 8 * (n_stats + 3)
+
+
+def limits_within(
+    budget: int, n_stats: int, row_bytes: int, wanted_rows: int, wanted_components: int
+) -> MemoryLimits:
+    """The largest limits, up to those wanted, whose sum is within `budget` bytes."""
+    free = budget - _FIXED_BYTES
+    window_rows = min(wanted_rows, max(free, 0) // 4 // (2 * (row_bytes + 12)))
+    copies = _STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES)
+    components = min(wanted_components, max(free, 0) // 2 // (copies * stats_bytes(n_stats)))
+    if components < 2 or window_rows < _OPEN_BATCHES:
+        need = _FIXED_BYTES + max(
+            4 * copies * stats_bytes(n_stats), 8 * _OPEN_BATCHES * (row_bytes + 12)
+        )
+        raise MemoryBudgetError(
+            f"the 'memory_budget' must hold at least two components and {_OPEN_BATCHES} rows: "
+            f"with {n_stats} statistics a component that takes {need:,} bytes, got {budget:,}"
+        )
+    return MemoryLimits(
+        max_components=int(components),
+        window_rows=int(window_rows),
+        batch_rows=max(1, int(window_rows) // _OPEN_BATCHES),
+        block_bytes=free // 4 // _BLOCK_COPIES,
+        max_deletes=_DELETES,
+    )

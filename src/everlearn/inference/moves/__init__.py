@@ -1,0 +1,1 @@
+"""Moves: changes of structure, planned before a lap, measured during it, judged by the bound."""

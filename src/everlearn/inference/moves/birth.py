@@ -1,0 +1,209 @@
+"""Births: a component whose rows are better explained by several.
+
+A proposal is made on the rows of one component, then carried through a whole lap, in which
+every batch measures what it would say about the parts. Judged on one batch alone, components
+that cost many parameters would never be born. Spec: creation on raw coordinates on the first
+and the third try and on whitened ones on the second; whitening by the component's own
+covariance squeezes exactly the direction that separates two clusters in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+
+from everlearn.core.arrays import Table, Vec
+from everlearn.core.mixture import Mixture
+from everlearn.core.random import stream
+from everlearn.core.stats import Stats
+from everlearn.inference.local.runner import LocalRunner
+from everlearn.inference.local.tracking import Plan, Proposal
+from everlearn.inference.moves.merge import merge_greedily
+from everlearn.inference.rows import Rows, concatenate
+from everlearn.inference.state import State, Trial
+
+ATTEMPTS = ((5, False), (2, True), (10, False), (2, False))
+"""Parts sought and whether in whitened space, for each try in turn."""
+RETRY_AFTER = 0.02
+_REFINEMENTS = 10
+_STILL = 1e-3
+_LLOYD_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BirthSettings:
+    """How many targets a lap, how many rows of each are looked at, and how many components fit."""
+
+    n_targets: int = 10
+    n_rows: int = 10_000
+    max_components: int = 1000
+
+
+def min_count(mass: float) -> float:
+    """Mass below which a part is not worth proposing."""
+    return max(1.0, 1e-3 * min(mass, 1e4))
+
+
+def open_targets(state: State) -> list[int]:
+    """Ids that have not resisted every kind of attempt; least tried first, then largest."""
+    stats = state.total
+    sealed = state.sealed.stats
+    targets = []
+    tried = np.array([_attempt(state, int(i)) for i in stats.ids])
+    for k in np.lexsort((-stats.n, tried)):
+        component = int(stats.ids[k])
+        if tried[k] < len(ATTEMPTS) and stats.n[k] - sealed.n[
+            sealed.position(component)
+        ] >= 2 * min_count(stats.n.sum()):
+            targets.append(component)
+    return targets
+
+
+def propose(
+    state: State, runner: LocalRunner, settings: BirthSettings
+) -> tuple[tuple[Proposal, ...], list[int]]:
+    """Births to carry through the next lap, and the targets for which none could be made."""
+    proposals: list[Proposal] = []
+    barren: list[int] = []
+    next_id = state.next_id
+    room = settings.max_components - len(state.total)
+    for target in open_targets(state)[: settings.n_targets]:
+        if room < 1:
+            break
+        parts = _create(state, runner, settings, target)
+        if parts is None:
+            barren.append(target)
+            continue
+        parts = replace(parts, ids=np.arange(next_id, next_id + len(parts)))
+        room -= len(parts) - 1
+        next_id += len(parts)
+        proposals.append(Proposal(target, state.model.posterior(parts)))
+    return tuple(proposals), barren
+
+
+def failed(state: State, components: list[int]) -> dict[int, Trial]:
+    """The birth trials after these components resisted once more."""
+    n = {int(i): float(m) for i, m in zip(state.total.ids, state.total.n, strict=True)}
+    trials = {i: t for i, t in state.birth_trials.items() if i in n}
+    for component in components:
+        if component in n:
+            trials[component] = Trial(_attempt(state, component) + 1, n[component])
+    return trials
+
+
+def reopened(trials: Mapping[int, Trial]) -> dict[int, Trial]:
+    """Trials after which no component counts as having resisted every kind of attempt."""
+    return {i: Trial(t.failures % len(ATTEMPTS), t.mass) for i, t in trials.items()}
+
+
+def _attempt(state: State, component: int) -> int:
+    """Number of the attempt this component is at, from 0."""
+    trial = state.birth_trials.get(component)
+    mass = state.total.n[state.total.position(component)]
+    return 0 if trial is None or trial.stale(mass, RETRY_AFTER) else trial.failures
+
+
+def _create(
+    state: State, runner: LocalRunner, settings: BirthSettings, target: int
+) -> Stats | None:
+    """Statistics of the parts on (a sample of) the target's open rows, or None."""
+    attempt = _attempt(state, target)
+    rng = stream(state.seed, "birth", state.clock, target)
+    found = _rows_of(state, target, settings.n_rows, rng)
+    smallest = min_count(state.total.n.sum())
+    if found is None or found.mass < 2 * smallest:
+        return None
+    rows = runner.prepared(found)
+    n_parts, whiten = ATTEMPTS[attempt]
+    room = settings.max_components - len(state.total) + 1
+    n_parts = min(n_parts, room, len(rows))
+    if n_parts < 2:
+        return None
+    k = state.total.position(target)
+    q = state.model.family.posterior(state.total.n[k : k + 1], state.total.t[k : k + 1])
+    points = state.model.family.embedding(rows.X, q if whiten else None)
+    labels = seed_labels(points, rows.weights, n_parts, rng)
+    parts = runner.hard_stats(rows, labels, np.arange(n_parts))
+    others = np.delete(state.total.n, k)
+    return refine(state.model, runner, rows, parts, others, smallest)
+
+
+def refine(
+    model: Mixture, runner: LocalRunner, rows: Rows, parts: Stats, others: Vec, smallest: float
+) -> Stats | None:
+    """Restricted learning in which only the parts compete, and merges; None if one is left."""
+    while True:
+        settled = _compete(model, runner, rows, parts, smallest)
+        if len(settled) < 2:
+            return None
+        j, l = np.triu_indices(len(settled), 1)
+        pairs = np.stack([settled.ids[j], settled.ids[l]], axis=1)
+        summary, _ = runner.run(model.posterior(settled), Plan(pairs=pairs), rows)
+        loss = np.zeros((len(settled), len(settled)))
+        loss[j, l] = loss[l, j] = summary.pair_loss
+        parts = merge_greedily(model, summary.stats, loss, others)
+        if len(parts) == len(settled):
+            return parts
+
+
+def _compete(
+    model: Mixture, runner: LocalRunner, rows: Rows, parts: Stats, smallest: float
+) -> Stats:
+    """Parts after a few rounds of assigning the rows to them; those that stay small drop out."""
+    for _ in range(_REFINEMENTS):
+        kept = parts.rows(np.flatnonzero(parts.n >= smallest))
+        if len(kept) < 2:
+            return kept
+        parts = runner.run(model.posterior(kept), Plan(), rows)[0].stats
+        if np.abs(parts.n - kept.n).max() < _STILL * parts.n.sum():
+            break
+    return parts.rows(np.flatnonzero(parts.n >= smallest))
+
+
+def seed_labels(
+    points: Table, weights: Vec | None, n_parts: int, rng: np.random.Generator
+) -> np.ndarray:
+    """A rough partition: k-means++ seeds and a few Lloyd steps."""
+    random_state = int(rng.integers(2**31 - 1))
+    centres, _ = kmeans_plusplus(points, n_parts, sample_weight=weights, random_state=random_state)
+    mass = np.ones(points.shape[0]) if weights is None else weights
+    for step in range(_LLOYD_STEPS + 1):
+        labels = np.argmin(0.5 * _squared(centres) - points @ np.asarray(_dense(centres)).T, axis=1)
+        if step < _LLOYD_STEPS:
+            centres = _centres(points, mass, labels, _dense(centres))
+    return np.asarray(labels)
+
+
+def _rows_of(state: State, target: int, limit: int, rng: np.random.Generator) -> Rows | None:
+    """At most `limit` open rows whose label is the target, drawn without replacement."""
+    found = [(b, np.flatnonzero(b.labels == target)) for b in state.batches]
+    count = sum(len(w) for _, w in found)
+    if count == 0:
+        return None
+    if count > limit:
+        chosen = np.zeros(count, bool)
+        chosen[rng.choice(count, limit, replace=False)] = True
+        ends = np.cumsum([len(w) for _, w in found])[:-1]
+        found = [(b, w[c]) for (b, w), c in zip(found, np.split(chosen, ends), strict=True)]
+    return concatenate([b.rows[w] for b, w in found if len(w)])
+
+
+def _dense(centres: Table) -> np.ndarray:
+    return np.asarray(centres.toarray() if hasattr(centres, "toarray") else centres)
+
+
+def _squared(centres: Table) -> Vec:
+    return np.asarray((_dense(centres) ** 2).sum(axis=1))
+
+
+def _centres(points: Table, mass: Vec, labels: np.ndarray, old: np.ndarray) -> np.ndarray:
+    member = np.zeros((len(old), points.shape[0]))
+    member[labels, np.arange(points.shape[0])] = mass
+    weight = member.sum(axis=1)
+    new = old.copy()
+    filled = weight > 0
+    new[filled] = (member @ points)[filled] / weight[filled, None]
+    return new

@@ -1,0 +1,1 @@
+"""Where a model runs and what survives of it: engines, streams, stores."""

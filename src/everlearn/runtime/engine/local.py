@@ -1,0 +1,74 @@
+"""Engines within one process.
+
+Linear algebra runs on one thread while an engine is open, and blocks of rows are what is
+parallel: every block is computed in the same way whoever does it, so results do not depend
+on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from everlearn.core.stats import Summable, total
+from everlearn.inference.engine import Engine
+
+S = TypeVar("S", bound=Summable)
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Info = TypeVar("Info")
+
+
+class SerialEngine:
+    """One block after the other."""
+
+    def map_sum(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Item],
+        shared: Shared,
+    ) -> tuple[S, list[Info]]:
+        results = [task(shared, item) for item in items]
+        return total(s for s, _ in results), [info for _, info in results]
+
+
+class ThreadEngine:
+    """Blocks side by side; the heavy work releases the interpreter lock."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+
+    def map_sum(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Item],
+        shared: Shared,
+    ) -> tuple[S, list[Info]]:
+        if len(items) == 1:
+            return SerialEngine().map_sum(task, items, shared)
+        results = list(self._pool.map(partial(task, shared), items))
+        return total(s for s, _ in results), [info for _, info in results]
+
+
+@contextmanager
+def open_engine(name: str | None) -> Iterator[Engine]:
+    """An engine for the time of one call: "serial", "threads", or None for what the machine has."""
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers = workers or 1
+    with _linear_algebra().limit(limits=1, user_api="blas"):
+        if name == "serial" or (name is None and workers == 1):
+            yield SerialEngine()
+            return
+        with ThreadPoolExecutor(workers, thread_name_prefix="everlearn") as pool:
+            yield ThreadEngine(pool)
+
+
+@cache
+def _linear_algebra() -> ThreadpoolController:
+    return ThreadpoolController()

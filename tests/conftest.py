@@ -1,0 +1,59 @@
+"""What every test may use: property-test profiles and the shared data sets."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+# "ci" repeats itself, so that a red build means a changed program; "nightly" goes looking.
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def data_root() -> Path:
+    """Folder of the shared data sets, which may be absent."""
+    override = os.environ.get("EVERLEARN_DATA")
+    if not override:
+        return REPOSITORY.parent / "shared" / "data"
+    root = Path(override).expanduser()
+    if not root.is_dir():
+        raise pytest.UsageError(f"EVERLEARN_DATA must be a folder, got {override!r}")
+    return root
+
+
+def missing_data(folders: tuple[str, ...]) -> str | None:
+    """Why the data sets named cannot be used, or None if they can."""
+    root = data_root()
+    for folder in (root, *(root / name for name in folders)):
+        if not folder.is_dir():
+            return f"needs shared data: no folder {folder} (set EVERLEARN_DATA to another place)"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "shared_data" in getattr(item, "fixturenames", ()) and not item.get_closest_marker(
+            "data"
+        ):
+            item.add_marker("data")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("data"):
+        reason = missing_data(marker.args)
+        if reason:
+            pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of the shared data sets; the test is skipped where there is none."""
+    reason = missing_data(())
+    if reason:
+        pytest.skip(reason)
+    return data_root()

@@ -1,0 +1,177 @@
+"""One registry of families for the tests: library object, oracle and a few rows each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp, xlogy
+
+from everlearn.core.families import (
+    DiagGaussian,
+    DirichletPrior,
+    FullGaussian,
+    Multinomial,
+    NormalGammaPrior,
+    NormalWishartPrior,
+    WishartPrior,
+    ZeroMeanGaussian,
+)
+from everlearn.core.stats import Stats
+from oracles.families import DiagonalOracle, DirichletOracle, WishartOracle
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A family, the oracle of the same prior, and rows to try them on."""
+
+    name: str
+    family: Any
+    oracle: Any
+    X: Any
+
+    @property
+    def dense(self):
+        return self.X.toarray() if sparse.issparse(self.X) else self.X
+
+    def __len__(self):
+        return self.X.shape[0]
+
+    def head(self, n):
+        """The same with the first n rows only."""
+        return Case(self.name, self.family, self.oracle, self.X[:n])
+
+
+def gaussian_rows(n, dim, seed, centre=0.0):
+    """Three groups of unequal size, place and spread, in random order."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    places = rng.normal(0.0, 2.0, (3, dim))
+    spreads = rng.uniform(0.4, 1.2, (3, dim))
+    return centre + places[group] + spreads[group] * rng.standard_normal((n, dim))
+
+
+def count_rows(n, symbols, seed):
+    """Short count vectors from two kinds of rows; the last one is empty."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.dirichlet(np.full(symbols, 0.4), 2)
+    X = rng.multinomial(rng.integers(1, 7, n), kinds[rng.integers(2, size=n)]).astype(float)
+    X[-1] = 0.0
+    return X
+
+
+def with_gaps(X, seed):
+    """A quarter of the values removed, one row removed altogether."""
+    out = np.where(np.random.default_rng(seed).random(X.shape) < 0.25, np.nan, X)
+    out[1] = np.nan
+    return out
+
+
+def positive_definite(dim, seed):
+    root = np.random.default_rng(seed).normal(0.0, 0.5, (dim, dim))
+    return np.eye(dim) + root @ root.T
+
+
+def diagonal(name, X, missing=False):
+    dim = X.shape[1]
+    mean, rate = np.linspace(-0.5, 1.0, dim), np.linspace(0.28, 0.9, dim)
+    prior = NormalGammaPrior(mean, 0.22, 0.91, rate)
+    oracle = DiagonalOracle(mean, 0.22, 0.91, rate)
+    return Case(name, DiagGaussian(prior, np.full(dim, 0.3), missing), oracle, X)
+
+
+def diagonal_wishart(name, X):
+    dim = X.shape[1]
+    mean, beta = np.zeros(dim), np.linspace(2.0, 4.0, dim)
+    prior = NormalGammaPrior.wishart(mean, 0.05, dim + 2.0, beta)
+    oracle = DiagonalOracle(mean, 0.05, (dim + 2.0) / 2, beta / 2)
+    return Case(name, DiagGaussian(prior, np.zeros(dim)), oracle, X)
+
+
+def full(name, X):
+    dim = X.shape[1]
+    mean, scale = np.linspace(0.5, -1.0, dim), positive_definite(dim, 5)
+    prior = NormalWishartPrior(mean, 0.4, dim + 1.5, scale)
+    oracle = WishartOracle(dim + 1.5, scale, mean, 0.4)
+    return Case(name, FullGaussian(prior, np.full(dim, -0.2)), oracle, X)
+
+
+def zero_mean(name, X):
+    dim = X.shape[1]
+    scale = positive_definite(dim, 6)
+    oracle = WishartOracle(dim + 2.0, scale)
+    return Case(name, ZeroMeanGaussian(WishartPrior(dim + 2.0, scale)), oracle, X)
+
+
+def multinomial(name, X):
+    counts = np.linspace(0.3, 1.5, X.shape[1])
+    return Case(name, Multinomial(DirichletPrior(counts), 4), DirichletOracle(counts), X)
+
+
+_N = 24
+DIAGONAL = diagonal("diagonal", gaussian_rows(_N, 3, 1))
+GAPS = diagonal("diagonal_missing", with_gaps(gaussian_rows(_N, 3, 2), 3), missing=True)
+DENSE_COUNTS = multinomial("multinomial", count_rows(_N, 4, 8))
+CSR_COUNTS = multinomial("multinomial_csr", sparse.csr_array(count_rows(_N, 4, 8)))
+
+CASES = (
+    DIAGONAL,
+    GAPS,
+    diagonal("diagonal_1d", gaussian_rows(_N, 1, 4)),
+    diagonal_wishart("diagonal_wishart", gaussian_rows(_N, 2, 5)),
+    full("full", gaussian_rows(_N, 3, 6)),
+    full("full_1d", gaussian_rows(_N, 1, 4)),
+    zero_mean("zero_mean", gaussian_rows(_N, 2, 7)),
+    zero_mean("zero_mean_1d", gaussian_rows(_N, 1, 4)),
+    DENSE_COUNTS,
+    CSR_COUNTS,
+    multinomial("categorical", np.eye(4)[np.random.default_rng(9).integers(4, size=_N)]),
+)
+GAUSSIANS = tuple(c for c in CASES if not isinstance(c.family, Multinomial))
+SHIFTED = tuple(c for c in GAUSSIANS if hasattr(c.family, "origin"))
+
+
+def responsibilities(n_rows, n_components, seed=0):
+    """Random soft assignments, of which some are sure and some rule components out."""
+    rng = np.random.default_rng(seed)
+    R = rng.dirichlet(np.full(n_components, 0.7), n_rows)
+    R[::5] = np.eye(n_components)[rng.integers(n_components, size=len(R[::5]))]
+    R[1::5] = np.where(R[1::5] == R[1::5].min(axis=1, keepdims=True), 0.0, R[1::5])
+    R[R < 1e-12] = 0.0
+    return R / R.sum(axis=1, keepdims=True) if n_components > 1 else np.ones((n_rows, 1))
+
+
+def statistics(family, X, R, ids=None):
+    """Statistics of rows under responsibilities, in one piece."""
+    ids = np.arange(R.shape[1]) if ids is None else np.asarray(ids)
+    t = np.asarray(R.T @ family.features(X))
+    return Stats(ids, R.sum(axis=0), t, -xlogy(R, R).sum(axis=0), float(family.log_base(X).sum()))
+
+
+def expected_log_likelihood(family, X, q):
+    """The identity that all scores rest on: features . eta + constant + base measure."""
+    eta, constant = family.natural(q)
+    return np.asarray(family.features(X) @ eta.T) + constant + family.log_base(X)[:, None]
+
+
+def local_step(mixture, X, stats):
+    """Responsibilities under the globals that `stats` gives, and each row's normaliser."""
+    posterior = mixture.posterior(stats)
+    scores = np.asarray(mixture.family.features(X) @ posterior.eta.T) + posterior.bias
+    normaliser = logsumexp(scores, axis=1)
+    return np.exp(scores - normaliser[:, None]), normaliser
+
+
+def posteriors(case, k=3, seed=1):
+    """Library posterior of k components and the oracle's, from the same responsibilities."""
+    R = responsibilities(len(case), k, seed)
+    s = statistics(case.family, case.X, R)
+    return case.family.posterior(s.n, s.t), [case.oracle.posterior(case.dense, r) for r in R.T]
+
+
+def named(cases):
+    """Run a test for some cases of the registry only."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
