@@ -41,7 +41,10 @@ class Interval:
         kind = Integral if self.integer else Real
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
             return False
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            return False
         above = number > self.low if self.low_open else number >= self.low
         return bool(np.isfinite(number) and above and number <= self.high)
 
@@ -54,15 +57,16 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One of a few values."""
+    """One of a few names, which may include None."""
 
-    values: tuple[Any, ...]
+    values: tuple[str | None, ...]
 
     def allows(self, value: Any) -> bool:
-        return any(type(value) is type(v) and value == v for v in self.values)
+        return (value is None or isinstance(value, str)) and value in self.values
 
     def __str__(self) -> str:
-        return "one of " + ", ".join(repr(v) for v in self.values)
+        names = ", ".join(repr(v) for v in self.values)
+        return names if len(self.values) == 1 else f"one of {names}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,8 @@ class Subset:
     def allows(self, value: Any) -> bool:
         if isinstance(value, str) or not isinstance(value, (tuple, list, set, frozenset)):
             return False
-        return len(set(value)) == len(value) and set(value) <= set(self.values)
+        names = [v for v in value if isinstance(v, str) and v in self.values]
+        return len(set(names)) == len(value)
 
     def __str__(self) -> str:
         return "a sequence of names out of " + ", ".join(repr(v) for v in self.values)
@@ -101,7 +106,7 @@ class ByteSize:
     def allows(self, value: Any) -> bool:
         try:
             return parse_bytes(value) > 0
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             return False
 
     def __str__(self) -> str:

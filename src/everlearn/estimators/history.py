@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-from everlearn.inference.learners.memoized import LapInfo, MoveRecord
+import numpy as np
 
-MAX_POINTS = 2048
-MAX_MOVES = 512
+from everlearn.core.arrays import Mat
+from everlearn.core.errors import CheckpointError
+from everlearn.estimators.persistence import entry, shown
+from everlearn.inference.learners.memoized import ALL_MOVES, LapInfo, MoveRecord
+
+MAX_POINTS = 1024
+MAX_MOVES = 256
+_KEYS = frozenset(f"{kind} {verdict}" for kind in ALL_MOVES for verdict in ("accepted", "refused"))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The state of affairs after a lap."""
+    """The state of affairs after a lap; `rows` are those seen, by weight."""
 
     lap: int
     rows: int
@@ -24,35 +30,45 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedMove:
-    """A change of structure: the lap, what kind, ids that went, ids that came, and the gain."""
+    """A change of structure: when, what kind, ids that went, ids that came, and the gain."""
 
     lap: int
+    rows: int
     kind: str
     removed: tuple[int, ...]
     added: tuple[int, ...]
     gain: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class History:
     """A curve of points, the latest accepted moves, and how many moves were judged.
 
     When the curve is full every second of its older points goes, so years fit into the space
-    of `MAX_POINTS`.
+    of `MAX_POINTS`. It is kept as one row of numbers a point, since it counts against budgets.
     """
 
-    points: tuple[Point, ...] = ()
+    curve: Mat = field(default_factory=lambda: np.empty((0, 4)))
     moves: tuple[AcceptedMove, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
-    def after(self, info: LapInfo, rows: int) -> History:
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The curve, point by point."""
+        rows = self.curve.tolist()
+        return tuple(Point(int(lap), int(seen), bound, int(k)) for lap, seen, bound, k in rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History) and self.to_json() == other.to_json()
+
+    def after(self, info: LapInfo) -> History:
         """With one more lap."""
-        point = Point(info.clock, rows, info.bound, info.n_components)
-        points = (*self.points, point)
-        if len(points) > MAX_POINTS:
-            points = (*points[: MAX_POINTS // 2 : 2], *points[MAX_POINTS // 2 :])
+        rows = round(info.mass)
+        curve = np.vstack([self.curve, [info.clock, rows, info.bound, info.n_components]])
+        if len(curve) > MAX_POINTS:
+            curve = np.concatenate([curve[: MAX_POINTS // 2 : 2], curve[MAX_POINTS // 2 :]])
         accepted = tuple(
-            AcceptedMove(info.clock, m.kind, m.removed, m.added, m.gain)
+            AcceptedMove(info.clock, rows, m.kind, m.removed, m.added, m.gain)
             for m in info.moves
             if m.accepted
         )
@@ -60,25 +76,48 @@ class History:
         for move in info.moves:
             counts[_key(move)] = counts.get(_key(move), 0) + 1
         return replace(
-            self, points=points, moves=(*self.moves, *accepted)[-MAX_MOVES:], counts=counts
+            self, curve=curve, moves=(*self.moves, *accepted)[-MAX_MOVES:], counts=counts
         )
 
     def to_json(self) -> dict[str, Any]:
         """As plain lists and numbers."""
         return {
-            "points": [list(asdict(p).values()) for p in self.points],
-            "moves": [[m.lap, m.kind, list(m.removed), list(m.added), m.gain] for m in self.moves],
+            "points": [list(astuple(point)) for point in self.points],
+            "moves": [
+                [m.lap, m.rows, m.kind, list(m.removed), list(m.added), m.gain] for m in self.moves
+            ],
             "counts": dict(self.counts),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> History:
-        """Inverse of `to_json`."""
+        """Inverse of `to_json`, or a CheckpointError if it is not a history."""
+        points = [_row(p, int, int, float, int) for p in entry(data, "points", list)]
+        moves = [_row(m, int, int, str, list, list, float) for m in entry(data, "moves", list)]
+        counts = entry(data, "counts", dict)
+        if len(points) > MAX_POINTS or len(moves) > MAX_MOVES:
+            raise CheckpointError("the header's 'points' or 'moves' are more than a history holds")
+        for key, count in counts.items():
+            if key not in _KEYS or type(count) is not int or count < 0:
+                raise CheckpointError(f"the header's 'counts' must be counts, got {shown(counts)}")
         return cls(
-            tuple(Point(*p) for p in data["points"]),
-            tuple(AcceptedMove(m[0], m[1], tuple(m[2]), tuple(m[3]), m[4]) for m in data["moves"]),
-            dict(data["counts"]),
+            np.array(points, float).reshape(-1, 4),
+            tuple(AcceptedMove(m[0], m[1], m[2], _ids(m[3]), _ids(m[4]), m[5]) for m in moves),
+            dict(counts),
         )
+
+
+def _row(values: Any, *kinds: type) -> list[Any]:
+    """One entry of a saved history."""
+    fits = isinstance(values, list) and [type(v) for v in values] == list(kinds)
+    if not fits or any(type(v) is int and not 0 <= v < 2**53 for v in values):
+        names = [kind.__name__ for kind in kinds]
+        raise CheckpointError(f"the header's 'history' must have {names}, got {shown(values)}")
+    return list(values)
+
+
+def _ids(values: list[Any]) -> tuple[int, ...]:
+    return tuple(_row(values, *[int] * len(values)))
 
 
 def _key(move: MoveRecord) -> str:

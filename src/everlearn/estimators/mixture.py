@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
-from everlearn.core.errors import NotConvergedWarning
+from everlearn.core.errors import CheckpointError, NotConvergedWarning
 from everlearn.core.params import (
     ByteSize,
     Constraint,
@@ -27,21 +28,30 @@ from everlearn.core.params import (
 from everlearn.core.random import stream
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_attributes import MixtureAttributes
-from everlearn.estimators.mixture_checkpoint import pack_state, unpack_state
+from everlearn.estimators.mixture_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.mixture_families import (
     FAMILIES,
     allow_missing,
     check_prior,
     has_missing,
 )
-from everlearn.estimators.mixture_input import checked_rows
+from everlearn.estimators.mixture_input import check_family, checked_rows
 from everlearn.estimators.mixture_learning import (
     Learned,
+    check_entries,
     learn,
     learn_more,
     mixture_step,
 )
-from everlearn.estimators.persistence import Arrays, SaveMixin
+from everlearn.estimators.persistence import (
+    Arrays,
+    SaveMixin,
+    checked_names,
+    entry,
+    feature_names,
+    plain_params,
+    section,
+)
 from everlearn.inference.learners.memoized import ALL_MOVES
 from everlearn.inference.rows import Rows
 from everlearn.inference.state import State
@@ -148,6 +158,11 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         "dtype": (Options(("float64", "float32")),),
         "memory_budget": (Options((None,)), ByteSize()),
         "engine": (Options((None, "serial", "threads")),),
+        "random_state": (
+            Options((None,)),
+            Interval(0, 2**32 - 1, integer=True),
+            Instance((np.random.RandomState,), "a RandomState instance"),
+        ),
         "verbose": (Interval(0, integer=True), Instance((bool,), "a truth value")),
     }
 
@@ -244,6 +259,8 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         with self._unchanged_on_error():
             self._check_params()
             learned = getattr(self, "_learned", None)
+            if learned is not None:
+                check_family(self, learned.state.model.family)
             rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
             seed = self._new_seed() if learned is None else 0
             self._learned = learn_more(self, learned, rows, seed)
@@ -268,7 +285,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         """
         return np.concatenate([labels for _, labels in self._assignments(X)])
 
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+    def predict_proba(self, X: Any) -> Mat:
         """Responsibility of each component for each row.
 
         Parameters
@@ -279,11 +296,11 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         Returns
         -------
         responsibilities : ndarray of shape (n_rows, n_components)
-            Rows sum to 1.
+            Rows sum to 1; float64, whatever `dtype` is.
         """
-        return np.concatenate([r for r, _ in self._assignments(X)])
+        return np.concatenate([_in_double(r) for r, _ in self._assignments(X)])
 
-    def transform(self, X: Any) -> NDArray[np.floating]:
+    def transform(self, X: Any) -> Mat:
         """Rows as features: the responsibilities of `predict_proba`.
 
         Parameters
@@ -332,7 +349,8 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         state, rows = self._ready(X)
         family = state.model.family
         known, unseen = state.model.sticks(state.total).mean_weights()
-        log_weights = np.log(np.append(known, unseen))
+        with np.errstate(divide="ignore"):  # a concentration near zero leaves nothing unseen
+            log_weights = np.log(np.append(known, unseen))
         n = np.append(state.total.n, 0.0)
         q = family.posterior(n, np.vstack([state.total.t, np.zeros((1, family.n_stats))]))
         blocks = rows.blocks(_PREDICT_ROWS)
@@ -393,6 +411,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
     def _ready(self, X: Any) -> tuple[State, Rows]:
         """State and rows for a prediction; neither is changed by it."""
         state = self._fitted()
+        check_family(self, state.model.family)
         rows = checked_rows(self, X, reset=False)
         return (allow_missing(state) if has_missing(rows.X) else state), rows
 
@@ -409,9 +428,13 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         before = dict(self.__dict__)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(
+                    f"DPMixture cannot learn from X with this prior: {error}. Scale X or the prior."
+                ) from error
             raise
 
     def __sklearn_tags__(self) -> Tags:
@@ -424,48 +447,48 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
 
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted estimator as JSON and arrays; `save` writes them."""
-        state, arrays = pack_state(self._fitted())
-        header = {
-            "params": _plain_params(self.get_params(deep=False), self._learned.state.seed),
-            "state": state,
+        state = self._fitted()
+        self._check_params()
+        check_family(self, state.model.family)
+        header, arrays = pack_state(state)
+        return {
+            "params": plain_params(self.get_params(deep=False), state.seed),
+            "state": header,
             "history": self.history_.to_json(),
             "n_rows": self.n_rows_seen_,
             "prior_rows": self._learned.prior_rows,
             "settled": self.converged_,
-            "feature_names": _names(self),
-        }
-        return header, arrays
+            "feature_names": feature_names(self),
+        }, arrays
 
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        estimator = cls(**header["params"])
-        estimator._check_params()
-        state = unpack_state(header["state"], arrays)
+        params = section(header, "params", inspect.signature(cls).parameters)
+        estimator = cls(**(params | {"moves": tuple(entry(params, "moves", list))}))
+        state = unpack_state(section(header, "state", STATE_KEYS), arrays)
+        try:
+            estimator._check_params()
+            check_family(estimator, state.model.family)
+            check_entries(estimator.family, estimator.prior, state.model.family.n_features)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the header's 'params': {error}") from error
+        n_rows = entry(header, "n_rows", int, max(1, state.n_open), 2**63)
         estimator._learned = Learned(
             state,
-            History.from_json(header["history"]),
-            int(header["n_rows"]),
-            int(header["prior_rows"]),
-            bool(header["settled"]),
+            History.from_json(section(header, "history", ("points", "moves", "counts"))),
+            n_rows,
+            entry(header, "prior_rows", int, 1, n_rows),
+            entry(header, "settled", bool),
         )
         estimator.n_features_in_ = state.model.family.n_features
-        if header["feature_names"] is not None:
-            estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        names = header.get("feature_names")
+        if names is not None:
+            estimator.feature_names_in_ = checked_names(names, estimator.n_features_in_)
         return estimator
 
 
-def _plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Parameters as JSON; a random generator is replaced by the seed that was drawn from it."""
-    plain = dict(params)
-    if not isinstance(params["random_state"], (int, np.integer, type(None))):
-        plain["random_state"] = seed
-    plain["moves"] = sorted(params["moves"])
-    if isinstance(params["prior"], Mapping):
-        plain["prior"] = {k: np.asarray(v).tolist() for k, v in params["prior"].items()}
-    return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items()}
-
-
-def _names(estimator: Any) -> list[str] | None:
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
+def _in_double(r: NDArray[np.floating]) -> Mat:
+    """Responsibilities in float64; those of float32 sum to 1 as exactly as the others."""
+    exact = r.astype(np.float64, copy=False)
+    return exact if exact is r else np.asarray(exact / exact.sum(axis=1, keepdims=True))

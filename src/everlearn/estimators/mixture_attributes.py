@@ -69,7 +69,7 @@ class MixtureAttributes:
     @property
     def bound_history_(self) -> Vec:
         """The bound after each lap."""
-        return np.array([point.bound for point in self.history_.points])
+        return self.history_.curve[:, 2].copy()
 
     @property
     def history_(self) -> History:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from everlearn.core.arrays import IntVec, Table
+from everlearn.core.arrays import IntVec, Table, Vec
 from everlearn.core.errors import CheckpointError
 from everlearn.core.families import (
     DiagGaussian,
@@ -25,11 +25,34 @@ from everlearn.core.families import (
 from everlearn.core.mixture import Mixture
 from everlearn.core.priors import DPPrior
 from everlearn.core.stats import Stats
-from everlearn.estimators.persistence import Arrays, member
+from everlearn.estimators.mixture_soundness import check_batch, check_state, check_stats
+from everlearn.estimators.persistence import Arrays, entry, member, require, section, shown
 from everlearn.inference.rows import Rows
 from everlearn.inference.state import OpenBatch, Sealed, State, Trial
 
 Members = dict[str, NDArray[Any]]
+
+STATE_KEYS = (
+    "family",
+    "concentration",
+    "n_batches",
+    "next_id",
+    "seed",
+    "clock",
+    "fresh",
+    "base",
+    "birth_trials",
+    "delete_trials",
+)
+_FAMILY_KEYS = {
+    "diagonal": ("kind", "mean_precision", "shape", "missing"),
+    "full": ("kind", "mean_precision", "degrees_of_freedom"),
+    "zero-mean": ("kind", "degrees_of_freedom"),
+    "multinomial": ("kind", "trials"),
+}
+_FLOATS = ("float32", "float64")
+_TINY = 1e-300
+_FARTHEST = 1e100
 
 
 def pack_state(state: State) -> tuple[dict[str, Any], Members]:
@@ -56,36 +79,45 @@ def pack_state(state: State) -> tuple[dict[str, Any], Members]:
 
 
 def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> State:
-    """Inverse of `pack_state`; every array is checked against the shape the model gives it."""
-    family = _unpack_family(header["family"], arrays)
-    model = Mixture(family, DPPrior(_positive(header["concentration"], "concentration")))
-    ids = member(arrays, "ids", (None,), "i").astype(np.int64)
-    k = len(ids)
-    if k == 0 or len(np.unique(ids)) != k or ids.min() < 0 or ids.max() >= header["next_id"]:
-        raise CheckpointError("member 'ids' must hold distinct ids below the next one")
-    bases = header["base"]
-    if len(bases) != header["n_batches"] + 1:
-        raise CheckpointError("the header must give one base measure for each set of statistics")
+    """Inverse of `pack_state`; whatever could not have been packed is refused."""
+    family = _unpack_family(section(header, "family", _FAMILY_KEYS[_kind(header)]), arrays)
+    alpha = entry(header, "concentration", float, _TINY)
+    try:
+        model = Mixture(family, DPPrior(alpha))
+    except np.linalg.LinAlgError as error:
+        raise CheckpointError(f"members 'prior' do not make a prior: {error}") from error
+    next_id = entry(header, "next_id", int, 1, 2**31 - 1)
+    ids = member(arrays, "ids", (None,), "int64")
+    sound = len(ids) > 0 and len(np.unique(ids)) == len(ids) and ids.min() >= 0
+    require(sound and ids.max() < next_id, "ids", f"distinct ids below {next_id}")
+    n_batches = entry(header, "n_batches", int, 0, len(arrays))
+    bases = entry(header, "base", list)
+    if len(bases) != n_batches + 1 or not all(isinstance(base, float) for base in bases):
+        raise CheckpointError(f"the header's 'base' must be {n_batches + 1} numbers")
     sealed = Sealed(
-        _unpack_stats(arrays, "sealed", ids, family.n_stats, bases[0]),
-        member(arrays, "sealed/pair_loss", (k, k), "f"),
+        _unpack_stats(arrays, "sealed", ids, family, bases[0]),
+        member(arrays, "sealed/pair_loss", (len(ids), len(ids)), "float64"),
     )
     batches = tuple(
-        _unpack_batch(arrays, f"batch{i}", ids, family, bases[i + 1])
-        for i in range(header["n_batches"])
+        _unpack_batch(arrays, f"batch{i}", ids, next_id, family, base)
+        for i, base in enumerate(bases[1:])
     )
-    return State(
+    state = State(
         model=model,
         sealed=sealed,
         batches=batches,
         total=sealed.stats,
-        next_id=int(header["next_id"]),
-        seed=int(header["seed"]),
-        clock=int(header["clock"]),
-        fresh=int(header["fresh"]),
-        birth_trials=_unpack_trials(header["birth_trials"]),
-        delete_trials=_unpack_trials(header["delete_trials"]),
+        next_id=next_id,
+        seed=entry(header, "seed", int, 0, 2**64),
+        clock=entry(header, "clock", int, 0, 2**63),
+        fresh=entry(header, "fresh", int, 0, sum(len(b.rows) for b in batches)),
+        birth_trials=_unpack_trials(header, "birth_trials", next_id),
+        delete_trials=_unpack_trials(header, "delete_trials", next_id),
     ).resummed()
+    if unknown := sorted(set(arrays) - set(pack_state(state)[1])):
+        raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
+    check_state(state)
+    return state
 
 
 def _pack_family(family: Family[Any]) -> tuple[dict[str, Any], Members]:
@@ -116,45 +148,63 @@ def _pack_family(family: Family[Any]) -> tuple[dict[str, Any], Members]:
     raise TypeError(f"no checkpoint form for {type(family).__name__}")
 
 
+def _kind(header: Mapping[str, Any]) -> str:
+    """Name of the family, if there is such a family."""
+    family = entry(header, "family", dict)
+    kind = entry(family, "kind", str)
+    if kind not in _FAMILY_KEYS:
+        raise CheckpointError(f"the header's 'kind' must be a family, got {shown(kind)}")
+    return kind
+
+
 def _unpack_family(header: Mapping[str, Any], arrays: Arrays) -> Family[Any]:
     kind = header["kind"]
     if kind == "multinomial":
-        counts = member(arrays, "prior/counts", (None,), "f")
-        _require((counts > 0).all(), "prior/counts")
-        return Multinomial(DirichletPrior(counts), int(header["trials"]))
+        counts = member(arrays, "prior/counts", (None,), "float64")
+        require(counts.size and (counts > 0).all(), "prior/counts", "positive")
+        return Multinomial(DirichletPrior(counts), entry(header, "trials", int, 1, 2**53))
     if kind == "diagonal":
-        origin = member(arrays, "origin", (None,), "f")
-        mean = member(arrays, "prior/mean", origin.shape, "f")
-        rate = member(arrays, "prior/rate", origin.shape, "f")
-        _require((rate > 0).all(), "prior/rate")
-        precision = _positive(header["mean_precision"], "mean_precision")
-        prior = NormalGammaPrior(mean, precision, _positive(header["shape"], "shape"), rate)
-        return DiagGaussian(prior, origin, bool(header["missing"]))
-    scale = member(arrays, "prior/scale", (None, None), "f")
+        mean = _located(arrays, "prior/mean", None)
+        rate = member(arrays, "prior/rate", mean.shape, "float64")
+        require((rate > 0).all(), "prior/rate", "positive")
+        precision = entry(header, "mean_precision", float, _TINY)
+        prior = NormalGammaPrior(mean, precision, entry(header, "shape", float, _TINY), rate)
+        origin = _located(arrays, "origin", len(mean))
+        return DiagGaussian(prior, origin, entry(header, "missing", bool))
+    scale = member(arrays, "prior/scale", (None, None), "float64")
     d = len(scale)
-    dof = _positive(header["degrees_of_freedom"], "degrees_of_freedom")
-    _require(scale.shape == (d, d) and dof > d - 1, "prior/scale")
-    _require(np.linalg.eigvalsh(scale)[0] > 0, "prior/scale")
+    definite = scale.shape == (d, d) and d > 0 and np.allclose(scale, scale.T)
+    definite = definite and np.linalg.eigvalsh(scale)[0] > 0
+    require(definite, "prior/scale", "a positive-definite matrix")
+    dof = entry(header, "degrees_of_freedom", float, (d - 1) * (1 + 1e-15) + _TINY)
     if kind == "zero-mean":
         return ZeroMeanGaussian(WishartPrior(dof, scale))
-    if kind != "full":
-        raise CheckpointError(f"no family is called {kind!r}")
-    mean = member(arrays, "prior/mean", (d,), "f")
-    precision = _positive(header["mean_precision"], "mean_precision")
-    origin = member(arrays, "origin", (d,), "f")
+    mean = _located(arrays, "prior/mean", d)
+    precision = entry(header, "mean_precision", float, _TINY)
+    origin = _located(arrays, "origin", d)
     return FullGaussian(NormalWishartPrior(mean, precision, dof, scale), origin)
+
+
+def _located(arrays: Arrays, name: str, d: int | None) -> Vec:
+    """A point that rows can be near to."""
+    point = member(arrays, name, (d,), "float64")
+    require(point.size and np.abs(point).max() <= _FARTHEST, name, f"at most {_FARTHEST:g} in size")
+    return point
 
 
 def _pack_stats(arrays: Members, name: str, stats: Stats) -> None:
     arrays |= {f"{name}/n": stats.n, f"{name}/t": stats.t, f"{name}/h": stats.h}
 
 
-def _unpack_stats(arrays: Arrays, name: str, ids: IntVec, n_stats: int, base: float) -> Stats:
+def _unpack_stats(
+    arrays: Arrays, name: str, ids: IntVec, family: Family[Any], base: float
+) -> Stats:
     k = len(ids)
-    n = member(arrays, f"{name}/n", (k,), "f")
-    _require((n >= 0).all(), f"{name}/n")
-    t = member(arrays, f"{name}/t", (k, n_stats), "f")
-    return Stats(ids, n, t, member(arrays, f"{name}/h", (k,), "f"), float(base))
+    n = member(arrays, f"{name}/n", (k,), "float64")
+    t = member(arrays, f"{name}/t", (k, family.n_stats), "float64")
+    stats = Stats(ids, n, t, member(arrays, f"{name}/h", (k,), "float64"), base)
+    check_stats(family, stats, name)
+    return stats
 
 
 def _pack_batch(arrays: Members, name: str, batch: OpenBatch) -> None:
@@ -170,31 +220,45 @@ def _pack_batch(arrays: Members, name: str, batch: OpenBatch) -> None:
 
 
 def _unpack_batch(
-    arrays: Arrays, name: str, ids: IntVec, family: Family[Any], base: float
+    arrays: Arrays, name: str, ids: IntVec, next_id: int, family: Family[Any], base: float
 ) -> OpenBatch:
-    labels = member(arrays, f"{name}/labels", (None,), "i").astype(np.int32)
+    labels = member(arrays, f"{name}/labels", (None,), "int32")
+    known = labels.size and labels.min() >= 0 and labels.max() < next_id
+    require(known, f"{name}/labels", f"ids below {next_id}")
     rows = Rows(_unpack_table(arrays, name, len(labels), family))
     if f"{name}/weights" in arrays:
-        weights = member(arrays, f"{name}/weights", (len(labels),), "f")
-        _require((weights >= 0).all(), f"{name}/weights")
+        weights = member(arrays, f"{name}/weights", (len(labels),), "float64")
+        require((weights >= 0).all() and weights.any(), f"{name}/weights", "weights of rows")
         rows = Rows(rows.X, weights)
-    return OpenBatch(rows, _unpack_stats(arrays, name, ids, family.n_stats, base), labels)
+    batch = OpenBatch(rows, _unpack_stats(arrays, name, ids, family, base), labels)
+    check_batch(family, batch, name)
+    return batch
 
 
 def _unpack_table(arrays: Arrays, name: str, n_rows: int, family: Family[Any]) -> Table:
     d = family.n_features
-    if f"{name}/indptr" in arrays:
-        data = member(arrays, f"{name}/data", (None,), "f")
-        indices = member(arrays, f"{name}/indices", data.shape, "i")
-        indptr = member(arrays, f"{name}/indptr", (n_rows + 1,), "i")
-        table = sparse.csr_array((data, indices, indptr), shape=(n_rows, d))
-        table.check_format(full_check=True)
+    counts = isinstance(family, Multinomial)
+    if counts and f"{name}/indptr" in arrays:
+        data = member(arrays, f"{name}/data", (None,), *_FLOATS)
+        indices = member(arrays, f"{name}/indices", data.shape, "int32", "int64")
+        indptr = member(arrays, f"{name}/indptr", (n_rows + 1,), indices.dtype.name)
+        require((data >= 0).all(), f"{name}/data", "counts")
+        try:
+            table = sparse.csr_array((data, indices, indptr), shape=(n_rows, d))
+            table.check_format(full_check=True)
+        except ValueError as error:
+            raise CheckpointError(f"member '{name}/indptr' does not fit: {error}") from error
+        require(table.has_canonical_format, f"{name}/indices", "sorted and distinct in each row")
         return table
     x = arrays.get(f"{name}/X")
-    if x is None or x.shape != (n_rows, d) or x.dtype.kind != "f" or np.isinf(x).any():
+    fits = x is not None and x.shape == (n_rows, d) and x.dtype.name in _FLOATS
+    if x is None or not fits or np.isinf(x).any():
         raise CheckpointError(f"member '{name}/X' must be finite rows of shape {(n_rows, d)}")
-    if np.isnan(x).any() and not (isinstance(family, DiagGaussian) and family.missing):
-        raise CheckpointError(f"member '{name}/X' must not have missing values")
+    missing = isinstance(family, DiagGaussian) and family.missing
+    require(missing or not np.isnan(x).any(), f"{name}/X", "without missing values")
+    smallest = 0.0 if counts else -_FARTHEST
+    inside = np.isnan(x) | ((x >= smallest) & (x <= _FARTHEST))
+    require(inside.all(), f"{name}/X", f"within {smallest:g} and {_FARTHEST:g}")
     return x
 
 
@@ -202,17 +266,13 @@ def _pack_trials(trials: Mapping[int, Trial]) -> list[list[float]]:
     return [[i, trial.failures, trial.mass] for i, trial in sorted(trials.items())]
 
 
-def _unpack_trials(entries: list[list[float]]) -> dict[int, Trial]:
-    return {int(i): Trial(int(failures), float(mass)) for i, failures, mass in entries}
-
-
-def _positive(value: Any, name: str) -> float:
-    number = float(value)
-    if not (np.isfinite(number) and number > 0):
-        raise CheckpointError(f"the header's {name!r} must be a positive number, got {value!r}")
-    return number
-
-
-def _require(condition: Any, name: str) -> None:
-    if not condition:
-        raise CheckpointError(f"member {name!r} has values that no model has")
+def _unpack_trials(header: Mapping[str, Any], key: str, next_id: int) -> dict[int, Trial]:
+    trials = {}
+    for row in entry(header, key, list):
+        if not isinstance(row, list) or [type(v) for v in row] != [int, int, float]:
+            raise CheckpointError(f"the header's {key!r} must be trials, got {shown(row)}")
+        component, failures, mass = row
+        if not (0 <= component < next_id and 0 <= failures < 2**31 and mass >= 0):
+            raise CheckpointError(f"the header's {key!r} must be trials, got {shown(row)}")
+        trials[component] = Trial(failures, mass)
+    return trials

@@ -46,10 +46,20 @@ PRIOR_KEYS = {
     "zero-mean": ("degrees_of_freedom", "scale"),
     "multinomial": ("counts",),
 }
-WITHIN_SHARE = 0.05
-"""The "data" prior expects a component to have this share of each feature's variance."""
-PSEUDO_ROWS = 10.0
-MEAN_PRECISION = 0.01
+_TILES = 40.0
+_DIAGONAL_ROWS = 100.0
+_WISHART_ROWS = 60.0
+_MEAN_PRECISION = 0.03
+_MOMENT_ENTRIES = 8192
+
+
+def within_share(n_features: int) -> float:
+    """Share of each feature's variance that the "data" prior expects within a component.
+
+    It is what is left when some 40 components tile the spread of the data: little in two
+    dimensions, nearly all of it in fifty.
+    """
+    return float(_TILES ** (-2.0 / n_features))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +72,29 @@ class Moments:
     @classmethod
     def of(cls, rows: Rows) -> Moments:
         """Moments of the rows; a feature without spread gets the variance 1."""
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        x = np.asarray(rows.X, np.float64)
-        seen = ~np.isnan(x)
-        mass = weights @ seen
+        size = max(1, _MOMENT_ENTRIES // rows.X.shape[1])
+        mass, sums = _column_sums(rows, size, np.zeros(rows.X.shape[1]), 1)
         safe = np.maximum(mass, 1e-300)
-        mean = (weights @ np.where(seen, x, 0.0)) / safe
-        centred = np.where(seen, x - mean, 0.0)
-        variance = (weights @ centred**2) / safe
+        mean = sums / safe
+        variance = _column_sums(rows, size, mean, 2)[1] / safe
         flat = variance <= 1e-14 * mean**2 + 1e-300
         return cls(mean, np.where(flat, 1.0, variance))
+
+
+def _column_sums(rows: Rows, size: int, centre: Vec, power: int) -> tuple[Vec, Vec]:
+    """Weight observed in each column, and weighted sum of a power of x - centre.
+
+    In pieces of `size` rows, so that a large batch needs no large work space.
+    """
+    mass, sums = np.zeros_like(centre), np.zeros_like(centre)
+    for start in range(0, len(rows), size):
+        piece = rows[start : start + size]
+        x = np.asarray(piece.X, np.float64) - centre
+        seen = ~np.isnan(x)
+        weights = np.ones(len(piece)) if piece.weights is None else piece.weights
+        mass += weights @ seen
+        sums += weights @ np.where(seen, x, 0.0) ** power
+    return mass, sums
 
 
 def resolve_family(
@@ -84,8 +107,8 @@ def resolve_family(
     name = prior if isinstance(prior, str) else "data"
     if family == "multinomial":
         counts = _vector(given.get("counts", 0.1), d, "counts", positive=True)
-        sums = np.asarray(rows.X.sum(axis=1)).ravel()
-        return Multinomial(DirichletPrior(counts), trials=max(1, round(float(sums.mean()))))
+        trials = max(1, round(float(rows.X.sum()) / len(rows)))
+        return Multinomial(DirichletPrior(counts), trials)
     moments = Moments.of(rows)
     if family == "diagonal":
         return _diagonal(name, given, moments, missing)
@@ -122,8 +145,8 @@ def _diagonal(name: str, given: Mapping[str, Any], moments: Moments, missing: bo
     elif name == "wishart":
         shape, rate = 0.5 * (d + 2), np.full(d, 0.5 * d)
     else:
-        shape = 0.5 * PSEUDO_ROWS
-        rate = shape * WITHIN_SHARE * moments.variance
+        shape = 0.5 * max(10.0, _DIAGONAL_ROWS / d)
+        rate = shape * within_share(d) * moments.variance
     shape = _number(given.get("shape", shape), "shape")
     rate = _vector(given.get("rate", rate), d, "rate", positive=True)
     return DiagGaussian(NormalGammaPrior(mean, precision, shape, rate), moments.mean, missing)
@@ -132,7 +155,7 @@ def _diagonal(name: str, given: Mapping[str, Any], moments: Moments, missing: bo
 def _mean_prior(name: str, given: Mapping[str, Any], moments: Moments) -> tuple[Vec, float]:
     d = len(moments.mean)
     named = {"par-ingmm": (0.0, 0.22), "wishart": (0.0, 1e-4)}
-    mean, precision = named.get(name, (moments.mean, MEAN_PRECISION))
+    mean, precision = named.get(name, (moments.mean, _MEAN_PRECISION))
     return (
         _vector(given.get("mean", mean), d, "mean"),
         _number(given.get("mean_precision", precision), "mean_precision"),
@@ -143,16 +166,11 @@ def _wishart(
     family: str, name: str, given: Mapping[str, Any], moments: Moments
 ) -> tuple[float, Mat]:
     d = len(moments.mean)
-    if name == "wishart":
-        dof, variance = d + 2.0, np.full(d, 1.0 / (d + 2.0))
-    else:
-        dof = d + PSEUDO_ROWS
-        spread = moments.variance
-        if family == "zero-mean":
-            spread = spread + moments.mean**2
-        variance = WITHIN_SHARE * spread
-    dof = _number(given.get("degrees_of_freedom", dof), "degrees_of_freedom", above=d - 1)
-    return dof, _matrix(given.get("scale", np.diag(dof * variance)), d, "scale")
+    rows = 1.0 if name == "wishart" else max(2.0, _WISHART_ROWS / d)
+    spread = moments.variance + (moments.mean**2 if family == "zero-mean" else 0.0)
+    expected = np.ones(d) if name == "wishart" else within_share(d) * spread
+    dof = _number(given.get("degrees_of_freedom", d + 1 + rows), "degrees_of_freedom", above=d - 1)
+    return dof, _matrix(given.get("scale", np.diag(rows * expected)), d, "scale")
 
 
 def _number(value: Any, name: str, above: float = 0.0) -> float:
@@ -191,8 +209,8 @@ def _matrix(value: Any, d: int, name: str) -> Mat:
 
 
 def has_missing(X: Table) -> bool:
-    """Whether a dense table has NaNs."""
-    return not sparse.issparse(X) and bool(np.isnan(X).any())
+    """Whether a dense table, which has no infinities, has NaNs."""
+    return not sparse.issparse(X) and bool(np.isnan(X.sum()))
 
 
 def allow_missing(state: State) -> State:

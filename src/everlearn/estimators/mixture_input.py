@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,55 +11,122 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from everlearn.core.arrays import Table, Vec
+from everlearn.core.families import (
+    DiagGaussian,
+    Family,
+    FullGaussian,
+    Multinomial,
+    ZeroMeanGaussian,
+)
 from everlearn.inference.rows import Rows
 
 _LARGEST = {"float64": 1e100, "float32": 1e15}
+_LARGEST_SQUARE = {"float64": 1e250, "float32": 1e33}
+"""Weight times squared entry: sums of these over a block of rows must stay finite."""
 _LARGEST_COUNT = 2.0**53
+_FAMILY_NAMES: dict[type, str] = {
+    DiagGaussian: "diagonal",
+    FullGaussian: "full",
+    ZeroMeanGaussian: "zero-mean",
+    Multinomial: "multinomial",
+}
+
+
+def check_family(estimator: Any, family: Family[Any]) -> None:
+    """Refuse to go on with another family than the one learned so far."""
+    learned = _FAMILY_NAMES[type(family)]
+    if estimator.family != learned:
+        raise ValueError(
+            f"the 'family' parameter of {type(estimator).__name__} was {learned!r} when learning "
+            f"began and cannot change without a new fit. Got {estimator.family!r} instead."
+        )
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
     """Rows fit for the estimator's family, or a ValueError that says what is wrong with them."""
     counts = estimator.family == "multinomial"
-    table = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr" if counts else False,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite="allow-nan" if estimator.family == "diagonal" else True,
-        order=None if counts else "C",
-    )
+    with _named(estimator, "X"):
+        X = _numbers(X)
+        table = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if counts else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if estimator.family == "diagonal" else True,
+            order=None if counts else "C",
+        )
     if sparse.issparse(table):
         table = sparse.csr_array(table)
-        table.sum_duplicates()
-    _check_range(estimator, table, counts)
-    weights = None
-    if sample_weight is not None:
-        weights = _check_sample_weight(
+        if not table.has_canonical_format:
+            table = table.copy()  # the caller's arrays stay as they are
+            table.sum_duplicates()
+    largest = _check_range(estimator, table, counts)
+    if sample_weight is None:
+        return Rows(table)
+    return Rows(table, _checked_weights(estimator, sample_weight, table, largest))
+
+
+def _numbers(X: Any) -> Any:
+    """The rows, unless they are text, dates or records, which NumPy would turn into numbers."""
+    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
+    if isinstance(X, np.ndarray) and X.dtype.kind in "USMmV":
+        raise ValueError(f"expected numbers, got an array of dtype {X.dtype}")
+    return X
+
+
+@contextmanager
+def _named(estimator: Any, argument: str) -> Iterator[None]:
+    """Errors of the block name the argument and the estimator, whoever raises them."""
+    name = type(estimator).__name__
+    try:
+        yield
+    except (OverflowError, TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{argument!r} of {name} cannot be used: {error}") from error
+
+
+def _checked_weights(estimator: Any, sample_weight: Any, table: Table, largest: float) -> Vec:
+    """Weights of the rows, of which the largest entry is `largest` in size."""
+    name = type(estimator).__name__
+    with _named(estimator, "sample_weight"):
+        weights: Vec = _check_sample_weight(
             sample_weight, table, dtype=np.float64, ensure_non_negative=True
         )
-        if not weights.any():
-            raise ValueError(
-                f"'sample_weight' of {type(estimator).__name__} must have a positive entry. "
-                f"Got {len(weights)} zeros."
-            )
-    return Rows(table, weights)
+    if not weights.any():
+        raise ValueError(
+            f"'sample_weight' of {name} must have a positive entry. Got {len(weights)} zeros."
+        )
+    limit = _LARGEST_SQUARE[estimator.dtype] / max(1.0, largest) ** 2
+    if weights.max() > limit:
+        raise ValueError(
+            f"'sample_weight' of {name} must have entries of at most {limit:g} for X with entries "
+            f"of up to {largest:g}, so that sums stay finite. Got {weights.max():g}."
+        )
+    return weights
 
 
-def _check_range(estimator: Any, table: Table, counts: bool) -> None:
+def _check_range(estimator: Any, table: Table, counts: bool) -> float:
+    """Size of the largest entry, which is not too large."""
     values: Vec = table.data if sparse.issparse(table) else table
     if values.size == 0:
-        return
+        return 0.0
     name = type(estimator).__name__
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = (float(extreme.reduce(values, axis=None)) for extreme in (np.fmin, np.fmax))
+    if np.isnan(low):  # nothing but missing values
+        return 0.0
     if counts and low < 0:
         raise ValueError(
             f"Negative values in data passed to {name}: counts are 0 or more, got {low:g}."
         )
     largest = _LARGEST_COUNT if counts else _LARGEST[estimator.dtype]
-    if max(-low, high) > largest:
+    size = max(-low, high)
+    if size > largest:
         raise ValueError(
             f"X of {name} must have entries of at most {largest:g} in size for "
             f"dtype={estimator.dtype!r}, so that sums of squares stay finite. "
-            f"Got {max(-low, high, key=abs):g}."
+            f"Got {max(low, high, key=abs):g}."
         )
+    return size

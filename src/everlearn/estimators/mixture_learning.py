@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from everlearn.core.families import Family
 from everlearn.core.mixture import Mixture
 from everlearn.core.params import parse_bytes
 from everlearn.core.priors import DPPrior
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_families import allow_missing, has_missing, resolve_family
+from everlearn.estimators.pooling import MAX_POOLED_ROWS, pooled
 from everlearn.inference.learners import fitting, stochastic, streaming
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings
 from everlearn.inference.local.mixture import MixtureStep
@@ -29,8 +33,11 @@ SETTLING_ROWS = 256
 """Until so many rows have come, a stream starts afresh whenever they have doubled."""
 _BATCH_ROWS = 1000
 _MOST_BATCHES = 10
-_BLOCK_BYTES = 8_000_000
+_BLOCK_BYTES = 2_000_000
+_POOLED_BYTES = 8_000_000
 _DELETES = 5
+_TARGETS, _FEW_TARGETS = 25, 5
+_HEADROOM = 1e-8
 _MARGIN = {"float64": 1e-9, "float32": 1e-6}
 
 
@@ -66,6 +73,9 @@ class Workshop:
 
 def learn(params: Any, rows: Rows, seed: int) -> Learned:
     """Learn from rows that can be visited again, and let go of them at the end."""
+    n_rows = len(rows)
+    if n_rows <= MAX_POOLED_ROWS and rows.nbytes <= _pooled_bytes(params):
+        rows = pooled(rows)
     model = _model(params, rows)
     learner = stochastic if params.learner == "stochastic" else fitting
     with _workshop(params, model, rows, params.max_laps) as tools:
@@ -74,12 +84,13 @@ def learn(params: Any, rows: Rows, seed: int) -> Learned:
         state = streaming.seal_all(result.state, tools.runner)
     history = History()
     for info in result.laps:
-        history = history.after(info, len(rows))
-    return Learned(state, history, len(rows), len(rows), result.settled)
+        history = history.after(info)
+    return _checked(params, Learned(state, history, n_rows, n_rows, result.settled))
 
 
 def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> Learned:
     """Learn from rows that need not come again."""
+    rows = _stored_like(learned, rows)
     n_rows = len(rows) + (0 if learned is None else learned.n_rows)
     if learned is None or _still_settling(learned, n_rows):
         state, rows, history = _afresh(params, learned, rows, seed)
@@ -91,14 +102,14 @@ def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> L
     laps: list[LapInfo] = []
     with _workshop(params, state.model, rows, None, laps) as tools:
         if params.learner == "stochastic":
-            state = _blend(params, state, rows, n_rows, tools)
+            state = _blend(params, state, rows, tools)
         else:
             window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
             state = streaming.absorb(state, rows, window, tools.runner, tools.moves, tools.on_lap)
     for info in laps:
-        history = history.after(info, n_rows)
+        history = history.after(info)
     settled = learned is not None and learned.settled
-    return Learned(state, history, n_rows, prior_rows, settled)
+    return _checked(params, Learned(state, history, n_rows, prior_rows, settled))
 
 
 def mixture_step(params: Any, model: Mixture) -> MixtureStep:
@@ -128,9 +139,41 @@ def memory_limits(params: Any, model: Mixture, row_bytes: int) -> MemoryLimits:
     )
 
 
+def _pooled_bytes(params: Any) -> int:
+    """Bytes of rows that may be copied and put in order."""
+    if params.memory_budget is None:
+        return _POOLED_BYTES
+    return min(_POOLED_BYTES, parse_bytes(params.memory_budget) // 24)
+
+
+def check_entries(family: str, prior: Any, n_features: int) -> None:
+    """Refuse a prior whose entries do not fit rows of this width."""
+    if not isinstance(prior, str):
+        _family(family, prior, Rows(np.ones((1, n_features))))
+
+
 def _model(params: Any, rows: Rows) -> Mixture:
-    family = resolve_family(params.family, params.prior, rows, has_missing(rows.X))
-    return Mixture(family, DPPrior(float(params.concentration)))
+    """The model, if it leaves the working precision room to work in."""
+    family = _family(params.family, params.prior, rows)
+    with np.errstate(all="ignore"):
+        model = Mixture(family, DPPrior(float(params.concentration)))
+        start = State.empty(model, 0).posterior()
+    size = max(np.abs(start.eta).max(), np.abs(start.bias).max())
+    if not size <= _HEADROOM * np.finfo(params.dtype).max:
+        raise ValueError(
+            "DPMixture cannot learn from X: with this prior its numbers would be of size "
+            f"{size:g}, too large for dtype={params.dtype!r}. Scale X or the prior."
+        )
+    return model
+
+
+def _family(family: str, prior: Any, rows: Rows) -> Family[Any]:
+    try:
+        return resolve_family(family, prior, rows, has_missing(rows.X))
+    except (OverflowError, TypeError, ValueError) as error:
+        if "DPMixture" in str(error):
+            raise
+        raise ValueError(f"the 'prior' mapping of DPMixture cannot be used: {error}") from error
 
 
 def _schedule(params: Any, rows: Rows, limits: MemoryLimits) -> fitting.Schedule:
@@ -150,9 +193,18 @@ def _workshop(
     max_laps: int | None,
     laps: list[LapInfo] | None = None,
 ) -> Iterator[Workshop]:
-    """Engine, runner and moves for the time of one call; laps are shown and collected."""
+    """Engine, runner and moves for the time of one call; laps are shown and collected.
+
+    A stream (no `max_laps`) has few rows at first, of which components that need many
+    statistics would be told too early, and linger: there, parts must have more rows.
+    """
     limits = memory_limits(params, model, max(1, rows.nbytes // len(rows)))
-    births = BirthSettings(n_rows=limits.window_rows, max_components=limits.max_components)
+    births = BirthSettings(
+        n_targets=_TARGETS if params.memory_budget is None else _FEW_TARGETS,
+        n_rows=limits.window_rows,
+        min_rows=1.0 if max_laps is not None else math.sqrt(model.family.n_stats),
+        max_components=limits.max_components,
+    )
     moves = MoveSettings(
         kinds=frozenset(params.moves),
         births=births,
@@ -188,12 +240,36 @@ def _afresh(
     return replace(state, clock=old.clock), everything, learned.history
 
 
-def _blend(params: Any, state: State, rows: Rows, n_rows: int, tools: Workshop) -> State:
+def _blend(params: Any, state: State, rows: Rows, tools: Workshop) -> State:
+    """Batch after batch, with statistics scaled to all that has been seen by then."""
     if state.clock == 0:
         schedule = replace(_schedule(params, rows, tools.limits), max_laps=1)
         return stochastic.fit(
             state.model, rows, state.seed, tools.runner, tools.moves, schedule, tools.on_lap
         ).state
     for batch in rows.blocks(tools.limits.batch_rows):
-        state = stochastic.blend(state, batch, float(n_rows), tools.runner)
+        seen = float(state.total.n.sum())
+        scaled = state.total * ((seen + batch.mass) / seen)
+        state = replace(state, sealed=replace(state.sealed, stats=scaled), total=scaled)
+        state = stochastic.blend(state, batch, seen + batch.mass, tools.runner)
     return state
+
+
+def _stored_like(learned: Learned | None, rows: Rows) -> Rows:
+    """Rows dense or sparse as the open ones are, so that they can be put together."""
+    if learned is None or not learned.state.batches:
+        return rows
+    if sparse.issparse(learned.state.batches[-1].rows.X):
+        return rows if sparse.issparse(rows.X) else replace(rows, X=sparse.csr_array(rows.X))
+    return replace(rows, X=rows.X.toarray()) if sparse.issparse(rows.X) else rows
+
+
+def _checked(params: Any, learned: Learned) -> Learned:
+    """What was learned, unless numbers grew out of range on the way."""
+    bound = learned.state.bound()
+    if not np.isfinite(bound):
+        raise ValueError(
+            f"DPMixture cannot learn from X: with this prior the bound is {bound}, "
+            f"out of the range of dtype={params.dtype!r}. Scale X or the prior."
+        )
+    return learned

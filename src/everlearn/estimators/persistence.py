@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Iterable, Mapping
+from numbers import Integral
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from everlearn.core.errors import CheckpointError
 from everlearn.runtime.store import read_checkpoint, write_checkpoint
 
 Arrays = Mapping[str, NDArray[Any]]
+T = TypeVar("T")
+_HUGE: Final = 1e300
 
 _ESTIMATORS = {"dp-mixture": ("everlearn.estimators.mixture", "DPMixture")}
 
@@ -78,14 +81,53 @@ def load(path: str | os.PathLike[str]) -> Any:
     module, name = _ESTIMATORS[key]
     estimator: type[Storable] = getattr(importlib.import_module(module), name)
     try:
-        return estimator.from_checkpoint(checkpoint.header, checkpoint.arrays)
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            return estimator.from_checkpoint(checkpoint.header, checkpoint.arrays)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: the content does not make a {name}: {error!r}") from error
 
 
-def member(arrays: Arrays, name: str, shape: tuple[int | None, ...], kind: str) -> NDArray[Any]:
+def plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Parameters as JSON; a random generator is replaced by the seed that was drawn from it."""
+    return {
+        k: seed if isinstance(v, np.random.RandomState) else _plain(v) for k, v in params.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    if isinstance(value, Mapping):
+        return {str(k): np.asarray(v, np.float64).tolist() for k, v in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def feature_names(estimator: Any) -> list[str] | None:
+    """Names of the columns that the estimator was shown, if they had any."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def checked_names(names: Any, n_features: int) -> NDArray[np.object_]:
+    """Inverse of `feature_names`."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise CheckpointError(f"the header's 'feature_names' must be names, got {shown(names)}")
+    if len(names) != n_features:
+        raise CheckpointError(
+            f"the header's 'feature_names' must be {n_features} names, got {len(names)}"
+        )
+    return np.array(names, dtype=object)
+
+
+def member(arrays: Arrays, name: str, shape: tuple[int | None, ...], *dtypes: str) -> NDArray[Any]:
     """A member of the file, if it has this shape (None: any length) and dtype, and is finite."""
     if name not in arrays:
         raise CheckpointError(f"member {name!r} is missing")
@@ -93,11 +135,50 @@ def member(arrays: Arrays, name: str, shape: tuple[int | None, ...], kind: str) 
     fits = len(shape) == array.ndim and all(
         want is None or want == got for want, got in zip(shape, array.shape, strict=True)
     )
-    if not fits or array.dtype.kind != kind:
+    if not fits or array.dtype.name not in dtypes:
         raise CheckpointError(
-            f"member {name!r} must be of kind {kind!r} and shape {shape}, "
+            f"member {name!r} must have the dtype {' or '.join(dtypes)} and the shape {shape}, "
             f"got {array.dtype} and {array.shape}"
         )
-    if kind == "f" and not np.isfinite(array).all():
-        raise CheckpointError(f"member {name!r} must be finite")
+    if array.dtype.kind == "f" and not (np.abs(array) <= _HUGE).all():
+        raise CheckpointError(f"member {name!r} must be finite and at most {_HUGE:g} in size")
     return array
+
+
+def require(condition: Any, name: str, what: str) -> None:
+    """Refuse a member that is not what every member of that name is."""
+    if not condition:
+        raise CheckpointError(f"member {name!r} must be {what}")
+
+
+def section(header: Any, key: str, keys: Iterable[str]) -> dict[str, Any]:
+    """An object within the header, if it has these keys and no others."""
+    value = header.get(key) if isinstance(header, dict) else None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"the header's {key!r} must be an object, got {shown(value)}")
+    if missing := sorted(set(keys) - set(value)):
+        raise CheckpointError(f"the header's {key!r} must have {missing}")
+    if unknown := sorted(set(value) - set(keys)):
+        raise CheckpointError(f"the header's {key!r} must not have {unknown}")
+    return value
+
+
+def entry(
+    header: Mapping[str, Any], key: str, kind: type[T], low: float = -_HUGE, high: float = _HUGE
+) -> T:
+    """An entry of the header, if it has this type and, being a number, lies in this range."""
+    value = header.get(key)
+    right = type(value) is kind or (kind is float and type(value) is int)
+    if right and isinstance(value, (int, float)):
+        right = low <= value <= high
+    if not right:
+        span = f" from {low:g} to {high:g}" if kind in (int, float) else ""
+        raise CheckpointError(
+            f"the header's {key!r} must be of type {kind.__name__}{span}, got {shown(value)}"
+        )
+    return cast(T, float(cast(float, value)) if kind is float else value)
+
+
+def shown(value: object) -> str:
+    """The value as it may appear in a message."""
+    return repr(value)[:80]

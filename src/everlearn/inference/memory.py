@@ -40,10 +40,10 @@ def limits_within(
 ) -> MemoryLimits:
     """The largest limits, up to those wanted, whose sum is within `budget` bytes."""
     free = budget - _FIXED_BYTES
-    window_rows = min(wanted_rows, max(free, 0) // 4 // (2 * (row_bytes + 12)))
+    rows = max(free, 0) // 4 // (2 * (row_bytes + 12))
     copies = _STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES)
-    components = min(wanted_components, max(free, 0) // 2 // (copies * stats_bytes(n_stats)))
-    if components < 2 or window_rows < _OPEN_BATCHES:
+    components = max(free, 0) // 2 // (copies * stats_bytes(n_stats))
+    if components < 2 or rows < _OPEN_BATCHES:
         need = _FIXED_BYTES + max(
             4 * copies * stats_bytes(n_stats), 8 * _OPEN_BATCHES * (row_bytes + 12)
         )
@@ -51,10 +51,11 @@ def limits_within(
             f"the 'memory_budget' must hold at least two components and {_OPEN_BATCHES} rows: "
             f"with {n_stats} statistics a component that takes {need:,} bytes, got {budget:,}"
         )
+    window_rows = int(min(wanted_rows, rows))
     return MemoryLimits(
-        max_components=int(components),
-        window_rows=int(window_rows),
-        batch_rows=max(1, int(window_rows) // _OPEN_BATCHES),
+        max_components=int(min(wanted_components, components)),
+        window_rows=window_rows,
+        batch_rows=max(1, window_rows // _OPEN_BATCHES),
         block_bytes=free // 4 // _BLOCK_COPIES,
         max_deletes=_DELETES,
     )

@@ -143,11 +143,13 @@ class State:
         order = by_mass(self.total)
         return self if np.array_equal(order, self.total.ids) else self.edited(Permute(order))
 
-    def without_empty(self, component_id: int) -> State:
-        """Without the component, if nothing at all is left in it."""
-        if self.total.n[self.total.position(component_id)] > 0.0 or len(self.total) == 1:
-            return self
-        return self.edited(Delete(component_id))
+    def pruned(self) -> State:
+        """Without the components that hold nothing at all; they add nothing to the bound."""
+        state = self
+        for component in self.total.ids[self.total.n == 0.0].tolist():
+            if len(state.total) > 1:
+                state = state.edited(Delete(component))
+        return state
 
     @property
     def n_open(self) -> int:

@@ -105,7 +105,7 @@ def quadratic_features(X: Table, origin: Vec | None, dtype: DTypeLike) -> Mat:
         x = np.ascontiguousarray(X.T, dtype)
     else:
         x = out[triangle:]
-        np.subtract(X.T, origin[:, None], out=x, casting="same_kind")
+        np.subtract(X.T, origin[:, None].astype(dtype), out=x, casting="same_kind")
     start = 0
     for i in range(d):
         np.multiply(x[i], x[i:], out=out[start : start + d - i])

@@ -18,7 +18,8 @@ from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, SUMMED, by_precision, kernel
 
 Reals = NDArray[np.floating]
-Ranks = NDArray[np.signedinteger]
+Rank = np.signedinteger
+Ranks = NDArray[Rank]
 
 TILE_BYTES = 1 << 15  # fits the first-level cache
 VECTOR_BYTES = 64
@@ -155,7 +156,7 @@ def _load_rows(scores: Reals, bias: Reals, first: int, rows: int, tile: Tile) ->
 
 
 @kernel()
-def _count(ranks: Ranks, least: int) -> int:
+def _count(ranks: Ranks, least: Rank) -> np.int32:
     """How many ranks are at least `least`; the sum has 32 bits so that it is vectorised well."""
     found = np.int32(0)
     for k in range(ranks.size):
@@ -164,7 +165,7 @@ def _count(ranks: Ranks, least: int) -> int:
 
 
 @kernel()
-def _threshold(ranks: Ranks, low: int, high: int, kept: int) -> int:
+def _threshold(ranks: Ranks, low: Rank, high: Rank, kept: int) -> Rank:
     """A rank that exactly `kept` exceed, or else the `kept`-th largest rank, by bisection.
 
     `low` and `high` are the smallest and the largest rank.
@@ -183,7 +184,7 @@ def _threshold(ranks: Ranks, low: int, high: int, kept: int) -> int:
 
 
 @kernel()
-def _choose(ranks: Ranks, threshold: int, kept: int, chosen: IntVec) -> None:
+def _choose(ranks: Ranks, threshold: Rank, kept: int, chosen: IntVec) -> None:
     """Positions of the ranks above the threshold, then the lowest at it, until `kept` are found."""
     size = 0
     for k in range(ranks.size):
@@ -223,8 +224,8 @@ def _load_largest(
         for i in range(kept):
             tile.scores[t, i] = _unrank(ranks[chosen[i]])
             tile.members[t, i] = chosen[i]
-        sound = _rank(real(-np.inf)) <= low and high <= _rank(real(np.inf))
-        tile.peaks[t] = _unrank(high) if sound else real(np.nan)
+        nan_below = low < _rank(real(-np.inf))  # a NaN ranks beyond either infinity, by its sign
+        tile.peaks[t] = real(np.nan) if nan_below else _unrank(high)
 
 
 @kernel(SUMMED)

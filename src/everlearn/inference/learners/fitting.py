@@ -17,7 +17,7 @@ from everlearn.inference.state import State
 
 WARM_START_ABOVE = 15_000
 _WARM_START_ROWS = 10_000
-_WARM_START_LAPS = 15
+_WARM_START_LAPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _begin(
     """A state that has assigned all rows once, at one posterior, and owes nothing to a sample."""
     empty = State.empty(state.model, state.seed, len(posterior))
     fresh = replace(posterior, ids=empty.total.ids)
-    return open_batches(empty, fresh, rows.blocks(batch_rows), runner).reordered()
+    return open_batches(empty, fresh, rows.blocks(batch_rows), runner).reordered().pruned()
 
 
 def _sample(n: int, size: int, seed: int) -> np.ndarray:

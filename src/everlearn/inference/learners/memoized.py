@@ -54,7 +54,8 @@ class LapInfo:
     clock: int
     bound: float
     n_components: int
-    rows: int
+    mass: float
+    """Rows seen, by weight."""
     moves: tuple[MoveRecord, ...]
     settled: bool
     """No move was accepted and no component is left to be tried."""
@@ -93,10 +94,15 @@ def lap(state: State, runner: LocalRunner, moves: MoveSettings) -> tuple[State, 
     state, records = _judge(state, plan, tracked, moves)
     refused = [r.removed[0] for r in records if r.kind == "birth" and not r.accepted]
     trials = birth.failed(state, barren + refused)
-    state = replace(state.reordered(), birth_trials=trials, clock=state.clock + 1)
+    state = replace(state.reordered().pruned(), birth_trials=trials, clock=state.clock + 1)
     settled = not any(r.accepted for r in records) and not _pending(state, moves)
     info = LapInfo(
-        state.clock, state.bound(), len(state.total), state.n_open, tuple(records), settled
+        state.clock,
+        state.bound(),
+        len(state.total),
+        float(state.total.n.sum()),
+        tuple(records),
+        settled,
     )
     return state, info
 
@@ -116,7 +122,7 @@ def _pending(state: State, moves: MoveSettings) -> bool:
     """Whether some component has not yet resisted every attempt to split it."""
     if "birth" not in moves.kinds or len(state.total) >= moves.births.max_components:
         return False
-    return bool(birth.open_targets(state))
+    return bool(birth.open_targets(state, moves.births))
 
 
 def _judge(
@@ -143,34 +149,40 @@ def _judge_births(
     records: list[MoveRecord],
     used: set[int],
 ) -> State:
+    before = state.reordered().bound()  # what the order alone gains is not the move's
     for index, proposal in enumerate(plan.births):
-        after = _split(state, proposal.target, [summary.births[index] for summary in tracked])
-        gain = after.bound() - state.bound()
+        after = _split(state, proposal.target, index, tracked)
+        gain = after.bound() - before
         added = np.intersect1d(proposal.parts.ids, after.total.ids).tolist()
         accepted = gain > margin and len(after.total) <= max(room, len(state.total))
         records.append(MoveRecord("birth", (proposal.target,), tuple(added), gain, accepted))
         if accepted:
             state = replace(after, next_id=max(after.next_id, max(added) + 1))
+            before = state.bound()
             used |= {proposal.target, *added}
     return state
 
 
-def _split(state: State, target: int, parts: list[Stats]) -> State:
-    """Move the open rows of the target to the parts, batch by batch.
+def _split(state: State, target: int, index: int, tracked: list[Summary]) -> State:
+    """Move the open rows of the target to the parts of its proposal, batch by batch.
 
     If the target also has sealed rows it stays, and takes back the one part that resembles
     them most, if that pays. Those rows and the part's are different ones, so no entropy is lost.
     """
-    after = state.edited(Split(target, total(parts)), [Split(target, p) for p in parts])
-    after = after.without_empty(target)
+    parts = [summary.births[index] for summary in tracked]
+    batches = tuple(
+        replace(batch, labels=np.where(batch.labels == target, summary.born, batch.labels))
+        for batch, summary in zip(state.batches, tracked, strict=True)
+    )
+    after = replace(state, batches=batches)
+    after = after.edited(Split(target, total(parts)), [Split(target, p) for p in parts])
+    after = after.pruned()
     if target in after.total.ids:
-        gains = [
-            merge.merge_gain(state.model, after.total, target, part, 0.0)
-            for part in parts[0].ids.tolist()
-        ]
+        grown = np.intersect1d(parts[0].ids, after.total.ids).tolist()
+        gains = [merge.merge_gain(state.model, after.total, target, part, 0.0) for part in grown]
         best = int(np.argmax(gains))
         if gains[best] > 0:
-            after = after.edited(Merge(target, int(parts[0].ids[best]), 0.0))
+            after = after.edited(Merge(target, grown[best], 0.0))
     return after.reordered()
 
 

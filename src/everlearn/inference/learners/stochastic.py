@@ -63,7 +63,7 @@ def fit(
         order = stream(seed, "order", number).permutation(len(batches))
         for position in order.tolist():
             state = blend(state, batches[position], rows.mass, runner)
-        info = LapInfo(state.clock, state.bound(), len(state.total), len(rows), (), settled=False)
+        info = LapInfo(state.clock, state.bound(), len(state.total), rows.mass, (), settled=False)
         laps.append(info)
         on_lap(info)
     return Fit(state, True, tuple(laps))

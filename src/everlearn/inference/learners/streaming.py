@@ -43,7 +43,8 @@ def absorb(
     on_lap: Callable[[LapInfo], None],
 ) -> State:
     """Learn from rows that will not come again."""
-    for piece in rows.blocks(window.batch_rows):
+    for start in range(0, len(rows), window.batch_rows):
+        piece = rows[start : start + window.batch_rows]
         state = _append(state, piece, window, runner)
         if 2 * state.fresh >= state.n_open:
             state = _renew(state, runner, moves, on_lap)

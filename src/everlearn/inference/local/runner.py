@@ -16,21 +16,28 @@ from everlearn.inference.rows import Rows
 
 MAX_BLOCK_ROWS = 4096
 _MIN_BLOCK_ROWS = 128
+_ROWS_PER_COMPONENT = 8
+_PREPARED_BLOCKS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRunner:
-    """Runs a step on an engine; `block_bytes` bounds features and responsibilities of a block."""
+    """Runs a step on an engine, in blocks whose features take about `block_bytes`."""
 
     step: MixtureStep
     engine: Engine
-    block_bytes: int = 8_000_000
+    block_bytes: int = 2_000_000
 
     def block_rows(self, n_components: int) -> int:
-        """Rows of a block. It depends on the model alone, so results never depend on engines."""
+        """Rows of a block. It depends on the model alone, so results never depend on engines.
+
+        Blocks fit the cache, but have several rows for each component: otherwise adding up
+        their statistics would take longer than making them.
+        """
         width = self.step.family.n_stats + n_components
         fitting = self.block_bytes // (np.dtype(self.step.dtype).itemsize * width)
-        return int(np.clip(fitting, _MIN_BLOCK_ROWS, MAX_BLOCK_ROWS))
+        wanted = max(fitting, _ROWS_PER_COMPONENT * n_components)
+        return int(np.clip(wanted, _MIN_BLOCK_ROWS, MAX_BLOCK_ROWS))
 
     def run(self, posterior: MixturePosterior, plan: Plan, rows: Rows) -> tuple[Summary, Labels]:
         """Summary of all rows, and the id of the likeliest component of each."""
@@ -38,9 +45,14 @@ class LocalRunner:
         summary, labels = self.engine.map_sum(TrackedStep(self.step), blocks, (posterior, plan))
         return summary, np.concatenate(labels)
 
+    @property
+    def prepared_rows(self) -> int:
+        """Rows whose features may be kept for a while."""
+        return _PREPARED_BLOCKS * self.block_rows(0)
+
     def prepared(self, rows: Rows) -> Rows:
-        """Rows that keep their features, if these fit into one block."""
-        if len(rows) > self.block_rows(0):
+        """Rows that keep their features, if these take a few blocks at most."""
+        if len(rows) > self.prepared_rows:
             return rows
         return replace(rows, features=self.step.features(rows))
 

@@ -43,12 +43,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Statistics of rows and everything the plan asked about them; summaries add."""
+    """Statistics of rows and everything the plan asked about them; summaries add.
+
+    `born` are the labels (ids) the rows would have if every proposed birth were accepted.
+    """
 
     stats: Stats
     pair_loss: Vec
     births: tuple[Stats, ...]
     deletes: tuple[Stats, ...]
+    born: Labels = field(default_factory=lambda: np.empty(0, np.int32))
 
     def __add__(self, other: Summary) -> Summary:
         return Summary(
@@ -56,6 +60,7 @@ class Summary:
             self.pair_loss + other.pair_loss,
             tuple(a + b for a, b in zip(self.births, other.births, strict=True)),
             tuple(a + b for a, b in zip(self.deletes, other.deletes, strict=True)),
+            np.concatenate([self.born, other.born]),
         )
 
 
@@ -73,8 +78,10 @@ class TrackedStep:
         features = self.step.features(rows)
         found = self.step.assign(posterior, features, rows.weights)
         loss = _pair_losses(posterior.ids, plan.pairs, found, rows.weights)
+        labels = posterior.ids.astype(np.int32)[found.labels]
+        born = labels.copy()
         births = tuple(
-            self._share_out(posterior, b, features, found, rows.weights) for b in plan.births
+            self._share_out(posterior, b, features, found, rows.weights, born) for b in plan.births
         )
         deletes = tuple(
             self._hand_over(posterior, k, features, found, rows.weights) for k in plan.deletes
@@ -86,7 +93,7 @@ class TrackedStep:
             found.h,
             self.step.log_base(rows),
         )
-        return Summary(stats, loss, births, deletes), posterior.ids.astype(np.int32)[found.labels]
+        return Summary(stats, loss, births, deletes, born), labels
 
     def _share_out(
         self,
@@ -95,14 +102,20 @@ class TrackedStep:
         features: Table,
         found: Assignment,
         weights: Vec | None,
+        born: Labels,
     ) -> Stats:
-        """Statistics of the parts, if the target's share of each row went to them."""
+        """Statistics of the parts, if the target's share of each row went to them.
+
+        Rows labelled with the target get the label of their likeliest part in `born`.
+        """
         k = int(np.flatnonzero(posterior.ids == birth.target)[0])
         where = np.flatnonzero(found.r[:, k] > _MIN_SPLIT)
         share = found.r[where, k].astype(np.float64)
         mass = share if weights is None else share * weights[where]
         target = features[where]
         split = replace(self.step, top_l=None).assign(birth.parts, target, mass)
+        own = found.labels[where] == k
+        born[where[own]] = birth.parts.ids[split.labels[own]]
         h = split.h + (-mass * np.log(share)) @ split.r
         return self.step.summarize(birth.parts.ids, target, weighted(split.r, mass), h)
 

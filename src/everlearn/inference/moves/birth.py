@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn import config_context
 from sklearn.cluster import kmeans_plusplus
 
 from everlearn.core.arrays import Table, Vec
@@ -30,36 +31,40 @@ ATTEMPTS = ((5, False), (2, True), (10, False), (2, False))
 RETRY_AFTER = 0.02
 _REFINEMENTS = 10
 _STILL = 1e-3
+_ENOUGH_ROWS = 2000
 _LLOYD_STEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class BirthSettings:
-    """How many targets a lap, how many rows of each are looked at, and how many components fit."""
+    """How much a lap may try.
 
-    n_targets: int = 10
+    Attributes
+    ----------
+    n_targets : components that are tried in one lap
+    n_rows : rows of each that are looked at
+    min_rows : rows that a part must have at least
+    max_components : never more components than this
+    """
+
+    n_targets: int = 25
     n_rows: int = 10_000
+    min_rows: float = 1.0
     max_components: int = 1000
 
+    def smallest_part(self, mass: float) -> float:
+        """Mass below which a part is not worth proposing, in `mass` rows."""
+        return max(self.min_rows, 1e-3 * min(mass, 1e4))
 
-def min_count(mass: float) -> float:
-    """Mass below which a part is not worth proposing."""
-    return max(1.0, 1e-3 * min(mass, 1e4))
 
-
-def open_targets(state: State) -> list[int]:
+def open_targets(state: State, settings: BirthSettings) -> list[int]:
     """Ids that have not resisted every kind of attempt; least tried first, then largest."""
     stats = state.total
-    sealed = state.sealed.stats
-    targets = []
+    enough = 2 * settings.smallest_part(float(stats.n.sum()))
+    open_mass = stats.n - state.sealed.stats.n
     tried = np.array([_attempt(state, int(i)) for i in stats.ids])
-    for k in np.lexsort((-stats.n, tried)):
-        component = int(stats.ids[k])
-        if tried[k] < len(ATTEMPTS) and stats.n[k] - sealed.n[
-            sealed.position(component)
-        ] >= 2 * min_count(stats.n.sum()):
-            targets.append(component)
-    return targets
+    order = np.lexsort((-stats.n, tried))
+    return [int(stats.ids[k]) for k in order if tried[k] < len(ATTEMPTS) and open_mass[k] >= enough]
 
 
 def propose(
@@ -70,7 +75,7 @@ def propose(
     barren: list[int] = []
     next_id = state.next_id
     room = settings.max_components - len(state.total)
-    for target in open_targets(state)[: settings.n_targets]:
+    for target in open_targets(state, settings)[: settings.n_targets]:
         if room < 1:
             break
         parts = _create(state, runner, settings, target)
@@ -112,8 +117,9 @@ def _create(
     """Statistics of the parts on (a sample of) the target's open rows, or None."""
     attempt = _attempt(state, target)
     rng = stream(state.seed, "birth", state.clock, target)
-    found = _rows_of(state, target, settings.n_rows, rng)
-    smallest = min_count(state.total.n.sum())
+    limit = min(settings.n_rows, max(runner.prepared_rows, _ENOUGH_ROWS))
+    found = _rows_of(state, target, limit, rng)
+    smallest = settings.smallest_part(float(state.total.n.sum()))
     if found is None or found.mass < 2 * smallest:
         return None
     rows = runner.prepared(found)
@@ -168,7 +174,10 @@ def seed_labels(
 ) -> np.ndarray:
     """A rough partition: k-means++ seeds and a few Lloyd steps."""
     random_state = int(rng.integers(2**31 - 1))
-    centres, _ = kmeans_plusplus(points, n_parts, sample_weight=weights, random_state=random_state)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        centres, _ = kmeans_plusplus(
+            points, n_parts, sample_weight=weights, random_state=random_state, n_local_trials=1
+        )
     mass = np.ones(points.shape[0]) if weights is None else weights
     for step in range(_LLOYD_STEPS + 1):
         labels = np.argmin(0.5 * _squared(centres) - points @ np.asarray(_dense(centres)).T, axis=1)

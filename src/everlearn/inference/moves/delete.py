@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from everlearn.core.arrays import IntVec
-from everlearn.core.mixture import Mixture
-from everlearn.core.stats import Delete, Stats
+from everlearn.core.mixture import Mixture, by_mass
+from everlearn.core.stats import Delete, Permute, Stats
 from everlearn.inference.state import State, Trial
 
 MAX_SHARE = 0.05
-RETRY_AFTER = 0.01
+RETRY_AFTER = 0.05
 
 
 def delete_candidates(state: State, limit: int) -> tuple[int, ...]:
@@ -38,13 +38,13 @@ def delete_candidates(state: State, limit: int) -> tuple[int, ...]:
 
 
 def delete_gain(model: Mixture, stats: Stats, component: int, change: Stats) -> float:
-    """Change of the bound if the component goes and the others take its rows."""
+    """Change of the bound if the component goes and the others take its rows.
+
+    Components are sorted by mass before and after: what the order alone gains is not the move's.
+    """
     after = Delete(component).on(stats) + change
-    order = np.argsort(-after.n, kind="stable")
-    sorted_after = Stats(
-        after.ids[order], after.n[order], after.t[order], after.h[order], after.base
-    )
-    return model.bound(sorted_after) - model.bound(stats)
+    best = [model.bound(Permute(by_mass(s)).on(s)) for s in (stats, after)]
+    return best[1] - best[0]
 
 
 def failed(state: State, components: Sequence[int]) -> dict[int, Trial]:

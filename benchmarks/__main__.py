@@ -1,0 +1,27 @@
+"""`make bench`: every measurement, or those named, into docs/benchmarks.md."""
+
+import sys
+
+from benchmarks import against_sklearn, lap, stream
+from benchmarks.table import write_page
+
+PARTS = {"lap": lap.run, "sklearn": against_sklearn.run, "stream": stream.run}
+
+HEAD = """# Benchmarks
+
+What `make bench` measured. Timings are compared within one run, never across machines; the
+machine had two cores and noisy neighbours.
+"""
+
+
+def main(names: list[str]) -> None:
+    unknown = sorted(set(names) - set(PARTS))
+    if unknown:
+        sys.exit(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    tables = [PARTS[name]() for name in names or PARTS]
+    if not names:
+        print("written to", write_page("benchmarks.md", HEAD, tables))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

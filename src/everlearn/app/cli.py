@@ -1,0 +1,48 @@
+"""The command line: one module for each command, joined here.
+
+Nothing heavy is imported before a command runs, so `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import everlearn
+from everlearn.app.demo import demo
+
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 failed while running; 2 wrong usage, such as an unknown option or a "
+    "place that cannot be written to; 130 interrupted."
+)
+
+app = typer.Typer(
+    name="everlearn",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"everlearn {everlearn.__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=_EXIT_CODES)
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Bayesian models that keep learning from a stream.
+
+    Example: everlearn demo --output digits.html
+    """
+
+
+app.command(epilog=_EXIT_CODES)(demo)

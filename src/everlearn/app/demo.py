@@ -1,0 +1,76 @@
+"""`everlearn demo`: learn handwritten digits as a stream and write a report."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+FAILED = 1
+MAX_BATCH = 1000
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The HTML report to write.")
+    ] = Path("everlearn-report.html"),
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Of the order of the stream and of births.")
+    ] = 0,
+    batch: Annotated[int, typer.Option(min=1, max=MAX_BATCH, help="Images in a batch.")] = 100,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the path of the report only.")
+    ] = False,
+) -> None:
+    """Learn handwritten digits as a stream and write an HTML report.
+
+    Each of 1,797 small images is seen once, and nobody says what it shows. Half
+    way the model is saved, loaded and continued. The report is one file that
+    opens without a network; its path is the last line printed.
+
+    Example: everlearn demo --seed 1 --output digits.html
+    """
+    _check_output(output)
+    if find_spec("plotly") is None:
+        _fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
+
+    from everlearn.app import console, digits, streaming
+    from everlearn.app.report import write_report
+
+    data = digits.load()
+    with console.BatchProgress(len(data.rows), quiet=quiet) as progress:
+        run = streaming.learn_stream(
+            digits.new_model(seed), digits.in_random_order(data.rows, seed), batch, progress.show
+        )
+    study = digits.study(data, run, seed=seed, batch=batch)
+    if not quiet:
+        console.show_study(study, run)
+    if not run.identical:
+        _fail("the model that was saved, loaded and continued differs from one never stopped")
+    try:
+        write_report(study, output)
+    except OSError as error:
+        _fail(f"the report could not be written: {error}")
+    typer.echo(str(output))
+
+
+def _check_output(output: Path) -> None:
+    """Refuse a place that cannot be written to before any work is done."""
+    folder = output.parent
+    if output.is_dir():
+        problem = f"'{output}' is a folder; name a file in it, such as '{output / 'report.html'}'."
+    elif not folder.is_dir():
+        problem = f"there is no folder '{folder}'; create it first or choose another place."
+    elif not os.access(output if output.exists() else folder, os.W_OK):
+        problem = f"'{output}' cannot be written to; choose another place."
+    else:
+        return
+    raise typer.BadParameter(problem, param_hint="'--output'")
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(FAILED)

@@ -1,0 +1,270 @@
+"""Charts as plain plotly figures.
+
+Colours are names of the page's CSS variables, such as "--accent": the page looks them up when it
+draws, and again when the reader's system changes between light and dark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Any, TypeAlias
+
+from everlearn.app.report.html import escape
+from everlearn.app.study import (
+    MOVE_KINDS,
+    Agreement,
+    Component,
+    Study,
+    Truth,
+    curve,
+    move_text,
+)
+from everlearn.estimators.history import AcceptedMove, History
+
+Figure: TypeAlias = dict[str, Any]
+
+_BINS = 40
+_LISTED = 8
+_MARK_WIDTH = 14
+_RIGHT_PART = 0.7
+_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+
+
+def chart(anchor: str, figure: Figure, label: str) -> str:
+    """The place where a figure is drawn, and the figure itself as JSON."""
+    height = int(figure["layout"]["height"])
+    data = json.dumps(figure, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    name = escape(anchor)
+    return (
+        f'<div class="chart" id="{name}" role="img" aria-label="{escape(label)}" '
+        f'style="min-height:{height}px"></div>\n'
+        f'<script type="application/json" data-chart="{name}">{data}</script>'
+    )
+
+
+def growth(study: Study) -> Figure:
+    """Number of components, bound per row, and accepted moves, over rows seen."""
+    points = [p for p in curve(study) if p.rows]
+    rows = [p.rows for p in points]
+    hover = [
+        f"{p.rows:,} {study.noun}s, lap {p.lap}<br>{p.n_components} components"
+        f"<br>bound {p.bound:,.1f} nats<br>{p.bound / p.rows:,.2f} nats per {study.noun}"
+        for p in points
+    ]
+    shared = {"x": rows, "mode": "lines", "text": hover, "hoverinfo": "text", "showlegend": False}
+    data: list[Figure] = [
+        {
+            **shared,
+            "y": [p.n_components for p in points],
+            "line": {"color": "--accent", "width": 2.5, "shape": "hv"},
+        },
+        {
+            **shared,
+            "y": [p.bound / p.rows for p in points],
+            "yaxis": "y2",
+            "line": {"color": "--accent-2", "width": 2.5},
+        },
+        *_move_lanes(study.model.history_, study.noun),
+    ]
+    return {"data": data, "layout": _growth_layout(study, max(rows, default=1))}
+
+
+def confusion(truth: Truth, classes: Agreement, found: Sequence[Component]) -> Figure:
+    """Components against classes: counts, coloured by their share of the component."""
+    order = sorted(found, key=lambda c: (int(classes.table[c.position].argmax()), -c.share))
+    table = classes.table[[c.position for c in order]]
+    shares = table / table.sum(axis=1, keepdims=True).clip(min=1)
+    names = [escape(name) for name in truth.classes]
+    noun = escape(truth.noun)
+    hover = [
+        [
+            f"component #{c.id}, {noun} {name}<br>{n:,} rows, {s:.1%} of the component"
+            for name, n, s in zip(names, counts, part, strict=True)
+        ]
+        for c, counts, part in zip(order, table.tolist(), shares.tolist(), strict=True)
+    ]
+    heatmap = {
+        "type": "heatmap",
+        "z": shares.round(4).tolist(),
+        "x": names,
+        "y": [f"#{c.id}" for c in order],
+        "text": [[f"{n:,}" if n else "" for n in line] for line in table.tolist()],
+        "texttemplate": "%{text}",
+        "hovertext": hover,
+        "hoverinfo": "text",
+        "xgap": 2,
+        "ygap": 2,
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [[0, "--cell-0"], [0.5, "--cell-1"], [1, "--cell-2"]],
+        "showscale": False,
+    }
+    layout = {
+        **_base_layout(92 + 30 * len(order)),
+        "xaxis": {
+            **_axis(escape(f"true {truth.noun}")),
+            "type": "category",
+            "side": "top",
+            "showgrid": False,
+        },
+        "yaxis": {
+            **_axis("component"),
+            "type": "category",
+            "autorange": "reversed",
+            "showgrid": False,
+        },
+        "margin": {"l": 8, "r": 8, "t": 62, "b": 8},
+    }
+    return {"data": [heatmap], "layout": layout}
+
+
+def _move_lanes(history: History, noun: str) -> list[Figure]:
+    """A lane for each kind of move; marks hold how many, and tell which when pointed at."""
+    width = max([*(m.rows for m in history.moves), 1]) / _BINS
+    lanes = []
+    for kind in MOVE_KINDS:
+        bins: dict[int, list[AcceptedMove]] = defaultdict(list)
+        for move in history.moves:
+            if move.kind == kind:
+                bins[int(move.rows / width)].append(move)
+        groups = [moves for _, moves in sorted(bins.items())]
+        lanes.append(
+            {
+                "x": [sum(m.rows for m in moves) / len(moves) for moves in groups],
+                "y": [f"{kind}s"] * len(groups),
+                "yaxis": "y3",
+                "mode": "markers+text",
+                "text": [str(len(moves)) for moves in groups],
+                "textfont": {"color": "--on-mark", "size": 12},
+                "hovertext": [_move_list(moves, noun) for moves in groups],
+                "hoverinfo": "text",
+                "cliponaxis": False,
+                "showlegend": False,
+                "marker": {"color": f"--{kind}", "size": 21, "line": {"width": 0}},
+            }
+        )
+    return lanes
+
+
+def _move_list(moves: list[AcceptedMove], noun: str) -> str:
+    lines = [
+        f"{m.rows:,} {escape(noun)}s, lap {m.lap}: {move_text(m)} (+{m.gain:,.1f} nats)"
+        for m in moves[:_LISTED]
+    ]
+    if len(moves) > _LISTED:
+        lines.append(f"and {len(moves) - _LISTED} more")
+    return "<br>".join(lines)
+
+
+def _growth_layout(study: Study, last: int) -> Figure:
+    noun = escape(study.noun)
+    titles = (
+        (1.0, "components in use"),
+        (0.60, f"bound, nats per {noun}"),
+        (0.21, "accepted moves"),
+    )
+    marks = [m for m in study.marks if 0 < m.rows <= last]
+    return {
+        **_base_layout(560),
+        "xaxis": {
+            **_axis(f"{noun}s seen"),
+            "anchor": "y3",
+            "range": [0, 1.03 * last],
+            "tickformat": ",",
+            "showgrid": False,
+        },
+        "yaxis": {**_axis(), "domain": [0.66, 0.97], "rangemode": "tozero", "tickformat": "d"},
+        "yaxis2": {**_axis(), "domain": [0.27, 0.57]},
+        "yaxis3": {
+            **_axis(),
+            "domain": [0.0, 0.17],
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": [f"{kind}s" for kind in reversed(MOVE_KINDS)],
+            "range": [-0.6, len(MOVE_KINDS) - 0.4],
+        },
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
+        "shapes": [_mark_line(m.rows) for m in marks],
+        "annotations": [
+            *(_panel_title(y, text) for y, text in titles),
+            *(_mark_text(m.rows, m.text, m.rows > _RIGHT_PART * last) for m in marks),
+        ],
+    }
+
+
+def _base_layout(height: int) -> Figure:
+    return {
+        "height": height,
+        "autosize": True,
+        "dragmode": False,
+        "hovermode": "closest",
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": _FONT, "size": 13, "color": "--ink"},
+        "hoverlabel": {
+            "bgcolor": "--surface",
+            "bordercolor": "--line",
+            "font": {"family": _FONT, "size": 13, "color": "--ink"},
+            "align": "left",
+        },
+    }
+
+
+def _axis(title: str = "") -> Figure:
+    return {
+        "title": {"text": title, "font": {"size": 13, "color": "--muted"}},
+        "gridcolor": "--line",
+        "zeroline": False,
+        "fixedrange": True,
+        "automargin": True,
+        "ticks": "",
+        "tickfont": {"color": "--muted"},
+    }
+
+
+def _panel_title(y: float, text: str) -> Figure:
+    return {
+        "text": text,
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "y": y,
+        "xanchor": "left",
+        "yanchor": "middle",
+        "showarrow": False,
+        "bgcolor": "--surface",
+        "font": {"size": 13, "color": "--muted"},
+    }
+
+
+def _mark_line(rows: int) -> Figure:
+    return {
+        "type": "line",
+        "xref": "x",
+        "yref": "paper",
+        "x0": rows,
+        "x1": rows,
+        "y0": 0,
+        "y1": 0.97,
+        "line": {"color": "--muted", "width": 1, "dash": "dot"},
+    }
+
+
+def _mark_text(rows: int, text: str, left: bool) -> Figure:
+    """Beside its line and low in the first panel, where a growing curve leaves room."""
+    return {
+        "text": "<br>".join(escape(line) for line in wrap(text, _MARK_WIDTH)),
+        "xref": "x",
+        "yref": "paper",
+        "x": rows,
+        "y": 0.67,
+        "xanchor": "right" if left else "left",
+        "yanchor": "bottom",
+        "align": "right" if left else "left",
+        "xshift": -4 if left else 4,
+        "showarrow": False,
+        "font": {"size": 12, "color": "--muted"},
+    }

@@ -1,0 +1,126 @@
+"""Stochastic learning: blends of statistics, exact at its edges and close to batch learning."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from everlearn.inference.learners import fitting, stochastic
+from everlearn.inference.learners.fitting import Schedule
+from everlearn.inference.learners.memoized import lap
+from everlearn.inference.learners.stochastic import StepSize, blend
+from everlearn.inference.learners.streaming import seal_all
+from everlearn.inference.local.tracking import Plan
+from oracles.runs import (
+    PLAIN,
+    STILL,
+    assert_stats,
+    diagonal_scaled,
+    lively,
+    model_of,
+    rows_of,
+    runner_of,
+    scores,
+    softmax,
+    started,
+    statistics,
+)
+
+
+def quiet(info):
+    """Nobody listens."""
+
+
+class TestStepSize:
+    def test_it_decays(self):
+        size = StepSize(delay=2.0, decay=0.7)
+        assert size.at(3) == 5.0**-0.7
+        sizes = [size.at(t) for t in range(20)]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[0] <= 1.0
+
+    def test_the_default_converges(self):
+        assert 0.5 < stochastic.STEP_SIZE.decay <= 1.0
+        assert stochastic.STEP_SIZE.at(0) <= 1.0
+
+
+class TestBlend:
+    def test_a_full_step_on_all_rows_is_batch_learning(self, case, weighted, monkeypatch):
+        monkeypatch.setattr(stochastic, "STEP_SIZE", StepSize(decay=0.0))
+        runner, rows = runner_of(case), rows_of(case, weighted)
+        state = started(case, 1, 4, 1, weighted, runner)
+        learned, _ = lap(state, runner, STILL)
+        blended = blend(seal_free(state), rows, rows.mass, runner)
+        assert_stats(blended.total, learned.total, rtol=1e-12, atol=1e-10)
+        assert_allclose(blended.bound(), learned.bound(), rtol=1e-13)
+
+    @pytest.mark.parametrize("clock", [0, 5])
+    def test_statistics_are_blended(self, case, model, weighted, clock):
+        """(1 - rho) of what was, and rho of the batch as if all rows were like it."""
+        runner, rows = runner_of(case), rows_of(case, weighted)
+        batch, mass = rows[:50], rows.mass
+        state = replace(seal_free(started(case, 1, 3, 1, weighted, runner)), clock=clock)
+        after = blend(state, batch, mass, runner)
+        rho = stochastic.STEP_SIZE.at(clock + 1)
+        R = softmax(scores(case.family, model.posterior(state.total), batch))
+        new = statistics(case.family, batch, R) * (mass / batch.mass)
+        expected = state.total * (1.0 - rho) + new * rho
+        where = [expected.position(int(i)) for i in after.total.ids]
+        for name in ("n", "t", "h"):
+            assert_allclose(
+                getattr(after.total, name), getattr(expected, name)[where], rtol=1e-9, atol=1e-8
+            )
+        assert_allclose(after.total.base, expected.base, rtol=1e-12)
+        assert_allclose(after.total.n.sum(), mass, rtol=1e-12)
+        assert after.clock == clock + 1
+        assert (np.diff(after.total.n) <= 0).all()
+
+    def test_nothing_stays_open(self, case, runner):
+        state = seal_free(started(case, 1, 3))
+        after = blend(state, rows_of(case)[:50], float(len(case)), runner)
+        assert after.batches == ()
+        assert_stats(after.total, after.sealed.stats, rtol=0, atol=0)
+
+
+def seal_free(state):
+    """The same statistics without the rows."""
+    sealed = replace(state.sealed, stats=state.total)
+    return replace(state, sealed=sealed, batches=())
+
+
+class TestFit:
+    rng = np.random.default_rng(3)
+    PLACES = np.array([[-8.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
+    case = diagonal_scaled("far", PLACES[rng.integers(3, size=900)] + rng.normal(0, 0.7, (900, 2)))
+
+    def test_it_comes_near_the_batch_bound(self):
+        runner, rows, model = runner_of(self.case), rows_of(self.case), model_of(self.case)
+        schedule = Schedule(batch_rows=100, max_laps=5, tol=1e-6)
+        batch = fitting.fit(model, rows, 0, runner, lively(), schedule, quiet)
+        noisy = stochastic.fit(model, rows, 0, runner, lively(), schedule, quiet)
+        assert len(noisy.state.total) == len(batch.state.total) == 3
+        target = seal_all(batch.state, runner).bound()
+        # The estimate itself, and the bound of all rows at its globals.
+        assert_allclose(noisy.state.bound(), target, rtol=0.01)
+        summary, _ = runner.run(noisy.state.posterior(), Plan(), rows)
+        assert target - 20.0 < model.bound(summary.stats) <= target + 1e-6
+
+    def test_laps_are_told(self):
+        told = []
+        runner, model = runner_of(PLAIN), model_of(PLAIN)
+        schedule = Schedule(batch_rows=50, max_laps=3, tol=1e-6)
+        fit = stochastic.fit(model, rows_of(PLAIN), 0, runner, lively(), schedule, told.append)
+        assert tuple(told) == fit.laps
+        assert [info.clock for info in told] == [5, 10, 15]
+        assert_allclose(fit.state.total.n.sum(), len(PLAIN), rtol=1e-10)
+
+    def test_same_seed_same_result(self):
+        runner, model = runner_of(PLAIN), model_of(PLAIN)
+        schedule = Schedule(batch_rows=50, max_laps=2, tol=1e-6)
+        a, b, c = (
+            stochastic.fit(model, rows_of(PLAIN), seed, runner, lively(), schedule, quiet).state
+            for seed in (4, 4, 5)
+        )
+        assert_stats(a.total, b.total, rtol=0, atol=0)
+        assert not np.array_equal(a.total.n, c.total.n)
