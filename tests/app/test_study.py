@@ -15,7 +15,7 @@ from everlearn.app.study import (
     move_tallies,
     move_text,
 )
-from everlearn.estimators.history import AcceptedMove, History, Point
+from everlearn.estimators.history import AcceptedMove, History
 
 
 def test_agreement_by_hand():

@@ -99,15 +99,17 @@ def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> L
         state, history, prior_rows = learned.state, learned.history, learned.prior_rows
         if has_missing(rows.X):
             state = allow_missing(state)
-    laps: list[LapInfo] = []
-    with _workshop(params, state.model, rows, None, laps) as tools:
+
+    def record(info: LapInfo) -> None:
+        nonlocal history
+        history = history.after(info)
+
+    with _workshop(params, state.model, rows, None, record) as tools:
         if params.learner == "stochastic":
             state = _blend(params, state, rows, tools)
         else:
             window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
             state = streaming.absorb(state, rows, window, tools.runner, tools.moves, tools.on_lap)
-    for info in laps:
-        history = history.after(info)
     settled = learned is not None and learned.settled
     return _checked(params, Learned(state, history, n_rows, prior_rows, settled))
 
@@ -191,9 +193,9 @@ def _workshop(
     model: Mixture,
     rows: Rows,
     max_laps: int | None,
-    laps: list[LapInfo] | None = None,
+    record: Callable[[LapInfo], None] | None = None,
 ) -> Iterator[Workshop]:
-    """Engine, runner and moves for the time of one call; laps are shown and collected.
+    """Engine, runner and moves for the time of one call; laps are shown and recorded.
 
     A stream (no `max_laps`) has few rows at first, of which components that need many
     statistics would be told too early, and linger: there, parts must have more rows.
@@ -215,8 +217,8 @@ def _workshop(
 
         def on_lap(info: LapInfo) -> None:
             progress.show(info.bound, info.n_components)
-            if laps is not None:
-                laps.append(info)
+            if record is not None:
+                record(info)
 
         runner = LocalRunner(mixture_step(params, model), engine, limits.block_bytes)
         yield Workshop(runner, moves, limits, on_lap)

@@ -15,8 +15,8 @@ _DELETES = 2
 _BLOCK_COPIES = 6
 _STATS_COPIES = 40
 """Statistics alive at the busiest moment of a lap, besides those of open batches."""
-_FIXED_BYTES = 150_000
-"""Code objects, records and small arrays that do not grow."""
+_FIXED_BYTES = 380_000
+"""History, records, and small objects that the interpreter keeps for use again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 from everlearn.core.errors import CheckpointError
 from everlearn.runtime.store import checkpoint as module
+from everlearn.runtime.store import header as header_module
 from everlearn.runtime.store import read_checkpoint, write_checkpoint
 
 DTYPES = ["float64", "float32", "int64", "int32", "uint8", "bool", "<U5"]
@@ -216,7 +217,7 @@ def test_header_that_contains_itself(path):
 
 
 def test_header_too_large_to_write(path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_HEADER_BYTES", 1000)
+    monkeypatch.setattr(header_module, "MAX_HEADER_BYTES", 1000)
     with pytest.raises(ValueError, match="header must fit in 1000 bytes"):
         write_checkpoint(path, {"a": "x" * 1000}, {})
     assert not list(path.parent.iterdir())

@@ -16,11 +16,8 @@ must be the very bytes that the writer gives for their content.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import json
 import math
 import os
-import re
 import stat
 import struct
 import sys
@@ -29,29 +26,30 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from everlearn.core.errors import CheckpointError
+from everlearn.runtime.store.header import (
+    DTYPE,
+    HEADER_NAME,
+    JSON,
+    MAX_HEADER_BYTES,
+    NAME,
+    STORABLE,
+    MemberRow,
+    check_json,
+    decode_header,
+    encode_header,
+)
 
-JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Array: TypeAlias = npt.NDArray[Any]
-
-FORMAT = "everlearn"
-FORMAT_VERSION = 1
-HEADER_NAME = "header.json"
-MAX_HEADER_BYTES = 64 * 2**20
 
 _SEAL_MARK = b"everlearn-sha256:"
 _DIGEST_LENGTH = 64
 _CHUNK = 2**20
-_MAX_DEPTH = 100
-_MAX_NDIM = 64  # of NumPy 2
-_NAME = re.compile(r"(?=.{1,200}\Z)\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)
-_DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,7}")
-_STORABLE = "bool, integers or floats of at most 64 bits, or fixed-width unicode"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,14 +66,6 @@ class Checkpoint:
 
     header: dict[str, JSON]
     arrays: dict[str, Array]
-
-
-class _Row(NamedTuple):
-    """One row of the table of members."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    sha256: JSON
 
 
 def write_checkpoint(
@@ -111,7 +101,7 @@ def write_checkpoint(
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
         raise CheckpointError(f"cannot write checkpoint {target!r}: it is not a regular file")
-    _check_json(dict(header), "header", 0)
+    check_json(dict(header), "header", 0)
     members = {name: _storable(name, array) for name, array in arrays.items()}
     with _replacement(target) as file:
         _write_archive(file, header, members)
@@ -160,125 +150,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return checkpoint
 
 
-# The header
-
-
-def _check_json(value: object, where: str, depth: int) -> None:
-    """Refuse what JSON cannot hold, or would give back as something else."""
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"{where} is nested deeper than {_MAX_DEPTH} levels")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"keys of {where} must be str, got {key!r}")
-            _check_json(item, f"{where}[{key!r}]", depth + 1)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _check_json(item, f"{where}[{index}]", depth + 1)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{where} must be finite, got {value!r}")
-    elif value is not None and not isinstance(value, (str, int)):
-        raise TypeError(
-            f"{where} must be None, bool, int, float, str, list or dict, got {type(value).__name__}"
-        )
-
-
-def _canonical_json(document: object) -> bytes:
-    text = json.dumps(document, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return text.encode("ascii")
-
-
-def _library_version() -> str:
-    try:
-        return importlib.metadata.version("everlearn")
-    except importlib.metadata.PackageNotFoundError:
-        return "0+unknown"
-
-
-def _encode_header(header: Mapping[str, JSON], table: Mapping[str, _Row]) -> bytes:
-    document = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "library_version": _library_version(),
-        "members": {
-            name: {"dtype": row.dtype.str, "shape": row.shape, "sha256": row.sha256}
-            for name, row in table.items()
-        },
-        "model": dict(header),
-    }
-    head = _canonical_json(document)
-    if len(head) > MAX_HEADER_BYTES:
-        raise ValueError(
-            f"header must fit in {MAX_HEADER_BYTES} bytes of JSON, got {len(head)}; "
-            "move long lists to arrays"
-        )
-    return head
-
-
-def _decode_header(head: bytes) -> tuple[dict[str, _Row], dict[str, JSON]]:
-    """The table of members and the caller's header."""
-    where = f"member {HEADER_NAME!r}"
-    try:
-        document = json.loads(head.decode("ascii"))
-        canonical = _canonical_json(document) == head
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{where} is not strict JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise CheckpointError(f"{where} does not say 'format': {FORMAT!r}")
-    version = document.get("format_version")
-    if type(version) is not int or version < 1:
-        raise CheckpointError(f"{where}: format_version must be 1 or more, got {version!r}")
-    if version > FORMAT_VERSION:
-        raise CheckpointError(
-            f"{where}: the file has format version {version}, this everlearn "
-            f"({_library_version()}) reads versions up to {FORMAT_VERSION}; upgrade everlearn"
-        )
-    if not canonical:
-        raise CheckpointError(
-            f"{where} is not the JSON that everlearn writes: a name is repeated, "
-            "entries are out of order, or it was edited"
-        )
-    expected = ["format", "format_version", "library_version", "members", "model"]
-    if list(document) != expected:
-        raise CheckpointError(f"{where} must hold {expected}, got {list(document)}")
-    table, model = document["members"], document["model"]
-    if not isinstance(table, dict) or not isinstance(model, dict):
-        raise CheckpointError(f"{where}: 'members' and 'model' must be objects")
-    return {name: _decode_row(name, entry) for name, entry in table.items()}, model
-
-
-def _decode_row(name: str, entry: object) -> _Row:
-    """One row of the table, checked so far that its array can be described."""
-    where = f"member {name + '.npy'!r}"
-    if not _NAME.fullmatch(name):
-        raise CheckpointError(f"{where}: not a name that an array can have")
-    if not isinstance(entry, dict) or list(entry) != ["dtype", "sha256", "shape"]:
-        raise CheckpointError(f"{where}: the table must give dtype, sha256 and shape")
-    code, shape = entry["dtype"], entry["shape"]
-    if not isinstance(code, str) or not _DTYPE.fullmatch(code):
-        raise CheckpointError(f"{where}: dtype must be {_STORABLE}, got {code!r}")
-    if (
-        not isinstance(shape, list)
-        or len(shape) > _MAX_NDIM
-        or not all(type(length) is int and length >= 0 for length in shape)
-    ):
-        raise CheckpointError(
-            f"{where}: shape must be a list of at most {_MAX_NDIM} lengths, got {shape!r}"
-        )
-    dtype = np.dtype(code)
-    # NumPy refuses such a shape even where another length is zero.
-    if math.prod(max(length, 1) for length in shape) > sys.maxsize // dtype.itemsize:
-        raise CheckpointError(f"{where}: no array can have dtype {code} and shape {shape}")
-    return _Row(dtype, tuple(shape), entry["sha256"])
-
-
 # The arrays
 
 
 def _storable(name: str, array: object) -> Array:
     """The array in C order and little-endian, if it can be stored."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ValueError(
             "array names must be words of letters, digits, '_', '-' and '.', joined by '/', "
             f"of at most 200 characters, got {name!r}"
@@ -286,8 +163,8 @@ def _storable(name: str, array: object) -> Array:
     if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"array {name!r} must be a plain ndarray, got {type(array)}")
     dtype = array.dtype.newbyteorder("<")
-    if not _DTYPE.fullmatch(dtype.str):
-        raise ValueError(f"array {name!r} must be {_STORABLE}, got dtype {array.dtype}")
+    if not DTYPE.fullmatch(dtype.str):
+        raise ValueError(f"array {name!r} must be {STORABLE}, got dtype {array.dtype}")
     plain = np.asarray(array, dtype=dtype, order="C")
     if not _has_valid_items(plain):
         raise ValueError(f"array {name!r} holds bytes that are no {array.dtype}")
@@ -385,8 +262,8 @@ def _write_archive(
         for name, array in sorted(members.items()):
             preamble = _npy_preamble(array.dtype, array.shape)
             sha256 = _write_member(archive, f"{name}.npy", memoryview(preamble), _raw(array))
-            table[name] = _Row(array.dtype, array.shape, sha256)
-        _write_member(archive, HEADER_NAME, memoryview(_encode_header(header, table)))
+            table[name] = MemberRow(array.dtype, array.shape, sha256)
+        _write_member(archive, HEADER_NAME, memoryview(encode_header(header, table)))
         archive.comment = _SEAL_MARK + bytes(_DIGEST_LENGTH)
 
 
@@ -447,7 +324,7 @@ def _read_archive(file: BinaryIO, size: int) -> Checkpoint:
             )
         head = bytearray(entry.file_size)
         _read_member(archive, entry, memoryview(head))
-        table, header = _decode_header(bytes(head))
+        table, header = decode_header(bytes(head))
         expected = {f"{name}.npy" for name in table}
         if expected != entries.keys():
             raise CheckpointError(
@@ -476,7 +353,7 @@ def _stored_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zi
     return entries
 
 
-def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, row: _Row) -> Array:
+def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, row: MemberRow) -> Array:
     where = f"member {entry.orig_filename!r}"
     expected = _npy_preamble(row.dtype, row.shape)
     size = len(expected) + math.prod(row.shape) * row.dtype.itemsize
