@@ -187,7 +187,7 @@ class TestEmptyComponent:
         grown = state.edited(Grow(Stats.zeros(np.array([77]), case.family.n_stats)))
         assert grown.total.ids.tolist() == [0, 1, 2, 77]
         assert_allclose(grown.bound(), state.bound(), rtol=1e-14)
-        assert_stats(grown.without_empty(77).total, state.total)
+        assert_stats(grown.pruned().total, state.total)
 
     def test_a_visit_with_it_still_raises_the_bound(self, case, runner):
         state = started(case, 1, 3)
@@ -197,9 +197,9 @@ class TestEmptyComponent:
 
     def test_only_empty_components_go(self):
         state = started(PLAIN, 1, 3)
-        assert state.without_empty(1) is state
+        assert state.pruned() is state
         lonely = State.empty(model_of(PLAIN), 0)
-        assert lonely.without_empty(0) is lonely
+        assert lonely.pruned() is lonely
 
 
 class TestBeginning:

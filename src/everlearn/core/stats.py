@@ -189,11 +189,20 @@ class Grow:
 
 
 def total(parts: Iterable[S]) -> S:
-    """Sum in a fixed binary tree over the order given: the same bits for any grouping of work."""
-    level = list(parts)
-    if not level:
+    """Sum in a fixed binary tree over the order given: the same bits for any grouping of work.
+
+    Parts are added as soon as they come, so of n parts only some log2(n) sums are alive.
+    """
+    pending: list[tuple[int, S]] = []  # sums of 2 ** height parts, heights decreasing
+    for part in parts:
+        height = 0
+        while pending and pending[-1][0] == height:
+            part = pending.pop()[1] + part
+            height += 1
+        pending.append((height, part))
+    if not pending:
         raise ValueError("nothing to sum")
-    while len(level) > 1:
-        pairs = [a + b for a, b in zip(level[::2], level[1::2], strict=False)]
-        level = pairs + ([level[-1]] if len(level) % 2 else [])
-    return level[0]
+    result = pending.pop()[1]
+    while pending:
+        result = pending.pop()[1] + result
+    return result

@@ -100,7 +100,8 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
     dtype : {"float64", "float32"}, default="float64"
         Precision of the work on rows. Statistics and bounds are float64 always.
     memory_budget : int, str or None, default=None
-        Bytes, or text such as "64MB", that statistics, open rows and work space may take.
+        Bytes, or text such as "64MB", that statistics, open rows and work space may take. The
+        rows given to a call, and in `fit` a label for each, are not counted.
     engine : {None, "serial", "threads"}, default=None
         Where rows are worked on; all engines give the same bits. None uses all cores.
     random_state : int, RandomState instance or None, default=None

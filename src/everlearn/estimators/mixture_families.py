@@ -46,17 +46,17 @@ PRIOR_KEYS = {
     "zero-mean": ("degrees_of_freedom", "scale"),
     "multinomial": ("counts",),
 }
-_TILES = 40.0
+_TILES = 50.0
 _DIAGONAL_ROWS = 100.0
-_WISHART_ROWS = 60.0
-_MEAN_PRECISION = 0.03
+_WISHART_ROWS = 80.0
+_MEAN_PRECISION = 0.1
 _MOMENT_ENTRIES = 8192
 
 
 def within_share(n_features: int) -> float:
     """Share of each feature's variance that the "data" prior expects within a component.
 
-    It is what is left when some 40 components tile the spread of the data: little in two
+    It is what is left when some 50 components tile the spread of the data: little in two
     dimensions, nearly all of it in fifty.
     """
     return float(_TILES ** (-2.0 / n_features))

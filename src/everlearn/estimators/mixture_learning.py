@@ -184,7 +184,10 @@ def _schedule(params: Any, rows: Rows, limits: MemoryLimits) -> fitting.Schedule
     if params.memory_budget is not None:
         batch_rows = max(batch_rows, -(-len(rows) // 4))
     start = min(params.init_components, limits.max_components, len(rows))
-    return fitting.Schedule(batch_rows, params.max_laps, params.tol, start, params.n_init)
+    schedule = fitting.Schedule(batch_rows, params.max_laps, params.tol, start, params.n_init)
+    if params.memory_budget is None:
+        return schedule
+    return replace(schedule, sample_rows=min(schedule.sample_rows, limits.window_rows))
 
 
 @contextmanager

@@ -152,7 +152,7 @@ class TestOpening:
 
     def test_a_lap_tells_what_it_did(self, case, runner):
         state, info = lap(started(case, 3, 2), runner, STILL)
-        assert info.rows == len(case)
+        assert info.mass == pytest.approx(len(case))
         assert info.n_components == len(state.total) == 2
         assert info.bound == state.bound()
         assert info.moves == ()

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from everlearn.inference.learners.memoized import lap, open_batches
 from everlearn.inference.learners.streaming import seal_all, seal_oldest
+from everlearn.inference.local.tracking import Plan
 from everlearn.inference.rows import Rows
 from everlearn.inference.state import State
 from oracles.cases import named
@@ -208,4 +209,7 @@ class TestRules:
         for move in births:
             assert set(move.added) - merged <= set(state.total.ids.tolist())
             assert not set(move.removed) & set(state.total.ids.tolist())
-            assert np.all(state.total.n >= 0)
+        labels = np.concatenate([batch.labels for batch in state.batches])
+        assert np.isin(labels, state.total.ids).all()
+        _, now = runner.run(state.posterior(), Plan(), rows_of(case))
+        assert (labels == now).mean() > 0.8

@@ -244,6 +244,19 @@ class TestLateGroup:
         assert_allclose(means[k], [6.0, -6.0], atol=0.5)
         assert_allclose(late.total.n[k], 60.0, atol=1.0)
 
+    def test_rows_that_join_a_batch_bring_their_labels(self, early):
+        """A few rows of one group, then of the other, and no lap in between."""
+        state, runner, window = replace(early, fresh=0), runner_of(PLAIN), Window(100, 20)
+        for sign in (-1.0, 1.0):
+            few = Rows(sign * 6.0 + self.rng.normal(0.0, 0.5, (5, 2)))
+            state = absorb(state, few, window, runner, lively(), quiet)
+        assert state.clock == early.clock
+        last = state.batches[-1]
+        assert_array_equal(np.sign(last.rows.X[-10:, 0]), np.repeat([-1.0, 1.0], 5))
+        left, right = last.labels[-10], last.labels[-1]
+        assert left != right
+        assert_array_equal(last.labels[-10:], np.repeat([left, right], 5))
+
     def test_labels_point_to_it(self, early):
         runner = runner_of(PLAIN)
         late = absorb(early, Rows(self.LATE), WINDOW, runner, lively(), quiet)

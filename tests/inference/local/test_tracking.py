@@ -93,6 +93,16 @@ class TestAgainstTheOracle:
             expected = statistics(case.family, rows, by_hand, birth.parts.ids)
             assert_stats(parts, replace(expected, base=0.0))
 
+    def test_labels_if_births_were_accepted(self, case, runner, posterior, plan, rows, R):
+        summary, labels = runner.run(posterior, plan, rows)
+        expected = IDS[R.argmax(axis=1)]
+        assert_array_equal(labels, expected)
+        for birth in plan.births:
+            likeliest = scores(case.family, birth.parts, rows).argmax(axis=1)
+            expected = np.where(labels == birth.target, birth.parts.ids[likeliest], expected)
+        assert_array_equal(summary.born, expected)
+        assert not np.isin(summary.born, [birth.target for birth in plan.births]).any()
+
     def test_changes_of_deletes(self, case, runner, posterior, plan, rows, R):
         summary, _ = runner.run(posterior, plan, rows)
         old = statistics(case.family, rows, R, IDS)
@@ -132,6 +142,7 @@ class TestSums:
         ):
             assert_stats(a, b)
         assert_array_equal(np.concatenate([part for _, part in parts]), labels)
+        assert_array_equal(many.born, one.born)
 
     def test_mass_is_only_moved(self, runner, posterior, plan, rows):
         summary, _ = runner.run(posterior, plan, rows)

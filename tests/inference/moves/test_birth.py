@@ -25,15 +25,18 @@ def settled(case, k=1, weighted=False, n_batches=3):
 class TestTargets:
     def test_all_that_are_large_enough(self, case, runner):
         state = settled(case, 3)
-        large = state.total.n >= 2 * birth.min_count(state.total.n.sum())
-        assert set(birth.open_targets(state)) == set(state.total.ids[large].tolist())
+        for least in (1.0, 25.0, 1e3):
+            settings = BirthSettings(min_rows=least)
+            large = state.total.n >= 2 * settings.smallest_part(state.total.n.sum())
+            expected = set(state.total.ids[large].tolist())
+            assert set(birth.open_targets(state, settings)) == expected
 
     def test_the_least_tried_come_first_then_the_largest(self):
         state = settled(PLAIN, 3)
         a, b, c = state.total.ids.tolist()
-        assert birth.open_targets(state) == [a, b, c]
+        assert birth.open_targets(state, BirthSettings()) == [a, b, c]
         tried = {a: Trial(2, state.total.n[0]), b: Trial(1, state.total.n[1])}
-        assert birth.open_targets(replace(state, birth_trials=tried)) == [c, b, a]
+        assert birth.open_targets(replace(state, birth_trials=tried), BirthSettings()) == [c, b, a]
 
     def test_who_resisted_every_attempt_waits_until_it_changes(self):
         state = settled(PLAIN, 1)
@@ -42,11 +45,11 @@ class TestTargets:
         for change, expected in [(0.0, []), (0.9, []), (1.1, [component])]:
             trial = Trial(len(ATTEMPTS), n / (1.0 + change * RETRY_AFTER))
             tried = replace(state, birth_trials={component: trial})
-            assert birth.open_targets(tried) == expected
+            assert birth.open_targets(tried, BirthSettings()) == expected
 
     def test_sealed_mass_does_not_count(self):
         runner = runner_of(PLAIN)
-        assert birth.open_targets(seal_all(settled(PLAIN), runner)) == []
+        assert birth.open_targets(seal_all(settled(PLAIN), runner), BirthSettings()) == []
 
     def test_trials_are_counted_and_reopened(self):
         state = settled(PLAIN, 2)
@@ -58,9 +61,9 @@ class TestTargets:
         assert [t.failures for t in birth.reopened(spent).values()] == [0, 1]
 
     def test_what_is_worth_proposing(self):
-        assert birth.min_count(50.0) == 1.0
-        assert birth.min_count(1e9) == 10.0
-        assert birth.min_count(5e3) == 5.0
+        smallest = BirthSettings().smallest_part
+        assert (smallest(50.0), smallest(5e3), smallest(1e9)) == (1.0, 5.0, 10.0)
+        assert BirthSettings(min_rows=30.0).smallest_part(1e9) == 30.0
 
 
 class TestProposals:
@@ -106,7 +109,7 @@ class TestProposals:
         runner, state = runner_of(PLAIN), settled(PLAIN, 3)
         proposals, barren = birth.propose(state, runner, BirthSettings(n_targets=1))
         tried = [p.target for p in proposals] + barren
-        assert tried == birth.open_targets(state)[:1]
+        assert tried == birth.open_targets(state, BirthSettings())[:1]
 
     def test_ids_of_several_proposals_differ(self, case, runner):
         state = settled(case, 2)

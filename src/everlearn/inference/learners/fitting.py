@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Schedule:
     tol: float
     start_components: int = 1
     n_init: int = 1
+    sample_rows: int = field(default_factory=lambda: _WARM_START_ROWS)
+    """Rows of the sample that large data start from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def learn_sample(
     schedule: Schedule,
 ) -> State:
     """What a few laps over a random sample of the rows teach."""
-    sample = rows[_sample(len(rows), _WARM_START_ROWS, seed)]
+    sample = rows[_sample(len(rows), schedule.sample_rows, seed)]
     brief = replace(schedule, batch_rows=len(sample), max_laps=_WARM_START_LAPS)
     return best_start(model, sample, seed, runner, moves, brief, lambda _: None).state
 
@@ -91,7 +93,7 @@ def best_start(
     fits = []
     for own_seed in seeds:
         empty = State.empty(model, own_seed, schedule.start_components)
-        posterior = start_posterior(empty, rows, runner)
+        posterior = start_posterior(empty, rows, runner, schedule.sample_rows)
         state = _begin(empty, posterior, rows, runner, schedule.batch_rows)
         fits.append(run_laps(state, runner, moves, schedule, on_lap))
     return max(fits, key=lambda f: f.state.bound())
@@ -116,12 +118,14 @@ def run_laps(
     return Fit(state, False, tuple(laps))
 
 
-def start_posterior(empty: State, rows: Rows, runner: LocalRunner) -> MixturePosterior:
+def start_posterior(
+    empty: State, rows: Rows, runner: LocalRunner, sample_rows: int = _WARM_START_ROWS
+) -> MixturePosterior:
     """Globals to begin with: the prior for one component, k-means++ seeds for several."""
     k = min(len(empty.total), len(rows))
     if len(empty.total) == 1:
         return empty.posterior()
-    sample = rows[_sample(len(rows), _WARM_START_ROWS, empty.seed)]
+    sample = rows[_sample(len(rows), sample_rows, empty.seed)]
     points = empty.model.family.embedding(sample.X)
     labels = seed_labels(points, sample.weights, k, stream(empty.seed, "start", 0))
     return empty.model.posterior(runner.hard_stats(sample, labels, empty.total.ids))

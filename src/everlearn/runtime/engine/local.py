@@ -8,7 +8,7 @@ on the number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
@@ -25,6 +25,18 @@ Item = TypeVar("Item")
 Info = TypeVar("Info")
 
 
+def _collected(results: Iterable[tuple[S, Info]]) -> tuple[S, list[Info]]:
+    """Sums are added as they come, so that they do not pile up."""
+    infos: list[Info] = []
+
+    def sums() -> Iterator[S]:
+        for part, info in results:
+            infos.append(info)
+            yield part
+
+    return total(sums()), infos
+
+
 class SerialEngine:
     """One block after the other."""
 
@@ -34,8 +46,7 @@ class SerialEngine:
         items: Sequence[Item],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
-        results = [task(shared, item) for item in items]
-        return total(s for s, _ in results), [info for _, info in results]
+        return _collected(task(shared, item) for item in items)
 
 
 class ThreadEngine:
@@ -52,8 +63,7 @@ class ThreadEngine:
     ) -> tuple[S, list[Info]]:
         if len(items) == 1:
             return SerialEngine().map_sum(task, items, shared)
-        results = list(self._pool.map(partial(task, shared), items))
-        return total(s for s, _ in results), [info for _, info in results]
+        return _collected(self._pool.map(partial(task, shared), items))
 
 
 @contextmanager
