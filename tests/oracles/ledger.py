@@ -141,7 +141,7 @@ class Ledger:
     def split(self, target, parts, added):
         """Open rows of the target go to the parts, or back to it if their part was not added."""
         for kept in self.open:
-            shares = softmax(scores(self.model.family, parts, kept.rows))
+            shares = softmax(scores(self.model.family, parts, kept.rows), self.top_l and 1)
             old = kept.column(target)
             kept.columns[target] = np.zeros(len(kept.rows))
             for i, g in zip(parts.ids.tolist(), shares.T, strict=True):

@@ -15,6 +15,7 @@ from everlearn.inference.learners.memoized import ALL_MOVES, LapInfo, MoveRecord
 
 MAX_POINTS = 1024
 MAX_MOVES = 256
+_LARGEST = 2**53 - 1
 _KEYS = frozenset(f"{kind} {verdict}" for kind in ALL_MOVES for verdict in ("accepted", "refused"))
 
 
@@ -63,7 +64,7 @@ class History:
 
     def after(self, info: LapInfo) -> History:
         """With one more lap."""
-        rows = round(info.mass)
+        rows = min(round(info.mass), _LARGEST)
         curve = np.vstack([self.curve, [info.clock, rows, info.bound, info.n_components]])
         if len(curve) > MAX_POINTS:
             curve = np.concatenate([curve[: MAX_POINTS // 2 : 2], curve[MAX_POINTS // 2 :]])
@@ -110,7 +111,7 @@ class History:
 def _row(values: Any, *kinds: type) -> list[Any]:
     """One entry of a saved history."""
     fits = isinstance(values, list) and [type(v) for v in values] == list(kinds)
-    if not fits or any(type(v) is int and not 0 <= v < 2**53 for v in values):
+    if not fits or any(type(v) is int and not 0 <= v <= _LARGEST for v in values):
         names = [kind.__name__ for kind in kinds]
         raise CheckpointError(f"the header's 'history' must have {names}, got {shown(values)}")
     return list(values)

@@ -80,11 +80,12 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
     max_components : int, default=1000
         Never more components than this.
     init_components : int, default=1
-        Components to start with, seeded by k-means++.
+        Components that `fit` starts with, seeded by k-means++; a stream starts with one.
     n_init : int, default=1
         Starts to try in `fit`, of which the one with the largest bound is kept.
     batch_size : int or None, default=None
         Rows of a batch; None means 1000, or a tenth of the data in `fit` if that is more.
+        A memory budget may ask for larger ones.
     birth_window : int, default=10000
         Rows of a stream that stay open for births.
     max_laps : int, default=50
@@ -126,7 +127,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
     n_rows_seen_ : int
         Rows learned from.
     converged_ : bool
-        Whether the last `fit` settled before `max_laps`.
+        Whether the last `fit` settled before `max_laps`; always true for "stochastic".
     n_features_in_ : int
         Width of a row.
 
@@ -266,6 +267,25 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
             seed = self._new_seed() if learned is None else 0
             self._learned = learn_more(self, learned, rows, seed)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Labels:
+        """Learn from a data set and tell the likeliest component of each of its rows.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            What `fit(X).predict(X)` gives.
+        """
+        return self.fit(X, y, sample_weight).predict(X)
 
     # ---------------------------------------------------------------- predicting
 

@@ -80,6 +80,12 @@ class Moments:
         flat = variance <= 1e-14 * mean**2 + 1e-300
         return cls(mean, np.where(flat, 1.0, variance))
 
+    @property
+    def origin(self) -> Vec:
+        """A point near the mean that single precision has exactly, if it has one there."""
+        near = np.clip(self.mean, -1e30, 1e30).astype(np.float32).astype(np.float64)
+        return np.where(np.abs(self.mean) < 1e30, near, self.mean)
+
 
 def _column_sums(rows: Rows, size: int, centre: Vec, power: int) -> tuple[Vec, Vec]:
     """Weight observed in each column, and weighted sum of a power of x - centre.
@@ -107,8 +113,7 @@ def resolve_family(
     name = prior if isinstance(prior, str) else "data"
     if family == "multinomial":
         counts = _vector(given.get("counts", 0.1), d, "counts", positive=True)
-        trials = max(1, round(float(rows.X.sum()) / len(rows)))
-        return Multinomial(DirichletPrior(counts), trials)
+        return Multinomial(DirichletPrior(counts), max(1, round(_mean_sum(rows))))
     moments = Moments.of(rows)
     if family == "diagonal":
         return _diagonal(name, given, moments, missing)
@@ -116,7 +121,14 @@ def resolve_family(
     if family == "zero-mean":
         return ZeroMeanGaussian(WishartPrior(dof, scale))
     mean, precision = _mean_prior(name, given, moments)
-    return FullGaussian(NormalWishartPrior(mean, precision, dof, scale), moments.mean)
+    return FullGaussian(NormalWishartPrior(mean, precision, dof, scale), moments.origin)
+
+
+def _mean_sum(rows: Rows) -> float:
+    """Weighted mean of the sums of the rows."""
+    if rows.weights is None:
+        return float(rows.X.sum()) / len(rows)
+    return float(rows.weights @ np.asarray(rows.X.sum(axis=1)).ravel()) / rows.mass
 
 
 def check_prior(family: str, prior: str | Mapping[str, Any]) -> None:
@@ -143,13 +155,17 @@ def _diagonal(name: str, given: Mapping[str, Any], moments: Moments, missing: bo
     if name == "par-ingmm":
         shape, rate = 0.91, np.full(d, 0.28)
     elif name == "wishart":
-        shape, rate = 0.5 * (d + 2), np.full(d, 0.5 * d)
+        return DiagGaussian(
+            NormalGammaPrior.wishart(mean, precision, d + 2, np.full(d, float(d))),
+            moments.origin,
+            missing,
+        )
     else:
         shape = 0.5 * max(10.0, _DIAGONAL_ROWS / d)
         rate = shape * within_share(d) * moments.variance
     shape = _number(given.get("shape", shape), "shape")
     rate = _vector(given.get("rate", rate), d, "rate", positive=True)
-    return DiagGaussian(NormalGammaPrior(mean, precision, shape, rate), moments.mean, missing)
+    return DiagGaussian(NormalGammaPrior(mean, precision, shape, rate), moments.origin, missing)
 
 
 def _mean_prior(name: str, given: Mapping[str, Any], moments: Moments) -> tuple[Vec, float]:

@@ -43,7 +43,10 @@ def check_family(estimator: Any, family: Family[Any]) -> None:
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
-    """Rows fit for the estimator's family, or a ValueError that says what is wrong with them."""
+    """Rows fit for the estimator's family, or a ValueError that says what is wrong with them.
+
+    Rows of weight zero say nothing and are left out.
+    """
     counts = estimator.family == "multinomial"
     with _named(estimator, "X"):
         X = _numbers(X)
@@ -64,7 +67,9 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
     largest = _check_range(estimator, table, counts)
     if sample_weight is None:
         return Rows(table)
-    return Rows(table, _checked_weights(estimator, sample_weight, table, largest))
+    weights = _checked_weights(estimator, sample_weight, table, largest)
+    rows = Rows(table, weights)
+    return rows if weights.all() else rows[np.flatnonzero(weights)]
 
 
 def _numbers(X: Any) -> Any:

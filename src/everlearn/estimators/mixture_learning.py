@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from everlearn.core.families import Family
+from everlearn.core.families import DiagGaussian, Family
 from everlearn.core.mixture import Mixture
 from everlearn.core.params import parse_bytes
 from everlearn.core.priors import DPPrior
@@ -22,7 +22,7 @@ from everlearn.inference.learners import fitting, stochastic, streaming
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings
 from everlearn.inference.local.mixture import MixtureStep
 from everlearn.inference.local.runner import LocalRunner
-from everlearn.inference.memory import MemoryLimits, limits_within
+from everlearn.inference.memory import MOST_WORKERS, MemoryLimits, limits_within
 from everlearn.inference.moves.birth import BirthSettings
 from everlearn.inference.rows import Rows, concatenate
 from everlearn.inference.state import State
@@ -132,7 +132,7 @@ def memory_limits(params: Any, model: Mixture, row_bytes: int) -> MemoryLimits:
         )
     budget = parse_bytes(params.memory_budget)
     wanted = params.birth_window, params.max_components
-    limits = limits_within(budget, model.family.n_stats, row_bytes, *wanted)
+    limits = limits_within(budget, _most_stats(model), row_bytes, *wanted)
     batch_rows = min(params.batch_size or limits.batch_rows, limits.window_rows)
     return replace(
         limits,
@@ -152,6 +152,12 @@ def check_entries(family: str, prior: Any, n_features: int) -> None:
     """Refuse a prior whose entries do not fit rows of this width."""
     if not isinstance(prior, str):
         _family(family, prior, Rows(np.ones((1, n_features))))
+
+
+def _most_stats(model: Mixture) -> int:
+    """Statistics of a component, counting those that the first missing value would add."""
+    family = model.family
+    return 3 * family.n_features if isinstance(family, DiagGaussian) else family.n_stats
 
 
 def _model(params: Any, rows: Rows) -> Mixture:
@@ -216,7 +222,11 @@ def _workshop(
         max_deletes=limits.max_deletes,
         margin=_MARGIN[params.dtype],
     )
-    with open_engine(params.engine) as engine, LapProgress(params.verbose, max_laps) as progress:
+    workers = None if params.memory_budget is None else MOST_WORKERS
+    with (
+        open_engine(params.engine, workers) as engine,
+        LapProgress(params.verbose, max_laps) as progress,
+    ):
 
         def on_lap(info: LapInfo) -> None:
             progress.show(info.bound, info.n_components)
@@ -247,6 +257,7 @@ def _afresh(
 
 def _blend(params: Any, state: State, rows: Rows, tools: Workshop) -> State:
     """Batch after batch, with statistics scaled to all that has been seen by then."""
+    state = streaming.seal_all(state, tools.runner)
     if state.clock == 0:
         schedule = replace(_schedule(params, rows, tools.limits), max_laps=1)
         return stochastic.fit(

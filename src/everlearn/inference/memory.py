@@ -6,15 +6,20 @@ statistics: the sums, one copy for each open batch, and what moves measure and t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from everlearn.core.errors import MemoryBudgetError
 
 _OPEN_BATCHES = 4
 _DELETES = 2
-_BLOCK_COPIES = 6
+MOST_WORKERS = 2
+"""Blocks at work at the same time."""
+_BLOCK_COPIES = 6 * MOST_WORKERS
 _STATS_COPIES = 40
 """Statistics alive at the busiest moment of a lap, besides those of open batches."""
+_PAIR_BYTES = 80
+"""For each pair of components: entropies, and what choosing among all pairs takes."""
 _FIXED_BYTES = 380_000
 """History, records, and small objects that the interpreter keeps for use again."""
 
@@ -41,15 +46,14 @@ def limits_within(
     """The largest limits, up to those wanted, whose sum is within `budget` bytes."""
     free = budget - _FIXED_BYTES
     rows = max(free, 0) // 4 // (2 * (row_bytes + 12))
-    copies = _STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES)
-    components = max(free, 0) // 2 // (copies * stats_bytes(n_stats))
+    each = stats_bytes(n_stats) * (_STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES))
+    components = _components_within(max(free, 0) // 2, each)
     if components < 2 or rows < _OPEN_BATCHES:
-        need = _FIXED_BYTES + max(
-            4 * copies * stats_bytes(n_stats), 8 * _OPEN_BATCHES * (row_bytes + 12)
-        )
+        need = _FIXED_BYTES + max(4 * each + 8 * _PAIR_BYTES, 8 * _OPEN_BATCHES * (row_bytes + 12))
         raise MemoryBudgetError(
-            f"the 'memory_budget' must hold at least two components and {_OPEN_BATCHES} rows: "
-            f"with {n_stats} statistics a component that takes {need:,} bytes, got {budget:,}"
+            "the 'memory_budget' of DPMixture must hold at least two components and "
+            f"{_OPEN_BATCHES} rows: with {n_stats} statistics a component that takes "
+            f"{need:,} bytes, got {budget:,}"
         )
     window_rows = int(min(wanted_rows, rows))
     return MemoryLimits(
@@ -59,3 +63,9 @@ def limits_within(
         block_bytes=free // 4 // _BLOCK_COPIES,
         max_deletes=_DELETES,
     )
+
+
+def _components_within(free: int, each: int) -> int:
+    """The largest K with K components of `each` bytes, and K squared pairs, in `free` bytes."""
+    root = math.isqrt(each**2 + 4 * _PAIR_BYTES * free)
+    return (root - each) // (2 * _PAIR_BYTES)

@@ -28,7 +28,9 @@ def quiet(info):
 
 
 def fit(case, seed=0, moves=None, on_lap=quiet, weighted=False, **schedule):
-    plan = Schedule(**{"batch_rows": 100, "max_laps": 60, "tol": 1e-6} | schedule)
+    plan = Schedule(
+        **{"batch_rows": 100, "max_laps": 60, "tol": 1e-6, "sample_rows": 120} | schedule
+    )
     rows = rows_of(case, weighted)
     return fitting.fit(model_of(case), rows, seed, runner_of(case), moves or lively(), plan, on_lap)
 
@@ -120,7 +122,6 @@ class TestWarmStart:
     @pytest.fixture(autouse=True)
     def _small(self, monkeypatch):
         monkeypatch.setattr(fitting, "WARM_START_ABOVE", 200)
-        monkeypatch.setattr(fitting, "_WARM_START_ROWS", 120)
 
     @named(SOME)
     def test_a_sample_decides_on_the_structure(self, case):
@@ -143,7 +144,7 @@ class TestWarmStart:
         assert_allclose(warm.bound(), cold.bound(), rtol=0.01)
 
     def test_the_sample_has_the_rows_of_its_seed(self):
-        runner, schedule = runner_of(PLAIN), Schedule(100, 2, 1e-6)
+        runner, schedule = runner_of(PLAIN), Schedule(100, 2, 1e-6, sample_rows=120)
         states = [
             fitting.learn_sample(model_of(PLAIN), rows_of(PLAIN), seed, runner, STILL, schedule)
             for seed in (1, 1, 2)

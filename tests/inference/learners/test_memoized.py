@@ -90,6 +90,16 @@ class TestExact:
             assert_stats(state.total, ledger.total, rtol=1e-9, atol=1e-8)
             assert info.clock == state.clock == clock + 1
 
+    def test_laps_let_go_of_what_is_empty(self, case):
+        """With one component a row, many of thirty end without any."""
+        state, runner, ledger = begun(case, 1, 30, top_l=1)
+        ledger.visit(0)
+        filled = ledger.total.ids[ledger.total.n > 0]
+        assert len(filled) < 30
+        after, info = lap(state, runner, STILL)
+        assert sorted(after.total.ids.tolist()) == sorted(filled.tolist())
+        assert_allclose(info.bound, ledger.best_bound(), rtol=1e-10)
+
     def test_labels_are_the_largest_responsibilities(self, case):
         state, runner, ledger = begun(case, 2, 4)
         state, _ = visit(state, 1, Plan(), runner)

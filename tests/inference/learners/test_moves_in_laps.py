@@ -96,9 +96,9 @@ class TestGains:
 
 
 class TestMonotone:
-    @pytest.mark.parametrize(("k", "sealed"), [(1, 0), (10, 2)])
-    def test_the_bound_never_falls(self, case, k, sealed):
-        state, runner, _ = begun(case, 5, k, 2, weighted=k > 1, sealed=sealed)
+    @pytest.mark.parametrize(("k", "sealed", "top_l"), [(1, 0, None), (10, 2, None), (1, 0, 2)])
+    def test_the_bound_never_falls(self, case, k, sealed, top_l):
+        state, runner, _ = begun(case, 5, k, 2, weighted=k > 1, sealed=sealed, top_l=top_l)
         bounds = [state.bound()]
         for _ in range(6):
             state, info = lap(state, runner, lively())

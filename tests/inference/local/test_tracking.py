@@ -57,9 +57,9 @@ def position(component):
     return IDS.tolist().index(component)
 
 
-def split_by_hand(case, rows, R, birth):
+def split_by_hand(case, rows, R, birth, top_l=None):
     """Columns of the parts: what the target had, times the shares of the parts."""
-    shares = softmax(scores(case.family, birth.parts, rows))
+    shares = softmax(scores(case.family, birth.parts, rows), top_l)
     return R[:, [position(birth.target)]] * shares
 
 
@@ -117,7 +117,7 @@ class TestAgainstTheOracle:
         summary, _ = runner_of(case, top_l=top_l).run(posterior, plan, rows)
         R = softmax(scores(case.family, posterior, rows), top_l)
         birth = plan.births[0]
-        by_hand = split_by_hand(case, rows, R, birth)
+        by_hand = split_by_hand(case, rows, R, birth, top_l=1)  # a row's share stays in one piece
         expected = statistics(case.family, rows, by_hand, birth.parts.ids)
         assert_stats(summary.births[0], replace(expected, base=0.0))
         kept = R[:, [position(5)]] > 0
@@ -204,7 +204,7 @@ class TestEdges:
                 runner_of(PLAIN).run(posterior, plan, rows)
 
     def test_random_assignments_are_what_the_rest_assumes(self):
-        """The helper's responsibilities are soft, sure and zero, all in one."""
+        """The kernel's responsibilities are soft, sure and zero, all in one."""
         R = responsibilities(50, 4)
         assert ((R > 0) & (R < 1)).any()
         assert (R == 1).any()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from everlearn.inference.rows import Rows
 from everlearn.inference.state import State
 
 WARM_START_ABOVE = 15_000
-_WARM_START_ROWS = 10_000
+WARM_START_ROWS = 10_000
 _WARM_START_LAPS = 8
 
 
@@ -29,7 +29,7 @@ class Schedule:
     tol: float
     start_components: int = 1
     n_init: int = 1
-    sample_rows: int = field(default_factory=lambda: _WARM_START_ROWS)
+    sample_rows: int = WARM_START_ROWS
     """Rows of the sample that large data start from."""
 
 
@@ -90,13 +90,16 @@ def best_start(
         seed,
         *(int(stream(seed, "start", i).integers(2**63)) for i in range(1, schedule.n_init)),
     ]
-    fits = []
+    best: Fit | None = None
     for own_seed in seeds:
         empty = State.empty(model, own_seed, schedule.start_components)
         posterior = start_posterior(empty, rows, runner, schedule.sample_rows)
         state = _begin(empty, posterior, rows, runner, schedule.batch_rows)
-        fits.append(run_laps(state, runner, moves, schedule, on_lap))
-    return max(fits, key=lambda f: f.state.bound())
+        found = run_laps(state, runner, moves, schedule, on_lap)
+        if best is None or found.state.bound() > best.state.bound():
+            best = found
+    assert best is not None
+    return best
 
 
 def run_laps(
@@ -119,7 +122,7 @@ def run_laps(
 
 
 def start_posterior(
-    empty: State, rows: Rows, runner: LocalRunner, sample_rows: int = _WARM_START_ROWS
+    empty: State, rows: Rows, runner: LocalRunner, sample_rows: int = WARM_START_ROWS
 ) -> MixturePosterior:
     """Globals to begin with: the prior for one component, k-means++ seeds for several."""
     k = min(len(empty.total), len(rows))

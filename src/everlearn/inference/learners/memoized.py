@@ -154,7 +154,8 @@ def _judge_births(
         after = _split(state, proposal.target, index, tracked)
         gain = after.bound() - before
         added = np.intersect1d(proposal.parts.ids, after.total.ids).tolist()
-        accepted = gain > margin and len(after.total) <= max(room, len(state.total))
+        fits = len(after.total) <= max(room, len(state.total))
+        accepted = bool(added) and fits and gain > margin
         records.append(MoveRecord("birth", (proposal.target,), tuple(added), gain, accepted))
         if accepted:
             state = replace(after, next_id=max(after.next_id, max(added) + 1))
@@ -177,8 +178,8 @@ def _split(state: State, target: int, index: int, tracked: list[Summary]) -> Sta
     after = replace(state, batches=batches)
     after = after.edited(Split(target, total(parts)), [Split(target, p) for p in parts])
     after = after.pruned()
-    if target in after.total.ids:
-        grown = np.intersect1d(parts[0].ids, after.total.ids).tolist()
+    grown = np.intersect1d(parts[0].ids, after.total.ids).tolist()
+    if grown and target in after.total.ids:
         gains = [merge.merge_gain(state.model, after.total, target, part, 0.0) for part in grown]
         best = int(np.argmax(gains))
         if gains[best] > 0:

@@ -63,7 +63,8 @@ def seal_oldest(state: State, runner: LocalRunner) -> State:
     loss[j, l] += summary.pair_loss
     loss[l, j] = loss[j, l]
     sealed = Sealed(state.sealed.stats + state.batches[0].stats, loss)
-    return replace(state, sealed=sealed, batches=state.batches[1:])
+    fresh = min(state.fresh, state.n_open - len(state.batches[0].rows))
+    return replace(state, sealed=sealed, batches=state.batches[1:], fresh=fresh)
 
 
 def seal_all(state: State, runner: LocalRunner) -> State:

@@ -15,7 +15,7 @@ from everlearn.inference.local.tracking import Plan, Summary, TrackedStep
 from everlearn.inference.rows import Rows
 
 MAX_BLOCK_ROWS = 4096
-_MIN_BLOCK_ROWS = 128
+_MIN_BLOCK_ROWS = 32
 _ROWS_PER_COMPONENT = 8
 _PREPARED_BLOCKS = 4
 

@@ -95,6 +95,10 @@ class TrackedStep:
         )
         return Summary(stats, loss, births, deletes, born), labels
 
+    def _splitting_step(self) -> MixtureStep:
+        """A step that leaves no row with more components than it may have."""
+        return self.step if self.step.top_l is None else replace(self.step, top_l=1)
+
     def _share_out(
         self,
         posterior: MixturePosterior,
@@ -113,7 +117,7 @@ class TrackedStep:
         share = found.r[where, k].astype(np.float64)
         mass = share if weights is None else share * weights[where]
         target = features[where]
-        split = replace(self.step, top_l=None).assign(birth.parts, target, mass)
+        split = self._splitting_step().assign(birth.parts, target, mass)
         own = found.labels[where] == k
         born[where[own]] = birth.parts.ids[split.labels[own]]
         h = split.h + (-mass * np.log(share)) @ split.r
@@ -147,11 +151,10 @@ def _pair_losses(
 ) -> Vec:
     loss = np.zeros(len(pairs))
     if len(pairs):
-        where = {int(i): p for p, i in enumerate(ids)}
+        order = np.argsort(ids)
+        places = order[np.searchsorted(ids, pairs, sorter=order)]
         slots = np.full((len(ids), len(ids)), -1, np.int32)
-        for p, (a, b) in enumerate(pairs.tolist()):
-            j, k = sorted((where[a], where[b]))
-            slots[j, k] = p
+        slots[places.min(axis=1), places.max(axis=1)] = np.arange(len(pairs), dtype=np.int32)
         unit = np.empty(0) if weights is None else weights
         pair_entropy_loss(found.r, unit, slots, loss)
     return loss

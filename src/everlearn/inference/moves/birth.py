@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
 from sklearn.cluster import kmeans_plusplus
 
-from everlearn.core.arrays import Table, Vec
+from everlearn.core.arrays import IntVec, Mat, Table, Vec
 from everlearn.core.mixture import Mixture
 from everlearn.core.random import stream
 from everlearn.core.stats import Stats
@@ -33,6 +34,7 @@ _REFINEMENTS = 10
 _STILL = 1e-3
 _ENOUGH_ROWS = 2000
 _LLOYD_STEPS = 3
+_DISTANCES_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,19 +173,38 @@ def _compete(
 
 def seed_labels(
     points: Table, weights: Vec | None, n_parts: int, rng: np.random.Generator
-) -> np.ndarray:
+) -> IntVec:
     """A rough partition: k-means++ seeds and a few Lloyd steps."""
     random_state = int(rng.integers(2**31 - 1))
     with config_context(assume_finite=True, skip_parameter_validation=True):
         centres, _ = kmeans_plusplus(
             points, n_parts, sample_weight=weights, random_state=random_state, n_local_trials=1
         )
+    centres = centres.toarray() if sparse.issparse(centres) else centres
     mass = np.ones(points.shape[0]) if weights is None else weights
-    for step in range(_LLOYD_STEPS + 1):
-        labels = np.argmin(0.5 * _squared(centres) - points @ np.asarray(_dense(centres)).T, axis=1)
-        if step < _LLOYD_STEPS:
-            centres = _centres(points, mass, labels, _dense(centres))
-    return np.asarray(labels)
+    labels = _nearest(points, centres)
+    for _ in range(_LLOYD_STEPS):
+        centres = _centres(points, mass, labels, centres)
+        labels = _nearest(points, centres)
+    return labels
+
+
+def _nearest(points: Table, centres: Mat) -> IntVec:
+    """Position of the centre nearest to each point, a few points at a time."""
+    half = 0.5 * (centres**2).sum(axis=1)
+    size = max(1, _DISTANCES_AT_ONCE // len(centres))
+    pieces = (points[i : i + size] for i in range(0, points.shape[0], size))
+    return np.concatenate([np.argmin(half - piece @ centres.T, axis=1) for piece in pieces])
+
+
+def _centres(points: Table, mass: Vec, labels: IntVec, old: Mat) -> Mat:
+    """Weighted means of the points that each centre has; without points it stays."""
+    n = len(labels)
+    member = sparse.csr_array((mass, (labels, np.arange(n))), shape=(len(old), n))
+    sums = member @ points
+    sums = sums.toarray() if sparse.issparse(sums) else sums
+    weight = np.bincount(labels, mass, len(old))[:, None]
+    return np.where(weight > 0, sums / np.maximum(weight, 1e-300), old)
 
 
 def _rows_of(state: State, target: int, limit: int, rng: np.random.Generator) -> Rows | None:
@@ -198,21 +219,3 @@ def _rows_of(state: State, target: int, limit: int, rng: np.random.Generator) ->
         ends = np.cumsum([len(w) for _, w in found])[:-1]
         found = [(b, w[c]) for (b, w), c in zip(found, np.split(chosen, ends), strict=True)]
     return concatenate([b.rows[w] for b, w in found if len(w)])
-
-
-def _dense(centres: Table) -> np.ndarray:
-    return np.asarray(centres.toarray() if hasattr(centres, "toarray") else centres)
-
-
-def _squared(centres: Table) -> Vec:
-    return np.asarray((_dense(centres) ** 2).sum(axis=1))
-
-
-def _centres(points: Table, mass: Vec, labels: np.ndarray, old: np.ndarray) -> np.ndarray:
-    member = np.zeros((len(old), points.shape[0]))
-    member[labels, np.arange(points.shape[0])] = mass
-    weight = member.sum(axis=1)
-    new = old.copy()
-    filled = weight > 0
-    new[filled] = (member @ points)[filled] / weight[filled, None]
-    return new

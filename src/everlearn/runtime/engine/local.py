@@ -8,11 +8,13 @@ on the number of threads.
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -67,16 +69,49 @@ class ThreadEngine:
 
 
 @contextmanager
-def open_engine(name: str | None) -> Iterator[Engine]:
+def open_engine(name: str | None, most_workers: int | None = None) -> Iterator[Engine]:
     """An engine for the time of one call: "serial", "threads", or None for what the machine has."""
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = workers or 1
-    with _linear_algebra().limit(limits=1, user_api="blas"):
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers = min(cores or 1, most_workers or sys.maxsize)
+    with _one_blas_thread():
         if name == "serial" or (name is None and workers == 1):
             yield SerialEngine()
             return
         with ThreadPoolExecutor(workers, thread_name_prefix="everlearn") as pool:
             yield ThreadEngine(pool)
+
+
+class _BlasLimit:
+    """One BLAS thread while anybody needs that; the setting belongs to the whole process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._limit = _linear_algebra().limit(limits=1, user_api="blas")
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limit.restore_original_limits()
+
+
+_BLAS_LIMIT = _BlasLimit()
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    _BLAS_LIMIT.enter()
+    try:
+        yield
+    finally:
+        _BLAS_LIMIT.leave()
 
 
 @cache
