@@ -9,8 +9,7 @@ PARTS = {"lap": lap.run, "sklearn": against_sklearn.run, "stream": stream.run}
 
 HEAD = """# Benchmarks
 
-What `make bench` measured. Timings are compared within one run, never across machines; the
-machine had two cores and noisy neighbours.
+What `make bench` measured. Timings are compared within one run, never across machines.
 """
 
 

@@ -1,5 +1,6 @@
 """Tables for people: printed as they grow, written as Markdown at the end."""
 
+import os
 import platform
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -32,7 +33,8 @@ class Table:
 def write_page(name: str, head: str, tables: list[Table]) -> Path:
     """A page below docs/ with where and with what the figures were measured."""
     packages = ", ".join(f"{p} {version(p)}" for p in ("numpy", "scipy", "scikit-learn", "numba"))
-    where = f"Measured on {platform.machine()}, Python {platform.python_version()}, {packages}."
+    machine = f"{platform.machine()} with {os.cpu_count()} cores"
+    where = f"Measured on {machine}, Python {platform.python_version()}, {packages}."
     path = ROOT / "docs" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([head.rstrip(), "", where, "", *(t.markdown() for t in tables)]))

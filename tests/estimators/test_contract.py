@@ -29,6 +29,7 @@ def without_probabilities(estimator: DPMixture) -> DPMixture:
     return WithoutProbabilities(**estimator.get_params())
 
 
+@pytest.mark.filterwarnings("ignore::everlearn.core.errors.NotConvergedWarning")
 @parametrize_with_checks(
     [
         DPMixture(),

@@ -35,7 +35,7 @@ from everlearn.estimators.mixture_families import (
     check_prior,
     has_missing,
 )
-from everlearn.estimators.mixture_input import check_family, checked_rows
+from everlearn.estimators.mixture_input import check_same_model, checked_rows
 from everlearn.estimators.mixture_learning import (
     Learned,
     check_entries,
@@ -75,6 +75,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
     prior : str or mapping, default="data"
         "data" scales the prior to the first rows; "par-ingmm" and "wishart" are fixed priors
         for features of unit scale. A mapping sets entries by hand, see docs/ask/priors.md.
+        It is taken when learning begins; a later change has no effect before the next `fit`.
     concentration : float, default=1.0
         Of the Dirichlet process: larger values expect more components.
     max_components : int, default=1000
@@ -262,7 +263,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
             self._check_params()
             learned = getattr(self, "_learned", None)
             if learned is not None:
-                check_family(self, learned.state.model.family)
+                check_same_model(self, learned.state.model)
             rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
             seed = self._new_seed() if learned is None else 0
             self._learned = learn_more(self, learned, rows, seed)
@@ -432,7 +433,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
     def _ready(self, X: Any) -> tuple[State, Rows]:
         """State and rows for a prediction; neither is changed by it."""
         state = self._fitted()
-        check_family(self, state.model.family)
+        check_same_model(self, state.model)
         rows = checked_rows(self, X, reset=False)
         return (allow_missing(state) if has_missing(rows.X) else state), rows
 
@@ -470,7 +471,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         """The fitted estimator as JSON and arrays; `save` writes them."""
         state = self._fitted()
         self._check_params()
-        check_family(self, state.model.family)
+        check_same_model(self, state.model)
         header, arrays = pack_state(state)
         return {
             "params": plain_params(self.get_params(deep=False), state.seed),
@@ -490,7 +491,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         state = unpack_state(section(header, "state", STATE_KEYS), arrays)
         try:
             estimator._check_params()
-            check_family(estimator, state.model.family)
+            check_same_model(estimator, state.model)
             check_entries(estimator.family, estimator.prior, state.model.family.n_features)
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from everlearn.core.arrays import Mat, Table, Vec
@@ -206,9 +207,14 @@ def _vector(value: Any, d: int, name: str, positive: bool = False) -> Vec:
         kind = "positive" if positive else "finite"
         raise ValueError(
             f"the entry {name!r} of the 'prior' of DPMixture must be a {kind} number or {d} of "
-            f"them. Got an array of shape {array.shape} instead."
+            f"them. Got {_told(value, array)} instead."
         )
     return np.broadcast_to(array, (d,)).copy()
+
+
+def _told(value: Any, array: NDArray[np.float64]) -> str:
+    """A value as an error message shows it: itself if it is short, else its shape."""
+    return repr(value) if array.size <= 4 else f"an array of shape {array.shape}"
 
 
 def _matrix(value: Any, d: int, name: str) -> Mat:
@@ -219,7 +225,7 @@ def _matrix(value: Any, d: int, name: str) -> Mat:
     if not good or np.linalg.eigvalsh(array)[0] <= 0:
         raise ValueError(
             f"the entry {name!r} of the 'prior' of DPMixture must be a positive number or a "
-            f"positive-definite ({d}, {d}) matrix. Got an array of shape {array.shape} instead."
+            f"positive-definite ({d}, {d}) matrix. Got {_told(value, array)} instead."
         )
     return array.copy()
 

@@ -13,11 +13,11 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from everlearn.core.arrays import Table, Vec
 from everlearn.core.families import (
     DiagGaussian,
-    Family,
     FullGaussian,
     Multinomial,
     ZeroMeanGaussian,
 )
+from everlearn.core.mixture import Mixture
 from everlearn.inference.rows import Rows
 
 _LARGEST = {"float64": 1e100, "float32": 1e15}
@@ -32,14 +32,16 @@ _FAMILY_NAMES: dict[type, str] = {
 }
 
 
-def check_family(estimator: Any, family: Family[Any]) -> None:
-    """Refuse to go on with another family than the one learned so far."""
-    learned = _FAMILY_NAMES[type(family)]
-    if estimator.family != learned:
-        raise ValueError(
-            f"the 'family' parameter of {type(estimator).__name__} was {learned!r} when learning "
-            f"began and cannot change without a new fit. Got {estimator.family!r} instead."
-        )
+def check_same_model(estimator: Any, model: Mixture) -> None:
+    """Refuse to go on with another family or concentration than learning began with."""
+    learned = {"family": _FAMILY_NAMES[type(model.family)], "concentration": model.prior.alpha}
+    for name, value in learned.items():
+        if getattr(estimator, name) != value:
+            raise ValueError(
+                f"the {name!r} parameter of {type(estimator).__name__} was {value!r} when "
+                "learning began and cannot change without a new fit. "
+                f"Got {getattr(estimator, name)!r} instead."
+            )
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:

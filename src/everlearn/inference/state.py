@@ -18,6 +18,9 @@ from everlearn.core.mixture import Mixture, MixturePosterior, by_mass
 from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Split, Stats, total
 from everlearn.inference.rows import Rows
 
+_NOTHING = 1e-8
+"""Rows' worth of mass below which a component is as good as empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
@@ -63,10 +66,7 @@ class Sealed:
         if isinstance(edit, Merge):
             j, k = self.stats.position(edit.keep), self.stats.position(edit.drop)
             edit = replace(edit, entropy_loss=float(loss[j, k]))
-            loss = loss.copy()
-            loss[j] += loss[k]
-            loss[:, j] = loss[j]
-            loss[j, j] = 0.0
+            loss = pooled_losses(loss, j, k)
         elif isinstance(edit, Split):
             edit = Grow(edit.parts * 0.0)
         stats = edit.on(self.stats)
@@ -144,9 +144,9 @@ class State:
         return self if np.array_equal(order, self.total.ids) else self.edited(Permute(order))
 
     def pruned(self) -> State:
-        """Without the components that hold nothing at all; they add nothing to the bound."""
+        """Without the components that hold next to nothing and add nothing to the bound."""
         state = self
-        for component in self.total.ids[self.total.n == 0.0].tolist():
+        for component in self.total.ids[self.total.n <= _NOTHING].tolist():
             if len(state.total) > 1:
                 state = state.edited(Delete(component))
         return state
@@ -155,6 +155,18 @@ class State:
     def n_open(self) -> int:
         """Number of rows that can be visited again."""
         return sum(len(b.rows) for b in self.batches)
+
+
+def pooled_losses(pair_loss: Mat, keep: int, drop: int) -> Mat:
+    """Losses of pairs after position `drop` has joined `keep`: what the two lose adds up.
+
+    An upper bound for the merged component; the row and column of `drop` are left in place.
+    """
+    out = pair_loss.copy()
+    out[keep] += out[drop]
+    out[:, keep] = out[keep]
+    out[keep, keep] = 0.0
+    return out
 
 
 def _reindex(matrix: Mat, old: IntVec, new: IntVec) -> Mat:

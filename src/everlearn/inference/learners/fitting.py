@@ -18,6 +18,8 @@ from everlearn.inference.state import State
 WARM_START_ABOVE = 15_000
 WARM_START_ROWS = 10_000
 _WARM_START_LAPS = 8
+_LEAST_SCALE = 1000.0
+"""Nats: of small data sets, changes are compared with this rather than with their bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ def run_laps(
         state, info = lap(state, runner, moves)
         laps.append(info)
         on_lap(info)
-        if info.settled and abs(info.bound - before) <= schedule.tol * abs(info.bound):
+        still = abs(info.bound - before) <= schedule.tol * max(abs(info.bound), _LEAST_SCALE)
+        if info.settled and still:
             return Fit(state, True, tuple(laps))
     return Fit(state, False, tuple(laps))
 

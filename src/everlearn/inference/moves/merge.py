@@ -16,6 +16,7 @@ from scipy.special import gammaln
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.mixture import Mixture
 from everlearn.core.stats import Merge, Stats
+from everlearn.inference.state import pooled_losses
 
 _PAIRS_AT_ONCE = 2
 """Times the number of components: how many pairs are pooled at a time."""
@@ -102,20 +103,17 @@ def merge_greedily(model: Mixture, stats: Stats, pair_loss: Mat, others: Vec) ->
         a, b = int(j[best]), int(l[best])
         loss = float(pair_loss[a, b])
         stats = Merge(int(stats.ids[a]), int(stats.ids[b]), loss).on(stats)
-        pair_loss = _pooled(pair_loss, a, b)
-        fixed = np.delete(np.delete(fixed, b, 0), b, 1)
+        pair_loss = _without(pooled_losses(pair_loss, a, b), b)
+        fixed = _without(fixed, b)
         rest = np.delete(np.arange(len(stats)), a)
         gained = _observation_gains(model, stats, np.full(len(rest), a), rest)
         fixed[np.minimum(a, rest), np.maximum(a, rest)] = gained - pair_loss[a, rest]
     return stats
 
 
-def _pooled(pair_loss: Mat, a: int, b: int) -> Mat:
-    """Losses after component b has joined a: what a pair of merged ones loses adds up."""
-    out = pair_loss.copy()
-    out[a] += out[b]
-    out[:, a] = out[a]
-    return np.delete(np.delete(out, b, 0), b, 1)
+def _without(matrix: Mat, position: int) -> Mat:
+    """The matrix without one row and column."""
+    return np.delete(np.delete(matrix, position, 0), position, 1)
 
 
 def _allocation_gains(
