@@ -12,8 +12,9 @@ from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_s
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.estimators.history import AcceptedMove, History, Point
 from everlearn.estimators.mixture import DPMixture
+from everlearn.inference.learners.memoized import ALL_MOVES
 
-MOVE_KINDS = ("birth", "merge", "delete")
+MOVE_KINDS = ALL_MOVES
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,9 +111,8 @@ def _plan(state: State, runner: LocalRunner, moves: MoveSettings) -> tuple[Plan,
     births, barren = (
         birth.propose(state, runner, moves.births) if "birth" in moves.kinds else ((), [])
     )
-    pairs = merge.promising_pairs(
-        state.model, state.total, moves.max_pairs if "merge" in moves.kinds else 0
-    )
+    limit = moves.max_pairs if "merge" in moves.kinds else 0
+    pairs = merge.promising_pairs(state.model, state.total, limit)
     deletes = delete.delete_candidates(state, moves.max_deletes) if "delete" in moves.kinds else ()
     return Plan(pairs, births, deletes), barren
 

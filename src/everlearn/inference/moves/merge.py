@@ -40,7 +40,7 @@ def promising_pairs(model: Mixture, stats: Stats, limit: int) -> NDArray[np.int6
     nothing that could be accepted at these statistics is left out, but for `limit`.
     """
     k = len(stats)
-    if k < 2:
+    if k < 2 or limit == 0:
         return np.empty((0, 2), np.int64)
     j, l = np.triu_indices(k, 1)
     n = stats.n
