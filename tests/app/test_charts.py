@@ -8,7 +8,7 @@ import pytest
 
 from everlearn.app.report.charts import chart, confusion, growth
 from everlearn.app.study import Truth, agreement, assigned, components
-from everlearn.estimators.history import AcceptedMove, History, Point
+from everlearn.estimators.history import AcceptedMove, History
 
 COLOURS = {
     "--accent",
@@ -77,14 +77,14 @@ def test_growth_shows_every_batch_and_ends_where_the_model_is(study):
 
 
 def test_moves_are_marked_where_they_happened(study):
-    points = (Point(1, 100, -9.0, 1), Point(2, 200, -8.0, 3), Point(3, 400, -7.0, 2))
+    curve = np.array([(1, 100, -9.0, 1), (2, 200, -8.0, 3), (3, 400, -7.0, 2)])
     moves = (
         AcceptedMove(2, 200, "birth", (0,), (1, 2), 12.5),
         AcceptedMove(2, 200, "birth", (0,), (3, 4), 2.5),
         AcceptedMove(3, 400, "merge", (4,), (1,), 3.5),
         AcceptedMove(3, 400, "delete", (2,), (), 0.5),
     )
-    model = Learned(History(points, moves, {}))
+    model = Learned(History(curve, moves, {}))
     births, merges, deletes = growth(replace(study, model=model, trace=()))["data"][2:]
     assert (births["x"], births["text"], births["y"]) == ([200], ["2"], ["births"])
     assert "#0 gave birth to #1, #2 (+12.5 nats)" in births["hovertext"][0]
@@ -95,9 +95,9 @@ def test_moves_are_marked_where_they_happened(study):
 
 
 def test_many_moves_share_marks(study):
-    points = tuple(Point(i, 10 * i, -1.0, 1) for i in range(1, 501))
+    curve = np.array([(i, 10 * i, -1.0, 1) for i in range(1, 501)])
     moves = tuple(AcceptedMove(i, 10 * i, "birth", (i,), (i + 1,), 1.0) for i in range(1, 501))
-    births = growth(replace(study, model=Learned(History(points, moves, {})), trace=()))["data"][2]
+    births = growth(replace(study, model=Learned(History(curve, moves, {})), trace=()))["data"][2]
     assert len(births["x"]) <= 41
     assert sum(int(n) for n in births["text"]) == 500
     assert "more" in births["hovertext"][1]

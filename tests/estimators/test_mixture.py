@@ -247,20 +247,28 @@ def test_the_seed_says_it_all(family: str) -> None:
 
 
 def test_ids_are_never_used_twice() -> None:
-    """A stream whose clusters wander: components come and go for a long time."""
-    rng, model = RNG(0), mixture(birth_window=300, batch_size=100, concentration=5.0)
+    """Again and again two clusters appear that turn out to be one: births, merges, deletes."""
+    prior = {"rate": 1.0, "shape": 1.0, "mean": 0.0}
+    rng, model = RNG(0), mixture(birth_window=300, batch_size=50, prior=prior)
     gone: set[int] = set()
     before: set[int] = set()
-    for step in range(60):
-        centres = np.array([[np.cos(a), np.sin(a)] for a in 0.1 * step + np.arange(4)])
-        X = 20 * centres[rng.integers(4, size=50)] + rng.normal(size=(50, 2))
-        model.partial_fit(X)
-        now = set(model.component_ids_.tolist())
-        assert not now & gone
-        gone |= before - now
-        before = now
-    assert len(gone) > 5
-    assert min(before | gone) >= 0
+    lap = newest = -1
+    for centre in 60.0 * np.arange(12):
+        two = centre + 3 * rng.choice([-1, 1], (60, 1)) + 0.5 * rng.normal(size=(60, 1))
+        one = centre + 3 * rng.normal(size=(400, 1))
+        for X in (two, one[:200], one[200:]):
+            model.partial_fit(X)
+            now = set(model.component_ids_.tolist())
+            assert not now & gone
+            gone |= before - now
+            before = now
+            for move in model.history_.moves:
+                if move.lap > lap and move.kind == "birth":
+                    assert min(move.added) > newest
+                    newest = max(move.added)
+            lap, newest = model.history_.points[-1].lap, max(newest, *now)
+    assert len(gone) > 2
+    assert model.history_.counts["merge accepted"] > 1
 
 
 # Containers
