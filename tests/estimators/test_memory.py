@@ -41,11 +41,13 @@ class Meter:
 @contextmanager
 def measured() -> Iterator[Meter]:
     gc.collect()
+    gc.freeze()  # so that collecting again is quick
     tracemalloc.start()
     try:
         yield Meter()
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 def source(kind: str, width: int, clusters: int, seed: int = 0) -> Any:
