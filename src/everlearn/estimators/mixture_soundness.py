@@ -65,8 +65,8 @@ def check_state(state: State) -> None:
 def _finite(state: State) -> bool:
     """Whether bound and scores of the components, and of one without rows, are numbers."""
     empty = Stats.zeros(np.zeros(1, np.int64), state.model.family.n_stats)
-    numbers = [np.array(state.bound())]
     try:
+        numbers = [np.array(state.bound())]
         for stats in (state.total, empty):
             posterior = state.model.posterior(stats)
             numbers += [posterior.eta, posterior.bias]
