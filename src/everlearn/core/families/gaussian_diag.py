@@ -89,7 +89,7 @@ class DiagGaussian:
             observed = ~np.isnan(x)
             x[~observed] = 0.0
             out[:, 2 * d :] = observed
-        np.multiply(x, x, out=out[:, d : 2 * d])
+        np.square(x, out=out[:, d : 2 * d])
         return out
 
     def log_base(self, X: Table) -> Vec:
