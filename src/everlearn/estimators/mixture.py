@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.errors import CheckpointError, NotConvergedWarning
@@ -26,6 +25,7 @@ from everlearn.core.params import (
     check_params,
 )
 from everlearn.core.random import stream
+from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_attributes import MixtureAttributes
 from everlearn.estimators.mixture_checkpoint import STATE_KEYS, pack_state, unpack_state
@@ -60,7 +60,9 @@ _PREDICT_ROWS = 4096
 _SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
 
 
-class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, BaseEstimator):
+class DPMixture(
+    MixtureAttributes, SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, BaseEstimator
+):
     """Dirichlet-process mixture with memoized online variational inference.
 
     The number of components is found, not given: components are born, merged and deleted when
@@ -160,13 +162,7 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         "top_l": (Options((None,)), Interval(1, integer=True)),
         "dtype": (Options(("float64", "float32")),),
         "memory_budget": (Options((None,)), ByteSize()),
-        "engine": (Options((None, "serial", "threads")),),
-        "random_state": (
-            Options((None,)),
-            Interval(0, 2**32 - 1, integer=True),
-            Instance((np.random.RandomState,), "a RandomState instance"),
-        ),
-        "verbose": (Interval(0, integer=True), Instance((bool,), "a truth value")),
+        **COMMON_CONSTRAINTS,
     }
 
     def __init__(
@@ -424,11 +420,8 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
     # ---------------------------------------------------------------------- inner
 
     def _check_params(self) -> None:
-        check_params("DPMixture", self.get_params(deep=False), self._constraints)
+        super()._check_params()
         check_prior(self.family, self.prior)
-
-    def _new_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _ready(self, X: Any) -> tuple[State, Rows]:
         """State and rows for a prediction; neither is changed by it."""
@@ -443,21 +436,6 @@ class DPMixture(MixtureAttributes, SaveMixin, TransformerMixin, DensityMixin, Ba
         for block in rows.blocks(_PREDICT_ROWS):
             found = step.assign(posterior, step.features(block), None)
             yield found.r, found.labels
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Whatever goes wrong, the estimator is as it was before."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException as error:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            if isinstance(error, np.linalg.LinAlgError):
-                raise ValueError(
-                    f"DPMixture cannot learn from X with this prior: {error}. Scale X or the prior."
-                ) from error
-            raise
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from everlearn.core.families import (
     ZeroMeanGaussian,
 )
 from everlearn.core.mixture import Mixture
+from everlearn.estimators.base import named_errors
 from everlearn.inference.rows import Rows
 
 _LARGEST = {"float64": 1e100, "float32": 1e15}
@@ -50,7 +49,7 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
     Rows of weight zero say nothing and are left out.
     """
     counts = estimator.family == "multinomial"
-    with _named(estimator, "X"):
+    with named_errors(estimator, "X"):
         X = _numbers(X)
         table = validate_data(
             estimator,
@@ -82,23 +81,10 @@ def _numbers(X: Any) -> Any:
     return X
 
 
-@contextmanager
-def _named(estimator: Any, argument: str) -> Iterator[None]:
-    """Errors of the block name the argument and the estimator, whoever raises them."""
-    name = type(estimator).__name__
-    try:
-        yield
-    except (OverflowError, TypeError, ValueError) as error:
-        if name in str(error):
-            raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{argument!r} of {name} cannot be used: {error}") from error
-
-
 def _checked_weights(estimator: Any, sample_weight: Any, table: Table, largest: float) -> Vec:
     """Weights of the rows, of which the largest entry is `largest` in size."""
     name = type(estimator).__name__
-    with _named(estimator, "sample_weight"):
+    with named_errors(estimator, "sample_weight"):
         weights: Vec = _check_sample_weight(
             sample_weight, table, dtype=np.float64, ensure_non_negative=True
         )

@@ -1,0 +1,65 @@
+"""What every estimator does alike: check its parameters, draw a seed, and fail without harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
+
+COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "engine": (Options((None, "serial", "threads")),),
+    "random_state": (
+        Options((None,)),
+        Interval(0, 2**32 - 1, integer=True),
+        Instance((np.random.RandomState,), "a RandomState instance"),
+    ),
+    "verbose": (Interval(0, integer=True), Instance((bool,), "a truth value")),
+}
+"""Constraints of the parameters that every estimator has."""
+
+
+class LearnerMixin:
+    """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
+    random_state: Any
+
+    def _check_params(self: Any) -> None:
+        check_params(type(self).__name__, self.get_params(deep=False), self._constraints)
+
+    def _new_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Whatever goes wrong, the estimator is as it was before."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException as error:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(
+                    f"{type(self).__name__} cannot learn from X with this prior: {error}. "
+                    "Scale X or the prior."
+                ) from error
+            raise
+
+
+@contextmanager
+def named_errors(estimator: Any, argument: str) -> Iterator[None]:
+    """Errors of the block name the argument and the estimator, whoever raises them."""
+    name = type(estimator).__name__
+    try:
+        yield
+    except (OverflowError, TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{argument!r} of {name} cannot be used: {error}") from error
