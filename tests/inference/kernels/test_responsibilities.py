@@ -192,36 +192,6 @@ def test_a_nan_score_spoils_its_row_and_no_other(dtype, nan, top_l):
     assert 0 <= labels[4] < 6
 
 
-@pytest.mark.parametrize(
-    ("kernel", "dtype", "deepest", "bound"),
-    [
-        (kernels._exp_double, np.float64, -700.0, 1.5e-15),
-        (kernels._exp_single, np.float32, -80.0, 2e-7),
-    ],
-)
-def test_exponential_is_accurate(kernel, dtype, deepest, bound):
-    x = np.concatenate([np.linspace(deepest, 0.0, 30_001), -np.logspace(-20, 0, 2001)])
-    x = x.astype(dtype)
-    fast = np.array([kernel(value) for value in x], np.longdouble)
-    exact = np.exp(x.astype(np.longdouble))
-    assert np.abs(fast / exact - 1.0).max() < bound
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_ranks_order_as_the_numbers_do(dtype):
-    info = np.finfo(dtype)
-    positive = [info.smallest_subnormal, info.tiny, 1e-3, 1.0, 1.5, 1e6, info.max, np.inf]
-    x = np.array([-value for value in positive[::-1]] + [0.0] + positive, dtype)
-    ranks = [int(kernels._rank(value)) for value in x]
-    assert ranks == sorted(set(ranks))
-    to_rank, back = (
-        (kernels._rank_double, kernels._unrank_double)
-        if dtype is np.float64
-        else (kernels._rank_single, kernels._unrank_single)
-    )
-    assert_array_equal([back(to_rank(value)) for value in x], x)
-
-
 def some_responsibilities(n, k, dtype=np.float64):
     scores, bias, weights = typed(normal_case(n, k, scale=8.0), dtype)
     r, *_ = run(scores, bias, weights)

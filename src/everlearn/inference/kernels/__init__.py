@@ -1,1 +1,1 @@
-"""Compiled loops: arrays in, arrays out, each closed in one file."""
+"""Compiled loops: arrays in, arrays out."""

@@ -1,7 +1,8 @@
 """The one decorator of all kernels, typed, because numba itself is not.
 
-Numba's cache of a kernel notices edits of the kernel's own file only. Whoever changes this file
-must therefore delete the cached files (`*.nbi`, `*.nbc`). No flag ever denies NaN or infinity.
+Numba's cache of a kernel notices edits of the kernel's own file only. Whoever changes this file,
+or one whose kernels other files call (`scalars`, `draws`), must therefore delete the cached files
+(`*.nbi`, `*.nbc`). No flag ever denies NaN or infinity.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ def by_precision(single: F, double: F) -> F:
     """One scalar kernel out of two: `single` for 32-bit arguments and `double` for 64-bit ones.
 
     Kernels call the result like any other; the choice is made when they are compiled. Both parts
-    must be kernels of the file that calls them.
+    must be kernels.
     """
 
     def choose(x: Any) -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
-from everlearn.inference.kernels._jit import FUSED, SUMMED, by_precision, kernel
+from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
+from everlearn.inference.kernels.scalars import exp, from_rank, to_rank
 
 Reals = NDArray[np.floating]
 Rank = np.signedinteger
@@ -25,18 +26,6 @@ TILE_BYTES = 1 << 15  # fits the first-level cache
 VECTOR_BYTES = 64
 NEGLIGIBLE = 1e-30  # responsibilities below this become exactly zero
 INACTIVE = 1e-14  # responsibilities below this take no part in the loss of a pair
-
-LOG2_E = 1.4426950408889634
-LN2_HIGH = 6.93147180369123816490e-01  # the low bits are zero: q * LN2_HIGH is exact
-LN2_LOW = 1.90821492927058770002e-10
-ROUND_BITS = 1.5 * 2.0**52  # adding it leaves the nearest integer in the lowest bits
-C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12 = (1.0 / math.factorial(i) for i in range(2, 13))
-
-LOG2_E_SINGLE = np.float32(LOG2_E)
-LN2_HIGH_SINGLE = np.float32(0.693359375)
-LN2_LOW_SINGLE = np.float32(-2.12194440e-4)
-ROUND_BITS_SINGLE = np.float32(1.5 * 2.0**23)
-S1, S2, S3, S4, S5, S6, S7 = (np.float32(1.0 / math.factorial(i)) for i in range(1, 8))
 
 
 class Tile(NamedTuple):
@@ -53,76 +42,6 @@ class Tile(NamedTuple):
     peaks: Reals
     totals: Reals
     logs: Reals
-
-
-@kernel(FUSED)
-def _exp_double(x: np.float64) -> np.float64:
-    """exp(x) for -700 <= x <= 0: x = q ln 2 + f, Taylor polynomial in f, 2^q by its bits."""
-    shifted = x * LOG2_E + ROUND_BITS
-    q = shifted - ROUND_BITS
-    f = x - q * LN2_HIGH - q * LN2_LOW
-    p = C12
-    p = p * f + C11
-    p = p * f + C10
-    p = p * f + C9
-    p = p * f + C8
-    p = p * f + C7
-    p = p * f + C6
-    p = p * f + C5
-    p = p * f + C4
-    p = p * f + C3
-    p = p * f + C2
-    p = p * f + 1.0
-    p = p * f + 1.0
-    return p * np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
-
-
-@kernel(FUSED)
-def _exp_single(x: np.float32) -> np.float32:
-    """exp(x) for -80 <= x <= 0 in float32, as in `_exp_double`."""
-    shifted = x * LOG2_E_SINGLE + ROUND_BITS_SINGLE
-    q = shifted - ROUND_BITS_SINGLE
-    f = x - q * LN2_HIGH_SINGLE - q * LN2_LOW_SINGLE
-    p = S7
-    p = p * f + S6
-    p = p * f + S5
-    p = p * f + S4
-    p = p * f + S3
-    p = p * f + S2
-    p = p * f + S1
-    p = p * f + S1
-    return p * np.int32((np.float32(shifted).view(np.int32) + 127) << 23).view(np.float32)
-
-
-@kernel()
-def _rank_double(x: np.float64) -> np.int64:
-    """An integer that orders as x does: integer maxima are vectorised without fast-math."""
-    bits = np.float64(x).view(np.int64)
-    return np.int64(bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF))
-
-
-@kernel()
-def _rank_single(x: np.float32) -> np.int32:
-    """The 32-bit `_rank_double`."""
-    bits = np.float32(x).view(np.int32)
-    return np.int32(bits ^ ((bits >> 31) & 0x7FFFFFFF))
-
-
-@kernel()
-def _unrank_double(rank: np.int64) -> np.float64:
-    """The inverse of `_rank_double`."""
-    return np.int64(rank ^ ((rank >> 63) & 0x7FFFFFFFFFFFFFFF)).view(np.float64)
-
-
-@kernel()
-def _unrank_single(rank: np.int32) -> np.float32:
-    """The inverse of `_rank_single`."""
-    return np.int32(rank ^ ((rank >> 31) & 0x7FFFFFFF)).view(np.float32)
-
-
-_exp = by_precision(_exp_single, _exp_double)
-_rank = by_precision(_rank_single, _rank_double)
-_unrank = by_precision(_unrank_single, _unrank_double)
 
 
 @kernel()
@@ -146,13 +65,13 @@ def _load_rows(scores: Reals, bias: Reals, first: int, rows: int, tile: Tile) ->
     """Biased scores of all components, and the peak of each row."""
     for t in range(rows):
         n = first + t
-        best = _rank(scores[n, 0] + bias[0])
+        best = to_rank(scores[n, 0] + bias[0])
         for k in range(bias.size):
             score = scores[n, k] + bias[k]
             tile.scores[t, k] = score
-            rank = _rank(score)
+            rank = to_rank(score)
             best = rank if rank > best else best
-        tile.peaks[t] = _unrank(best)
+        tile.peaks[t] = from_rank(best)
 
 
 @kernel()
@@ -214,18 +133,19 @@ def _load_largest(
     zero = real(0)
     for t in range(rows):
         n = first + t
-        low = high = _rank(scores[n, 0] + bias[0])
+        low = high = to_rank(scores[n, 0] + bias[0])
         for k in range(bias.size):
-            rank = _rank(scores[n, k] + bias[k] + zero)  # the zero turns -0.0, a lower rank, to 0.0
+            # The zero turns -0.0, which has a lower rank, to 0.0.
+            rank = to_rank(scores[n, k] + bias[k] + zero)
             ranks[k] = rank
             low = rank if rank < low else low
             high = rank if rank > high else high
         _choose(ranks, _threshold(ranks, low, high, kept), kept, chosen)
         for i in range(kept):
-            tile.scores[t, i] = _unrank(ranks[chosen[i]])
+            tile.scores[t, i] = from_rank(ranks[chosen[i]])
             tile.members[t, i] = chosen[i]
-        nan_below = low < _rank(real(-np.inf))  # a NaN ranks beyond either infinity, by its sign
-        tile.peaks[t] = real(np.nan) if nan_below else _unrank(high)
+        nan_below = low < to_rank(real(-np.inf))  # a NaN ranks beyond either infinity, by its sign
+        tile.peaks[t] = real(np.nan) if nan_below else from_rank(high)
 
 
 @kernel(SUMMED)
@@ -245,7 +165,7 @@ def _exponentiate(
             depth = tile.scores[t, j] - peak
             candidate = tile.members[t, j] if depth == zero else last
             label = candidate if candidate < label else label
-            power = _exp(deepest if depth < deepest else depth)
+            power = exp(deepest if depth < deepest else depth)
             tile.powers[t, j] = power
             total += power
         tile.totals[t] = total
@@ -351,7 +271,7 @@ def top_l_softmax(
         softmax_entropy(scores, bias, weights, log_norm, labels, entropy)
         return
     tile = _tile(scores, top_l)
-    ranks = np.full(n_components, _rank(scores.dtype.type(0)))
+    ranks = np.full(n_components, to_rank(scores.dtype.type(0)))
     chosen = np.empty(n_components + 1, np.int64)
     step = tile.peaks.size
     for first in range(0, n_items, step):
