@@ -44,7 +44,7 @@ def engine(request):
         yield SerialEngine()
         return
     with ThreadPoolExecutor(request.param) as pool:
-        yield ThreadEngine(pool)
+        yield ThreadEngine(pool, 2)
 
 
 class TestMapSum:
@@ -67,7 +67,7 @@ class TestMapSum:
             return Concat((item,)), item
 
         with ThreadPoolExecutor(4) as pool:
-            summed, infos = ThreadEngine(pool).map_sum(task, range(4), None)
+            summed, infos = ThreadEngine(pool, 2).map_sum(task, range(4), None)
         assert summed == (((0,), (1,)), ((2,), (3,)))
         assert infos == [0, 1, 2, 3]
 

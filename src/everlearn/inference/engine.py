@@ -14,7 +14,16 @@ Info = TypeVar("Info")
 
 
 class Engine(Protocol):
-    """Runs pure tasks and adds up what they return, in an order that depends on items alone."""
+    """Runs pure tasks and gives back what they return, in the order of the items."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run side by side."""
+
+    def map(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Item], shared: Shared
+    ) -> list[Info]:
+        """The results, in the order of `items`."""
 
     def map_sum(
         self,
@@ -22,4 +31,7 @@ class Engine(Protocol):
         items: Sequence[Item],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
-        """Sum of the first results, and the second results in the order of `items`."""
+        """Sum of the first results, and the second results in the order of `items`.
+
+        The order of the additions depends on the items alone.
+        """

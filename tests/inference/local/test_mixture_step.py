@@ -95,7 +95,7 @@ class TestBlocks:
 
     def test_blocks_do_not_depend_on_the_engine(self, case):
         with ThreadPoolExecutor(3) as pool:
-            threads = runner_of(case, ThreadEngine(pool))
+            threads = runner_of(case, ThreadEngine(pool, 2))
             assert threads.block_rows(K) == runner_of(case).block_rows(K)
 
     def test_many_rows_keep_no_features(self):

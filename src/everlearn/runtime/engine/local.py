@@ -42,6 +42,13 @@ def _collected(results: Iterable[tuple[S, Info]]) -> tuple[S, list[Info]]:
 class SerialEngine:
     """One block after the other."""
 
+    n_workers = 1
+
+    def map(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Item], shared: Shared
+    ) -> list[Info]:
+        return [task(shared, item) for item in items]
+
     def map_sum(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
@@ -54,8 +61,16 @@ class SerialEngine:
 class ThreadEngine:
     """Blocks side by side; the heavy work releases the interpreter lock."""
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, n_workers: int) -> None:
         self._pool = pool
+        self.n_workers = n_workers
+
+    def map(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Item], shared: Shared
+    ) -> list[Info]:
+        if len(items) == 1:
+            return SerialEngine().map(task, items, shared)
+        return list(self._pool.map(partial(task, shared), items))
 
     def map_sum(
         self,
@@ -78,7 +93,7 @@ def open_engine(name: str | None, most_workers: int | None = None) -> Iterator[E
             yield SerialEngine()
             return
         with ThreadPoolExecutor(workers, thread_name_prefix="everlearn") as pool:
-            yield ThreadEngine(pool)
+            yield ThreadEngine(pool, workers)
 
 
 class _BlasLimit:

@@ -1,0 +1,178 @@
+"""Documents as bags of words: for each, its distinct words and how often they occur."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from everlearn.core.arrays import IntVec, Table
+
+LARGEST: Final = int(np.iinfo(np.int32).max)
+"""Neither the number of a word nor its count in a document is larger."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Documents:
+    """Word counts of documents, in rows of different lengths.
+
+    The words of document i are ``words[indptr[i] : indptr[i + 1]]``, ascending and distinct, and
+    ``counts`` says at the same places how often each occurs. A document may be empty. The arrays
+    are contiguous and ``indptr`` begins with 0, also those of a slice of documents, which shares
+    ``words`` and ``counts`` with the whole.
+
+    Attributes
+    ----------
+    indptr : (n_documents + 1,) int64, where each document begins, and where the last one ends
+    words : (n_entries,) int32, numbers of words
+    counts : (n_entries,) int32, at least 1
+
+    Examples
+    --------
+    >>> documents = Documents.from_tokens([[4, 1, 4], [], [0]])
+    >>> len(documents), documents.n_tokens, documents.lengths.tolist()
+    (3, 4, [3, 0, 1])
+    >>> documents.words.tolist(), documents.counts.tolist()
+    ([1, 4, 0], [1, 2, 1])
+    """
+
+    indptr: IntVec
+    words: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+    @classmethod
+    def from_csr(cls, table: Table) -> Documents:
+        """Documents from the rows of a sparse table of counts, whose arrays stay as they are.
+
+        Zeros are left out, and entries that share a row and a column are added up. Anything but
+        whole numbers from 0 to 2**31 - 1 is an error.
+        """
+        table = sparse.csr_array(table)
+        return cls._from_rows(table.indptr, table.indices, table.data)
+
+    @classmethod
+    def from_dense(cls, table: ArrayLike) -> Documents:
+        """Documents from the rows of a dense table of counts, by the rules of `from_csr`."""
+        table = np.asarray(table)
+        rows, words = np.nonzero(table)
+        indptr = np.searchsorted(rows, np.arange(len(table) + 1))
+        return cls._from_rows(indptr, words, table[rows, words])
+
+    @classmethod
+    def from_tokens(cls, tokens: Iterable[ArrayLike]) -> Documents:
+        """Documents from one flat sequence of word numbers each, in any order."""
+        rows = [np.asarray(row) for row in tokens]
+        for i, row in enumerate(rows):
+            if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
+                raise ValueError(
+                    "a document must be a flat sequence of whole numbers; document "
+                    f"{i} has {row.ndim} axes and the dtype {row.dtype}"
+                )
+        indptr = np.concatenate([[0], np.cumsum([row.size for row in rows], dtype=np.int64)])
+        words = np.concatenate([np.empty(0, np.int64), *(row for row in rows if row.size)])
+        return cls._from_rows(indptr, words, np.ones(words.size, np.int64))
+
+    @classmethod
+    def _from_rows(cls, indptr: Any, words: Any, counts: Any) -> Documents:
+        """Documents from arrays as those of a CSR table, with words in any order and repeated."""
+        words = _whole_numbers(words, "numbers of words")
+        counts = _whole_numbers(counts, "counts")
+        shape = (len(indptr) - 1, int(words.max(initial=-1)) + 1)
+        table = sparse.csr_array((counts, words, indptr), shape=shape, copy=True)
+        table.sum_duplicates()
+        table.eliminate_zeros()
+        return cls(
+            table.indptr.astype(np.int64),
+            table.indices.astype(np.int32),
+            _whole_numbers(table.data, "counts").astype(np.int32),
+        )
+
+    def __len__(self) -> int:
+        return self.indptr.size - 1
+
+    def __getitem__(self, where: slice) -> Documents:
+        start, stop, step = where.indices(len(self))
+        if step != 1:
+            return self.take(np.arange(start, stop, step))
+        indptr = self.indptr[start : max(start, stop) + 1]
+        inside = slice(int(indptr[0]), int(indptr[-1]))
+        return Documents(indptr - indptr[0], self.words[inside], self.counts[inside])
+
+    def take(self, rows: ArrayLike) -> Documents:
+        """The documents at these positions, or where this mask is true, in that order."""
+        rows = np.asarray(rows)
+        picked = np.arange(len(self))[rows if rows.size else []]
+        sizes = np.diff(self.indptr)[picked]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[picked] - indptr[:-1], sizes)
+        return Documents(indptr, self.words[places], self.counts[places])
+
+    def below(self, n_words: int) -> Documents:
+        """The same documents without the words numbered `n_words` or higher."""
+        kept = self.words < n_words
+        if kept.all():
+            return self
+        places = np.concatenate([[0], np.cumsum(kept)])
+        return Documents(places[self.indptr], self.words[kept], self.counts[kept])
+
+    @property
+    def lengths(self) -> IntVec:
+        """Number of tokens of each document, (n_documents,)."""
+        sums = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
+        return np.diff(sums[self.indptr])
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens of all documents."""
+        return int(self.counts.sum(dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return self.indptr.nbytes + self.words.nbytes + self.counts.nbytes
+
+    def to_csr(self, n_words: int) -> Table:
+        """A CSR table of shape (n_documents, n_words) with a copy of the counts.
+
+        Words numbered `n_words` or higher are an error.
+        """
+        if self.words.max(initial=-1) >= n_words:
+            raise ValueError(
+                f"a table of {n_words} words cannot hold word number {self.words.max()}"
+            )
+        shape = (len(self), n_words)
+        return sparse.csr_array((self.counts, self.words, self.indptr), shape=shape, copy=True)
+
+
+def concatenate(parts: Sequence[Documents]) -> Documents:
+    """All documents of the parts, in order."""
+    if not parts:
+        return Documents.from_tokens([])
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+    return Documents(
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.concatenate([part.words for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+    )
+
+
+def _whole_numbers(values: Any, what: str) -> IntVec:
+    """The values as 64-bit integers, if they are whole and from 0 to `LARGEST`."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{what} must be whole numbers, got the dtype {values.dtype}")
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64)  # narrower ones cannot tell 2**31 - 1 from 2**31
+        wrong = values[~(np.isfinite(values) & (values == np.floor(values)))]
+        if wrong.size:
+            raise ValueError(f"{what} must be whole numbers, got {wrong[0]:g}")
+    if values.size and not (values.min() >= 0 and values.max() <= LARGEST):
+        wrong = values[(values < 0) | (values > LARGEST)]
+        raise ValueError(f"{what} must be from 0 to 2**31 - 1, got {wrong[0]:g}")
+    return np.asarray(values, dtype=np.int64)

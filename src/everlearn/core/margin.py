@@ -1,0 +1,101 @@
+"""Margins, the losses for missing them, and Gaussian beliefs about linear scores.
+
+Equation numbers are those of Shi and Zhu, Online Bayesian Passive-Aggressive Learning. A task has
+a score f = w . x with w ~ N(mu, Sigma), so f ~ N(mean, variance). Derivations:
+docs/math/passive_aggressive.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.special import ndtr
+
+from everlearn.core.arrays import Cube, Mat, Vec
+
+LARGEST_INVERSE = 1e8
+"""The most that an augmentation variable's inverse may be; at the margin it has no limit."""
+_ROOT_2PI = float(np.sqrt(2.0 * np.pi))
+
+
+def hinge(scores: Vec, signs: Vec, margin: float) -> Vec:
+    """(margin - y f)_+ for each score."""
+    return np.maximum(margin - signs * scores, 0.0)
+
+
+def insensitive(residuals: Vec, width: float) -> Vec:
+    """(|residual| - width)_+ for each residual."""
+    return np.maximum(np.abs(residuals) - width, 0.0)
+
+
+def multiplier(loss: Vec, own: Vec, box: float, ridge: float = 0.0) -> Vec:
+    """The passive-aggressive multiplier tau of one example: min(box, loss / (own + ridge)).
+
+    `own` is x . Sigma x; an example without it changes nothing, and neither does one without loss.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(own > 0.0, np.minimum(loss / (own + ridge), box), 0.0)
+
+
+def expected_loss(mean: Vec, variance: Vec) -> Vec:
+    """E[(z)_+] for z ~ N(mean, variance): the loss of a classifier drawn from the posterior."""
+    deviation = np.sqrt(variance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = mean / deviation
+    smooth = mean * ndtr(ratio) + deviation * np.exp(-0.5 * ratio**2) / _ROOT_2PI
+    return np.where(deviation > 0.0, smooth, np.maximum(mean, 0.0))
+
+
+def inverse_mean(mean: Vec, variance: Vec, c: float) -> Vec:
+    """E[1 / lambda] = 1 / (c sqrt(mean^2 + variance)) of (30), for a slack N(mean, variance)."""
+    return 1.0 / np.maximum(c * np.sqrt(mean**2 + variance), 1.0 / LARGEST_INVERSE)
+
+
+def moments(precision: Cube, shift: Mat) -> tuple[Mat, Cube]:
+    """Means (Q, P) and covariances (Q, P, P) of Gaussians in natural form, by one Cholesky each."""
+    factors = np.linalg.cholesky(precision)
+    identity = np.eye(precision.shape[-1])
+    covariance = np.stack([cho_solve((factor, True), identity) for factor in factors])
+    covariance = 0.5 * (covariance + covariance.transpose(0, 2, 1))
+    mean = np.stack([cho_solve((f, True), b) for f, b in zip(factors, shift, strict=True)])
+    return mean, covariance
+
+
+def conditioned(gram: Cube, prior_scores: Mat, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
+    """Posterior scores of B rows of which each adds exp(pull f - weight f^2 / 2) to the prior.
+
+    This is (28) seen from the rows: no matrix is larger than B x B.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (Q, B, B)
+        x_d . Sigma x_e under the prior of each task.
+    prior_scores : ndarray of shape (Q, B)
+        Prior means of the scores.
+    weight, pull : ndarray of shape (Q, B)
+        What each row adds; both 0 if it says nothing.
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (Q, B)
+        Of the scores under the posterior.
+    """
+    pulled = prior_scores + (gram @ pull[..., None])[..., 0]
+    own = np.diagonal(gram, axis1=-2, axis2=-1)
+    if gram.shape[-1] == 1:
+        shrink = 1.0 + own * weight
+        return pulled / shrink, own / shrink
+    factor, scaled = whitened(gram, weight)
+    half = np.linalg.solve(factor, scaled)
+    root = np.sqrt(weight)
+    inner = np.linalg.solve(factor, (root * pulled)[..., None])
+    mean = np.asarray(pulled - (half.transpose(0, 2, 1) @ inner)[..., 0], np.float64)
+    return mean, np.maximum(own - (half**2).sum(axis=-2), 0.0)
+
+
+def whitened(gram: Cube, weight: Mat) -> tuple[Cube, Cube]:
+    """Cholesky factor of I + S gram S, where S^2 = diag(weight), and S gram."""
+    root = np.sqrt(weight)
+    scaled = root[..., None] * gram
+    factor = np.linalg.cholesky(scaled * root[:, None, :] + np.eye(gram.shape[-1]))
+    return np.asarray(factor, np.float64), scaled

@@ -1,0 +1,63 @@
+"""Topic proportions of documents whose labels nobody knows, without any randomness (CVB0).
+
+Each distinct word of a document has a distribution over topics; it starts at alpha_k factor_wk
+and is then replaced in turn by (alpha_k + N_k - own share) factor_wk, N_k being the expected
+number of tokens in topic k. Few passes leave it soft, which helps arg-max decisions.
+"""
+
+import numpy as np
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.inference.kernels._jit import SUMMED, kernel
+from everlearn.inference.kernels.topics import Bags, WordFactors
+
+
+@kernel(SUMMED)
+def _word_start(row: Vec, factors: WordFactors, alpha: Vec, count: int, share: Vec, n: Vec) -> None:
+    total = 0.0
+    for k in range(alpha.size):
+        share[k] = alpha[k] * (row[k] + factors.smoothing) * factors.scale[k]
+        total += share[k]
+    for k in range(alpha.size):
+        share[k] *= count / total
+        n[k] += share[k]
+
+
+@kernel(SUMMED)
+def _word_update(
+    row: Vec, factors: WordFactors, alpha: Vec, count: int, share: Vec, n: Vec, fresh: Vec
+) -> None:
+    own = 1.0 / count
+    total = 0.0
+    for k in range(alpha.size):
+        rest = alpha[k] + n[k] - share[k] * own
+        fresh[k] = rest * (row[k] + factors.smoothing) * factors.scale[k]
+        total += fresh[k]
+    for k in range(alpha.size):
+        value = fresh[k] * count / total
+        n[k] += value - share[k]
+        share[k] = value
+
+
+@kernel()
+def infer_topics(bags: Bags, factors: WordFactors, alpha: Vec, n_passes: int, out: Mat) -> None:
+    """Topic proportions (B, K), summing to 1; the prior's for a document without words."""
+    longest = 0
+    for d in range(bags.indptr.size - 1):
+        longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
+    shares, fresh = np.empty((longest, alpha.size)), np.empty(alpha.size)
+    for d in range(bags.indptr.size - 1):
+        first, last = bags.indptr[d], bags.indptr[d + 1]
+        n = out[d]
+        n[:] = 0.0
+        for place in range(first, last):
+            row = factors.counts[bags.words[place]]
+            _word_start(row, factors, alpha, bags.counts[place], shares[place - first], n)
+        for _ in range(n_passes):
+            for place in range(first, last):
+                row = factors.counts[bags.words[place]]
+                share = shares[place - first]
+                _word_update(row, factors, alpha, bags.counts[place], share, n, fresh)
+        if first == last:
+            n[:] = alpha
+        n /= n.sum()

@@ -1,0 +1,297 @@
+"""Topics of tokens, drawn document by document while the global state stands still.
+
+The weight of topic k for a token of word w in document d is
+
+    (alpha_k + C_dk) * factor_wk * tilt_dk,   factor_wk = (counts_wk + smoothing) * scale_k,
+
+C_dk counting the other tokens of the document. factor * tilt is made once for each distinct word
+of a document and serves all its sweeps. A draw first looks at the few topics the document has
+(weights C * factor * tilt) and seldom at all of them (alpha * factor * tilt, whose sum is kept).
+
+Every document has its own random stream and writes to its own places: the result does not depend
+on how documents are shared out among threads.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
+from everlearn.inference.kernels.draws import Words, advanced, uniform_single
+
+UNIFORM, PREDICTIVE, CONTINUE = 0, 1, 2
+"""How topics start: drawn uniformly; drawn in order without labels; as they are."""
+
+Index = int | np.int64
+Singles = NDArray[np.float32]
+Topics = NDArray[np.uint16]
+
+
+class Bags(NamedTuple):
+    """Documents as words and counts; `starts` says where the tokens of each begin."""
+
+    indptr: IntVec
+    words: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    starts: IntVec
+
+
+class WordFactors(NamedTuple):
+    """(counts + smoothing) * scale, for words (rows) and topics (columns)."""
+
+    counts: Mat
+    smoothing: float
+    scale: Vec
+
+
+class Margins(NamedTuple):
+    """Weights (Q, K), labels (B, Q) of +1, -1 or 0 for none, and the multipliers (B, Q)."""
+
+    weights: Mat
+    signs: NDArray[np.int8]
+    multipliers: Mat
+
+
+class Samples(NamedTuple):
+    """Room for results: topics of the tokens now and at each kept sweep, and their counts."""
+
+    topics: Topics
+    kept: NDArray[np.uint16]
+    totals: Mat
+
+
+class _Scratch(NamedTuple):
+    products: Singles  # (words of a document, K)
+    base: Singles  # (words of a document,): sum of alpha * products
+    alpha: Singles
+    tally: Singles  # (K,): tokens of the document in each topic
+    present: IntVec  # topics with tokens, in no order
+    place: IntVec  # where each of them stands in `present`
+    sums: Singles  # partial sums over `present`
+
+
+@kernel()
+def _scratch(bags: Bags, alpha: Vec) -> _Scratch:
+    longest = 0
+    for d in range(bags.indptr.size - 1):
+        longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
+    k = alpha.size
+    return _Scratch(
+        np.empty((longest, k), np.float32),
+        np.empty(longest, np.float32),
+        alpha.astype(np.float32),
+        np.zeros(k, np.float32),
+        np.empty(k, np.int64),
+        np.empty(k, np.int64),
+        np.empty(k, np.float32),
+    )
+
+
+@kernel(SUMMED)
+def _word_products(bags: Bags, d: int, factors: WordFactors, s: _Scratch) -> None:
+    """Products of the document's words before any label is looked at."""
+    first = bags.indptr[d]
+    for j in range(bags.indptr[d + 1] - first):
+        row = factors.counts[bags.words[first + j]]
+        total = np.float32(0.0)
+        for k in range(s.alpha.size):
+            product = np.float32((row[k] + factors.smoothing) * factors.scale[k])
+            s.products[j, k] = product
+            total += s.alpha[k] * product
+        s.base[j] = total
+
+
+@kernel(SUMMED)
+def _tilt_products(n_words: int, tilt: Singles, s: _Scratch) -> None:
+    for j in range(n_words):
+        total = np.float32(0.0)
+        for k in range(s.alpha.size):
+            product = s.products[j, k] * tilt[k]
+            s.products[j, k] = product
+            total += s.alpha[k] * product
+        s.base[j] = total
+
+
+@kernel(SUMMED)
+def _draw(j: int, n_present: int, u: np.float32, s: _Scratch) -> int:
+    """A topic for a token of the document's word j, which the tally leaves out."""
+    row = s.products[j]
+    total = np.float32(0.0)
+    for q in range(n_present):
+        k = s.present[q]
+        total += s.tally[k] * row[k]
+        s.sums[q] = total
+    u *= total + s.base[j]
+    if u < total:
+        q = 0
+        while s.sums[q] < u:
+            q += 1
+        return int(s.present[q])
+    u -= total
+    last = s.alpha.size - 1
+    k = 0
+    total = s.alpha[0] * row[0]
+    while total < u and k < last:
+        k += 1
+        total += s.alpha[k] * row[k]
+    return k
+
+
+@kernel(FUSED)
+def _sweep(
+    bags: Bags, d: int, topics: Topics, n_present: int, word: np.uint64, start: int, s: _Scratch
+) -> tuple[int, np.uint64]:
+    """Draw every token once; `start` is CONTINUE unless the tokens have no topics yet."""
+    first, i = bags.indptr[d], bags.starts[d]
+    n_topics = s.alpha.size
+    for j in range(bags.indptr[d + 1] - first):
+        for _ in range(bags.counts[first + j]):
+            if start == CONTINUE:
+                k: Index = np.int64(topics[i])
+                s.tally[k] -= np.float32(1.0)
+                if s.tally[k] == 0.0:
+                    n_present -= 1
+                    other = s.present[n_present]
+                    s.present[s.place[k]] = other
+                    s.place[other] = s.place[k]
+            word = advanced(word)
+            u = uniform_single(word)
+            k = np.int64(u * n_topics) if start == UNIFORM else _draw(j, n_present, u, s)
+            if s.tally[k] == 0.0:
+                s.present[n_present] = k
+                s.place[k] = n_present
+                n_present += 1
+            s.tally[k] += np.float32(1.0)
+            topics[i] = k
+            i += 1
+    return n_present, word
+
+
+@kernel(SUMMED)
+def _first_multipliers(
+    d: int,
+    n: int,
+    n_present: int,
+    margins: Margins,
+    margin: float,
+    variance: float,
+    box: float,
+    s: _Scratch,
+) -> None:
+    """Multipliers as if the document came alone and lay where its tokens started (spec 18.2)."""
+    square = 0.0
+    for q in range(n_present):
+        square += np.float64(s.tally[s.present[q]]) ** 2
+    square *= variance / (n * n)
+    for task in range(margins.weights.shape[0]):
+        sign = margins.signs[d, task]
+        score = 0.0
+        for q in range(n_present):
+            score += s.tally[s.present[q]] * margins.weights[task, s.present[q]]
+        slack = max(0.0, margin - sign * score / n) / square
+        margins.multipliers[d, task] = 0.0 if sign == 0 else min(box, slack)
+
+
+@kernel(SUMMED)
+def _tilt(d: int, n: int, margins: Margins, exponent: Vec, tilt: Singles) -> bool:
+    """exp(sum_q y_q tau_q mu_qk / n), at most 1; whether it is anything but 1."""
+    exponent[:] = 0.0
+    active = False
+    for task in range(margins.weights.shape[0]):
+        pull = margins.signs[d, task] * margins.multipliers[d, task] / n
+        if pull != 0.0:
+            active = True
+            for k in range(exponent.size):
+                exponent[k] += pull * margins.weights[task, k]
+    highest = exponent.max()
+    for k in range(exponent.size):
+        tilt[k] = math.exp(max(exponent[k] - highest, -80.0))
+    return active
+
+
+@kernel()
+def sample_documents(
+    bags: Bags,
+    factors: WordFactors,
+    alpha: Vec,
+    margins: Margins,
+    closed_form: tuple[float, float, float],
+    keys: Words,
+    schedule: tuple[int, int, int],
+    out: Samples,
+) -> None:
+    """Sweeps over documents with a constant tilt for each: averaging losses, or no labels at all.
+
+    Parameters
+    ----------
+    closed_form : margin, variance and box of the first multipliers; a box of 0 keeps those given
+    schedule : number of sweeps, how many of them are dropped, and how topics start
+    """
+    n_sweeps, burn_in, start = schedule
+    margin, variance, box = closed_form
+    s = _scratch(bags, alpha)
+    exponent, tilt = np.empty(alpha.size), np.empty(alpha.size, np.float32)
+    for d in range(bags.indptr.size - 1):
+        n = bags.starts[d + 1] - bags.starts[d]
+        if n == 0:
+            continue
+        s.tally[:] = 0.0
+        n_present, word = 0, keys[d]
+        _word_products(bags, d, factors, s)
+        if start == CONTINUE:
+            n_present = _recount(bags, d, out.topics, s)
+        else:
+            n_present, word = _sweep(bags, d, out.topics, 0, word, start, s)
+        if box > 0.0:
+            _first_multipliers(d, n, n_present, margins, margin, variance, box, s)
+        if _tilt(d, n, margins, exponent, tilt):
+            _tilt_products(bags.indptr[d + 1] - bags.indptr[d], tilt, s)
+        for sweep in range(n_sweeps):
+            n_present, word = _sweep(bags, d, out.topics, n_present, word, CONTINUE, s)
+            if sweep >= burn_in:
+                for i in range(bags.starts[d], bags.starts[d + 1]):
+                    out.kept[sweep - burn_in, i] = out.topics[i]
+                for k in range(alpha.size):
+                    out.totals[d, k] += s.tally[k]
+
+
+@kernel()
+def _recount(bags: Bags, d: int, topics: Topics, s: _Scratch) -> int:
+    """The tally of topics that are given."""
+    n_present = 0
+    for i in range(bags.starts[d], bags.starts[d + 1]):
+        k = np.int64(topics[i])
+        if s.tally[k] == 0.0:
+            s.present[n_present] = k
+            s.place[k] = n_present
+            n_present += 1
+        s.tally[k] += np.float32(1.0)
+    return n_present
+
+
+@kernel()
+def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat, totals: Vec) -> None:
+    """Add `weight` to word-topic counts and topic totals for every token and kept sweep."""
+    i = 0
+    for place in range(bags.words.size):
+        row = counts[bags.words[place]]
+        for _ in range(bags.counts[place]):
+            for sweep in range(kept.shape[0]):
+                k = kept[sweep, i]
+                row[k] += weight
+                totals[k] += weight
+            i += 1
+
+
+@kernel()
+def tally_topics(bags: Bags, kept: Topics, n_topics: int) -> NDArray[np.float64]:
+    """Tokens of each document in each topic, (kept sweeps, B, n_topics)."""
+    tallies = np.zeros((kept.shape[0], bags.indptr.size - 1, n_topics))
+    for sweep in range(kept.shape[0]):
+        for d in range(bags.indptr.size - 1):
+            for i in range(bags.starts[d], bags.starts[d + 1]):
+                tallies[sweep, d, kept[sweep, i]] += 1.0
+    return tallies

@@ -1,0 +1,86 @@
+"""Online Bayesian passive-aggressive learning of topic models (Shi and Zhu, JMLR 2017).
+
+The posterior of one batch is the prior of the next. Within a batch, topics of tokens are drawn
+while everything global stands still, then counts, tables and weights take in what was drawn; with
+several inner rounds this repeats, always from the state before the batch, so that the batch counts
+once. Without a loss this is online LDA, or an online HDP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from everlearn.core.arrays import Mat
+from everlearn.core.documents import Documents
+from everlearn.inference.engine import Engine
+from everlearn.inference.kernels.topics import add_topics
+from everlearn.inference.local.collapsed import CollapsedSampler
+from everlearn.inference.local.topics import Batch, Draws, IndependentSampler, as_bags
+from everlearn.inference.margin_step import accumulated, averaged, hinges_of
+from everlearn.inference.spare_topics import settled, with_spares, without_spares
+from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
+from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
+
+
+def learn_batch(
+    learner: TopicLearner,
+    state: TopicState,
+    documents: Documents,
+    targets: Targets,
+    engine: Engine,
+) -> tuple[TopicState, RoundInfo]:
+    """The state after one more batch. Counts and totals of the old one are changed in place."""
+    n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
+    prior = with_spares(learner, state)
+    batch = Batch(as_bags(documents), targets)
+    sampler: CollapsedSampler | IndependentSampler
+    if learner.collapsed:
+        sampler = CollapsedSampler(learner, prior, batch)
+    else:
+        sampler = IndependentSampler(learner, prior, batch, engine)
+    weights, multipliers = prior.weights, np.zeros(targets.signs.shape)
+    for number in range(learner.n_rounds):
+        draws = sampler.draw(number, weights, multipliers)
+        if number + 1 < learner.n_rounds:
+            weights, multipliers = _weights_after(learner, prior, batch, draws, multipliers)
+    return _absorbed(learner, prior, batch, draws, multipliers, n_old)
+
+
+def _weights_after(
+    learner: TopicLearner, prior: TopicState, batch: Batch, draws: Draws, multipliers: Mat
+) -> tuple[FixedSpread | Gaussians | None, Mat]:
+    """Weights that the draws ask for, and the multipliers of the averaging loss."""
+    loss, weights = learner.loss, prior.weights
+    if loss is None or weights is None:
+        return weights, multipliers
+    if isinstance(weights, FixedSpread):
+        z = draws.totals / (learner.n_kept * batch.lengths[:, None])
+        return averaged(loss, weights, z, batch.targets, learner.box, multipliers)
+    hinges = hinges_of(loss, weights, batch.targets)
+    z = draws.tallies / batch.lengths[:, None]
+    return accumulated(loss, weights, hinges, z, draws.inverses, learner.ghosts), multipliers
+
+
+def _absorbed(
+    learner: TopicLearner,
+    prior: TopicState,
+    batch: Batch,
+    draws: Draws,
+    multipliers: Mat,
+    n_old: int,
+) -> tuple[TopicState, RoundInfo]:
+    """The state that has learned what was drawn; nothing has been changed before this."""
+    if learner.grows:
+        draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
+        prior = without_spares(prior, left)
+    weights, _ = _weights_after(learner, prior, batch, draws, multipliers)
+    n_tokens = int(batch.bags.starts[-1])
+    shares = draws.totals.sum(axis=0) / max(1, n_tokens * learner.n_kept)
+    add_topics(batch.bags, draws.kept, learner.ghosts / learner.n_kept, prior.counts, prior.totals)
+    tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
+    state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
+    return state, RoundInfo(
+        state.clock, len(batch), n_tokens, state.n_topics, float(shares.max(initial=0.0))
+    )

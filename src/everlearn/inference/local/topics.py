@@ -1,0 +1,292 @@
+"""Local steps of topic models whose word counts stand still: documents are independent.
+
+An engine shares the documents of a batch out; the draws do not depend on how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import psi
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.core.documents import Documents
+from everlearn.inference.engine import Engine
+from everlearn.inference.kernels.augmented import Hinges, sample_augmented
+from everlearn.inference.kernels.completion import infer_topics
+from everlearn.inference.kernels.draws import Words, stream_keys
+from everlearn.inference.kernels.topics import (
+    CONTINUE,
+    PREDICTIVE,
+    UNIFORM,
+    Bags,
+    Margins,
+    Samples,
+    Topics,
+    WordFactors,
+    add_topics,
+    sample_documents,
+)
+from everlearn.inference.margin_step import hinges_of
+from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
+from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
+
+_FEWEST_TOKENS = 1000
+"""A block with fewer is not worth sending to another thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What the sweeps of a round leave behind.
+
+    topics : (n_tokens,), after the last sweep
+    kept : (n_kept, n_tokens), after each sweep that counts
+    totals : (B, K), tokens in topics, summed over kept sweeps
+    tallies, inverses : (n_kept, B, K) and (n_kept, B, hinges), under the Gibbs loss
+    tables : (K,), mean over kept sweeps; zero unless topics are born
+    """
+
+    topics: Topics
+    kept: Topics
+    totals: Mat
+    tallies: NDArray[np.float64]
+    inverses: NDArray[np.float64]
+    tables: Vec
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Documents with what their tasks ask for."""
+
+    bags: Bags
+    targets: Targets
+
+    def __len__(self) -> int:
+        return len(self.bags.indptr) - 1
+
+    @property
+    def lengths(self) -> Vec:
+        """Tokens of each document, at least 1."""
+        return np.maximum(np.diff(self.bags.starts), 1).astype(np.float64)
+
+
+def as_bags(documents: Documents) -> Bags:
+    """The form that kernels take."""
+    ends = np.concatenate([[0], np.cumsum(documents.counts, dtype=np.int64)])
+    return Bags(documents.indptr, documents.words, documents.counts, ends[documents.indptr])
+
+
+def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
+    """Runs of documents with about as many tokens each."""
+    n_tokens = int(bags.starts[-1])
+    n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
+    targets = np.linspace(0, n_tokens, n_parts + 1)[1:-1]
+    inner = np.searchsorted(bags.starts, targets)
+    edges = [0, *inner.tolist(), len(bags.indptr) - 1]
+    return [slice(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def cut(bags: Bags, where: slice) -> Bags:
+    """A run of documents."""
+    indptr = bags.indptr[where.start : where.stop + 1]
+    starts = bags.starts[where.start : where.stop + 1]
+    inside = slice(int(indptr[0]), int(indptr[-1]))
+    return Bags(indptr - indptr[0], bags.words[inside], bags.counts[inside], starts - starts[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Documents on their way through a local step, with what belongs to them."""
+
+    bags: Bags
+    keys: Words
+    topics: Topics
+    signs: NDArray[np.int8]
+    offsets: Mat
+    multipliers: Mat
+    inverses: NDArray[np.float64]
+
+    def cut(self, where: slice) -> Block:
+        """A run of its documents."""
+        tokens = slice(int(self.bags.starts[where.start]), int(self.bags.starts[where.stop]))
+        return Block(
+            cut(self.bags, where),
+            self.keys[where],
+            self.topics[tokens],
+            self.signs[where],
+            self.offsets[where],
+            self.multipliers[where],
+            self.inverses[:, where],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AveragingStep:
+    """Sweeps under the averaging loss, or without labels (no tasks).
+
+    `closed_form` is margin, variance and box of the first multipliers, which replace those of
+    the block; a box of 0 keeps them.
+    """
+
+    factors: WordFactors
+    alpha: Vec
+    weights: Mat
+    closed_form: tuple[float, float, float]
+    schedule: tuple[int, int, int]
+
+    def __call__(self, block: Block) -> Draws:
+        """Draw the topics of a block."""
+        out = _room(block, self.schedule, len(self.alpha))
+        margins = Margins(self.weights, block.signs, block.multipliers.copy())
+        sample_documents(
+            block.bags,
+            self.factors,
+            self.alpha,
+            margins,
+            self.closed_form,
+            block.keys,
+            self.schedule,
+            out,
+        )
+        return Draws(out.topics, out.kept, out.totals, block.inverses, block.inverses, np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True)
+class GibbsStep:
+    """Sweeps under the Gibbs loss; signs and offsets of `hinges` come with the block."""
+
+    factors: WordFactors
+    alpha: Vec
+    hinges: Hinges
+    schedule: tuple[int, int, int]
+
+    def __call__(self, block: Block) -> Draws:
+        """Draw the topics of a block."""
+        out = _room(block, self.schedule, len(self.alpha))
+        tallies = np.zeros((len(out.kept), len(block.keys), len(self.alpha)))
+        inverses = block.inverses.copy()
+        sample_augmented(
+            block.bags,
+            self.factors,
+            self.alpha,
+            self.hinges._replace(signs=block.signs, offsets=block.offsets),
+            block.keys,
+            self.schedule,
+            out,
+            tallies,
+            inverses,
+        )
+        return Draws(out.topics, out.kept, out.totals, tallies, inverses, np.zeros(0))
+
+
+def _room(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Samples:
+    n_sweeps, burn_in, _ = schedule
+    return Samples(
+        block.topics.copy(),
+        np.zeros((n_sweeps - burn_in, len(block.topics)), np.uint16),
+        np.zeros((len(block.keys), n_topics)),
+    )
+
+
+def _call(step: Any, block: Block) -> Draws:
+    draws: Draws = step(block)
+    return draws
+
+
+def _joined(parts: Sequence[Draws]) -> Draws:
+    if len(parts) == 1:
+        return parts[0]
+    return Draws(
+        np.concatenate([p.topics for p in parts]),
+        np.concatenate([p.kept for p in parts], axis=1),
+        np.concatenate([p.totals for p in parts]),
+        np.concatenate([p.tallies for p in parts], axis=1),
+        np.concatenate([p.inverses for p in parts], axis=1),
+        parts[0].tables,
+    )
+
+
+class IndependentSampler:
+    """Rounds of sweeps over a batch, each from where the last one stopped."""
+
+    def __init__(
+        self, learner: TopicLearner, state: TopicState, batch: Batch, engine: Engine
+    ) -> None:
+        self._learner, self._state, self._batch, self._engine = learner, state, batch, engine
+        self._alpha = learner.prior.document_prior(state.tables)
+        self._topics = np.zeros(int(batch.bags.starts[-1]), np.uint16)
+        self._inverses = np.zeros((learner.n_kept, len(batch), 0))
+        self._kept: Topics | None = None
+
+    def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
+        """The draws of round `number`, from 0, under these weights."""
+        learner, batch = self._learner, self._batch
+        factors, bags = self._factors()
+        schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
+        keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
+        signs, offsets = batch.targets.signs, batch.targets.values
+        step: AveragingStep | GibbsStep
+        if isinstance(weights, Gaussians) and learner.loss is not None:
+            hinges = hinges_of(learner.loss, weights, batch.targets)
+            signs, offsets = hinges.signs, hinges.offsets
+            step = GibbsStep(factors, self._alpha, hinges, schedule)
+            if number == 0:
+                self._inverses = np.zeros((learner.n_kept, *signs.shape))
+        else:
+            mean = np.empty((0, len(self._alpha))) if weights is None else weights.mean
+            step = AveragingStep(factors, self._alpha, mean, learner.closed_form(number), schedule)
+        block = Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
+        cuts = even_cuts(bags, self._engine.n_workers)
+        draws = _joined(self._engine.map(_call, [block.cut(where) for where in cuts], step))
+        self._topics, self._inverses, self._kept = draws.topics, draws.inverses, draws.kept
+        return draws
+
+    def _start(self, number: int) -> int:
+        if number > 0:
+            return CONTINUE
+        uniform = self._learner.start == "uniform" or self._state.clock == 0
+        return UNIFORM if uniform else PREDICTIVE
+
+    def _factors(self) -> tuple[WordFactors, Bags]:
+        """Word factors, and the documents with words numbered as the factors are.
+
+        After the first round they contain what the batch has drawn, so they are made for the
+        words of the batch only; digammas are, too.
+        """
+        learner, state, bags = self._learner, self._state, self._batch.bags
+        digamma = learner.word_factor == "digamma"
+        if self._kept is None and not digamma:
+            return word_factors(learner, state), bags
+        k = state.n_topics
+        distinct, places = np.unique(bags.words, return_inverse=True)
+        bags = bags._replace(words=places.astype(np.int32))
+        counts, totals = state.counts[distinct, :k], state.totals[:k].copy()
+        if self._kept is not None:
+            add_topics(bags, self._kept, learner.ghosts / learner.n_kept, counts, totals)
+        totals += learner.smoothing * state.n_words
+        if digamma:
+            table = np.exp(psi(counts + learner.smoothing) - psi(totals))
+            return WordFactors(table, 0.0, np.ones(k)), bags
+        return WordFactors(counts, learner.smoothing, 1.0 / totals), bags
+
+
+def infer(
+    documents: Documents, factors: WordFactors, alpha: Vec, n_passes: int, engine: Engine
+) -> Mat:
+    """Topic proportions (B, K) of documents without looking at labels, deterministic."""
+    bags = as_bags(documents)
+    shared = (factors, alpha, n_passes)
+    parts = engine.map(_infer, [cut(bags, w) for w in even_cuts(bags, engine.n_workers)], shared)
+    return np.concatenate(parts) if parts else np.empty((0, len(alpha)))
+
+
+def _infer(shared: tuple[WordFactors, Vec, int], bags: Bags) -> Mat:
+    factors, alpha, n_passes = shared
+    out = np.empty((len(bags.indptr) - 1, len(alpha)))
+    infer_topics(bags, factors, alpha, n_passes, out)
+    return out

@@ -1,0 +1,117 @@
+"""How the weights of tasks take in a batch: the dual for averaging, sums for Gibbs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.inference.kernels.augmented import Hinges
+from everlearn.inference.kernels.dual import dual_ascent
+from everlearn.inference.topic_model import Loss, Targets
+from everlearn.inference.topic_state import FixedSpread, Gaussians
+
+_TOLERANCE = 1e-3
+_MOST_SWEEPS = 50
+
+
+def averaged(
+    loss: Loss, weights: FixedSpread, z: Mat, targets: Targets, box: float, start: Mat
+) -> tuple[FixedSpread, Mat]:
+    """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
+
+    `z` (B, K) are topic frequencies, `start` the multipliers to start from.
+    """
+    mean, multipliers = weights.mean.copy(), start.copy()
+    dual_ascent(
+        z,
+        targets.signs,
+        mean,
+        multipliers,
+        np.arange(len(z)),
+        box,
+        loss.margin,
+        loss.variance,
+        _TOLERANCE * loss.margin,
+        _MOST_SWEEPS,
+    )
+    return FixedSpread(mean), multipliers
+
+
+def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
+    """Multipliers (B, Q) as if each document came alone."""
+    own = loss.variance * np.maximum((z**2).sum(axis=1), 1e-300)
+    slack = np.maximum(loss.margin - signs * (z @ mean.T), 0.0) / own[:, None]
+    return np.where(signs == 0, 0.0, np.minimum(slack, box))
+
+
+def tilts(mean: Mat, signs: NDArray[np.int8], multipliers: Mat, n: Vec) -> Mat:
+    """exp(sum_q y_q tau_q mu_qk / n), the largest of a document being 1."""
+    exponent = ((signs * multipliers) @ mean) / n[:, None]
+    return np.asarray(np.exp(exponent - exponent.max(axis=1, keepdims=True)))
+
+
+def hinges_of(loss: Loss, weights: Gaussians, targets: Targets) -> Hinges:
+    """The losses of a batch under the Gibbs classifier.
+
+    A tube around a number is two hinges that share their weights.
+    """
+    mean, covariance = weights.moments()
+    second = covariance + mean[:, :, None] * mean[:, None, :]
+    signs, offsets = targets.signs, targets.values
+    if loss.regression:
+        signs = np.concatenate([signs, -signs], axis=1)
+        offsets = np.concatenate([offsets - loss.margin, -offsets - loss.margin], axis=1)
+        mean, second = np.concatenate([mean, mean]), np.concatenate([second, second])
+    return Hinges(
+        np.ascontiguousarray(signs),
+        np.ascontiguousarray(offsets),
+        mean,
+        np.ascontiguousarray(second.transpose(1, 0, 2)),
+        np.ascontiguousarray(np.einsum("qkk->qk", second)),
+        loss.c,
+        loss.mean_only,
+    )
+
+
+def no_hinges(n: int, n_topics: int) -> Hinges:
+    """For documents without a Gibbs loss."""
+    return Hinges(
+        np.zeros((n, 0), np.int8),
+        np.zeros((n, 0)),
+        np.zeros((0, n_topics)),
+        np.zeros((n_topics, 0, n_topics)),
+        np.zeros((0, n_topics)),
+        1.0,
+        False,
+    )
+
+
+def accumulated(
+    loss: Loss,
+    weights: Gaussians,
+    hinges: Hinges,
+    z: NDArray[np.float64],
+    inverses: NDArray[np.float64],
+    ghosts: int,
+) -> Gaussians:
+    """Natural parameters after a batch (BayesPA eq. 28).
+
+    `z` (n_kept, B, K) and `inverses` (n_kept, B, hinges) are averaged as products.
+    """
+    n_kept, n, k = z.shape
+    rows = z.reshape(n_kept * n, k)
+    inverse = inverses.reshape(n_kept * n, -1).T
+    signs = np.tile(hinges.signs.T, n_kept)
+    offsets = np.tile(hinges.offsets.T, n_kept)
+    scale = ghosts / n_kept
+    inverse = np.where(signs == 0, 0.0, inverse)
+    gram = (rows.T[None] * inverse[:, None, :]) @ rows
+    pull = (signs * (1.0 + loss.c * offsets * inverse)) @ rows
+    if loss.regression:
+        q = len(gram) // 2
+        gram, pull = gram[:q] + gram[q:], pull[:q] + pull[q:]
+    gram = 0.5 * (gram + gram.transpose(0, 2, 1))
+    return Gaussians(
+        weights.precision + loss.c**2 * scale * gram, weights.shift + loss.c * scale * pull
+    )

@@ -1,0 +1,86 @@
+"""Topics that a batch may fill: offered empty, one for each class, and dropped if left empty.
+
+A topic whose weights start at zero would violate the margins of every task at once, so it is
+never chosen; one that is anchored to a class violates none. All spare topics together have the
+mass of what no topic has taken yet, and their number does not change inside a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from everlearn.core.codes import code_means, n_codes
+from everlearn.inference.kernels.topics import Bags, tally_topics
+from everlearn.inference.local.topics import Draws
+from everlearn.inference.topic_model import TopicLearner
+from everlearn.inference.topic_state import TopicState
+
+_UNANCHORED = 3
+"""Spare topics of a model without anchors."""
+
+
+def with_spares(learner: TopicLearner, state: TopicState) -> TopicState:
+    """The state with spare topics behind the others, if topics are born in this model.
+
+    The first batch has its starting topics instead.
+    """
+    if not learner.grows or state.clock == 0:
+        return state
+    codes = np.full(_UNANCHORED, -1)
+    loss = learner.loss
+    if loss is not None and loss.anchored and state.weights is not None:
+        codes = np.arange(n_codes(len(state.weights.mean)))
+    codes = codes[: max(0, learner.max_topics - state.n_topics)]
+    n = len(codes)
+    weights = state.weights
+    if weights is not None and loss is not None:
+        weights = weights.extended(code_means(codes, len(weights.mean), loss.margin), loss.variance)
+    return replace(
+        state.with_room(state.n_words, state.n_topics + n),
+        ids=np.concatenate([state.ids, state.next_id + np.arange(n)]),
+        codes=np.concatenate([state.codes, codes]),
+        tables=np.concatenate([state.tables, np.zeros(n)]),
+        weights=weights,
+    )
+
+
+def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws, np.ndarray]:
+    """Draws without the topics that were empty in the end, and the topics that are left.
+
+    The first `n_old` topics stay in any case. A token that was in a dropped topic at an earlier
+    sweep counts there for the topic it has in the end.
+    """
+    used = np.bincount(draws.topics, minlength=n_topics) > 0
+    used[:n_old] = True
+    left = np.flatnonzero(used)
+    if len(left) == n_topics:
+        return draws, left
+    kept = np.where(used[draws.kept], draws.kept, draws.topics)
+    number = np.cumsum(used) - 1
+    kept = number[kept].astype(np.uint16)
+    tallies = tally_topics(bags, kept, len(left))
+    return (
+        replace(
+            draws,
+            topics=number[draws.topics].astype(np.uint16),
+            kept=kept,
+            totals=tallies.sum(axis=0),
+            tallies=tallies,
+            tables=draws.tables[left],
+        ),
+        left,
+    )
+
+
+def without_spares(state: TopicState, left: np.ndarray) -> TopicState:
+    """The state with these topics only; the columns of the others hold nothing."""
+    return replace(
+        state,
+        ids=state.ids[left],
+        codes=state.codes[left],
+        tables=state.tables[left],
+        weights=None if state.weights is None else state.weights.taken(left),
+        next_id=max(state.next_id, int(state.ids[left].max()) + 1),
+    )

@@ -1,0 +1,153 @@
+"""The parts of a topic model that stay the same from batch to batch, and where it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat
+from everlearn.core.codes import code_means
+from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.inference.kernels.topics import WordFactors
+from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What missing a margin costs.
+
+    kind : "averaging" judges the mean weights, "gibbs" weights drawn from their posterior
+    margin : of the hinge; of a regression, half the width of the tube that costs nothing
+    c : weight of the loss
+    variance : prior variance of a weight
+    anchored : whether the prior means of a topic's weights are the code of one class
+    regression : whether scores are to come near numbers instead of beyond a margin
+    mean_only : whether augmentation variables take their means instead of being drawn
+    """
+
+    kind: Literal["averaging", "gibbs"]
+    margin: float
+    c: float
+    variance: float
+    anchored: bool = True
+    regression: bool = False
+    mean_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLearner:
+    """A topic model and how it learns from a batch.
+
+    prior : of the topic proportions of a document
+    smoothing : Dirichlet parameter of a topic over words
+    word_factor : "ratio" of expected counts, "digamma" of the mean field, or "collapsed"
+    start : where topics of tokens come from before the first sweep (never "predictive" at first)
+    n_rounds, n_sweeps, burn_in : inner rounds, sweeps in each, and how many of these are dropped
+    ghosts : copies that each document stands for
+    max_topics : no more are born
+    """
+
+    prior: FixedTopics | SharedSticks
+    smoothing: float
+    loss: Loss | None = None
+    word_factor: Literal["ratio", "digamma", "collapsed"] = "ratio"
+    start: Literal["predictive", "uniform"] = "predictive"
+    n_rounds: int = 1
+    n_sweeps: int = 3
+    burn_in: int = 0
+    ghosts: int = 1
+    max_topics: int = 1000
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether word counts follow every draw."""
+        return self.word_factor == "collapsed" or self.grows
+
+    @property
+    def grows(self) -> bool:
+        """Whether topics are born."""
+        return isinstance(self.prior, SharedSticks)
+
+    @property
+    def n_kept(self) -> int:
+        """Sweeps of a round that count."""
+        return self.n_sweeps - self.burn_in
+
+    @property
+    def box(self) -> float:
+        """Largest multiplier of the averaging loss."""
+        return 0.0 if self.loss is None else 2.0 * self.loss.c * self.ghosts
+
+    def closed_form(self, number: int) -> tuple[float, float, float]:
+        """Margin, variance and box of multipliers that a round makes itself, or a box of 0.
+
+        With anchors the first round does: labels are seen at once. Without, it has none yet.
+        """
+        if self.loss is None or number > 0 or not self.loss.anchored:
+            return 0.0, 1.0, 0.0
+        return self.loss.margin, self.loss.variance, self.box
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What the tasks of a batch ask for.
+
+    signs : (B, Q) of 1, -1 and 0 for nothing known; 1 or 0 in a regression
+    values : (B, Q), of a regression; else the margin
+    """
+
+    signs: NDArray[np.int8]
+    values: Mat
+
+    def __getitem__(self, where: slice) -> Targets:
+        return Targets(self.signs[where], self.values[where])
+
+    @classmethod
+    def none(cls, n: int) -> Targets:
+        """For documents without any task."""
+        return cls(np.zeros((n, 0), np.int8), np.zeros((n, 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundInfo:
+    """What a batch did, for the reader."""
+
+    clock: int
+    n_documents: int
+    n_tokens: int
+    n_topics: int
+    largest_share: float
+    """Of the batch's tokens, in one topic."""
+
+
+def first_state(
+    learner: TopicLearner, n_words: int, n_topics: int, task_order: IntVec, seed: int
+) -> TopicState:
+    """The state before any data; topics are anchored to tasks in the order given."""
+    codes = np.full(n_topics, -1)
+    weights: FixedSpread | Gaussians | None = None
+    if learner.loss is not None:
+        if learner.loss.anchored:
+            order = task_order if len(task_order) > 1 else np.arange(2)
+            codes = order[np.arange(n_topics) % len(order)]
+        means = code_means(codes, len(task_order), learner.loss.margin)
+        weights = _prior_weights(learner.loss, means)
+    return TopicState.empty(n_words, codes, weights, seed)
+
+
+def _prior_weights(loss: Loss, means: Mat) -> FixedSpread | Gaussians:
+    if loss.kind == "averaging":
+        return FixedSpread(means)
+    q, k = means.shape
+    precision = np.zeros((q, k, k))
+    precision[:, np.arange(k), np.arange(k)] = 1.0 / loss.variance
+    return Gaussians(precision, means / loss.variance)
+
+
+def word_factors(learner: TopicLearner, state: TopicState) -> WordFactors:
+    """Expected probability of each word in each topic, as counts and scales."""
+    total = state.totals[: state.n_topics] + learner.smoothing * state.n_words
+    return WordFactors(state.counts, learner.smoothing, 1.0 / total)

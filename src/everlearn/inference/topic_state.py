@@ -1,0 +1,160 @@
+"""What a topic model knows: counts of words in topics, tables, weights of the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.core.margin import moments
+
+
+class Weights(Protocol):
+    """Beliefs about the weights of Q tasks on K topics."""
+
+    mean: Mat
+    """Shape (Q, K)."""
+
+    def extended(self, means: Mat, variance: float) -> Self:
+        """With further topics, whose weights have these prior means (Q, new topics)."""
+
+    def taken(self, topics: IntVec) -> Self:
+        """With these topics only, in this order; those left out must carry no data."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSpread:
+    """Weights whose covariance is that of the prior, so that only means are kept."""
+
+    mean: Mat
+
+    def extended(self, means: Mat, variance: float) -> FixedSpread:
+        return FixedSpread(np.hstack([self.mean, means]))
+
+    def taken(self, topics: IntVec) -> FixedSpread:
+        return FixedSpread(np.ascontiguousarray(self.mean[:, topics]))
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussians:
+    """Gaussian weights in natural parameters, which are sums over documents.
+
+    `precision` is (Q, K, K), `shift` = precision @ mean is (Q, K).
+    """
+
+    precision: Cube
+    shift: Mat
+
+    @property
+    def mean(self) -> Mat:
+        return self.moments()[0]
+
+    def moments(self) -> tuple[Mat, Cube]:
+        """Means (Q, K) and covariances (Q, K, K)."""
+        return moments(self.precision, self.shift)
+
+    def extended(self, means: Mat, variance: float) -> Gaussians:
+        q, old = self.shift.shape
+        new = means.shape[1]
+        precision = np.zeros((q, old + new, old + new))
+        precision[:, :old, :old] = self.precision
+        fresh = np.arange(old, old + new)
+        precision[:, fresh, fresh] = 1.0 / variance
+        return Gaussians(precision, np.hstack([self.shift, means / variance]))
+
+    def taken(self, topics: IntVec) -> Gaussians:
+        block = self.precision[:, topics[:, None], topics]
+        return Gaussians(np.ascontiguousarray(block), np.ascontiguousarray(self.shift[:, topics]))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """All that the next batch depends on.
+
+    Attributes
+    ----------
+    counts : (n_words, capacity), tokens of each word in each topic, without the prior's share.
+        Columns behind `n_topics` are zero. Learners change this array and `totals` in place.
+    totals : (capacity,), its column sums
+    ids : (n_topics,), permanent numbers of the topics
+    codes : (n_topics,), the class each topic is anchored to, or -1
+    tables : (n_topics,), tables of the shared sticks; zero for a fixed number of topics
+    weights : of the tasks, None without labels
+    next_id, clock, seed : int
+    """
+
+    counts: Mat
+    totals: Vec
+    ids: IntVec
+    codes: IntVec
+    tables: Vec
+    weights: FixedSpread | Gaussians | None
+    next_id: int
+    clock: int
+    seed: int
+
+    @classmethod
+    def empty(
+        cls, n_words: int, codes: IntVec, weights: FixedSpread | Gaussians | None, seed: int
+    ) -> TopicState:
+        """No data yet, one topic for each code."""
+        k = len(codes)
+        return cls(
+            counts=np.zeros((n_words, k)),
+            totals=np.zeros(k),
+            ids=np.arange(k),
+            codes=codes,
+            tables=np.zeros(k),
+            weights=weights,
+            next_id=k,
+            clock=0,
+            seed=seed,
+        )
+
+    @property
+    def n_topics(self) -> int:
+        """Topics in use."""
+        return len(self.ids)
+
+    @property
+    def n_words(self) -> int:
+        """Words known."""
+        return len(self.counts)
+
+    def with_room(self, n_words: int, n_topics: int) -> TopicState:
+        """The same with at least this many rows and columns of counts; grows by doubling."""
+        rows, columns = self.counts.shape
+        if n_words <= rows and n_topics <= columns:
+            return self
+        if n_topics > columns:
+            columns = max(n_topics, 2 * columns)
+        counts = np.zeros((max(n_words, rows), columns))
+        counts[:rows, : self.counts.shape[1]] = self.counts
+        totals = np.zeros(columns)
+        totals[: len(self.totals)] = self.totals
+        return replace(self, counts=counts, totals=totals)
+
+
+class Undo:
+    """Rows of counts as they were before a call changed them in place."""
+
+    def __init__(self, state: TopicState) -> None:
+        self._state = state
+        self._totals = state.totals.copy()
+        self._touched = np.zeros(state.n_words, np.bool_)
+        self._saved: list[tuple[NDArray[np.int32], Mat]] = []
+
+    def remember(self, words: NDArray[np.int32]) -> None:
+        """Keep the rows of these words, unless they are kept already."""
+        known = words[words < len(self._touched)]
+        fresh = np.unique(known[~self._touched[known]])
+        self._touched[fresh] = True
+        self._saved.append((fresh, self._state.counts[fresh]))
+
+    def __call__(self) -> None:
+        for words, rows in self._saved:
+            self._state.counts[words] = rows
+        self._state.totals[:] = self._totals
