@@ -9,15 +9,38 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from everlearn.estimators.mixture import DPMixture
+    from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
+    from everlearn.estimators.passive_aggressive_regression import (
+        BayesianPassiveAggressiveRegressor,
+    )
     from everlearn.estimators.persistence import load
+    from everlearn.estimators.supervised import MedHDPClassifier, MedLDAClassifier
+    from everlearn.estimators.supervised_regression import MedLDARegressor
+    from everlearn.estimators.topics import TopicModel
 
 __version__ = "0.1.0"
 
-__all__ = ["DPMixture", "__version__", "load"]
+__all__ = [
+    "BayesianPassiveAggressiveClassifier",
+    "BayesianPassiveAggressiveRegressor",
+    "DPMixture",
+    "MedHDPClassifier",
+    "MedLDAClassifier",
+    "MedLDARegressor",
+    "TopicModel",
+    "__version__",
+    "load",
+]
 
 # Where each lazy name lives. A new one also joins __all__ and the imports for type checkers above.
 _HOMES = {
+    "BayesianPassiveAggressiveClassifier": "everlearn.estimators.passive_aggressive",
+    "BayesianPassiveAggressiveRegressor": "everlearn.estimators.passive_aggressive_regression",
     "DPMixture": "everlearn.estimators.mixture",
+    "MedHDPClassifier": "everlearn.estimators.supervised",
+    "MedLDAClassifier": "everlearn.estimators.supervised",
+    "MedLDARegressor": "everlearn.estimators.supervised_regression",
+    "TopicModel": "everlearn.estimators.topics",
     "load": "everlearn.estimators.persistence",
 }
 

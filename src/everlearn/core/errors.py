@@ -11,3 +11,7 @@ class MemoryBudgetError(ValueError):
 
 class NotConvergedWarning(UserWarning):
     """Learning stopped at its limit of laps while the bound was still rising."""
+
+
+class TopicCollapseWarning(UserWarning):
+    """One topic has taken most of the words, so topics cannot tell documents apart."""

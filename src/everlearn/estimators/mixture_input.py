@@ -15,8 +15,9 @@ from everlearn.core.families import (
     Multinomial,
     ZeroMeanGaussian,
 )
-from everlearn.core.mixture import Mixture
 from everlearn.estimators.base import named_errors
+from everlearn.estimators.mixture_learning import Learned
+from everlearn.estimators.tables import canonical, plain_numbers
 from everlearn.inference.rows import Rows
 
 _LARGEST = {"float64": 1e100, "float32": 1e15}
@@ -31,10 +32,18 @@ _FAMILY_NAMES: dict[type, str] = {
 }
 
 
-def check_same_model(estimator: Any, model: Mixture) -> None:
-    """Refuse to go on with another family or concentration than learning began with."""
-    learned = {"family": _FAMILY_NAMES[type(model.family)], "concentration": model.prior.alpha}
-    for name, value in learned.items():
+def check_same_model(estimator: Any, learned: Learned) -> None:
+    """Refuse to go on with another family, concentration or learner than learning began with.
+
+    What a stochastic learner has blended is no sum over rows: no exact bound can build on it.
+    """
+    model = learned.state.model
+    known = {
+        "family": _FAMILY_NAMES[type(model.family)],
+        "concentration": model.prior.alpha,
+        "learner": learned.learner,
+    }
+    for name, value in known.items():
         if getattr(estimator, name) != value:
             raise ValueError(
                 f"the {name!r} parameter of {type(estimator).__name__} was {value!r} when "
@@ -50,7 +59,7 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
     """
     counts = estimator.family == "multinomial"
     with named_errors(estimator, "X"):
-        X = _numbers(X)
+        X = plain_numbers(X)
         table = validate_data(
             estimator,
             X,
@@ -60,25 +69,13 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
             ensure_all_finite="allow-nan" if estimator.family == "diagonal" else True,
             order=None if counts else "C",
         )
-    if sparse.issparse(table):
-        table = sparse.csr_array(table)
-        if not table.has_canonical_format:
-            table = table.copy()  # the caller's arrays stay as they are
-            table.sum_duplicates()
+    table = canonical(table)
     largest = _check_range(estimator, table, counts)
     if sample_weight is None:
         return Rows(table)
     weights = _checked_weights(estimator, sample_weight, table, largest)
     rows = Rows(table, weights)
     return rows if weights.all() else rows[np.flatnonzero(weights)]
-
-
-def _numbers(X: Any) -> Any:
-    """The rows, unless they are text, dates or records, which NumPy would turn into numbers."""
-    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
-    if isinstance(X, np.ndarray) and X.dtype.kind in "USMmV":
-        raise ValueError(f"expected numbers, got an array of dtype {X.dtype}")
-    return X
 
 
 def _checked_weights(estimator: Any, sample_weight: Any, table: Table, largest: float) -> Vec:

@@ -22,7 +22,21 @@ Arrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 _HUGE: Final = 1e300
 
-_ESTIMATORS = {"dp-mixture": ("everlearn.estimators.mixture", "DPMixture")}
+_ESTIMATORS = {
+    "bayesian-pa-classifier": (
+        "everlearn.estimators.passive_aggressive",
+        "BayesianPassiveAggressiveClassifier",
+    ),
+    "bayesian-pa-regressor": (
+        "everlearn.estimators.passive_aggressive_regression",
+        "BayesianPassiveAggressiveRegressor",
+    ),
+    "dp-mixture": ("everlearn.estimators.mixture", "DPMixture"),
+    "medhdp-classifier": ("everlearn.estimators.supervised", "MedHDPClassifier"),
+    "medlda-classifier": ("everlearn.estimators.supervised", "MedLDAClassifier"),
+    "medlda-regressor": ("everlearn.estimators.supervised_regression", "MedLDARegressor"),
+    "topic-model": ("everlearn.estimators.topics", "TopicModel"),
+}
 
 
 class Storable(Protocol):

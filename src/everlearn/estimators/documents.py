@@ -1,0 +1,227 @@
+"""What a topic model accepts as documents, which words its columns stand for, how it says no."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from everlearn.core.documents import LARGEST, Documents
+from everlearn.core.errors import CheckpointError
+from everlearn.core.params import Constraint, Interval, Options
+from everlearn.estimators.base import named_errors
+from everlearn.estimators.persistence import Arrays, entry, member, section
+from everlearn.features.text import Analyzer, Form, TextSettings, document_form, listed, tokenize
+from everlearn.features.vocabulary import Vocabulary
+
+Kind: TypeAlias = Literal["counts", "ids", "words"]
+_KINDS: Final[dict[Kind, str]] = {
+    "counts": "a table of counts",
+    "ids": "arrays of word numbers",
+    "words": "strings or lists of strings",
+}
+_FORMS: Final[dict[Kind, Form]] = {"counts": "counts", "ids": "ids", "words": "tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class WordList:
+    """A constraint: what `Vocabulary.fixed` takes."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value makes a vocabulary with at least one word."""
+        try:
+            return len(Vocabulary.fixed(value)) > 0
+        except (TypeError, ValueError):
+            return False
+
+    def __str__(self) -> str:
+        return "a sequence of distinct words, or a mapping of words to 0, 1, 2 and so on"
+
+
+DOCUMENT_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "vocabulary": (Options((None,)), WordList()),
+    "max_words": (Interval(1, LARGEST, integer=True),),
+}
+"""Constraints of the parameters that `read_documents` looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordSpace:
+    """Which words the columns of a model stand for, as far as it has seen any.
+
+    Attributes
+    ----------
+    kind : {"counts", "ids", "words"}, what documents are made of
+    n_words : int, number of columns
+    vocabulary : Vocabulary or None, the words by name, if they have names
+    """
+
+    kind: Kind
+    n_words: int
+    vocabulary: Vocabulary | None = None
+
+
+def read_documents(
+    estimator: Any,
+    X: Any,
+    space: WordSpace | None = None,
+    *,
+    grow: bool = True,
+    analyzer: TextSettings | Analyzer | None = None,
+) -> tuple[Documents, WordSpace]:
+    """Documents fit for the estimator, or an error that says what is wrong with them.
+
+    Tables of counts keep to scikit-learn's rule of a fixed width, and set `n_features_in_` and
+    `feature_names_in_` as there. Other documents may bring new words, and set no such attribute.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its parameter `vocabulary` fixes the words and their order, or is None; `max_words` limits
+        how many words documents may bring.
+    X : table, or sequence of integer arrays, lists of str or str
+        Counts of shape (n_documents, n_words), dense or sparse; numbers of words; tokens; texts.
+    space : WordSpace or None, default=None
+        What the words were so far; None begins anew.
+    grow : bool, default=True
+        Whether new words are taken in, as in learning. If not, they are left out.
+    analyzer : TextSettings, callable or None, default=None
+        How texts are cut into tokens; None means `TextSettings()`.
+
+    Returns
+    -------
+    documents : Documents
+        With word numbers below ``space.n_words``.
+    space : WordSpace
+        What the words are now; the one given, if nothing is new.
+    """
+    with named_errors(estimator, "X"):
+        form = document_form(X, None if space is None else _FORMS[space.kind])
+    kind: Kind = form if form in ("counts", "ids") else "words"
+    if space is not None and kind != space.kind:
+        raise ValueError(
+            f"X of {type(estimator).__name__} was {_KINDS[space.kind]} when learning began and "
+            f"must be so again before a new fit. Got {_KINDS[kind]}."
+        )
+    given = _given_vocabulary(estimator, space) if grow else None
+    with named_errors(estimator, "X"):
+        if kind == "counts":
+            return _read_counts(estimator, X, space, given)
+        if space is None:
+            for stale in ("n_features_in_", "feature_names_in_"):
+                estimator.__dict__.pop(stale, None)
+        documents = listed(X)
+        if not documents:
+            raise ValueError("expected at least one document, got none")
+        if kind == "ids":
+            return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
+        if form == "texts":
+            documents = tokenize(documents, analyzer or TextSettings())
+        return _read_tokens(estimator, documents, space, given, grow)
+
+
+def _given_vocabulary(estimator: Any, space: WordSpace | None) -> Vocabulary | None:
+    """The vocabulary that the estimator's parameter fixes, which cannot change while learning."""
+    if estimator.vocabulary is None:
+        return None
+    with named_errors(estimator, "vocabulary"):
+        given = Vocabulary.fixed(estimator.vocabulary)
+        known = None if space is None else space.vocabulary
+        if space is not None and (known is None or known.columns != given.columns):
+            raise ValueError("it was another when learning began and cannot change before a fit")
+    return given
+
+
+def _read_counts(
+    estimator: Any, X: Any, space: WordSpace | None, given: Vocabulary | None
+) -> tuple[Documents, WordSpace]:
+    table = validate_data(estimator, X, reset=space is None, accept_sparse="csr", dtype="numeric")
+    check_non_negative(table, type(estimator).__name__)
+    is_sparse = sparse.issparse(table)
+    documents = Documents.from_csr(table) if is_sparse else Documents.from_dense(table)
+    if space is not None:
+        return documents, space
+    n_words = int(table.shape[1])
+    if given is not None and len(given) != n_words:
+        raise ValueError(
+            f"expected a column for each of the {len(given)} words of the 'vocabulary' "
+            f"parameter, got {n_words} columns"
+        )
+    return documents, WordSpace("counts", n_words, given)
+
+
+def _read_ids(
+    estimator: Any,
+    documents: Documents,
+    space: WordSpace | None,
+    given: Vocabulary | None,
+    grow: bool,
+) -> tuple[Documents, WordSpace]:
+    if space is not None and not grow:
+        return documents.below(space.n_words), space
+    needed = int(documents.words.max(initial=-1)) + 1
+    parameter, limit = "max_words", estimator.max_words
+    if given is not None:
+        parameter, limit = "vocabulary", len(given)
+    if needed > limit:
+        raise ValueError(
+            f"numbers of words must be below {limit}, as the {parameter!r} parameter says, "
+            f"got {needed - 1}"
+        )
+    n_words = max(needed, 0 if space is None else space.n_words)
+    if given is not None:
+        n_words = len(given)
+    if space is not None and n_words == space.n_words:
+        return documents, space
+    return documents, WordSpace("ids", n_words, given)
+
+
+def _read_tokens(
+    estimator: Any,
+    tokens: list[Any],
+    space: WordSpace | None,
+    given: Vocabulary | None,
+    grow: bool,
+) -> tuple[Documents, WordSpace]:
+    known = Vocabulary() if space is None else cast(Vocabulary, space.vocabulary)
+    known = replace(known, max_words=estimator.max_words) if given is None else given
+    vocabulary, documents = known.encode(tokens, grow=grow)
+    if not vocabulary:
+        raise ValueError("expected a word in at least one of the first documents, got none")
+    if space is not None and len(vocabulary) == space.n_words:
+        return documents, space
+    return documents, WordSpace("words", len(vocabulary), vocabulary)
+
+
+def pack_words(space: WordSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The words as JSON, for the header's key "words", and arrays."""
+    header: dict[str, Any] = {"kind": space.kind, "n_words": space.n_words, "max_words": None}
+    if space.vocabulary is None:
+        return header, {}
+    header["max_words"] = space.vocabulary.max_words
+    text, ends = space.vocabulary.to_utf8()
+    return header, {"vocabulary/text": text, "vocabulary/ends": ends}
+
+
+def unpack_words(header: Mapping[str, Any], arrays: Arrays) -> WordSpace:
+    """Inverse of `pack_words`; `header` is that of the file."""
+    words = section(header, "words", ("kind", "n_words", "max_words"))
+    kind = entry(words, "kind", str)
+    if kind not in _KINDS:
+        raise CheckpointError(f"the header's 'kind' of words must be in {list(_KINDS)}")
+    n_words = entry(words, "n_words", int, 1, LARGEST)
+    if words["max_words"] is None:
+        if kind == "words":
+            raise CheckpointError("the header's 'max_words' must be given for words with names")
+        return WordSpace(cast(Kind, kind), n_words)
+    max_words = entry(words, "max_words", int, 1, LARGEST)
+    text = member(arrays, "vocabulary/text", (None,), "uint8")
+    ends = member(arrays, "vocabulary/ends", (n_words,), "int64")
+    try:
+        return WordSpace(kind, n_words, Vocabulary.from_utf8(text, ends, max_words))
+    except CheckpointError as error:
+        raise CheckpointError(f"members 'vocabulary' do not make a vocabulary: {error}") from error

@@ -1,0 +1,83 @@
+"""Tables of numbers on their way in, whoever they are for."""
+
+from __future__ import annotations
+
+from datetime import date, time, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from everlearn.core.arrays import Table
+from everlearn.estimators.base import named_errors
+
+_NOT_NUMBERS = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
+LARGEST = 1e100
+"""Entries of this size have squares that can still be added up."""
+
+
+def plain_numbers(X: Any) -> Any:
+    """The rows, unless they are text, dates or records, which NumPy would turn into numbers.
+
+    Masked entries become NaN.
+    """
+    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
+    if isinstance(X, np.ndarray):
+        _check_kind(X, "an array")
+    elif hasattr(X, "columns") and hasattr(X, "dtypes"):
+        for name in X.columns:
+            some = np.asarray(X[name].head(0))
+            _check_kind(np.asarray(X[name]) if some.dtype == object else some, f"column {name!r}")
+    if isinstance(X, np.ma.MaskedArray):
+        return X.astype(np.result_type(X.dtype, np.float32), copy=False).filled(np.nan)
+    return X
+
+
+def _check_kind(array: NDArray[Any], where: str) -> None:
+    """Refuse an array that holds something else than numbers."""
+    if array.dtype.kind in "USMmV":
+        raise ValueError(f"expected numbers, got {where} of dtype {array.dtype}")
+    if array.dtype == object:
+        for value in array.flat:
+            if isinstance(value, _NOT_NUMBERS):
+                raise ValueError(f"expected numbers, got {where} with {value!r:.40}")
+
+
+def canonical(table: Table) -> Table:
+    """The table; if sparse, as a CSR array with sorted rows in which no column comes twice."""
+    if not sparse.issparse(table):
+        return table
+    table = sparse.csr_array(table)
+    if not table.has_canonical_format:
+        table = table.copy()  # the caller's arrays stay as they are
+        table.sum_duplicates()
+    return table
+
+
+def checked_table(estimator: Any, X: Any, *, reset: bool) -> Table:
+    """Finite float64 rows, dense or CSR, or a ValueError that says what is wrong with them."""
+    with named_errors(estimator, "X"):
+        table = canonical(
+            validate_data(
+                estimator,
+                plain_numbers(X),
+                reset=reset,
+                accept_sparse="csr",
+                dtype=np.float64,
+                order="C",
+            )
+        )
+        check_size(table.data if sparse.issparse(table) else table)
+    return table
+
+
+def check_size(values: Any) -> None:
+    """Refuse numbers whose squares cannot be added up."""
+    size = float(np.abs(values).max(initial=0.0))
+    if size > LARGEST:
+        raise ValueError(
+            f"expected entries of at most {LARGEST:g} in size, so that sums of squares stay "
+            f"finite, got {size:g}"
+        )

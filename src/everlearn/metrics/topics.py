@@ -1,0 +1,215 @@
+"""How good topics are: coherence and diversity of their top words, and held-out likelihood.
+
+The held-out likelihood is that of document completion: a document is split into two halves, its
+topic proportions are found from one, and the other is scored under them. No model is judged by
+words that it was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from everlearn.core.arrays import IntVec, Mat, Table, Vec
+from everlearn.core.documents import Documents
+from everlearn.core.random import stream
+
+PhiColumns: TypeAlias = Callable[[NDArray[np.int32]], Mat]
+"""Probabilities (n_topics, n) of n words, from the numbers of these words."""
+_LONGEST: Final = 10**9
+"""NumPy draws without replacement from fewer tokens than this."""
+_BLOCK: Final = 2**21
+"""Products of topics and entries held at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coherence:
+    """Coherence of each topic, (n_topics,), and its mean."""
+
+    topics: Vec
+    mean: float
+
+
+def npmi_coherence(
+    top_words: ArrayLike, documents: Documents | Table, *, smoothing: float = 1.0
+) -> Coherence:
+    """Normalised pointwise mutual information of top words, averaged over the pairs of a topic.
+
+    With D documents, p_i the share of them that hold word i, and D_ij the number that hold both,
+    p_ij = (D_ij + s p_i p_j) / (D + s) and NPMI_ij = log(p_ij / (p_i p_j)) / -log p_ij, which lies
+    in [-1, 1]. The smoothing s is a number of imagined documents in which the words occur
+    independently: it leaves p_i as it is and pulls each pair towards 0, rare pairs most. Words
+    that are in no document, or in all of them, tell nothing, and their pairs count 0.
+
+    Parameters
+    ----------
+    top_words : (n_topics, n_top) array-like of int
+        Numbers of the words that stand for each topic, at least 2 and distinct.
+    documents : Documents or sparse table of counts
+        Where it is counted which words occur together; this need not be the training data.
+    smoothing : float, default=1.0
+        Positive; towards 0 this becomes the definition without smoothing.
+
+    Returns
+    -------
+    Coherence
+        Per topic and on average; always finite.
+
+    Examples
+    --------
+    >>> documents = Documents.from_tokens([[0, 1], [0, 1], [2], [3], [2, 3], [0]])
+    >>> npmi_coherence([[0, 1], [0, 2]], documents).topics.round(2)
+    array([ 0.53, -0.52])
+    """
+    top = _checked_top_words(top_words)
+    if not 0 < smoothing < np.inf:
+        raise ValueError(f"'smoothing' must be a positive number, got {smoothing!r}")
+    documents = documents if isinstance(documents, Documents) else Documents.from_csr(documents)
+    n = len(documents)
+    if n == 0:
+        raise ValueError("'documents' must hold at least one document, got none")
+    words, places = np.unique(top, return_inverse=True)
+    together = _occurrences_together(documents, words)
+    left, right = np.triu_indices(top.shape[1], k=1)
+    rows, columns = (places.reshape(top.shape)[:, side].ravel() for side in (left, right))
+    share = together.diagonal() / n
+    chance = share[rows] * share[columns]
+    pairs = np.asarray(together[rows, columns]).ravel()
+    values = _npmi(pairs, chance, n, smoothing)
+    topics = values.reshape(top.shape[0], -1).mean(axis=1)
+    return Coherence(topics, float(topics.mean()))
+
+
+def _checked_top_words(top_words: ArrayLike) -> IntVec:
+    """Numbers of words of shape (n_topics, n_top), if pairs can be made of them."""
+    top = np.asarray(top_words)
+    if top.ndim != 2 or top.shape[0] < 1 or top.shape[1] < 2 or top.dtype.kind not in "iu":
+        raise ValueError(
+            "'top_words' must be integers of shape (n_topics, n_top) with at least 2 words a "
+            f"topic, got {top.dtype} of shape {top.shape}"
+        )
+    if (np.diff(np.sort(top, axis=1), axis=1) == 0).any():
+        raise ValueError("'top_words' must not repeat a word within a topic")
+    return top
+
+
+def _npmi(together: Vec, chance: Vec, n: int, smoothing: float) -> Vec:
+    """Values of pairs from their common documents and the product of their shares."""
+    joint = (together + smoothing * chance) / (n + smoothing)
+    telling = (chance > 0) & (joint < 1)
+    joint, chance = np.where(telling, joint, 0.5), np.where(telling, chance, 0.5)
+    return np.asarray((np.log(joint) - np.log(chance)) / -np.log(joint))
+
+
+def _occurrences_together(documents: Documents, words: IntVec) -> Table:
+    """Number of documents that hold both of two words, a sparse (n_words, n_words) table."""
+    places = np.searchsorted(words, documents.words)
+    places[places == words.size] = 0
+    found = words[places] == documents.words
+    rows = np.repeat(np.arange(len(documents)), np.diff(documents.indptr))
+    shape = (len(documents), words.size)
+    present = sparse.csr_array((np.ones(found.sum()), (rows[found], places[found])), shape=shape)
+    return sparse.csr_array(present.T @ present)
+
+
+def topic_diversity(top_words: ArrayLike) -> float:
+    """Share of distinct words among the top words of all topics, 1 if no two topics share one."""
+    top = np.asarray(top_words)
+    if top.size == 0:
+        raise ValueError("'top_words' must hold at least one word, got none")
+    return float(np.unique(top).size / top.size)
+
+
+def split_documents(documents: Documents, seed: int) -> tuple[Documents, Documents]:
+    """Two halves of the tokens of each document, drawn at random without replacement.
+
+    The draw depends on the seed and on what is in the document, so that a document is split in the
+    same way whatever comes with it. If the number of tokens is odd, the first half has one more.
+
+    Returns
+    -------
+    observed, held_out : Documents
+        Each with as many documents as there were; their counts add up to the counts given.
+    """
+    if documents.lengths.max(initial=0) >= _LONGEST:
+        raise ValueError(
+            f"a document to split must have fewer than {_LONGEST} tokens, "
+            f"got {documents.lengths.max()}"
+        )
+    observed = np.zeros_like(documents.counts)
+    for start, stop in zip(documents.indptr[:-1], documents.indptr[1:], strict=True):
+        counts = documents.counts[start:stop].astype(np.int64)
+        content = documents.words[start:stop].tobytes() + documents.counts[start:stop].tobytes()
+        key = int.from_bytes(blake2b(content, digest_size=16).digest(), "little")
+        draw = stream(seed, "subsample", key).multivariate_hypergeometric
+        observed[start:stop] = draw(counts, (counts.sum() + 1) // 2)
+    return _with_counts(documents, observed), _with_counts(documents, documents.counts - observed)
+
+
+def _with_counts(documents: Documents, counts: NDArray[np.int32]) -> Documents:
+    """The documents with other counts, of which zeros are left out."""
+    kept = np.flatnonzero(counts)
+    return Documents(np.searchsorted(kept, documents.indptr), documents.words[kept], counts[kept])
+
+
+def completion_log_likelihood(theta: Mat, phi: Mat | PhiColumns, held_out: Documents) -> Vec:
+    """Log-likelihood of the held-out tokens of each document, (n_documents,).
+
+    The sum over tokens of log sum_k theta_k phi_kw, minus infinity where a word is impossible.
+
+    Parameters
+    ----------
+    theta : (n_documents, n_topics) array
+        Topic proportions, found from the observed halves.
+    phi : (n_topics, n_words) array, or callable
+        Word probabilities, or a function that returns those of given words, so that a large table
+        need not exist.
+    held_out : Documents
+        The other halves.
+    """
+    theta = np.asarray(theta, dtype=np.float64)
+    if theta.ndim != 2 or len(theta) != len(held_out):
+        raise ValueError(
+            f"'theta' must have a row for each of the {len(held_out)} documents, "
+            f"got the shape {theta.shape}"
+        )
+    width = np.inf if callable(phi) else phi.shape[1]
+    if held_out.words.max(initial=-1) >= width:
+        raise ValueError(f"'phi' has no column for word {held_out.words.max()}, only {width}")
+    rows = np.repeat(np.arange(len(held_out)), np.diff(held_out.indptr))
+    step = max(1, _BLOCK // theta.shape[1])
+    parts = [
+        _log_probabilities(theta[rows[i : i + step]], phi, held_out.words[i : i + step])
+        for i in range(0, rows.size, step)
+    ]
+    weighted = held_out.counts * np.concatenate([np.empty(0), *parts])
+    sums = np.bincount(rows, weights=weighted, minlength=len(held_out))
+    return np.asarray(sums, dtype=np.float64)
+
+
+def _log_probabilities(theta: Mat, phi: Any, words: NDArray[np.int32]) -> Vec:
+    """Log-probability of one word each under the proportions in the same row."""
+    distinct, places = np.unique(words, return_inverse=True)
+    columns = phi(distinct) if callable(phi) else phi[:, distinct]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.einsum("nk,kn->n", theta, np.asarray(columns)[:, places])))
+
+
+def perplexity(log_likelihood: ArrayLike, n_tokens: int) -> float:
+    """Exponential of minus the mean log-likelihood per token; infinite if a token is impossible.
+
+    Examples
+    --------
+    >>> perplexity(10 * np.log(1 / 8), 10)
+    8.0
+    """
+    if n_tokens < 1:
+        raise ValueError(f"'n_tokens' must be at least 1, got {n_tokens}")
+    with np.errstate(over="ignore"):
+        return float(np.exp(-np.sum(log_likelihood) / n_tokens))
