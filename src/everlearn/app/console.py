@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -23,43 +20,27 @@ from everlearn.app.study import (
     move_tallies,
 )
 from everlearn.estimators.history import Point
+from everlearn.runtime.progress import ProgressLine
 
 _BAR = 10
 
 
-class BatchProgress:
+class BatchProgress(ProgressLine):
     """Rows, number of components and bound of a stream; if quiet it shows nothing."""
 
     def __init__(self, n_rows: int, *, quiet: bool) -> None:
-        self._progress = Progress(
+        columns = (
             TextColumn("learning"),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
             TextColumn("[bold]K {task.fields[k]}[/bold]"),
             TextColumn("bound {task.fields[bound]:,.0f}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            disable=quiet,
         )
-        self._task: TaskID = self._progress.add_task("rows", total=n_rows, k=0, bound=0.0)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
+        super().__init__(not quiet, n_rows, columns, Console(stderr=True), k=0, bound=0.0)
 
     def show(self, point: Point) -> None:
         """One more batch is learned."""
-        self._progress.update(
-            self._task, completed=point.rows, k=point.n_components, bound=point.bound
-        )
+        self._update(completed=point.rows, k=point.n_components, bound=point.bound)
 
 
 def show_study(study: Study, run: StreamRun, console: Console | None = None) -> None:

@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.inference.kernels.augmented import Hinges
-from everlearn.inference.kernels.dual import dual_ascent
+from everlearn.inference.kernels.dual import ascend, dual_ascent
 from everlearn.inference.topic_model import Loss, Targets
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 
 _TOLERANCE = 1e-3
 _MOST_SWEEPS = 50
+_MOST_AT_ONCE = 1024
+"""Documents whose Gram matrix is made."""
 
 
 def averaged(
@@ -20,22 +22,64 @@ def averaged(
 ) -> tuple[FixedSpread, Mat]:
     """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
 
-    `z` (B, K) are topic frequencies, `start` the multipliers to start from.
+    `z` (B, K) are topic frequencies, `start` the multipliers to start from. Multipliers of a
+    regression have the sign of the pull. A large batch is solved in runs of documents, in turn.
     """
-    mean, multipliers = weights.mean.copy(), start.copy()
-    dual_ascent(
-        z,
-        targets.signs,
-        mean,
-        multipliers,
-        np.arange(len(z)),
-        box,
+    runs = [slice(i, i + _MOST_AT_ONCE) for i in range(0, len(z), _MOST_AT_ONCE)]
+    multipliers = start.copy()
+    mean = weights.mean + loss.variance * (targets.signs * multipliers).T @ z
+    for _ in range(_MOST_SWEEPS):
+        moved = 0.0
+        for where in runs:
+            part, old = z[where], multipliers[where]
+            others = weights.mean.copy()
+            if len(runs) > 1:
+                others = mean - loss.variance * (targets.signs[where] * old).T @ part
+            found, new = _solved(loss, others, part, targets[where], box, old)
+            moved = max(moved, float(np.abs(found - mean).max(initial=0.0)))
+            mean, multipliers[where] = found, new
+        if len(runs) < 2 or moved <= _TOLERANCE * loss.margin:
+            break
+    return FixedSpread(mean), multipliers
+
+
+def _solved(
+    loss: Loss, mean: Mat, z: Mat, targets: Targets, box: float, start: Mat
+) -> tuple[Mat, Mat]:
+    """Weights and multipliers of documents that are few enough for their Gram matrix."""
+    order, tol = np.arange(len(z)), _TOLERANCE * loss.margin
+    if not loss.regression:
+        mean, multipliers = mean.copy(), start.copy()
+        dual_ascent(
+            z,
+            targets.signs,
+            mean,
+            multipliers,
+            order,
+            box,
+            loss.margin,
+            loss.variance,
+            tol,
+            _MOST_SWEEPS,
+        )
+        return mean, multipliers
+    gram = loss.variance * (z @ z.T)
+    coefficients = np.ascontiguousarray((targets.signs * start).T)
+    limits = np.ascontiguousarray(box * np.abs(targets.signs.T).astype(np.float64))
+    ascend(
+        gram,
+        mean @ z.T + coefficients @ gram,
+        coefficients,
+        np.ascontiguousarray(targets.values.T),
+        -limits,
+        limits,
         loss.margin,
-        loss.variance,
-        _TOLERANCE * loss.margin,
+        0.0,
+        order,
+        np.full(len(mean), tol),
         _MOST_SWEEPS,
     )
-    return FixedSpread(mean), multipliers
+    return mean + loss.variance * coefficients @ z, np.ascontiguousarray(coefficients.T)
 
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:

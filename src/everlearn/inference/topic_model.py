@@ -12,7 +12,7 @@ from everlearn.core.arrays import IntVec, Mat
 from everlearn.core.codes import code_means
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.inference.kernels.topics import WordFactors
-from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
+from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState, WordWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class TopicLearner:
     start : where topics of tokens come from before the first sweep (never "predictive" at first)
     n_rounds, n_sweeps, burn_in : inner rounds, sweeps in each, and how many of these are dropped
     ghosts : copies that each document stands for
+    passes : over the words of a document whose topics are inferred without its labels
+    word_box : largest multiplier of the linear term on words; 0 for no such term
     max_topics : no more are born
     """
 
@@ -59,6 +61,8 @@ class TopicLearner:
     n_sweeps: int = 3
     burn_in: int = 0
     ghosts: int = 1
+    passes: int = 2
+    word_box: float = 0.0
     max_topics: int = 1000
 
     @property
@@ -105,6 +109,19 @@ class Targets:
     def __getitem__(self, where: slice) -> Targets:
         return Targets(self.signs[where], self.values[where])
 
+    def take(self, rows: IntVec) -> Targets:
+        """Those of the documents at these positions."""
+        return Targets(self.signs[rows], self.values[rows])
+
+    def of_task(self, task: int, n_states: int) -> Targets:
+        """What a state asks for: one task if each has its own, else all of them."""
+        if n_states == 1:
+            return self
+        one = slice(task, task + 1)
+        return Targets(
+            np.ascontiguousarray(self.signs[:, one]), np.ascontiguousarray(self.values[:, one])
+        )
+
     @classmethod
     def none(cls, n: int) -> Targets:
         """For documents without any task."""
@@ -120,7 +137,7 @@ class RoundInfo:
     n_tokens: int
     n_topics: int
     largest_share: float
-    """Of the batch's tokens, in one topic."""
+    """Of an average document, in one topic."""
 
 
 def first_state(
@@ -135,7 +152,8 @@ def first_state(
             codes = order[np.arange(n_topics) % len(order)]
         means = code_means(codes, len(task_order), learner.loss.margin)
         weights = _prior_weights(learner.loss, means)
-    return TopicState.empty(n_words, codes, weights, seed)
+    words = WordWeights.empty(n_words, len(task_order)) if learner.word_box > 0 else None
+    return TopicState.empty(n_words, codes, weights, words, seed)
 
 
 def _prior_weights(loss: Loss, means: Mat) -> FixedSpread | Gaussians:

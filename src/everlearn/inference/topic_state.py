@@ -71,6 +71,34 @@ class Gaussians:
 
 
 @dataclass(frozen=True, slots=True)
+class WordWeights:
+    """A linear term on words: weights (n_words, Q), documents with each word, and of all.
+
+    Learners change the arrays in place.
+    """
+
+    weights: Mat
+    frequencies: Vec
+    n_documents: float
+
+    @classmethod
+    def empty(cls, n_words: int, n_tasks: int) -> WordWeights:
+        """Nothing learned yet."""
+        return cls(np.zeros((n_words, n_tasks)), np.zeros(n_words), 0.0)
+
+    def with_room(self, n_words: int) -> WordWeights:
+        """The same with at least this many words."""
+        more = n_words - len(self.frequencies)
+        if more <= 0:
+            return self
+        return WordWeights(
+            np.pad(self.weights, ((0, more), (0, 0))),
+            np.pad(self.frequencies, (0, more)),
+            self.n_documents,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TopicState:
     """All that the next batch depends on.
 
@@ -83,6 +111,7 @@ class TopicState:
     codes : (n_topics,), the class each topic is anchored to, or -1
     tables : (n_topics,), tables of the shared sticks; zero for a fixed number of topics
     weights : of the tasks, None without labels
+    words : the linear term on words, None without one
     next_id, clock, seed : int
     """
 
@@ -92,13 +121,19 @@ class TopicState:
     codes: IntVec
     tables: Vec
     weights: FixedSpread | Gaussians | None
+    words: WordWeights | None
     next_id: int
     clock: int
     seed: int
 
     @classmethod
     def empty(
-        cls, n_words: int, codes: IntVec, weights: FixedSpread | Gaussians | None, seed: int
+        cls,
+        n_words: int,
+        codes: IntVec,
+        weights: FixedSpread | Gaussians | None,
+        words: WordWeights | None,
+        seed: int,
     ) -> TopicState:
         """No data yet, one topic for each code."""
         k = len(codes)
@@ -109,6 +144,7 @@ class TopicState:
             codes=codes,
             tables=np.zeros(k),
             weights=weights,
+            words=words,
             next_id=k,
             clock=0,
             seed=seed,
@@ -135,26 +171,30 @@ class TopicState:
         counts[:rows, : self.counts.shape[1]] = self.counts
         totals = np.zeros(columns)
         totals[: len(self.totals)] = self.totals
-        return replace(self, counts=counts, totals=totals)
+        words = None if self.words is None else self.words.with_room(n_words)
+        return replace(self, counts=counts, totals=totals, words=words)
 
 
 class Undo:
-    """Rows of counts as they were before a call changed them in place."""
+    """What a call is about to change in place, as it was before."""
 
     def __init__(self, state: TopicState) -> None:
-        self._state = state
-        self._totals = state.totals.copy()
+        self._tables = [state.counts]
+        if state.words is not None:
+            self._tables += [state.words.weights, state.words.frequencies]
+        self._totals, self._old_totals = state.totals, state.totals.copy()
         self._touched = np.zeros(state.n_words, np.bool_)
-        self._saved: list[tuple[NDArray[np.int32], Mat]] = []
+        self._saved: list[tuple[NDArray[np.int32], list[NDArray[np.float64]]]] = []
 
     def remember(self, words: NDArray[np.int32]) -> None:
         """Keep the rows of these words, unless they are kept already."""
         known = words[words < len(self._touched)]
         fresh = np.unique(known[~self._touched[known]])
         self._touched[fresh] = True
-        self._saved.append((fresh, self._state.counts[fresh]))
+        self._saved.append((fresh, [table[fresh] for table in self._tables]))
 
     def __call__(self) -> None:
         for words, rows in self._saved:
-            self._state.counts[words] = rows
-        self._state.totals[:] = self._totals
+            for table, old in zip(self._tables, rows, strict=True):
+                table[words] = old
+        self._totals[:] = self._old_totals

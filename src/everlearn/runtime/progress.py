@@ -1,28 +1,29 @@
-"""A progress line for whoever watches a run."""
+"""Progress lines for whoever watches a run."""
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 
-class LapProgress:
-    """Shows lap, bound and number of components; with `verbose=0` it shows nothing."""
+class ProgressLine:
+    """One line that is brought up to date; with `verbose=0` it shows nothing."""
 
-    def __init__(self, verbose: int, max_laps: int | None, console: Console | None = None) -> None:
-        columns = (
-            TextColumn("lap {task.completed:.0f}"),
-            BarColumn(bar_width=24),
-            TextColumn("bound {task.fields[bound]:,.1f}"),
-            TextColumn("{task.fields[components]} components"),
-            TimeElapsedColumn(),
+    def __init__(
+        self,
+        verbose: int,
+        total: int | None,
+        columns: tuple[ProgressColumn, ...],
+        console: Console | None = None,
+        **fields: Any,
+    ) -> None:
+        self._progress = Progress(
+            *columns, TimeElapsedColumn(), console=console, disable=not verbose
         )
-        self._progress = Progress(*columns, console=console, disable=not verbose)
-        self._max_laps = max_laps
-        self._task: TaskID | None = None
+        self._task = self._progress.add_task("", start=True, total=total, visible=False, **fields)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -36,10 +37,40 @@ class LapProgress:
     ) -> None:
         self._progress.stop()
 
+    def _update(self, **changes: Any) -> None:
+        self._progress.update(self._task, visible=True, **changes)
+
+
+class LapProgress(ProgressLine):
+    """Shows lap, bound and number of components."""
+
+    def __init__(self, verbose: int, max_laps: int | None, console: Console | None = None) -> None:
+        columns = (
+            TextColumn("lap {task.completed:.0f}"),
+            BarColumn(bar_width=24),
+            TextColumn("bound {task.fields[bound]:,.1f}"),
+            TextColumn("{task.fields[components]} components"),
+        )
+        super().__init__(verbose, max_laps, columns, console, bound=0, components=0)
+
     def show(self, bound: float, n_components: int) -> None:
         """One more lap is done."""
-        if self._task is None:
-            self._task = self._progress.add_task(
-                "laps", total=self._max_laps, bound=0, components=0
-            )
-        self._progress.update(self._task, advance=1, bound=bound, components=n_components)
+        self._update(advance=1, bound=bound, components=n_components)
+
+
+class DocumentProgress(ProgressLine):
+    """Shows how many documents are learned, and the number of topics."""
+
+    def __init__(
+        self, verbose: int, n_documents: int | None, console: Console | None = None
+    ) -> None:
+        columns = (
+            TextColumn("{task.completed:,.0f} documents"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[topics]} topics"),
+        )
+        super().__init__(verbose, n_documents, columns, console, topics=0)
+
+    def show(self, n_documents: int, n_topics: int) -> None:
+        """So many documents are done."""
+        self._update(completed=n_documents, topics=n_topics)

@@ -40,6 +40,30 @@ def _word_update(
 
 
 @kernel()
+def _infer(
+    bags: Bags,
+    d: int,
+    factors: WordFactors,
+    alpha: Vec,
+    n_passes: int,
+    n: Vec,
+    shares: Mat,
+    fresh: Vec,
+) -> None:
+    """Expected tokens of a document in each topic, and of each of its words."""
+    first, last = bags.indptr[d], bags.indptr[d + 1]
+    n[:] = 0.0
+    for place in range(first, last):
+        row = factors.counts[bags.words[place]]
+        _word_start(row, factors, alpha, bags.counts[place], shares[place - first], n)
+    for _ in range(n_passes):
+        for place in range(first, last):
+            row = factors.counts[bags.words[place]]
+            share = shares[place - first]
+            _word_update(row, factors, alpha, bags.counts[place], share, n, fresh)
+
+
+@kernel()
 def infer_topics(bags: Bags, factors: WordFactors, alpha: Vec, n_passes: int, out: Mat) -> None:
     """Topic proportions (B, K), summing to 1; the prior's for a document without words."""
     longest = 0
@@ -47,17 +71,15 @@ def infer_topics(bags: Bags, factors: WordFactors, alpha: Vec, n_passes: int, ou
         longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
     shares, fresh = np.empty((longest, alpha.size)), np.empty(alpha.size)
     for d in range(bags.indptr.size - 1):
-        first, last = bags.indptr[d], bags.indptr[d + 1]
-        n = out[d]
-        n[:] = 0.0
-        for place in range(first, last):
-            row = factors.counts[bags.words[place]]
-            _word_start(row, factors, alpha, bags.counts[place], shares[place - first], n)
-        for _ in range(n_passes):
-            for place in range(first, last):
-                row = factors.counts[bags.words[place]]
-                share = shares[place - first]
-                _word_update(row, factors, alpha, bags.counts[place], share, n, fresh)
-        if first == last:
-            n[:] = alpha
-        n /= n.sum()
+        _infer(bags, d, factors, alpha, n_passes, out[d], shares, fresh)
+        if bags.indptr[d] == bags.indptr[d + 1]:
+            out[d] = alpha
+        out[d] /= out[d].sum()
+
+
+@kernel()
+def infer_words(bags: Bags, factors: WordFactors, alpha: Vec, n_passes: int) -> Mat:
+    """Expected tokens of each word of the first document in each topic, (words, K)."""
+    shares = np.empty((bags.indptr[1], alpha.size))
+    _infer(bags, 0, factors, alpha, n_passes, np.empty(alpha.size), shares, np.empty(alpha.size))
+    return shares

@@ -16,11 +16,12 @@ from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
 from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.topics import add_topics
+from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
-from everlearn.inference.local.topics import Batch, Draws, IndependentSampler, as_bags
+from everlearn.inference.local.topics import Batch, Draws, IndependentSampler, as_bags, infer
 from everlearn.inference.margin_step import accumulated, averaged, hinges_of
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
-from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
+from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 
 
@@ -32,6 +33,7 @@ def learn_batch(
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state after one more batch. Counts and totals of the old one are changed in place."""
+    offsets = topic_scores(learner, state, documents, engine) if learner.word_box > 0 else None
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
     prior = with_spares(learner, state)
     batch = Batch(as_bags(documents), targets)
@@ -45,7 +47,53 @@ def learn_batch(
         draws = sampler.draw(number, weights, multipliers)
         if number + 1 < learner.n_rounds:
             weights, multipliers = _weights_after(learner, prior, batch, draws, multipliers)
-    return _absorbed(learner, prior, batch, draws, multipliers, n_old)
+    state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old)
+    if offsets is not None:
+        state = _with_words(learner, state, batch, offsets)
+    return state, info
+
+
+def topic_proportions(
+    learner: TopicLearner, state: TopicState, documents: Documents, engine: Engine
+) -> Mat:
+    """Topic proportions (B, K) of documents whose labels are not looked at."""
+    alpha = learner.prior.document_prior(state.tables)
+    return infer(documents, word_factors(learner, state), alpha, learner.passes, engine)
+
+
+def topic_scores(
+    learner: TopicLearner, state: TopicState, documents: Documents, engine: Engine
+) -> Mat:
+    """Scores (B, Q) of the topics, in units of the margin."""
+    assert state.weights is not None
+    assert learner.loss is not None
+    z = topic_proportions(learner, state, documents, engine)
+    return np.asarray(z @ state.weights.mean.T / learner.loss.margin)
+
+
+def scores(learner: TopicLearner, state: TopicState, documents: Documents, engine: Engine) -> Mat:
+    """Scores (B, Q) of documents, in units of the margin: topics, and words if they have a term."""
+    found = topic_scores(learner, state, documents, engine)
+    if state.words is not None:
+        words = state.words
+        score_words(as_bags(documents), words.n_documents, words.frequencies, words.weights, found)
+    return found
+
+
+def _with_words(learner: TopicLearner, state: TopicState, batch: Batch, offsets: Mat) -> TopicState:
+    """The state whose word weights have learned what the topics' scores leave over."""
+    assert state.words is not None
+    words = state.words
+    n_documents = learn_words(
+        batch.bags,
+        offsets,
+        batch.targets.signs,
+        learner.word_box,
+        words.n_documents,
+        words.frequencies,
+        words.weights,
+    )
+    return replace(state, words=replace(words, n_documents=n_documents))
 
 
 def _weights_after(
@@ -77,7 +125,7 @@ def _absorbed(
         prior = without_spares(prior, left)
     weights, _ = _weights_after(learner, prior, batch, draws, multipliers)
     n_tokens = int(batch.bags.starts[-1])
-    shares = draws.totals.sum(axis=0) / max(1, n_tokens * learner.n_kept)
+    shares = (draws.totals / batch.lengths[:, None]).mean(axis=0) / learner.n_kept
     add_topics(batch.bags, draws.kept, learner.ghosts / learner.n_kept, prior.counts, prior.totals)
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
     state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)

@@ -1,0 +1,358 @@
+"""What max-margin topic classifiers share: tasks, scores, explanations."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+
+from everlearn.core.arrays import Mat
+from everlearn.core.codes import label_order
+from everlearn.core.documents import Documents
+from everlearn.core.errors import TopicCollapseWarning
+from everlearn.core.params import Constraint, Instance, Interval, Options
+from everlearn.core.random import stream
+from everlearn.estimators.documents import WordSpace
+from everlearn.estimators.explanations import Explanation, explain_score, explain_words
+from everlearn.estimators.persistence import Arrays, section
+from everlearn.estimators.targets import (
+    LABEL_KEYS,
+    LabelSpace,
+    Signs,
+    checked_signs,
+    label_space,
+    next_label_space,
+)
+from everlearn.estimators.topic_checkpoint import TopicCheckpoint
+from everlearn.estimators.topic_learning import TOPIC_CONSTRAINTS, Learned
+from everlearn.inference.learners.bayespa import scores
+from everlearn.inference.topic_model import Loss, RoundInfo, Targets, TopicLearner, first_state
+from everlearn.inference.topic_state import Gaussians
+from everlearn.runtime.engine import open_engine
+
+MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "loss": (Options(("averaging", "gibbs")),),
+    "margin": (Options((None,)), Interval(0, 1e12, low_open=True)),
+    "c": (Options((None,)), Interval(0, 1e12, low_open=True)),
+    "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
+    "augmentation": (Options(("drawn", "mean")),),
+    "n_rounds": (Options((None,)), Interval(1, integer=True)),
+    "ghosts": (Interval(1, integer=True),),
+    **TOPIC_CONSTRAINTS,
+}
+"""Constraints of the parameters that every max-margin estimator has."""
+CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "anchors": (Instance((bool, np.bool_), "a truth value"),),
+    "word_weights": (Instance((bool, np.bool_), "a truth value"),),
+    **MARGIN_CONSTRAINTS,
+}
+_COLLAPSED = 0.5
+_FEW_DOCUMENTS, _FIRST_BATCHES = 16, 5
+_NEVER_CERTAIN = np.finfo(np.float64).eps
+_FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
+"""Passes over a document: few for the largest score, more for a threshold."""
+
+
+def _has_variances(estimator: Any) -> bool:
+    return bool(estimator.loss == "gibbs" and not estimator.word_weights)
+
+
+class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
+    """A classifier whose scores are linear in topic proportions, and topics know the labels."""
+
+    _learned: Learned[LabelSpace]
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, or the names of the columns of an indicator matrix."""
+        return self._fitted().outputs.classes
+
+    @property
+    def coef_(self) -> Mat:
+        """Mean weights of the topics in units of the margin, (n_tasks, n_topics).
+
+        If each task has its own topics, its weights for those of others are zero.
+        """
+        learned = self._fitted()
+        loss = self._loss(learned.outputs)
+        means = [state.weights.mean for state in learned.states if state.weights is not None]
+        if len(means) == 1:
+            return np.asarray(means[0] / loss.margin)
+        widths = [mean.shape[1] for mean in means]
+        coef, ends = np.zeros((len(means), sum(widths))), np.cumsum(widths)
+        for q, (mean, end) in enumerate(zip(means, ends, strict=True)):
+            coef[q, end - mean.shape[1] : end] = mean[0] / loss.margin
+        return coef
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labelled documents, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : documents
+            Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
+            numbers, of lists of words, or of texts.
+        y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
+            A class for each document, or an indicator matrix of 0 and 1 in which NaN is a missing
+            label. Masked entries are missing labels too. A document without any label still
+            teaches the topics.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            documents, words = self._documents(X, None, grow=True)
+            space = label_space(self, y)
+            signs = checked_signs(self, space, y, len(documents))
+            learned = self._begin(words, space, signs)
+            self._learned = self._fit_passes(learned, documents, self._targets(space, signs))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from documents that need not come again, in the order in which they come.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`. Words may be new if documents are not given as counts.
+        y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
+            As in `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All classes that will ever come; needed at the first call unless `y` is an indicator
+            matrix, for which they are the names of its columns.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the documents.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            known = self._known()
+            documents, words = self._documents(X, None if known is None else known.words, grow=True)
+            space = next_label_space(self, None if known is None else known.outputs, y, classes)
+            signs = checked_signs(self, space, y, len(documents))
+            if known is None:
+                learned = self._begin(words, space, signs)
+            else:
+                self._check_same_form(known)
+                learned = self._with_words(known, words)
+            self._learned = self._go_on(learned, documents, self._targets(space, signs))
+        return self
+
+    # ------------------------------------------------------------------ predicting
+
+    def decision_function(self, X: Any) -> Mat:
+        """Scores of the tasks in units of the margin: topics, and words if they have weights.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`; words that the model does not know are left out.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_documents,), or (n_documents, n_classes) unless two classes
+            Positive for yes; with two classes, for the second one.
+        """
+        return self._fitted().outputs.shaped(self._scores(self._read(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each document, or an indicator matrix of its labels.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_documents,) or (n_documents, n_labels)
+            Classes, or 0 and 1.
+        """
+        return self._fitted().outputs.decide(self._scores(self._read(X)))
+
+    @available_if(_has_variances)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Mat:
+        """How weights drawn from their posterior would vote; for `loss="gibbs"` without words.
+
+        The probability that the score is positive, topic proportions being taken as they are. It
+        says how sure the model is of its weights, not how often such a document has the label.
+        For several classes it is the probability that the drawn classifiers say yes to this class
+        alone, given that they say yes to exactly one.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        votes : ndarray of shape (n_documents, n_classes)
+            Rows sum to 1, except for an indicator matrix, of which each column is a task.
+        """
+        standard = self._standard_scores(self._read(X))
+        kind = self._fitted().outputs.kind
+        if kind == "multiclass":
+            return np.asarray(softmax(log_ndtr(standard) - log_ndtr(-standard), axis=1))
+        if kind == "multilabel":
+            return np.asarray(np.clip(ndtr(standard), _NEVER_CERTAIN, 1.0 - _NEVER_CERTAIN))
+        return np.hstack([ndtr(-standard), ndtr(standard)])
+
+    def explain(self, x: Any, n: int = 5) -> Explanation:
+        """Why a document gets its label: label, then topics, then words, with their margins.
+
+        Parameters
+        ----------
+        x : document
+            One text, list of words, array of word numbers or row of counts.
+        n : int, default=5
+            Topics, and words of each, that are told.
+
+        Returns
+        -------
+        explanation : Explanation
+            Prints as text; see its attributes.
+        """
+        learned = self._fitted()
+        document = self._read_one(x)
+        found = self._scores(document)[0]
+        learner, space = self._current(learned), learned.outputs
+        if space.kind == "binary":
+            task, sign = 0, 1.0 if found[0] > 0 else -1.0
+            label, runner_up = space.classes[int(found[0] > 0)], None
+        else:
+            order = np.argsort(-found, kind="stable")
+            task, sign, label = int(order[0]), 1.0, space.classes[order[0]]
+            runner_up = (space.classes[order[1]], float(found[order[1]]))
+        own = len(learned.states) > 1
+        state, row = learned.states[task if own else 0], 0 if own else task
+        assert state.weights is not None
+        weights = sign * state.weights.mean[row] / self._loss(space).margin
+        vocabulary = self.vocabulary_
+        return Explanation(
+            label,
+            float(sign * found[task]),
+            runner_up,
+            explain_score(learner, state, document, vocabulary, weights, n),
+            explain_words(state, document, vocabulary, row, sign, n),
+        )
+
+    # ------------------------------------------------------------------ inner
+
+    @abstractmethod
+    def _loss(self, space: LabelSpace) -> Loss:
+        """The loss, with defaults for what the parameters leave open."""
+
+    @abstractmethod
+    def _start_topics(self, space: LabelSpace) -> int:
+        """Topics to start with, for each state."""
+
+    @abstractmethod
+    def _n_states(self, space: LabelSpace) -> int:
+        """1, or the number of tasks if each has its own topics."""
+
+    def _begin(self, words: WordSpace, space: LabelSpace, signs: Signs) -> Learned[LabelSpace]:
+        """What is known before the first document."""
+        seed, n_states = self._new_seed(), self._n_states(space)
+        n_topics = self._start_topics(space)
+        learner = self._learner(space, n_topics)
+        order = np.arange(space.n_tasks)
+        if space.kind == "multilabel" and n_topics < space.n_tasks:
+            order = label_order(signs)
+        if n_states > 1:
+            order = np.zeros(1, np.int64)
+        seeds = [seed, *(int(stream(seed, "start", q).integers(2**31)) for q in range(1, n_states))]
+        states = tuple(first_state(learner, words.n_words, n_topics, order, s) for s in seeds)
+        return Learned(states, words, space, 0, 0)
+
+    def _targets(self, space: LabelSpace, signs: Signs) -> Targets:
+        return Targets(signs, np.full(signs.shape, self._loss(space).margin))
+
+    def _scores(self, documents: Documents) -> Mat:
+        learned = self._fitted()
+        self._check_same_form(learned)
+        learner = self._current(learned)
+        with open_engine(self.engine) as engine:
+            return np.hstack([scores(learner, s, documents, engine) for s in learned.states])
+
+    def _standard_scores(self, documents: Documents) -> Mat:
+        """Scores in posterior standard deviations."""
+        learned = self._fitted()
+        self._check_same_form(learned)
+        columns = []
+        with open_engine(self.engine) as engine:
+            z = self._proportions(documents, engine)
+        start = 0
+        for state in learned.states:
+            own = z[:, start : start + state.n_topics]
+            start += state.n_topics
+            assert isinstance(state.weights, Gaussians)
+            mean, covariance = state.weights.moments()
+            variances = np.einsum("bk,qkl,bl->bq", own, covariance, own)
+            columns.append((own @ mean.T, variances))
+        mean_scores, spread = (np.hstack(part) for part in zip(*columns, strict=True))
+        if learned.outputs.kind == "multiclass":
+            spread = spread.mean(axis=1, keepdims=True)
+        return np.asarray(mean_scores / np.sqrt(spread))
+
+    def _look_at(self, info: RoundInfo, learner: TopicLearner) -> None:
+        collapsed = info.largest_share > _COLLAPSED and info.n_topics > 2
+        if collapsed and info.n_documents >= _FEW_DOCUMENTS and info.clock > _FIRST_BATCHES:
+            warnings.warn(
+                f"{type(self).__name__} has put {info.largest_share:.0%} of its documents' words "
+                f"into one of {info.n_topics} topics. Use anchors=True, or other values of 'c' "
+                "and 'variance'.",
+                TopicCollapseWarning,
+                stacklevel=4,
+            )
+
+    def _check_same_form(self, learned: Learned[LabelSpace]) -> None:
+        """Refuse to go on with another form of weights than learning began with."""
+        state, name = learned.states[0], type(self).__name__
+        begun = {
+            "loss": "gibbs" if isinstance(state.weights, Gaussians) else "averaging",
+            "word_weights": state.words is not None,
+        }
+        for parameter, value in begun.items():
+            if getattr(self, parameter) != value:
+                raise ValueError(
+                    f"the {parameter!r} parameter of {name} was {value!r} when learning began and "
+                    f"cannot change without a new fit. Got {getattr(self, parameter)!r} instead."
+                )
+        if len(learned.states) != self._n_states(learned.outputs):
+            raise ValueError(f"the 'strategy' parameter of {name} cannot change without a new fit.")
+
+    def _passes(self, space: LabelSpace) -> int:
+        return _FOR_DECISIONS[space.kind]
+
+    def _n_tasks(self, outputs: LabelSpace) -> int:
+        return outputs.n_tasks
+
+    def _pack_outputs(self, outputs: LabelSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        header, classes = outputs.pack()
+        return header, {"classes": classes}
+
+    @classmethod
+    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> LabelSpace:
+        return LabelSpace.unpack(section(header, "outputs", LABEL_KEYS), arrays)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.poor_score = True  # on points of two features, that is, two words
+        return tags

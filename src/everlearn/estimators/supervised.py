@@ -1,0 +1,382 @@
+"""Max-margin topic models that classify: `MedLDAClassifier` and `MedHDPClassifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from everlearn.core.codes import n_codes
+from everlearn.core.params import Constraint, Interval, Options
+from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.estimators.max_margin import CLASSIFIER_CONSTRAINTS, MaxMarginClassifier
+from everlearn.estimators.targets import LabelSpace
+from everlearn.estimators.topic_learning import TOKEN_PATTERN
+from everlearn.inference.topic_model import Loss, TopicLearner
+
+_OWN_TOPICS = 10
+_FEWEST_TOPICS = 10
+_MOST_FOR_LABELS = 100
+_DEFAULTS: Final = {
+    ("shared", "averaging"): (16.0, 50.0, 4e-4),
+    ("shared", "gibbs"): (164.0, 1.0, 10.0),
+    ("own", "averaging"): (16.0, 20.0, 1e-3),
+    ("own", "gibbs"): (164.0, 1.0, 1.0),
+    ("multilabel", "averaging"): (16.0, 50.0, 0.05),
+    ("multilabel", "gibbs"): (164.0, 1.0, 100.0),
+    ("hdp", "averaging"): (16.0, 500.0, 1e-3),
+    ("hdp", "gibbs"): (164.0, 1.0, 10.0),
+}
+"""Margin, c and variance, chosen on training documents that were held out."""
+
+
+def _loss_of(estimator: Any, setting: str) -> Loss:
+    """The loss, with defaults for what the parameters leave open."""
+    given = (estimator.margin, estimator.c, estimator.variance)
+    defaults = _DEFAULTS[setting, estimator.loss]
+    margin, c, variance = (
+        float(default if value is None else value)
+        for value, default in zip(given, defaults, strict=True)
+    )
+    return Loss(
+        estimator.loss,
+        margin,
+        c,
+        variance,
+        anchored=bool(estimator.anchors),
+        mean_only=estimator.augmentation == "mean",
+    )
+
+
+def _default_rounds(estimator: Any) -> int:
+    """Without anchors the averaging loss sees labels in the second round only."""
+    return 2 if estimator.loss == "averaging" and not estimator.anchors else 1
+
+
+class MedLDAClassifier(MaxMarginClassifier):
+    """Online maximum-margin topic model with a fixed number of topics (MedLDA, BayesPA).
+
+    Topics are learned so that documents of different labels lie apart in them by a margin, and
+    every batch of documents updates topics and weights once: a single pass is usually enough.
+
+    Parameters
+    ----------
+    n_topics : int or None, default=None
+        None is two topics a class (10 at least; for an indicator matrix 100 at most), or 10 for
+        each task if `strategy="ovr"`.
+    loss : {"averaging", "gibbs"}, default="averaging"
+        "averaging": the mean weights shall meet the margins; quick. "gibbs": weights drawn from
+        their posterior shall meet them on average; covariances of the weights are learned, which
+        takes n_topics squared numbers for each task.
+    strategy : {"shared", "ovr"}, default="shared"
+        Whether all tasks share their topics, or several classes have a model each, one against
+        the rest. Two classes, and an indicator matrix, are always "shared".
+    margin, c, variance : float or None, default=None
+        Margin that scores should have, weight of the loss, and prior variance of a weight; None
+        is a default for the loss and the kind of labels. Multiplying `margin` by a, `c` by 1 / a
+        and `variance` by a^2 changes nothing.
+    anchors : bool, default=True
+        Whether each topic expects documents of one class from the start. Without, topics collapse
+        into one when there are more than a few classes; False is the plain paper.
+    word_weights : bool, default=False
+        Whether words have weights of their own beside the topics, learned on what these miss.
+    augmentation : {"drawn", "mean"}, default="drawn"
+        For `loss="gibbs"`: whether augmentation variables are drawn, or take their means.
+    topic_prior : float or None, default=None
+        Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
+    word_prior : float, default=0.1
+        Dirichlet parameter of a topic over words.
+    word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
+        How a word's weight in a topic follows from counts.
+    init : {"predictive", "uniform"}, default="predictive"
+        Where topics of a batch's tokens come from before the first sweep.
+    batch_size : int or "all", default=64
+        Documents that are learned together; "all" of a call, with many rounds, is batch MedLDA.
+    n_rounds : int or None, default=None
+        Rounds within a batch, after each of which topics and weights take in what was drawn; None
+        is 1, or 2 for the averaging loss without anchors.
+    n_sweeps, burn_in : int, default=3 and 0
+        Sweeps over the tokens in each round, and how many of them do not count.
+    ghosts : int, default=1
+        Copies that each document stands for: a remedy for small data and many topics.
+    n_passes : int, default=1
+        Passes over the documents in `fit`, each of which counts them once more.
+    shuffle : bool, default=True
+        Whether `fit` visits documents in random order. `partial_fit` takes them as they come.
+    inference_passes : int or None, default=None
+        Passes over a document to be classified; None is 2 for several classes and 5 otherwise.
+    vocabulary : sequence or mapping of words, default=None
+        The words, in the order of the columns; None lets tokens and texts bring them.
+    max_words : int, default=100000
+        No more words are learned from tokens and texts.
+    stop_words : "english", collection of words or None, default=None
+        Words of texts to leave out.
+    token_pattern : str
+        What a word of a text is, as a regular expression.
+    engine : {None, "serial", "threads"}, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores.
+    random_state : int, RandomState instance or None, default=None
+        Determines all draws.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, or the names of the columns of an indicator matrix.
+    coef_ : ndarray of shape (n_tasks, n_topics)
+        Mean weights of the topics, in units of the margin.
+    n_topics_, n_components_ : int
+        Topics in use.
+    component_ids_ : ndarray of shape (n_topics,)
+        Permanent numbers of the topics.
+    components_ : ndarray of shape (n_topics, n_words)
+        Dirichlet parameters of the topics.
+    topic_shares_ : ndarray of shape (n_topics,)
+        Share of all tokens that each topic has.
+    vocabulary_ : ndarray of shape (n_words,)
+        The word of each column.
+    n_documents_seen_, n_tokens_seen_ : int
+        What was learned from.
+
+    Examples
+    --------
+    >>> from everlearn import MedLDAClassifier
+    >>> texts = ["cats purr", "dogs bark", "stocks fall", "bonds and stocks rise"] * 30
+    >>> model = MedLDAClassifier(random_state=0).fit(texts, ["pets", "pets", "money", "money"] * 30)
+    >>> model.predict(["cats bark", "bonds fall"]).tolist()
+    ['pets', 'money']
+    """
+
+    checkpoint_key: ClassVar[str] = "medlda-classifier"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "n_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
+        "strategy": (Options(("shared", "ovr")),),
+        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        **CLASSIFIER_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        n_topics: int | None = None,
+        loss: str = "averaging",
+        strategy: str = "shared",
+        margin: float | None = None,
+        c: float | None = None,
+        variance: float | None = None,
+        anchors: bool = True,
+        word_weights: bool = False,
+        augmentation: str = "drawn",
+        topic_prior: float | None = None,
+        word_prior: float = 0.1,
+        word_factor: str = "ratio",
+        init: str = "predictive",
+        batch_size: int | str = 64,
+        n_rounds: int | None = None,
+        n_sweeps: int = 3,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_topics = n_topics
+        self.loss = loss
+        self.strategy = strategy
+        self.margin = margin
+        self.c = c
+        self.variance = variance
+        self.anchors = anchors
+        self.word_weights = word_weights
+        self.augmentation = augmentation
+        self.topic_prior = topic_prior
+        self.word_prior = word_prior
+        self.word_factor = word_factor
+        self.init = init
+        self.batch_size = batch_size
+        self.n_rounds = n_rounds
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _n_states(self, space: LabelSpace) -> int:
+        own = self.strategy == "ovr" and space.kind == "multiclass"
+        return space.n_tasks if own else 1
+
+    def _start_topics(self, space: LabelSpace) -> int:
+        if self.n_topics is not None:
+            return int(self.n_topics)
+        if self._n_states(space) > 1:
+            return _OWN_TOPICS
+        wanted = max(_FEWEST_TOPICS, 2 * space.n_tasks)
+        return min(wanted, _MOST_FOR_LABELS) if space.kind == "multilabel" else wanted
+
+    def _loss(self, space: LabelSpace) -> Loss:
+        if space.kind == "multilabel":
+            return _loss_of(self, "multilabel")
+        own = self._n_states(space) > 1 or space.kind == "binary"
+        return _loss_of(self, "own" if own else "shared")
+
+    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
+        learner = TopicLearner(
+            FixedTopics(float(self.topic_prior or 1.0 / n_topics)),
+            float(self.word_prior),
+            self._loss(outputs),
+            n_rounds=_default_rounds(self),
+            word_box=float(self.word_weights),
+        )
+        return self._with_schedule(learner, self._passes(outputs))
+
+
+class MedHDPClassifier(MaxMarginClassifier):
+    """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
+
+    As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
+    every batch an empty topic for each class is offered, and dropped if it stays empty.
+
+    Parameters
+    ----------
+    start_topics : int or None, default=None
+        Topics to start with; None is one for each class.
+    max_topics : int, default=1000
+        No more are born.
+    loss, margin, c, variance, anchors, word_weights, augmentation
+        As in `MedLDAClassifier`.
+    concentration : float, default=5.0
+        Larger values expect more topics in a document.
+    stick_prior : float, default=1.0
+        Larger values expect more topics in the corpus.
+    word_prior, init, batch_size, n_rounds, n_sweeps, burn_in, ghosts, n_passes, shuffle
+        As in `MedLDAClassifier`; word counts follow every draw.
+    inference_passes, vocabulary, max_words, stop_words, token_pattern
+        As in `MedLDAClassifier`.
+    engine, random_state, verbose
+        As in `MedLDAClassifier`.
+
+    Attributes
+    ----------
+    n_topics_, n_components_ : int
+        Topics in use.
+    classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
+        As in `MedLDAClassifier`.
+    n_documents_seen_, n_tokens_seen_ : int
+        What was learned from.
+
+    Examples
+    --------
+    >>> from everlearn import MedHDPClassifier
+    >>> texts = ["cats purr", "dogs bark", "stocks fall", "bonds and stocks rise"] * 30
+    >>> model = MedHDPClassifier(random_state=0).fit(texts, ["pets", "pets", "money", "money"] * 30)
+    >>> model.predict(["cats bark", "bonds fall"]).tolist()
+    ['pets', 'money']
+    """
+
+    checkpoint_key: ClassVar[str] = "medhdp-classifier"
+    word_factor: ClassVar[str] = "collapsed"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
+        "max_topics": (Interval(1, 2**15, integer=True),),
+        "concentration": (Interval(0, 1e6, low_open=True),),
+        "stick_prior": (Interval(0, 1e6, low_open=True),),
+        **{name: table for name, table in CLASSIFIER_CONSTRAINTS.items() if name != "word_factor"},
+    }
+
+    def __init__(
+        self,
+        *,
+        start_topics: int | None = None,
+        max_topics: int = 1000,
+        loss: str = "averaging",
+        margin: float | None = None,
+        c: float | None = None,
+        variance: float | None = None,
+        anchors: bool = True,
+        word_weights: bool = False,
+        augmentation: str = "drawn",
+        concentration: float = 5.0,
+        stick_prior: float = 1.0,
+        word_prior: float = 0.1,
+        init: str = "predictive",
+        batch_size: int | str = 64,
+        n_rounds: int | None = None,
+        n_sweeps: int = 3,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.start_topics = start_topics
+        self.max_topics = max_topics
+        self.loss = loss
+        self.margin = margin
+        self.c = c
+        self.variance = variance
+        self.anchors = anchors
+        self.word_weights = word_weights
+        self.augmentation = augmentation
+        self.concentration = concentration
+        self.stick_prior = stick_prior
+        self.word_prior = word_prior
+        self.init = init
+        self.batch_size = batch_size
+        self.n_rounds = n_rounds
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _n_states(self, space: LabelSpace) -> int:
+        return 1
+
+    def _start_topics(self, space: LabelSpace) -> int:
+        return n_codes(space.n_tasks) if self.start_topics is None else int(self.start_topics)
+
+    def _loss(self, space: LabelSpace) -> Loss:
+        return _loss_of(self, "hdp")
+
+    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
+        learner = TopicLearner(
+            SharedSticks(float(self.concentration), float(self.stick_prior)),
+            float(self.word_prior),
+            self._loss(outputs),
+            n_rounds=_default_rounds(self),
+            word_box=float(self.word_weights),
+            max_topics=int(self.max_topics),
+        )
+        return self._with_schedule(learner, self._passes(outputs))

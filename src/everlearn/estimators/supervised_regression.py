@@ -1,0 +1,319 @@
+"""`MedLDARegressor`: topics that predict a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import Tags, column_or_1d
+
+from everlearn.core.arrays import Vec
+from everlearn.core.params import Constraint, Interval, Options
+from everlearn.core.priors import FixedTopics
+from everlearn.estimators.base import named_errors
+from everlearn.estimators.documents import WordSpace
+from everlearn.estimators.max_margin import MARGIN_CONSTRAINTS
+from everlearn.estimators.persistence import Arrays, entry, section
+from everlearn.estimators.topic_checkpoint import TopicCheckpoint
+from everlearn.estimators.topic_learning import TOKEN_PATTERN, Learned
+from everlearn.inference.learners.bayespa import topic_scores
+from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
+from everlearn.runtime.engine import open_engine
+
+_DEFAULTS: Final = {"averaging": (0.1, 1.0, 0.1), "gibbs": (0.1, 0.3, 100.0)}
+"""Margin, c and variance, for targets of unit scale."""
+_LARGEST = 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Mean and standard deviation of the first targets, by which all are measured."""
+
+    mean: float
+    spread: float
+
+    @classmethod
+    def of(cls, y: Vec) -> Scale:
+        """That of these targets; a missing one is NaN."""
+        known = y[~np.isnan(y)]
+        spread = float(known.std()) if known.size else 0.0
+        mean = float(known.mean()) if known.size else 0.0
+        return cls(mean, spread if spread > 0.0 else 1.0)
+
+
+class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
+    """Online maximum-margin topic model that predicts a number (MedLDA, BayesPA).
+
+    Topics are learned so that a number is a linear function of a document's topic proportions,
+    up to a tube of half-width `margin` that costs nothing.
+
+    Parameters
+    ----------
+    n_topics : int, default=20
+        The number of topics.
+    loss : {"averaging", "gibbs"}, default="averaging"
+        As in `MedLDAClassifier`.
+    margin, c, variance : float or None, default=None
+        Half-width of the tube, weight of the loss, and prior variance of a weight, for targets of
+        unit scale: `y` is measured by mean and standard deviation of the first ones that come.
+        None is a default for the loss.
+    augmentation : {"drawn", "mean"}, default="drawn"
+        As in `MedLDAClassifier`.
+    topic_prior, word_prior, word_factor, init, batch_size
+        As in `MedLDAClassifier`.
+    n_rounds : int or None, default=None
+        Rounds within a batch; None is 2 for the averaging loss, which sees targets in the second
+        one, and 1 for the Gibbs loss.
+    n_sweeps, burn_in, ghosts, n_passes, shuffle
+        As in `MedLDAClassifier`.
+    inference_passes : int or None, default=None
+        Passes over a document; None is 5.
+    vocabulary, max_words, stop_words, token_pattern
+        As in `MedLDAClassifier`.
+    engine, random_state, verbose
+        As in `MedLDAClassifier`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_topics,)
+        What a document that fills a topic is predicted to have, less `intercept_`.
+    intercept_ : float
+        Mean of the first targets.
+    n_topics_, component_ids_, components_, topic_shares_, vocabulary_
+        As in `MedLDAClassifier`.
+
+    Examples
+    --------
+    >>> from everlearn import MedLDARegressor
+    >>> texts = ["bad film", "good film", "bad plot and bad film", "very good plot"] * 50
+    >>> model = MedLDARegressor(n_topics=4, random_state=0).fit(texts, [1.0, 4.0, 0.5, 5.0] * 50)
+    >>> bad, good = model.predict(["bad bad plot", "good good plot"])
+    >>> bool(bad < good)
+    True
+    """
+
+    checkpoint_key: ClassVar[str] = "medlda-regressor"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "n_topics": (Interval(1, 2**15, integer=True),),
+        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        **MARGIN_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        n_topics: int = 20,
+        loss: str = "averaging",
+        margin: float | None = None,
+        c: float | None = None,
+        variance: float | None = None,
+        augmentation: str = "drawn",
+        topic_prior: float | None = None,
+        word_prior: float = 0.1,
+        word_factor: str = "ratio",
+        init: str = "predictive",
+        batch_size: int | str = 64,
+        n_rounds: int | None = None,
+        n_sweeps: int = 3,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_topics = n_topics
+        self.loss = loss
+        self.margin = margin
+        self.c = c
+        self.variance = variance
+        self.augmentation = augmentation
+        self.topic_prior = topic_prior
+        self.word_prior = word_prior
+        self.word_factor = word_factor
+        self.init = init
+        self.batch_size = batch_size
+        self.n_rounds = n_rounds
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def coef_(self) -> Vec:
+        """What a document that fills a topic is predicted to have, less `intercept_`."""
+        learned = self._fitted()
+        weights = learned.states[0].weights
+        assert weights is not None
+        return np.asarray(weights.mean[0] * learned.outputs.spread)
+
+    @property
+    def intercept_(self) -> float:
+        """Mean of the first targets."""
+        return self._fitted().outputs.mean
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from documents with numbers, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : documents
+            As in `MedLDAClassifier`.
+        y : array-like of shape (n_documents,)
+            The numbers. Masked entries are missing: such a document teaches the topics only.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            documents, words = self._documents(X, None, grow=True)
+            values = self._values(y, len(documents))
+            learned = self._begin(words, values)
+            self._learned = self._fit_passes(learned, documents, _targets(learned.outputs, values))
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn from documents that need not come again, in the order in which they come.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`. Words may be new if documents are not given as counts.
+        y : array-like of shape (n_documents,)
+            As in `fit`.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the documents.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            known = self._known()
+            documents, words = self._documents(X, None if known is None else known.words, grow=True)
+            values = self._values(y, len(documents))
+            learned = (
+                self._begin(words, values) if known is None else self._with_words(known, words)
+            )
+            self._learned = self._go_on(learned, documents, _targets(learned.outputs, values))
+        return self
+
+    def predict(self, X: Any) -> Vec:
+        """The number of each document.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_documents,)
+            The numbers.
+        """
+        learned = self._fitted()
+        documents, learner = self._read(X), self._current(learned)
+        with open_engine(self.engine) as engine:
+            scores = topic_scores(learner, learned.states[0], documents, engine)[:, 0]
+        return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * scores)
+
+    # ------------------------------------------------------------------ inner
+
+    def _margin(self) -> float:
+        return self._loss().margin
+
+    def _loss(self: Any) -> Loss:
+        given = (self.margin, self.c, self.variance)
+        margin, c, variance = (
+            float(default if value is None else value)
+            for value, default in zip(given, _DEFAULTS[self.loss], strict=True)
+        )
+        return Loss(
+            self.loss,
+            margin,
+            c,
+            variance,
+            anchored=False,
+            regression=True,
+            mean_only=self.augmentation == "mean",
+        )
+
+    def _learner(self, outputs: Scale, n_topics: int) -> TopicLearner:
+        learner = TopicLearner(
+            FixedTopics(float(self.topic_prior or 1.0 / n_topics)),
+            float(self.word_prior),
+            self._loss(),
+            n_rounds=2 if self.loss == "averaging" else 1,
+        )
+        return self._with_schedule(learner, 5)
+
+    def _begin(self, words: WordSpace, values: Vec) -> Learned[Scale]:
+        scale = Scale.of(values)
+        learner = self._learner(scale, int(self.n_topics))
+        state = first_state(
+            learner, words.n_words, int(self.n_topics), np.zeros(1, np.int64), self._new_seed()
+        )
+        return Learned((state,), words, scale, 0, 0)
+
+    def _values(self, y: Any, n_documents: int) -> Vec:
+        """The numbers, NaN where they are missing."""
+        name = type(self).__name__
+        if y is None:
+            raise ValueError(f"{name} requires y to be passed, but the target y is None")
+        with named_errors(self, "y"):
+            missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else False
+            values = column_or_1d(np.asarray(y), dtype=np.float64, warn=True)
+            if len(values) != n_documents:
+                raise ValueError(f"expected {n_documents} numbers, got {len(values)}")
+            values = np.where(missing, 0.0, values)
+            if not np.isfinite(values).all():
+                raise ValueError("Input y contains NaN or infinity; a missing one is masked")
+            if np.abs(values).max(initial=0.0) > _LARGEST:
+                raise ValueError(f"expected numbers of at most {_LARGEST:g} in size")
+        return np.where(missing, np.nan, values)
+
+    def _n_tasks(self, outputs: Scale) -> int:
+        return 1
+
+    def _pack_outputs(self, outputs: Scale) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"mean": outputs.mean, "spread": outputs.spread}, {}
+
+    @classmethod
+    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> Scale:
+        outputs = section(header, "outputs", ("mean", "spread"))
+        return Scale(entry(outputs, "mean", float), entry(outputs, "spread", float, 1e-300))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.regressor_tags.poor_score = True  # on tables of arbitrary features
+        return tags
+
+
+def _targets(scale: Scale, values: Vec) -> Targets:
+    known = ~np.isnan(values)
+    standard = np.where(known, (values - scale.mean) / scale.spread, 0.0)
+    return Targets(known.astype(np.int8)[:, None], np.ascontiguousarray(standard[:, None]))

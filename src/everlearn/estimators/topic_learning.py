@@ -1,0 +1,364 @@
+"""What topic estimators share: documents in, batches learned, topics shown."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.documents import Documents
+from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
+from everlearn.core.random import stream
+from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin
+from everlearn.estimators.documents import DOCUMENT_CONSTRAINTS, WordSpace, read_documents
+from everlearn.estimators.persistence import SaveMixin
+from everlearn.features.text import TextSettings
+from everlearn.inference.engine import Engine
+from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
+from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
+from everlearn.inference.topic_state import TopicState, Undo
+from everlearn.metrics.topics import npmi_coherence
+from everlearn.runtime.engine import open_engine
+from everlearn.runtime.progress import DocumentProgress
+
+T = TypeVar("T")
+
+TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "word_prior": (Interval(0, 1e6, low_open=True),),
+    "word_factor": (Options(("ratio", "digamma", "collapsed")),),
+    "init": (Options(("predictive", "uniform")),),
+    "batch_size": (Interval(1, integer=True), Options(("all",))),
+    "n_sweeps": (Interval(1, integer=True),),
+    "burn_in": (Interval(0, integer=True),),
+    "n_passes": (Interval(1, integer=True),),
+    "shuffle": (Instance((bool, np.bool_), "a truth value"),),
+    "inference_passes": (Options((None,)), Interval(1, integer=True)),
+    "stop_words": (
+        Options((None, "english")),
+        Instance((list, tuple, set, frozenset), "a collection of words"),
+    ),
+    "token_pattern": (Instance((str,), "a regular expression"),),
+    **DOCUMENT_CONSTRAINTS,
+    **COMMON_CONSTRAINTS,
+}
+"""Constraints of the parameters that every topic estimator has."""
+TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
+_COUNT = {"n": (Interval(1, integer=True),)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned(Generic[T]):
+    """What an estimator knows.
+
+    states : one, or one for each task if these have topics of their own
+    words : what the columns stand for
+    outputs : what the targets are
+    n_documents, n_tokens : learned from, each counted as often as it was visited
+    """
+
+    states: tuple[TopicState, ...]
+    words: WordSpace
+    outputs: T
+    n_documents: int
+    n_tokens: int
+
+
+class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, Generic[T]):
+    """An estimator of documents with targets of type T; subclasses say what these are."""
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
+    _learned: Learned[T]
+
+    # ------------------------------------------------------------------ attributes
+
+    @property
+    def n_topics_(self) -> int:
+        """Topics in use."""
+        return sum(state.n_topics for state in self._fitted().states)
+
+    @property
+    def n_components_(self) -> int:
+        """Topics in use, under the name that all estimators have for it."""
+        return self.n_topics_
+
+    @property
+    def component_ids_(self) -> IntVec:
+        """Permanent numbers of the topics; never used twice in the life of a model."""
+        return np.concatenate([state.ids for state in self._fitted().states])
+
+    @property
+    def components_(self) -> Mat:
+        """Dirichlet parameters of the topics over words, (n_topics, n_words)."""
+        parts = [state.counts[:, : state.n_topics].T for state in self._fitted().states]
+        return np.asarray(np.concatenate(parts) + self.word_prior)
+
+    @property
+    def topic_shares_(self) -> Vec:
+        """Share of all tokens that each topic has."""
+        totals = np.concatenate([s.totals[: s.n_topics] for s in self._fitted().states])
+        return np.asarray(totals / max(totals.sum(), 1.0))
+
+    @property
+    def vocabulary_(self) -> NDArray[Any]:
+        """The word of each column, or its number if words have no names."""
+        words = self._fitted().words
+        if words.vocabulary is not None:
+            return np.array(words.vocabulary.words, dtype=object)
+        names = getattr(self, "feature_names_in_", None)
+        return np.arange(words.n_words) if names is None else np.array(names, dtype=object)
+
+    @property
+    def n_documents_seen_(self) -> int:
+        """Documents learned from, each counted as often as it was visited."""
+        return self._fitted().n_documents
+
+    @property
+    def n_tokens_seen_(self) -> int:
+        """Tokens learned from, each counted as often as it was visited."""
+        return self._fitted().n_tokens
+
+    # ------------------------------------------------------------------ what is found
+
+    def transform(self, X: Any) -> Mat:
+        """Topic proportions of documents, whose labels are not looked at.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`; words that the model does not know are left out.
+
+        Returns
+        -------
+        proportions : ndarray of shape (n_documents, n_topics)
+            Rows sum to 1; if each task has its own topics, to the number of tasks.
+        """
+        documents = self._read(X)
+        with open_engine(self.engine) as engine:
+            return self._proportions(documents, engine)
+
+    def top_words(self, n: int = 10) -> list[list[Any]]:
+        """The likeliest words of each topic.
+
+        Parameters
+        ----------
+        n : int, default=10
+            How many.
+
+        Returns
+        -------
+        words : list of lists
+            One list a topic, the likeliest word first; numbers of columns if words have no names.
+        """
+        vocabulary = self.vocabulary_
+        return [vocabulary[row].tolist() for row in self._top(n)]
+
+    def coherence(self, X: Any, n: int = 10) -> Vec:
+        """Normalised pointwise mutual information of the top words of each topic.
+
+        Parameters
+        ----------
+        X : documents
+            In which to look which words occur together.
+        n : int, default=10
+            Words of each topic that are looked at.
+
+        Returns
+        -------
+        npmi : ndarray of shape (n_topics,)
+            From -1 to 1; larger is better.
+        """
+        return npmi_coherence(self._top(n), self._read(X)).topics
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`: "topic" and the permanent number.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of str
+            One name for each topic.
+        """
+        states = self._fitted().states
+        if len(states) == 1:
+            return np.array([f"topic{i}" for i in states[0].ids], dtype=object)
+        names = [f"task{q}_topic{i}" for q, state in enumerate(states) for i in state.ids]
+        return np.array(names, dtype=object)
+
+    # ---------------------------------------------------------- for the subclasses
+
+    @abstractmethod
+    def _learner(self, outputs: T, n_topics: int) -> TopicLearner:
+        """How a batch is learned; `n_topics` is the number to start with."""
+
+    def _fitted(self) -> Learned[T]:
+        check_is_fitted(self)
+        return self._learned
+
+    def _known(self) -> Learned[T] | None:
+        known: Learned[T] | None = getattr(self, "_learned", None)
+        return known
+
+    def _current(self, learned: Learned[T]) -> TopicLearner:
+        """The learner that goes on with what was learned."""
+        return self._learner(learned.outputs, learned.states[0].n_topics)
+
+    def _with_schedule(self, learner: TopicLearner, passes: int) -> TopicLearner:
+        """The learner with what the parameters say about batches; `passes` unless they do."""
+        return replace(
+            learner,
+            word_factor=self.word_factor,
+            start=self.init,
+            n_rounds=learner.n_rounds if self.n_rounds is None else int(self.n_rounds),
+            n_sweeps=int(self.n_sweeps),
+            burn_in=int(self.burn_in),
+            ghosts=int(self.ghosts),
+            passes=int(self.inference_passes or passes),
+        )
+
+    def _with_words(self, learned: Learned[T], words: WordSpace) -> Learned[T]:
+        """The same with the words that have come since."""
+        return replace(learned, words=words)
+
+    def _documents(
+        self, X: Any, words: WordSpace | None, grow: bool
+    ) -> tuple[Documents, WordSpace]:
+        stop_words = self.stop_words
+        if stop_words is not None and not isinstance(stop_words, str):
+            stop_words = tuple(sorted(stop_words))
+        text = TextSettings(token_pattern=self.token_pattern, stop_words=stop_words)
+        return read_documents(self, X, words, grow=grow, analyzer=text)
+
+    def _read(self, X: Any) -> Documents:
+        """Documents for a prediction."""
+        return self._documents(X, self._fitted().words, grow=False)[0]
+
+    def _read_one(self, x: Any) -> Documents:
+        """A single document for a prediction."""
+        if self._fitted().words.kind != "counts":
+            return self._read([x])
+        return self._read(x if getattr(x, "ndim", 1) == 2 else np.asarray(x)[None, :])
+
+    def _proportions(self, documents: Documents, engine: Engine) -> Mat:
+        learned = self._fitted()
+        learner = self._current(learned)
+        parts = [topic_proportions(learner, s, documents, engine) for s in learned.states]
+        return np.hstack(parts)
+
+    def _top(self, n: int) -> IntVec:
+        check_params(f"{type(self).__name__}.top_words", {"n": n}, _COUNT)
+        components = self.components_
+        return np.argsort(-components, axis=1, kind="stable")[:, :n]
+
+    def _fit_passes(
+        self, learned: Learned[T], documents: Documents, targets: Targets
+    ) -> Learned[T]:
+        """What is known after `n_passes` over the documents."""
+        orders = [np.arange(len(documents))] * self.n_passes
+        if self.shuffle:
+            seed = learned.states[0].seed
+            orders = [stream(seed, "order", 0, i).permutation(o) for i, o in enumerate(orders)]
+        return self._visit(learned, documents, targets, orders)
+
+    def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
+        """What is known after the documents in the order in which they came."""
+        with _undone_on_error(learned.states) as undos:
+            orders = [np.arange(len(documents))]
+            return self._visit(learned, documents, targets, orders, undos)
+
+    # ------------------------------------------------------------------ inner
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.burn_in >= self.n_sweeps:
+            raise ValueError(
+                f"the 'burn_in' parameter of {type(self).__name__} must be less than n_sweeps, "
+                f"which is {self.n_sweeps}. Got {self.burn_in} instead."
+            )
+
+    def _visit(
+        self,
+        learned: Learned[T],
+        documents: Documents,
+        targets: Targets,
+        orders: list[IntVec],
+        undos: tuple[Undo, ...] = (),
+    ) -> Learned[T]:
+        learner = self._current(learned)
+        states = [s.with_room(learned.words.n_words, s.n_topics) for s in learned.states]
+        size = len(documents) if self.batch_size == "all" else self.batch_size
+        n_documents, n_tokens = 0, 0
+        with (
+            open_engine(self.engine) as engine,
+            DocumentProgress(self.verbose, len(documents) * len(orders)) as progress,
+        ):
+            for order in orders:
+                for start in range(0, len(order), size):
+                    rows = order[start : start + size]
+                    batch, asked = documents.take(rows), targets.take(rows)
+                    for undo in undos:
+                        undo.remember(batch.words)
+                    states, info = self._learn_batch(learner, states, batch, asked, engine)
+                    n_documents += info.n_documents
+                    n_tokens += info.n_tokens
+                    progress.show(n_documents, sum(s.n_topics for s in states))
+                    self._look_at(info, learner)
+        return replace(
+            learned,
+            states=tuple(states),
+            n_documents=learned.n_documents + n_documents,
+            n_tokens=learned.n_tokens + n_tokens,
+        )
+
+    def _learn_batch(
+        self,
+        learner: TopicLearner,
+        states: list[TopicState],
+        batch: Documents,
+        targets: Targets,
+        engine: Engine,
+    ) -> tuple[list[TopicState], RoundInfo]:
+        """All states after one more batch, and what it did to the first."""
+        learned = [
+            learn_batch(learner, state, batch, targets.of_task(q, len(states)), engine)
+            for q, state in enumerate(states)
+        ]
+        return [state for state, _ in learned], learned[0][1]
+
+    def _look_at(self, info: RoundInfo, learner: TopicLearner) -> None:
+        """What a batch tells the user; nothing in general."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learned")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+@contextmanager
+def _undone_on_error(states: tuple[TopicState, ...]) -> Iterator[tuple[Undo, ...]]:
+    """States whose arrays are as they were if anything goes wrong."""
+    undos = tuple(Undo(state) for state in states)
+    try:
+        yield undos
+    except BaseException:
+        for undo in undos:
+            undo()
+        raise

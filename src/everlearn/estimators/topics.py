@@ -1,0 +1,307 @@
+"""`TopicModel`: topics of documents that keep coming, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import Vec
+from everlearn.core.params import Constraint, Interval, Options
+from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.estimators.persistence import Arrays
+from everlearn.estimators.topic_checkpoint import TopicCheckpoint
+from everlearn.estimators.topic_learning import (
+    TOKEN_PATTERN,
+    TOPIC_CONSTRAINTS,
+    Learned,
+)
+from everlearn.inference.topic_model import Targets, TopicLearner, first_state
+from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
+from everlearn.runtime.engine import open_engine
+
+_START_TOPICS = 20
+_NO_TASKS = np.empty(0, np.int64)
+
+
+class TopicModel(TopicCheckpoint[None]):
+    """Online topic model: LDA, or an HDP that finds the number of topics.
+
+    `fit` learns from a corpus in one or more passes, `partial_fit` from documents that need not
+    come again; memory depends on words and topics, never on documents.
+
+    Parameters
+    ----------
+    n_topics : int or "infer", default="infer"
+        The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
+    start_topics : int, default=20
+        Topics that "infer" starts with.
+    max_topics : int, default=1000
+        No more are born.
+    topic_prior : float or None, default=None
+        Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
+    concentration : float, default=5.0
+        Of the HDP: larger values expect more topics in a document.
+    stick_prior : float, default=1.0
+        Of the HDP: larger values expect more topics in the corpus.
+    word_prior : float, default=0.1
+        Dirichlet parameter of a topic over words.
+    word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
+        How a word's weight in a topic follows from counts; an HDP is always "collapsed".
+    init : {"predictive", "uniform"}, default="predictive"
+        Where topics of a batch's tokens come from before the first sweep.
+    batch_size : int or "all", default=64
+        Documents that are learned together; "all" of a call makes it a batch sampler.
+    n_rounds : int, default=1
+        Rounds within a batch, after each of which topics take in what was drawn.
+    n_sweeps, burn_in : int, default=3 and 0
+        Sweeps over the tokens in each round, and how many of them do not count.
+    ghosts : int, default=1
+        Copies that each document stands for.
+    n_passes : int, default=1
+        Passes over the documents in `fit`, each of which counts them once more.
+    shuffle : bool, default=True
+        Whether `fit` visits documents in random order. `partial_fit` takes them as they come.
+    inference_passes : int or None, default=None
+        Passes over a document whose topics are asked for; None is 5.
+    vocabulary : sequence or mapping of words, default=None
+        The words, in the order of the columns; None lets tokens and texts bring them.
+    max_words : int, default=100000
+        No more words are learned from tokens and texts.
+    stop_words : "english", collection of words or None, default=None
+        Words of texts to leave out.
+    token_pattern : str
+        What a word of a text is, as a regular expression.
+    engine : {None, "serial", "threads"}, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores.
+    random_state : int, RandomState instance or None, default=None
+        Determines all draws.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    n_topics_, n_components_ : int
+        Topics in use.
+    component_ids_ : ndarray of shape (n_topics,)
+        Permanent numbers of the topics.
+    components_ : ndarray of shape (n_topics, n_words)
+        Dirichlet parameters of the topics.
+    topic_shares_ : ndarray of shape (n_topics,)
+        Share of all tokens that each topic has.
+    vocabulary_ : ndarray of shape (n_words,)
+        The word of each column.
+    n_documents_seen_, n_tokens_seen_ : int
+        What was learned from.
+
+    Examples
+    --------
+    >>> from everlearn import TopicModel
+    >>> texts = ["cats purr and sleep", "dogs bark", "stocks fall", "stocks and bonds rise"] * 30
+    >>> model = TopicModel(n_topics=2, random_state=0).fit(texts)
+    >>> model.transform(["dogs sleep"]).shape
+    (1, 2)
+    """
+
+    checkpoint_key: ClassVar[str] = "topic-model"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
+        "start_topics": (Interval(1, 2**15, integer=True),),
+        "max_topics": (Interval(1, 2**15, integer=True),),
+        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        "concentration": (Interval(0, 1e6, low_open=True),),
+        "stick_prior": (Interval(0, 1e6, low_open=True),),
+        "n_rounds": (Interval(1, integer=True),),
+        "ghosts": (Interval(1, integer=True),),
+        **TOPIC_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        n_topics: int | str = "infer",
+        start_topics: int = _START_TOPICS,
+        max_topics: int = 1000,
+        topic_prior: float | None = None,
+        concentration: float = 5.0,
+        stick_prior: float = 1.0,
+        word_prior: float = 0.1,
+        word_factor: str = "ratio",
+        init: str = "predictive",
+        batch_size: int | str = 64,
+        n_rounds: int = 1,
+        n_sweeps: int = 3,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_topics = n_topics
+        self.start_topics = start_topics
+        self.max_topics = max_topics
+        self.topic_prior = topic_prior
+        self.concentration = concentration
+        self.stick_prior = stick_prior
+        self.word_prior = word_prior
+        self.word_factor = word_factor
+        self.init = init
+        self.batch_size = batch_size
+        self.n_rounds = n_rounds
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a corpus, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : documents
+            Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
+            numbers, of lists of words, or of texts.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            documents, words = self._documents(X, None, grow=True)
+            learned = self._begin(words)
+            self._learned = self._fit_passes(learned, documents, Targets.none(len(documents)))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from documents that need not come again, in the order in which they come.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`. Words may be new if documents are not given as counts.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the documents.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            known = self._known()
+            documents, words = self._documents(X, None if known is None else known.words, grow=True)
+            learned = self._begin(words) if known is None else self._with_words(known, words)
+            self._learned = self._go_on(learned, documents, Targets.none(len(documents)))
+        return self
+
+    def score_samples(self, X: Any) -> Vec:
+        """Log-likelihood of the held-out half of each document, per word.
+
+        Topics are inferred from one half of the tokens and must predict the other (document
+        completion). The halves depend on the document alone.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_documents,)
+            Nats per word; 0 for a document with fewer than two words.
+        """
+        log_likelihood, n_tokens = self._completion(X)
+        return np.asarray(log_likelihood / np.maximum(n_tokens, 1))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of held-out words by document completion; see `score_samples`.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Nats per word; larger is better.
+        """
+        log_likelihood, n_tokens = self._completion(X)
+        return float(log_likelihood.sum() / max(1, n_tokens.sum()))
+
+    def perplexity(self, X: Any) -> float:
+        """exp(-score): how many equally likely words a held-out word is as hard to guess as.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        perplexity : float
+            Smaller is better.
+        """
+        log_likelihood, n_tokens = self._completion(X)
+        return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
+
+    # ------------------------------------------------------------------ inner
+
+    def _completion(self, X: Any) -> tuple[Vec, NDArray[np.int64]]:
+        """Log-likelihood and number of the held-out words of each document."""
+        seen, held_out = split_documents(self._read(X), 0)
+        with open_engine(self.engine) as engine:
+            theta = self._proportions(seen, engine)
+        components = self.components_
+        phi = components / components.sum(axis=1, keepdims=True)
+        return completion_log_likelihood(theta, phi, held_out), held_out.lengths
+
+    def _begin(self, words: Any) -> Learned[None]:
+        n_topics = self.start_topics if self.n_topics == "infer" else int(self.n_topics)
+        learner = self._learner(None, n_topics)
+        state = first_state(learner, words.n_words, n_topics, _NO_TASKS, self._new_seed())
+        return Learned((state,), words, None, 0, 0)
+
+    def _learner(self, outputs: None, n_topics: int) -> TopicLearner:
+        prior: FixedTopics | SharedSticks
+        if self.n_topics == "infer":
+            prior = SharedSticks(float(self.concentration), float(self.stick_prior))
+        else:
+            prior = FixedTopics(float(self.topic_prior or 1.0 / n_topics))
+        return self._with_schedule(TopicLearner(prior, float(self.word_prior)), 5)
+
+    def _pack_outputs(self, outputs: None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {}
+
+    @classmethod
+    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> None:
+        return None
+
+    def _n_tasks(self, outputs: None) -> int:
+        return 0
