@@ -24,14 +24,16 @@ _UNANCHORED = 3
 def with_spares(learner: TopicLearner, state: TopicState) -> TopicState:
     """The state with spare topics behind the others, if topics are born in this model.
 
-    The first batch has its starting topics instead.
+    At the first batch, all of whose topics are empty, those that it has stand in for spare ones.
     """
-    if not learner.grows or state.clock == 0:
+    if not learner.grows:
         return state
     codes = np.full(_UNANCHORED, -1)
     loss = learner.loss
     if loss is not None and loss.anchored and state.weights is not None:
         codes = np.arange(n_codes(len(state.weights.mean)))
+    if state.clock == 0:
+        codes = np.setdiff1d(codes, state.codes)
     codes = codes[: max(0, learner.max_topics - state.n_topics)]
     n = len(codes)
     weights = state.weights

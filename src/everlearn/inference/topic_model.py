@@ -76,6 +76,11 @@ class TopicLearner:
         return isinstance(self.prior, SharedSticks)
 
     @property
+    def merges(self) -> bool:
+        """Whether topics that say the same are joined: only where a class tells them apart."""
+        return self.grows and self.loss is not None and self.loss.anchored
+
+    @property
     def n_kept(self) -> int:
         """Sweeps of a round that count."""
         return self.n_sweeps - self.burn_in

@@ -24,6 +24,12 @@ class Weights(Protocol):
     def taken(self, topics: IntVec) -> Self:
         """With these topics only, in this order; those left out must carry no data."""
 
+    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Self:
+        """With the topics that have the same position made one, whose weights are equal.
+
+        `means` (Q, K) and `variance` are those of the prior, which counts once.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class FixedSpread:
@@ -36,6 +42,11 @@ class FixedSpread:
 
     def taken(self, topics: IntVec) -> FixedSpread:
         return FixedSpread(np.ascontiguousarray(self.mean[:, topics]))
+
+    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> FixedSpread:
+        part = np.zeros((len(position), position.max() + 1))
+        part[np.arange(len(position)), position] = np.maximum(mass, 1e-300)
+        return FixedSpread(self.mean @ (part / part.sum(axis=0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,15 @@ class Gaussians:
     def taken(self, topics: IntVec) -> Gaussians:
         block = self.precision[:, topics[:, None], topics]
         return Gaussians(np.ascontiguousarray(block), np.ascontiguousarray(self.shift[:, topics]))
+
+    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Gaussians:
+        member = np.zeros((len(position), position.max() + 1))
+        member[np.arange(len(position)), position] = 1.0
+        extra = member.sum(axis=0) - 1.0
+        precision = member.T @ self.precision @ member
+        precision -= np.diag(extra / variance)
+        prior = (means @ member) / (extra + 1.0)
+        return Gaussians(precision, self.shift @ member - prior * extra / variance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.local.topics import Batch, Draws, IndependentSampler, as_bags, infer
 from everlearn.inference.margin_step import accumulated, averaged, hinges_of
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
+from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 
@@ -50,6 +51,8 @@ def learn_batch(
     state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
+    if learner.merges and is_due(state.clock):
+        state = merged(learner, state)
     return state, info
 
 
