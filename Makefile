@@ -51,9 +51,10 @@ bench: $(STAMP)  ## measure speed and quality on this machine
 reproduce: $(STAMP)  ## repeat the experiments of a paper (PAPER=name)
 	$(BIN)/python -m benchmarks.reproduce $(PAPER) $(ARGS)
 
-clean:  ## remove caches and build products, keep the environment
+clean:  ## remove caches, compiled kernels and build products, keep the environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -path './$(VENV)' -prune -o -path ./.git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+	find . -path './$(VENV)' -prune -o -path ./.git -prune -o -name '*.nb[ic]' -exec rm -f {} +
 
 distclean: clean  ## remove the environment too
 	rm -rf $(VENV)

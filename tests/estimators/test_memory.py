@@ -69,7 +69,7 @@ def source(kind: str, width: int, clusters: int, seed: int = 0) -> Any:
     return draw
 
 
-def model_for(kind: str, budget: int | str, **params: Any) -> DPMixture:
+def model_for(kind: str, budget: int | str | None, **params: Any) -> DPMixture:
     family = {"csr": "multinomial", "missing": "diagonal"}.get(kind, kind)
     return DPMixture(**{"family": family, "memory_budget": budget, "random_state": 0} | params)
 
@@ -166,6 +166,33 @@ def test_growth_stops_where_the_budget_ends() -> None:
         limits[budget] = model.memory_report()["max_components"]
         assert model.n_components_ == limits[budget]
     assert limits["1MB"] < limits["2MB"] < limits["4MB"] < 80
+
+
+def test_a_budget_below_what_is_held_is_refused_with_numbers() -> None:
+    draw = source("diagonal", 20, clusters=30)
+    model = model_for("diagonal", None)
+    for _ in range(4):
+        model.partial_fit(draw(300))
+    k, before = model.n_components_, file_of(model)
+    assert k > 20
+    with pytest.raises(MemoryBudgetError, match=rf"{k} components and 1,200 open rows") as caught:
+        model.set_params(memory_budget="600kB").partial_fit(draw(5))
+    assert file_of(model.set_params(memory_budget=None)) == before
+    needed = int(re.search(r"takes ([\d,]+) bytes", str(caught.value))[1].replace(",", ""))
+    with pytest.raises(MemoryBudgetError):
+        model.set_params(memory_budget=needed - 1).partial_fit(draw(5))
+    model.set_params(memory_budget=needed).partial_fit(draw(5))
+    report = model.memory_report()
+    assert model.n_components_ <= report["max_components"]
+    assert model._learned.state.n_open <= report["window_rows"]
+
+
+def test_fewer_components_are_a_limit_for_births() -> None:
+    draw = source("diagonal", 5, clusters=6)
+    model = model_for("diagonal", None).partial_fit(draw(400))
+    k = model.n_components_
+    assert k > 2
+    assert model.set_params(max_components=2).partial_fit(draw(400)).n_components_ == k
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -168,6 +168,51 @@ def test_laps_that_run_out_are_told() -> None:
     assert mixture().fit(X).converged_
 
 
+def test_what_a_stochastic_stream_starts_with() -> None:
+    X = rows_of("diagonal", 500, RNG(0))
+    still = {"init_components": 6, "moves": ()}
+    assert mixture(**still).partial_fit(X).n_components_ == 1
+    assert mixture(**still, learner="stochastic").partial_fit(X).n_components_ == 6
+
+
+@pytest.mark.parametrize("learner", ["memoized", "stochastic"])
+def test_only_fit_converges(learner: str) -> None:
+    X = rows_of("diagonal", 500, RNG(0))
+    model = mixture(learner=learner)
+    assert not model.partial_fit(X).converged_
+    assert model.fit(X).converged_
+    assert model.partial_fit(X).converged_
+
+
+# Blending
+
+
+@pytest.mark.parametrize("portion", [1, 10, 1000])
+def test_a_stochastic_stream_learns_in_whatever_portions(portion: int) -> None:
+    X = RNG(0).normal(3.0, 1.0, (1000, 1))
+    model = mixture(learner="stochastic", max_components=1)
+    for start in range(0, 1000, portion):
+        model.partial_fit(X[start : start + portion])
+    np.testing.assert_allclose(model.means_, 3.0, atol=0.15)
+
+
+def test_one_row_moves_a_stochastic_model_by_its_share() -> None:
+    X = RNG(0).normal(size=(1000, 1))
+    model = mixture(learner="stochastic", max_components=1).partial_fit(X)
+    before = model.means_[0, 0]
+    model.partial_fit([[3.0]])
+    assert 0 < model.means_[0, 0] - before < 0.01 * 3.0
+
+
+def test_later_blends_are_in_the_history() -> None:
+    model = mixture(learner="stochastic", batch_size=50)
+    for X in batches_of("diagonal", [200, 100, 30]):
+        model.partial_fit(X)
+    rows = [point.rows for point in model.history_.points]
+    assert rows == [200, 250, 300, 330]
+    np.testing.assert_allclose(model.bound_history_[-1], model.bound_)
+
+
 # Weights, order and repetition
 
 
@@ -246,6 +291,38 @@ def test_the_seed_says_it_all(family: str) -> None:
     assert not learned_alike(learned(state), learned(state))
 
 
+@pytest.mark.parametrize("learners", [("stochastic", "memoized"), ("memoized", "stochastic")])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_the_learner_stays(learners: tuple[str, str], method: str) -> None:
+    """Blended statistics are no sums over rows: no exact bound can build on them."""
+    X = np.concatenate([RNG(c).normal(2.5 * c, 1, (200, 1)) for c in range(3)])
+    model = getattr(mixture(learner=learners[0]), method)(X)
+    before = file_of(model)
+    model.set_params(learner=learners[1])
+    for act in (model.partial_fit, model.predict):
+        with pytest.raises(ValueError, match=rf"'learner' .*{learners[0]}.*{learners[1]}"):
+            act(X[:60])
+    assert file_of(model.set_params(learner=learners[0])) == before
+    assert model.set_params(learner=learners[1]).fit(X).n_rows_seen_ == 600
+
+
+def test_the_prior_is_taken_while_a_stream_settles() -> None:
+    first, second, third = batches_of("diagonal", [60, 200, 200])
+    one, other = mixture(prior={"rate": 9.0}).partial_fit(first), mixture().partial_fit(first)
+    for model in (one, other):
+        model.set_params(prior={"rate": 2.0}).partial_fit(second)
+        assert (model._learned.state.model.family.prior.rate == 2.0).all()
+        model.set_params(prior={"rate": 5.0}).partial_fit(third)
+        assert (model._learned.state.model.family.prior.rate == 2.0).all()
+
+
+def test_the_window_is_for_streams() -> None:
+    X = rows_of("diagonal", 500, RNG(0))
+    small, large = (mixture(birth_window=n).fit(X).set_params(birth_window=7) for n in (3, 900))
+    assert file_of(small) == file_of(large)
+    assert small.n_components_ == 3
+
+
 def test_ids_are_never_used_twice() -> None:
     """Again and again two clusters appear that turn out to be one: births, merges, deletes."""
     prior = {"rate": 1.0, "shape": 1.0, "mean": 0.0}
@@ -286,6 +363,28 @@ def test_frames_with_names() -> None:
             model.partial_fit(frame[["b", "a", "c"]])
         with pytest.warns(UserWarning, match="does not have valid feature names"):
             model.predict(X)
+
+
+def test_masked_entries_are_missing() -> None:
+    X = rows_of("diagonal", 200, RNG(0))
+    holes = RNG(1).random(X.shape) < 0.1
+    for dtype in (np.float64, np.float32, np.int64):
+        masked = np.ma.masked_array(X.astype(dtype), holes)
+        masked.data[holes] = -7777
+        model, plain = mixture().fit(masked), np.where(holes, np.nan, X.astype(dtype))
+        assert file_of(model) == file_of(mixture().fit(plain))
+        with pytest.raises(ValueError, match=r"NaN(.|\n)*DPMixture"):
+            mixture("full").fit(masked)
+        assert mixture("full").fit(np.ma.masked_array(X)).n_components_ == 3
+
+
+def test_frames_of_all_kinds_of_numbers() -> None:
+    numbers = {"a": [1, 2, None, 4] * 9, "b": [0.5, 1.5, 2.5, 9.0] * 9, "c": [True, False] * 18}
+    plain = np.array([numbers["a"], numbers["b"], numbers["c"]], float).T
+    expected = mixture().fit(plain)
+    nullable = pd.DataFrame(numbers).astype({"a": "Int64", "b": "Float64"})
+    for frame in (pd.DataFrame(numbers), nullable, pl.DataFrame(numbers)):
+        np.testing.assert_allclose(mixture().fit(frame).bound_, expected.bound_)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

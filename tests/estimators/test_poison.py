@@ -1,9 +1,12 @@
 """Whatever is thrown at a model, it says what is wrong and stays, bit for bit, what it was."""
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -29,6 +32,18 @@ def with_entry(value: Any, dtype: Any = float) -> Callable[[np.ndarray], np.ndar
         return spoilt
 
     return spoil
+
+
+def dates(rows: np.ndarray, frame: Any, count: int = WIDTH) -> Any:
+    """A frame whose last columns, so many of them, are dates."""
+    days = np.full(len(rows), "2020-01-01", "M8[us]")
+    columns = {f"c{i}": rows[:, i] for i in range(WIDTH)}
+    return frame(columns | {f"c{i}": days for i in range(WIDTH - count, WIDTH)})
+
+
+def words(rows: np.ndarray, frame: Any) -> Any:
+    """A frame of numbers that are written as text."""
+    return frame({f"c{i}": [str(x) for x in rows[:, i]] for i in range(WIDTH)})
 
 
 GAUSSIANS = ("diagonal", "full", "zero-mean")
@@ -60,6 +75,18 @@ ROWS = {
     "complex": Poison(with_entry(1j, complex), ("Complex",)),
     "dates": Poison(lambda x: np.full(x.shape, "2020-01-01", "M8[D]"), ("datetime64",)),
     "records": Poison(lambda x: np.zeros(x.shape, [("a", float)]), ("dtype",)),
+    "text among objects": Poison(with_entry("1", object), ("'1'",)),
+    "dates among objects": Poison(with_entry(date(2020, 1, 1), object), ("datetime.date",)),
+    "a frame of dates": Poison(lambda x: dates(x, pd.DataFrame), ("'c0'", "datetime64")),
+    "a column of dates": Poison(lambda x: dates(x, pd.DataFrame, 1), ("'c2'", "datetime64")),
+    "a polars frame of dates": Poison(lambda x: dates(x, pl.DataFrame), ("'c0'", "datetime64")),
+    "a frame of text": Poison(lambda x: words(x, pd.DataFrame), ("'c0'", "numbers")),
+    "a polars frame of text": Poison(lambda x: words(x, pl.DataFrame), ("'c0'", "numbers")),
+    "masked": Poison(
+        lambda x: np.ma.masked_array(x, x == x[0, 0]),
+        ("NaN",),
+        ("full", "zero-mean", "multinomial"),
+    ),
     "a mapping": Poison(lambda x: {"X": x}, ("dict",)),
 }
 WEIGHTS = {
@@ -235,6 +262,31 @@ def test_impossible_priors_are_refused(family: str, prior: dict[str, Any]) -> No
     refused(lambda: model.fit(rows), "prior")
     refused(lambda: model.partial_fit(rows), "prior")
     assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("family", ["full", "zero-mean"])
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e12])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_accepted_does_no_harm_later(family: str, size: float, seed: int) -> None:
+    """A few wild rows: whatever they did to the model, it goes on, is saved and draws samples."""
+    rng = np.random.default_rng(seed)
+    model = DPMixture(family=family, random_state=0).partial_fit(rng.normal(size=(300, 4)))
+    model.partial_fit(size * rng.normal(size=(3, 4)))
+    for _ in range(3):
+        model.partial_fit(rng.normal(size=(100, 4)))
+    assert model.n_rows_seen_ == 603
+    assert np.isfinite(model.sample(50)[0]).all()
+    assert np.isfinite(model.score_samples(rng.normal(size=(9, 4)))).all()
+    assert len(file_of(model))
+
+
+@pytest.mark.parametrize("family", ["full", "zero-mean"])
+def test_a_wild_row_is_found_under_a_narrow_prior(family: str) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    X[7] = 1e6
+    model = DPMixture(family=family, prior={"scale": 0.1}, random_state=0).fit(X)
+    labels = model.predict(X)
+    assert (labels == labels[7]).sum() == 1
 
 
 def test_values_beyond_single_precision_are_refused() -> None:

@@ -199,6 +199,20 @@ def test_missing_values_say_nothing() -> None:
     np.testing.assert_allclose(with_column.means_[:, 3], 0.0)
 
 
+# Rows out of reach
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "transform"])
+def test_rows_too_far_for_the_precision_are_refused(method: str) -> None:
+    X = 1e-5 * RNG(0).normal(size=(200, 2))
+    far = np.array([[1e15, 0.0]])
+    model = mixture(dtype="float32").fit(X)
+    with pytest.raises(ValueError, match=r"X of DPMixture .* dtype='float32'"):
+        getattr(model, method)(far)
+    model.set_params(dtype="float64")
+    assert np.isfinite(getattr(model, method)(far)).all()
+
+
 # Samples
 
 

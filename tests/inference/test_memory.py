@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.core.errors import MemoryBudgetError
-from everlearn.inference.memory import limits_within, stats_bytes
+from everlearn.inference.memory import least_budget, limits_within, stats_bytes
 
 budgets = st.integers(0, 10**9)
 n_stats = st.integers(1, 5000)
@@ -56,6 +56,16 @@ def test_a_refusal_names_the_bytes_that_would_do(n_stats, row_bytes):
     assert limits.max_components >= 2
     with pytest.raises(MemoryBudgetError, match=f"two components and 4 rows.*got {need - 1:,}$"):
         limits_within(need - 1, n_stats, row_bytes, 10**6, 10**6)
+
+
+@given(n_stats, row_bytes, st.integers(4, 10**5), st.integers(2, 2000))
+def test_the_least_budget_is_the_least(n_stats, row_bytes, rows, components):
+    need = least_budget(n_stats, row_bytes, rows, components)
+    limits = limits_within(need, n_stats, row_bytes, rows, components)
+    assert (limits.window_rows, limits.max_components) == (rows, components)
+    if need > least_budget(n_stats, row_bytes, 4, 2):
+        less = limits_within(need - 1, n_stats, row_bytes, rows, components)
+        assert (less.window_rows, less.max_components) != (rows, components)
 
 
 @pytest.mark.parametrize("wanted", [(1, 1), (3, 1), (1, 50), (10**6, 1)])

@@ -28,11 +28,6 @@ class MixturePosterior:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays held."""
-        return self.ids.nbytes + self.eta.nbytes + self.bias.nbytes
-
 
 @dataclass(frozen=True, slots=True)
 class Mixture:

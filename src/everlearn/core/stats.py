@@ -66,8 +66,6 @@ class Stats:
             self.ids, self.n * factor, self.t * factor, self.h * factor, self.base * factor
         )
 
-    __rmul__ = __mul__
-
     def _combine(self, other: Stats, op: Callable[[Mat, Mat], Mat]) -> Stats:
         if not np.array_equal(self.ids, other.ids):
             raise ValueError(

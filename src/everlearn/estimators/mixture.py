@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.arrays import Labels
 from everlearn.core.errors import CheckpointError, NotConvergedWarning
 from everlearn.core.params import (
     ByteSize,
@@ -22,27 +20,14 @@ from everlearn.core.params import (
     Interval,
     Options,
     Subset,
-    check_params,
 )
-from everlearn.core.random import stream
-from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin
+from everlearn.estimators.base import COMMON_CONSTRAINTS
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_attributes import MixtureAttributes
 from everlearn.estimators.mixture_checkpoint import STATE_KEYS, pack_state, unpack_state
-from everlearn.estimators.mixture_families import (
-    FAMILIES,
-    allow_missing,
-    check_prior,
-    has_missing,
-)
+from everlearn.estimators.mixture_families import FAMILIES, check_prior
 from everlearn.estimators.mixture_input import check_same_model, checked_rows
-from everlearn.estimators.mixture_learning import (
-    Learned,
-    check_entries,
-    learn,
-    learn_more,
-    mixture_step,
-)
+from everlearn.estimators.mixture_learning import Learned, check_entries, learn, learn_more
+from everlearn.estimators.mixture_predictions import MixturePredictions
 from everlearn.estimators.persistence import (
     Arrays,
     SaveMixin,
@@ -53,16 +38,9 @@ from everlearn.estimators.persistence import (
     section,
 )
 from everlearn.inference.learners.memoized import ALL_MOVES
-from everlearn.inference.rows import Rows
-from everlearn.inference.state import State
-
-_PREDICT_ROWS = 4096
-_SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
 
 
-class DPMixture(
-    MixtureAttributes, SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, BaseEstimator
-):
+class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, BaseEstimator):
     """Dirichlet-process mixture with memoized online variational inference.
 
     The number of components is found, not given: components are born, merged and deleted when
@@ -77,15 +55,17 @@ class DPMixture(
     prior : str or mapping, default="data"
         "data" scales the prior to the first rows; "par-ingmm" and "wishart" are fixed priors
         for features of unit scale. A mapping sets entries by hand, see docs/ask/priors.md.
-        It is taken when learning begins; a later change has no effect before the next `fit`.
+        It is taken from the first rows (a stream's first few hundred, see docs/ask/stream.md);
+        after them a change has no effect before the next `fit`.
     concentration : float, default=1.0
         Of the Dirichlet process: larger values expect more components.
     max_components : int, default=1000
-        Never more components than this.
+        No births beyond this many; components that are there already stay.
     init_components : int, default=1
-        Components that `fit` starts with, seeded by k-means++; a stream starts with one.
+        Components to start with, seeded by k-means++, in `fit` and in the first rows of a
+        "stochastic" stream; other streams start with one.
     n_init : int, default=1
-        Starts to try in `fit`, of which the one with the largest bound is kept.
+        Starts to try there, of which the one with the largest bound is kept.
     batch_size : int or None, default=None
         Rows of a batch; None means 1000, or a tenth of the data in `fit` if that is more.
         A memory budget may ask for larger ones.
@@ -98,7 +78,8 @@ class DPMixture(
     moves : sequence of {"birth", "merge", "delete"}, default=all
         Changes of structure that are allowed.
     learner : {"memoized", "stochastic"}, default="memoized"
-        "stochastic" blends batches without remembering them; its bound is an estimate.
+        "stochastic" blends batches without remembering them: the first rows decide on the
+        components, and the bound is an estimate. It cannot change before the next `fit`.
     top_l : int or None, default=None
         Keep this many components for each row at most; None keeps all.
     dtype : {"float64", "float32"}, default="float64"
@@ -130,7 +111,8 @@ class DPMixture(
     n_rows_seen_ : int
         Rows learned from.
     converged_ : bool
-        Whether the last `fit` settled before `max_laps`; always true for "stochastic".
+        Whether the last `fit` settled before `max_laps`, as "stochastic" always does; False
+        without a `fit`.
     n_features_in_ : int
         Width of a row.
 
@@ -259,7 +241,7 @@ class DPMixture(
             self._check_params()
             learned = getattr(self, "_learned", None)
             if learned is not None:
-                check_same_model(self, learned.state.model)
+                check_same_model(self, learned)
             rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
             seed = self._new_seed() if learned is None else 0
             self._learned = learn_more(self, learned, rows, seed)
@@ -284,158 +266,11 @@ class DPMixture(
         """
         return self.fit(X, y, sample_weight).predict(X)
 
-    # ---------------------------------------------------------------- predicting
-
-    def predict(self, X: Any) -> Labels:
-        """Position of the likeliest component of each row.
-
-        `component_ids_[predict(X)]` are the permanent ids.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Positions in `means_`, `weights_` and `component_ids_`.
-        """
-        return np.concatenate([labels for _, labels in self._assignments(X)])
-
-    def predict_proba(self, X: Any) -> Mat:
-        """Responsibility of each component for each row.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_rows, n_components)
-            Rows sum to 1; float64, whatever `dtype` is.
-        """
-        return np.concatenate([_in_double(r) for r, _ in self._assignments(X)])
-
-    def transform(self, X: Any) -> Mat:
-        """Rows as features: the responsibilities of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_rows, n_components)
-            One column for each component.
-        """
-        return self.predict_proba(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns of `transform`: "component" and the permanent id.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        names : ndarray of str
-            One name for each component.
-        """
-        return np.array([f"component{i}" for i in self.component_ids_], dtype=object)
-
-    def score_samples(self, X: Any) -> Vec:
-        """Log posterior-predictive density of each row.
-
-        The chance that a row comes from a component not yet seen is part of it, so that the
-        density integrates to one.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_rows,)
-            Natural logarithms.
-        """
-        state, rows = self._ready(X)
-        family = state.model.family
-        known, unseen = state.model.sticks(state.total).mean_weights()
-        with np.errstate(divide="ignore"):  # a concentration near zero leaves nothing unseen
-            log_weights = np.log(np.append(known, unseen))
-        n = np.append(state.total.n, 0.0)
-        q = family.posterior(n, np.vstack([state.total.t, np.zeros((1, family.n_stats))]))
-        blocks = rows.blocks(_PREDICT_ROWS)
-        return np.concatenate(
-            [logsumexp(family.log_predictive(b.X, q) + log_weights, axis=1) for b in blocks]
-        )
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log posterior-predictive density of the rows.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            Nats per row; larger is better.
-        """
-        return float(np.mean(self.score_samples(X)))
-
-    def sample(self, n_samples: int = 1) -> tuple[Mat, IntVec]:
-        """Draw rows from the posterior predictive of the components.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            How many.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            The rows, ordered by component.
-        y : ndarray of shape (n_samples,)
-            The component each was drawn from, as a position.
-        """
-        state = self._fitted()
-        check_params("DPMixture.sample", {"n_samples": n_samples}, _SAMPLE_CONSTRAINTS)
-        rng = stream(self._new_seed(), "sample")
-        family = state.model.family
-        q = family.posterior(state.total.n, state.total.t)
-        counts = rng.multinomial(n_samples, self.weights_)
-        drawn = [family.draw(q, k, int(n), rng) for k, n in enumerate(counts)]
-        return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)
-
     # ---------------------------------------------------------------------- inner
 
     def _check_params(self) -> None:
         super()._check_params()
         check_prior(self.family, self.prior)
-
-    def _ready(self, X: Any) -> tuple[State, Rows]:
-        """State and rows for a prediction; neither is changed by it."""
-        state = self._fitted()
-        check_same_model(self, state.model)
-        rows = checked_rows(self, X, reset=False)
-        return (allow_missing(state) if has_missing(rows.X) else state), rows
-
-    def _assignments(self, X: Any) -> Iterator[tuple[NDArray[np.floating], Labels]]:
-        state, rows = self._ready(X)
-        step, posterior = mixture_step(self, state.model), state.posterior()
-        for block in rows.blocks(_PREDICT_ROWS):
-            found = step.assign(posterior, step.features(block), None)
-            yield found.r, found.labels
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -449,7 +284,8 @@ class DPMixture(
         """The fitted estimator as JSON and arrays; `save` writes them."""
         state = self._fitted()
         self._check_params()
-        check_same_model(self, state.model)
+        check_same_model(self, self._learned)
+        check_entries(self.family, self.prior, state.model.family.n_features)
         header, arrays = pack_state(state)
         return {
             "params": plain_params(self.get_params(deep=False), state.seed),
@@ -467,12 +303,6 @@ class DPMixture(
         params = section(header, "params", inspect.signature(cls).parameters)
         estimator = cls(**(params | {"moves": tuple(entry(params, "moves", list))}))
         state = unpack_state(section(header, "state", STATE_KEYS), arrays)
-        try:
-            estimator._check_params()
-            check_same_model(estimator, state.model)
-            check_entries(estimator.family, estimator.prior, state.model.family.n_features)
-        except (OverflowError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the header's 'params': {error}") from error
         n_rows = entry(header, "n_rows", int, max(1, state.n_open), 2**63)
         estimator._learned = Learned(
             state,
@@ -480,15 +310,18 @@ class DPMixture(
             n_rows,
             entry(header, "prior_rows", int, 1, n_rows),
             entry(header, "settled", bool),
+            estimator.learner,
         )
+        try:
+            estimator._check_params()
+            check_same_model(estimator, estimator._learned)
+            check_entries(estimator.family, estimator.prior, state.model.family.n_features)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the header's 'params': {error}") from error
+        if state.batches and estimator.learner == "stochastic":
+            raise CheckpointError("the header's 'learner' is 'stochastic', but rows are open")
         estimator.n_features_in_ = state.model.family.n_features
         names = header.get("feature_names")
         if names is not None:
             estimator.feature_names_in_ = checked_names(names, estimator.n_features_in_)
         return estimator
-
-
-def _in_double(r: NDArray[np.floating]) -> Mat:
-    """Responsibilities in float64; those of float32 sum to 1 as exactly as the others."""
-    exact = r.astype(np.float64, copy=False)
-    return exact if exact is r else np.asarray(exact / exact.sum(axis=1, keepdims=True))

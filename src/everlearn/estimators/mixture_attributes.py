@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.params import parse_bytes
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_learning import Learned, memory_limits
+from everlearn.estimators.mixture_learning import Learned, held_bytes, memory_limits
 from everlearn.inference.memory import stats_bytes
 from everlearn.inference.state import State
 
@@ -21,6 +21,7 @@ class MixtureAttributes:
 
     _learned: Learned
     n_features_in_: int
+    birth_window: int
     memory_budget: Any
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -85,7 +86,7 @@ class MixtureAttributes:
 
     @property
     def converged_(self) -> bool:
-        """Whether the last `fit` settled before `max_laps`."""
+        """Whether the last `fit` settled before `max_laps`; False without a `fit`."""
         self._fitted()
         return self._learned.settled
 
@@ -99,12 +100,9 @@ class MixtureAttributes:
             "bytes_per_component", "max_components" and "window_rows".
         """
         state = self._fitted()
-        statistics = state.total.nbytes + state.sealed.stats.nbytes
-        statistics += sum(b.stats.nbytes for b in state.batches)
-        open_rows = sum(b.rows.nbytes + b.labels.nbytes for b in state.batches)
-        pairs = state.sealed.pair_loss.nbytes
+        statistics, pairs, open_rows = held_bytes(state)
         row_bytes = open_rows // state.n_open if state.n_open else 8 * self.n_features_in_
-        limits = memory_limits(self, state.model, row_bytes)
+        limits = memory_limits(self, state.model, row_bytes, self.birth_window)
         return {
             "statistics": statistics,
             "pair_entropies": pairs,

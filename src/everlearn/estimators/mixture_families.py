@@ -52,6 +52,8 @@ _DIAGONAL_ROWS = 100.0
 _WISHART_ROWS = 80.0
 _MEAN_PRECISION = 0.1
 _MOMENT_ENTRIES = 8192
+_FLAT_SPACINGS = 4.0
+"""A standard deviation of so few of the steps that numbers come in is rounding, not spread."""
 
 
 def within_share(n_features: int) -> float:
@@ -72,20 +74,27 @@ class Moments:
 
     @classmethod
     def of(cls, rows: Rows) -> Moments:
-        """Moments of the rows; a feature without spread gets the variance 1."""
+        """Moments of the rows; a feature without spread gets the variance 1.
+
+        The mean is summed twice, the second time about the first: far from zero the sum alone
+        is off by many times the spacing of numbers there, and equal values would seem to differ.
+        """
         size = max(1, _MOMENT_ENTRIES // rows.X.shape[1])
-        mass, sums = _column_sums(rows, size, np.zeros(rows.X.shape[1]), 1)
-        safe = np.maximum(mass, 1e-300)
-        mean = sums / safe
+        mean = np.zeros(rows.X.shape[1])
+        for _ in range(2):
+            mass, sums = _column_sums(rows, size, mean, 1)
+            safe = np.maximum(mass, 1e-300)
+            mean = mean + sums / safe
         variance = _column_sums(rows, size, mean, 2)[1] / safe
-        flat = variance <= 1e-14 * mean**2 + 1e-300
+        spacing = np.finfo(rows.X.dtype).eps * np.abs(mean)
+        flat = variance <= (_FLAT_SPACINGS * spacing) ** 2 + 1e-300
         return cls(mean, np.where(flat, 1.0, variance))
 
     @property
     def origin(self) -> Vec:
-        """A point near the mean that single precision has exactly, if it has one there."""
+        """The mean, or a point that single precision has exactly, if one is near it."""
         near = np.clip(self.mean, -1e30, 1e30).astype(np.float32).astype(np.float64)
-        return np.where(np.abs(self.mean) < 1e30, near, self.mean)
+        return np.where((near - self.mean) ** 2 <= self.variance, near, self.mean)
 
 
 def _column_sums(rows: Rows, size: int, centre: Vec, power: int) -> tuple[Vec, Vec]:
@@ -232,7 +241,7 @@ def _matrix(value: Any, d: int, name: str) -> Mat:
 
 def has_missing(X: Table) -> bool:
     """Whether a dense table, which has no infinities, has NaNs."""
-    return not sparse.issparse(X) and bool(np.isnan(X.sum()))
+    return not sparse.issparse(X) and bool(np.isnan(X.sum(dtype=np.float64)))
 
 
 def allow_missing(state: State) -> State:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from everlearn.core.errors import MemoryBudgetError
 from everlearn.core.families import DiagGaussian, Family
 from everlearn.core.mixture import Mixture
 from everlearn.core.params import parse_bytes
@@ -22,8 +23,8 @@ from everlearn.inference.learners import fitting, stochastic, streaming
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings
 from everlearn.inference.local.mixture import MixtureStep
 from everlearn.inference.local.runner import LocalRunner
-from everlearn.inference.memory import MOST_WORKERS, MemoryLimits, limits_within
-from everlearn.inference.moves.birth import BirthSettings
+from everlearn.inference.memory import MOST_WORKERS, MemoryLimits, least_budget, limits_within
+from everlearn.inference.moves.birth import MOST_ROWS, BirthSettings
 from everlearn.inference.rows import Rows, concatenate
 from everlearn.inference.state import State
 from everlearn.runtime.engine import open_engine
@@ -52,6 +53,7 @@ class Learned:
     n_rows : rows seen
     prior_rows : rows that prior and origin were chosen from
     settled : whether `fit` stopped by itself
+    learner : what it was learned by
     """
 
     state: State
@@ -59,6 +61,7 @@ class Learned:
     n_rows: int
     prior_rows: int
     settled: bool
+    learner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ def learn(params: Any, rows: Rows, seed: int) -> Learned:
     history = History()
     for info in result.laps:
         history = history.after(info)
-    return _checked(params, Learned(state, history, n_rows, n_rows, result.settled))
+    return _checked(params, Learned(state, history, n_rows, n_rows, result.settled, params.learner))
 
 
 def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> Learned:
@@ -97,6 +100,7 @@ def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> L
         prior_rows = n_rows
     else:
         state, history, prior_rows = learned.state, learned.history, learned.prior_rows
+        check_budget(params, state)
         if has_missing(rows.X):
             state = allow_missing(state)
 
@@ -111,7 +115,8 @@ def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> L
             window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
             state = streaming.absorb(state, rows, window, tools.runner, tools.moves, tools.on_lap)
     settled = learned is not None and learned.settled
-    return _checked(params, Learned(state, history, n_rows, prior_rows, settled))
+    new = Learned(state, history, n_rows, prior_rows, settled, params.learner)
+    return _checked(params, new)
 
 
 def mixture_step(params: Any, model: Mixture) -> MixtureStep:
@@ -120,18 +125,18 @@ def mixture_step(params: Any, model: Mixture) -> MixtureStep:
     return MixtureStep(model.family, dtype, params.top_l)
 
 
-def memory_limits(params: Any, model: Mixture, row_bytes: int) -> MemoryLimits:
+def memory_limits(params: Any, model: Mixture, row_bytes: int, window_rows: int) -> MemoryLimits:
     """Limits set by the parameters and, if there is one, by the memory budget."""
     if params.memory_budget is None:
         return MemoryLimits(
             max_components=params.max_components,
-            window_rows=params.birth_window,
-            batch_rows=min(params.batch_size or _BATCH_ROWS, params.birth_window),
+            window_rows=window_rows,
+            batch_rows=min(params.batch_size or _BATCH_ROWS, window_rows),
             block_bytes=_BLOCK_BYTES,
             max_deletes=_DELETES,
         )
     budget = parse_bytes(params.memory_budget)
-    wanted = params.birth_window, params.max_components
+    wanted = window_rows, params.max_components
     limits = limits_within(budget, _most_stats(model), row_bytes, *wanted)
     batch_rows = min(params.batch_size or limits.batch_rows, limits.window_rows)
     return replace(
@@ -139,6 +144,28 @@ def memory_limits(params: Any, model: Mixture, row_bytes: int) -> MemoryLimits:
         batch_rows=max(batch_rows, limits.batch_rows),
         block_bytes=min(limits.block_bytes, _BLOCK_BYTES),
     )
+
+
+def held_bytes(state: State) -> tuple[int, int, int]:
+    """Bytes of the statistics, of the losses of pairs, and of the open rows with their labels."""
+    statistics = state.total.nbytes + state.sealed.stats.nbytes
+    statistics += sum(b.stats.nbytes for b in state.batches)
+    open_rows = sum(b.rows.nbytes + b.labels.nbytes for b in state.batches)
+    return statistics, state.sealed.pair_loss.nbytes, open_rows
+
+
+def check_budget(params: Any, state: State) -> None:
+    """Refuse a budget, lowered after learning began, that what is there would not fit into."""
+    if params.memory_budget is None:
+        return
+    budget, k = parse_bytes(params.memory_budget), len(state.total)
+    need = max(least_budget(_most_stats(state.model), 0, 0, k), sum(held_bytes(state)))
+    if budget < need:
+        raise MemoryBudgetError(
+            f"the 'memory_budget' of DPMixture must hold the {k} components and "
+            f"{state.n_open:,} open rows that are there: that takes {need:,} bytes, "
+            f"got {budget:,}. Give more, or fit anew."
+        )
 
 
 def _pooled_bytes(params: Any) -> int:
@@ -209,7 +236,8 @@ def _workshop(
     A stream (no `max_laps`) has few rows at first, of which components that need many
     statistics would be told too early, and linger: there, parts must have more rows.
     """
-    limits = memory_limits(params, model, max(1, rows.nbytes // len(rows)))
+    window_rows = params.birth_window if max_laps is None else MOST_ROWS
+    limits = memory_limits(params, model, max(1, rows.nbytes // len(rows)), window_rows)
     births = BirthSettings(
         n_targets=_TARGETS if params.memory_budget is None else _FEW_TARGETS,
         n_rows=limits.window_rows,
@@ -256,19 +284,13 @@ def _afresh(
 
 
 def _blend(params: Any, state: State, rows: Rows, tools: Workshop) -> State:
-    """Batch after batch, with statistics scaled to all that has been seen by then."""
-    state = streaming.seal_all(state, tools.runner)
+    """The first rows decide on the structure; later ones are blended in."""
     if state.clock == 0:
         schedule = replace(_schedule(params, rows, tools.limits), max_laps=1)
         return stochastic.fit(
             state.model, rows, state.seed, tools.runner, tools.moves, schedule, tools.on_lap
         ).state
-    for batch in rows.blocks(tools.limits.batch_rows):
-        seen = float(state.total.n.sum())
-        scaled = state.total * ((seen + batch.mass) / seen)
-        state = replace(state, sealed=replace(state.sealed, stats=scaled), total=scaled)
-        state = stochastic.blend(state, batch, seen + batch.mass, tools.runner)
-    return state
+    return stochastic.absorb(state, rows, tools.limits.batch_rows, tools.runner, tools.on_lap)
 
 
 def _stored_like(learned: Learned | None, rows: Rows) -> Rows:

@@ -13,7 +13,13 @@ import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.errors import CheckpointError
-from everlearn.core.families import DiagGaussian, Family, Multinomial, ZeroMeanGaussian
+from everlearn.core.families import (
+    DiagGaussian,
+    Family,
+    FullGaussian,
+    Multinomial,
+    ZeroMeanGaussian,
+)
 from everlearn.core.math import LOG_2PI, unpack_symmetric
 from everlearn.core.stats import Stats
 from everlearn.estimators.persistence import require
@@ -90,8 +96,10 @@ def _possible_moments(family: Family[Any], stats: Stats) -> bool:
         return fits and _agree(count, first, second)
     if isinstance(family, ZeroMeanGaussian):
         squares, first = stats.t, np.zeros((len(stats), d))
-    else:
+    elif isinstance(family, FullGaussian):
         squares, first = stats.t[:, :-d], stats.t[:, -d:]
+    else:
+        raise TypeError(f"no moments are known for {type(family).__name__}")
     second = unpack_symmetric(squares, d)
     diagonal = np.diagonal(second, axis1=1, axis2=2)
     smallest = np.linalg.eigvalsh(second)[:, 0]

@@ -31,7 +31,7 @@ def plain_numbers(X: Any) -> Any:
             some = np.asarray(X[name].head(0))
             _check_kind(np.asarray(X[name]) if some.dtype == object else some, f"column {name!r}")
     if isinstance(X, np.ma.MaskedArray):
-        return X.astype(np.result_type(X.dtype, np.float32), copy=False).filled(np.nan)
+        return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32), copy=False), np.nan)
     return X
 
 

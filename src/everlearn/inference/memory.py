@@ -45,16 +45,15 @@ def limits_within(
 ) -> MemoryLimits:
     """The largest limits, up to those wanted, whose sum is within `budget` bytes."""
     free = budget - _FIXED_BYTES
-    rows = max(free, 0) // 4 // (2 * (row_bytes + 12))
-    each = stats_bytes(n_stats) * (_STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES))
-    components = _components_within(max(free, 0) // 2, each)
-    if components < 2 or rows < _OPEN_BATCHES:
-        need = _FIXED_BYTES + max(4 * each + 8 * _PAIR_BYTES, 8 * _OPEN_BATCHES * (row_bytes + 12))
+    need = least_budget(n_stats, row_bytes, _OPEN_BATCHES, 2)
+    if budget < need:
         raise MemoryBudgetError(
             "the 'memory_budget' of DPMixture must hold at least two components and "
             f"{_OPEN_BATCHES} rows: with {n_stats} statistics a component that takes "
             f"{need:,} bytes, got {budget:,}"
         )
+    rows = free // 4 // _open_row_bytes(row_bytes)
+    components = _components_within(free // 2, _component_bytes(n_stats))
     window_rows = int(min(wanted_rows, rows))
     return MemoryLimits(
         max_components=int(min(wanted_components, components)),
@@ -63,6 +62,22 @@ def limits_within(
         block_bytes=free // 4 // _BLOCK_COPIES,
         max_deletes=_DELETES,
     )
+
+
+def least_budget(n_stats: int, row_bytes: int, rows: int, components: int) -> int:
+    """The smallest budget whose limits are not below so many open rows and components."""
+    statistics = components * _component_bytes(n_stats) + components**2 * _PAIR_BYTES
+    return _FIXED_BYTES + max(2 * statistics, 4 * rows * _open_row_bytes(row_bytes))
+
+
+def _open_row_bytes(row_bytes: int) -> int:
+    """Bytes of an open row and its label, and of a copy of both while rows are put together."""
+    return 2 * (row_bytes + 12)
+
+
+def _component_bytes(n_stats: int) -> int:
+    """Bytes of a component in all the statistics that a lap needs."""
+    return stats_bytes(n_stats) * (_STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES))
 
 
 def _components_within(free: int, each: int) -> int:

@@ -59,7 +59,7 @@ STEPS = {
     "still lap": lambda state, rows, runner: lap(state, runner, STILL),
     "absorb": lambda state, rows, runner: absorb(state, rows, WINDOW, runner, lively(), quiet),
     "seal": lambda state, rows, runner: seal_oldest(state, runner),
-    "blend": lambda state, rows, runner: blend(state, rows, 500.0, runner),
+    "blend": lambda state, rows, runner: blend(state, rows, 500.0, 0.3, runner),
     "reorder": lambda state, rows, runner: state.reordered(),
 }
 

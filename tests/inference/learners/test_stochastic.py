@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from everlearn.inference.learners import fitting, stochastic
 from everlearn.inference.learners.fitting import Schedule
 from everlearn.inference.learners.memoized import lap
-from everlearn.inference.learners.stochastic import StepSize, blend
+from everlearn.inference.learners.stochastic import STEP_SIZE, StepSize, absorb, blend
 from everlearn.inference.learners.streaming import seal_all
 from everlearn.inference.local.tracking import Plan
 from oracles.runs import (
@@ -41,28 +41,26 @@ class TestStepSize:
         assert sizes[0] <= 1.0
 
     def test_the_default_converges(self):
-        assert 0.5 < stochastic.STEP_SIZE.decay <= 1.0
-        assert stochastic.STEP_SIZE.at(0) <= 1.0
+        assert 0.5 < STEP_SIZE.decay <= 1.0
+        assert STEP_SIZE.at(0) <= 1.0
 
 
 class TestBlend:
-    def test_a_full_step_on_all_rows_is_batch_learning(self, case, weighted, monkeypatch):
-        monkeypatch.setattr(stochastic, "STEP_SIZE", StepSize(decay=0.0))
+    def test_a_full_step_on_all_rows_is_batch_learning(self, case, weighted):
         runner, rows = runner_of(case), rows_of(case, weighted)
         state = started(case, 1, 4, 1, weighted, runner)
         learned, _ = lap(state, runner, STILL)
-        blended = blend(seal_free(state), rows, rows.mass, runner)
+        blended = blend(seal_free(state), rows, rows.mass, 1.0, runner)
         assert_stats(blended.total, learned.total, rtol=1e-12, atol=1e-10)
         assert_allclose(blended.bound(), learned.bound(), rtol=1e-13)
 
-    @pytest.mark.parametrize("clock", [0, 5])
-    def test_statistics_are_blended(self, case, model, weighted, clock):
+    @pytest.mark.parametrize(("clock", "rho"), [(0, 0.6), (5, 0.1)])
+    def test_statistics_are_blended(self, case, model, weighted, clock, rho):
         """(1 - rho) of what was, and rho of the batch as if all rows were like it."""
         runner, rows = runner_of(case), rows_of(case, weighted)
         batch, mass = rows[:50], rows.mass
         state = replace(seal_free(started(case, 1, 3, 1, weighted, runner)), clock=clock)
-        after = blend(state, batch, mass, runner)
-        rho = stochastic.STEP_SIZE.at(clock + 1)
+        after = blend(state, batch, mass, rho, runner)
         R = softmax(scores(case.family, model.posterior(state.total), batch))
         new = statistics(case.family, batch, R) * (mass / batch.mass)
         expected = state.total * (1.0 - rho) + new * rho
@@ -78,9 +76,43 @@ class TestBlend:
 
     def test_nothing_stays_open(self, case, runner):
         state = seal_free(started(case, 1, 3))
-        after = blend(state, rows_of(case)[:50], float(len(case)), runner)
+        after = blend(state, rows_of(case)[:50], float(len(case)), 0.5, runner)
         assert after.batches == ()
         assert_stats(after.total, after.sealed.stats, rtol=0, atol=0)
+
+
+class TestAbsorb:
+    def test_a_small_batch_is_added_up(self, case, model, weighted):
+        """Its share of all rows is more than its part of a step: nothing else is forgotten."""
+        runner, rows = runner_of(case), rows_of(case, weighted)
+        state = replace(seal_free(started(case, 1, 3, 1, weighted, runner)), clock=4)
+        row = rows[:1]
+        after = absorb(state, row, 1000, runner, quiet)
+        R = softmax(scores(case.family, model.posterior(state.total), row))
+        expected = state.total + statistics(case.family, row, R)
+        where = [expected.position(int(i)) for i in after.total.ids]
+        assert_allclose(after.total.n, expected.n[where], rtol=1e-9, atol=1e-9)
+        assert_allclose(after.total.t, expected.t[where], rtol=1e-9, atol=1e-8)
+
+    @pytest.mark.parametrize("batch_rows", [10, 40])
+    def test_a_full_batch_takes_the_step_and_half_of_one_half_of_it(self, case, batch_rows):
+        runner, rows = runner_of(case), rows_of(case)[:20]
+        state = replace(seal_free(started(case, 1, 3, runner=runner)), clock=1)
+        state = replace(state, total=state.total * 100.0)  # so many that a share is next to nothing
+        first = rows[: min(batch_rows, 20)]
+        rho = STEP_SIZE.at(2) * len(first) / batch_rows
+        mass = float(state.total.n.sum()) + len(first)
+        expected = blend(state, first, mass, rho, runner)
+        after = absorb(state, first, batch_rows, runner, quiet)
+        assert_stats(after.total, expected.total, rtol=1e-12, atol=1e-9)
+
+    def test_every_blend_is_told(self, case):
+        told, runner = [], runner_of(case)
+        state = replace(seal_free(started(case, 1, 3, runner=runner)), clock=7)
+        after = absorb(state, rows_of(case)[:50], 20, runner, told.append)
+        assert [info.clock for info in told] == [8, 9, 10]
+        assert_allclose([info.mass for info in told], len(case) + np.array([20, 40, 50]))
+        assert_allclose(told[-1].bound, after.bound())
 
 
 def seal_free(state):

@@ -211,5 +211,5 @@ def _making(study: Study) -> str:
 
 
 def _canonical(value: object) -> object:
-    """Collections in one order: a loaded model has its moves sorted."""
+    """Collections in one order and of one type: moves may be given in any."""
     return tuple(sorted(value)) if isinstance(value, (list, set, tuple)) else value

@@ -84,7 +84,7 @@ class DiagGaussian:
         d = self.n_features
         out = np.empty((X.shape[0], self.n_stats), dtype)
         x = out[:, :d]
-        np.subtract(X, self.origin.astype(dtype), out=x, casting="same_kind")
+        np.subtract(X, self.origin, out=x, casting="same_kind")
         if self.missing:
             observed = ~np.isnan(x)
             x[~observed] = 0.0

@@ -96,7 +96,4 @@ class FullGaussian:
 
     def embedding(self, X: Table, q: NormalWishart | None = None) -> Mat:
         x = np.asarray(X, np.float64) - self.origin
-        if q is None:
-            return x
-        factor = np.linalg.cholesky(q.wishart.expected_precision()[0])
-        return np.asarray((x - q.mean[0]) @ factor)
+        return x if q is None else q.wishart.whitened(x - q.mean[0], 0)

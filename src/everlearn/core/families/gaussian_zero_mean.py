@@ -69,6 +69,4 @@ class ZeroMeanGaussian:
 
     def embedding(self, X: Table, q: Wishart | None = None) -> Mat:
         x = np.asarray(X, np.float64)
-        if q is None:
-            return x
-        return np.asarray(x @ np.linalg.cholesky(q.expected_precision()[0]))
+        return x if q is None else q.whitened(x, 0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from everlearn.core.arrays import Cube, Mat, Table, Vec
@@ -18,34 +19,45 @@ from everlearn.core.math import digamma_multivariate, log_gamma_multivariate, up
 
 @dataclass(frozen=True, slots=True)
 class Wishart:
-    """Posterior precision of K components: `dof` (K,), `scale` B (K, D, D) and its factors."""
+    """Posterior precision of K components: `dof` (K,), `scale` B = L L' and `factor` L (K, D, D).
+
+    L is lower triangular. Everything that needs an inverse of B takes it from L, so that whatever
+    could be factored once cannot fail, or turn indefinite, later.
+    """
 
     dof: Vec
     scale: Cube
-    log_det: Vec
+    factor: Cube
 
     @classmethod
     def from_scatter(cls, dof: Vec, base: Mat, scatter: Cube) -> Wishart:
         """B = base + scatter; `base` is positive definite, `scatter` is so up to rounding."""
         scale = base + scatter
         try:
-            factor = np.linalg.cholesky(scale)
+            return cls(dof, scale, np.asarray(np.linalg.cholesky(scale), np.float64))
         except np.linalg.LinAlgError:
-            values, vectors = np.linalg.eigh(scatter)
-            clipped = np.maximum(values, 0.0)[:, None, :]
-            scale = base + (vectors * clipped) @ vectors.transpose(0, 2, 1)
-            factor = np.linalg.cholesky(scale)
-        diagonal = np.diagonal(factor, axis1=1, axis2=2)
-        return cls(dof, scale, 2.0 * np.log(diagonal).sum(axis=1))
+            factor = _robust_factor(base, scatter)
+            return cls(dof, factor @ factor.transpose(0, 2, 1), factor)
 
     @property
     def dim(self) -> int:
         """Number of dimensions."""
         return int(self.scale.shape[-1])
 
+    @property
+    def log_det(self) -> Vec:
+        """Log determinant of B, shape (K,)."""
+        return np.asarray(2.0 * np.log(np.diagonal(self.factor, axis1=1, axis2=2)).sum(axis=1))
+
     def expected_precision(self) -> Cube:
         """E[Lambda], shape (K, D, D)."""
-        return np.asarray(self.dof[:, None, None] * np.linalg.inv(self.scale))
+        half = np.linalg.inv(self.factor)
+        return np.asarray(self.dof[:, None, None] * (half.transpose(0, 2, 1) @ half))
+
+    def whitened(self, x: Mat, k: int) -> Mat:
+        """Rows in the space in which component k, with its expected precision, is round."""
+        turned = solve_triangular(self.factor[k], x.T, lower=True, check_finite=False)
+        return np.asarray(np.sqrt(self.dof[k]) * turned.T)
 
     def expected_log_det(self) -> Vec:
         """E[log |Lambda|], shape (K,)."""
@@ -76,10 +88,10 @@ class Wishart:
             - 0.5 * self.log_det
         )
         out = np.empty((len(x), len(dof)))
-        for k, inverse in enumerate(np.linalg.inv(self.scale)):
-            centred = x - mean[k]
-            distance = np.einsum("nd,nd->n", centred @ inverse, centred) / inflation[k]
-            out[:, k] = constant[k] - 0.5 * (dof[k] + d) * np.log1p(np.maximum(distance, 0.0))
+        for k, half in enumerate(np.linalg.inv(self.factor)):
+            turned = (x - mean[k]) @ half.T
+            distance = np.einsum("nd,nd->n", turned, turned) / inflation[k]
+            out[:, k] = constant[k] - 0.5 * (dof[k] + d) * np.log1p(distance)
         return out
 
     def draw_student(
@@ -88,9 +100,29 @@ class Wishart:
         """Rows of the Student-t of component k."""
         dof = self.dof[k] - self.dim + 1.0
         normal = rng.standard_normal((size, self.dim))
-        factor = np.linalg.cholesky(self.scale[k] * inflation / dof)
-        stretch = np.sqrt(dof / rng.chisquare(dof, (size, 1)))
-        return np.asarray(mean + stretch * (normal @ factor.T))
+        stretch = np.sqrt(inflation / rng.chisquare(dof, (size, 1)))
+        return np.asarray(mean + stretch * (normal @ self.factor[k].T))
+
+
+def _robust_factor(base: Mat, scatter: Cube) -> Cube:
+    """Lower L with L L' = base + scatter, where scatter is so large that base drowns in rounding.
+
+    In units in which the diagonal is 1, what is negative in scatter is rounding and goes; the
+    rest is a sum of squares, and L comes from a QR of their roots, which do not square the range
+    of the numbers. What is beyond even that range is kept from zero.
+    """
+    own = np.diagonal(scatter, axis1=1, axis2=2)
+    unit = np.sqrt(np.diagonal(base) + np.maximum(own, 0.0))[:, :, None]
+    values, vectors = np.linalg.eigh(scatter / (unit * unit.transpose(0, 2, 1)))
+    roots = np.sqrt(np.maximum(values, 0.0))[:, None, :] * vectors
+    halves = np.concatenate([np.linalg.cholesky(base) / unit, roots], axis=2)
+    lower = np.asarray(np.linalg.qr(halves.transpose(0, 2, 1), mode="r")).transpose(0, 2, 1)
+    diagonal = np.diagonal(lower, axis1=1, axis2=2)
+    lower = lower * np.where(diagonal < 0, -1.0, 1.0)[:, None, :]
+    places = np.arange(base.shape[-1])
+    least = np.finfo(np.float64).eps * np.linalg.norm(halves, axis=2)
+    lower[:, places, places] = np.maximum(np.abs(diagonal), least)
+    return np.asarray(lower * unit)
 
 
 def quadratic_features(X: Table, origin: Vec | None, dtype: DTypeLike) -> Mat:
@@ -105,7 +137,7 @@ def quadratic_features(X: Table, origin: Vec | None, dtype: DTypeLike) -> Mat:
         x = np.ascontiguousarray(X.T, dtype)
     else:
         x = out[triangle:]
-        np.subtract(X.T, origin[:, None].astype(dtype), out=x, casting="same_kind")
+        np.subtract(X.T, origin[:, None], out=x, casting="same_kind")
     start = 0
     for i in range(d):
         np.multiply(x[i], x[i:], out=out[start : start + d - i])

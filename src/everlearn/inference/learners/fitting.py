@@ -90,7 +90,7 @@ def best_start(
     """The best of `n_init` runs, each with its own random streams."""
     seeds = [
         seed,
-        *(int(stream(seed, "start", i).integers(2**63)) for i in range(1, schedule.n_init)),
+        *(int(stream(seed, "start", i).integers(2**31 - 1)) for i in range(1, schedule.n_init)),
     ]
     best: Fit | None = None
     for own_seed in seeds:

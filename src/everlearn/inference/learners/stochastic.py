@@ -27,20 +27,40 @@ class StepSize:
     decay: float = 0.6
 
     def at(self, step: int) -> float:
-        """Weight of the next batch."""
+        """Weight of the next full batch."""
         return float((step + self.delay) ** -self.decay)
 
 
 STEP_SIZE = StepSize()
 
 
-def blend(state: State, rows: Rows, mass: float, runner: LocalRunner) -> State:
-    """Move the statistics towards what this batch would say if all `mass` rows were like it."""
+def blend(state: State, rows: Rows, mass: float, rho: float, runner: LocalRunner) -> State:
+    """Move the statistics by `rho` towards `mass` rows that are all like those of this batch."""
     summary, _ = runner.run(state.posterior(), Plan(), rows)
-    rho = STEP_SIZE.at(state.clock + 1)
-    moved = state.total * (1.0 - rho) + summary.stats * (rho * mass / rows.mass)
+    held = state.total * ((1.0 - rho) * mass / state.total.n.sum())
+    moved = held + summary.stats * (rho * mass / rows.mass)
     blended = Sealed(moved, state.sealed.pair_loss)
     return replace(state, sealed=blended, total=moved, clock=state.clock + 1).reordered()
+
+
+def absorb(
+    state: State,
+    rows: Rows,
+    batch_rows: int,
+    runner: LocalRunner,
+    on_lap: Callable[[LapInfo], None],
+) -> State:
+    """Blend in rows of a stream, with statistics scaled to all that has been seen by then.
+
+    A batch moves them by the step size if it is full, by that part of it if it is smaller, and
+    by its share of all rows at the least: that would be plain adding up.
+    """
+    for batch in rows.blocks(batch_rows):
+        mass = float(state.total.n.sum()) + batch.mass
+        rho = max(_step(state, batch.mass / batch_rows), batch.mass / mass)
+        state = blend(state, batch, mass, rho, runner)
+        on_lap(_info(state))
+    return state
 
 
 def fit(
@@ -58,12 +78,24 @@ def fit(
     sealed = replace(start.sealed, stats=scaled)
     state = replace(start, sealed=sealed, batches=(), total=scaled, clock=0)
     batches = rows.blocks(schedule.batch_rows)
+    full = rows.mass * min(1.0, schedule.batch_rows / len(rows))
     laps: list[LapInfo] = []
     for number in range(schedule.max_laps):
         order = stream(seed, "order", number).permutation(len(batches))
         for position in order.tolist():
-            state = blend(state, batches[position], rows.mass, runner)
-        info = LapInfo(state.clock, state.bound(), len(state.total), rows.mass, (), settled=False)
+            batch = batches[position]
+            state = blend(state, batch, rows.mass, _step(state, batch.mass / full), runner)
+        info = _info(state)
         laps.append(info)
         on_lap(info)
     return Fit(state, True, tuple(laps))
+
+
+def _step(state: State, size: float) -> float:
+    """Weight of the next batch, whose size is given in full batches."""
+    return STEP_SIZE.at(state.clock + 1) * min(1.0, size)
+
+
+def _info(state: State) -> LapInfo:
+    mass = float(state.total.n.sum())
+    return LapInfo(state.clock, state.bound(), len(state.total), mass, (), settled=False)

@@ -29,6 +29,8 @@ from everlearn.inference.state import State, Trial
 
 ATTEMPTS = ((5, False), (2, True), (10, False), (2, False))
 """Parts sought and whether in whitened space, for each try in turn."""
+MOST_ROWS = 10_000
+"""Rows of a component that are looked at, unless there is less room."""
 RETRY_AFTER = 0.02
 _REFINEMENTS = 10
 _STILL = 1e-3
@@ -50,7 +52,7 @@ class BirthSettings:
     """
 
     n_targets: int = 25
-    n_rows: int = 10_000
+    n_rows: int = MOST_ROWS
     min_rows: float = 1.0
     max_components: int = 1000
 
