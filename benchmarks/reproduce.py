@@ -6,9 +6,9 @@ stopped; delete that folder to measure anew.
 
 import sys
 
-from benchmarks import mixtures
+from benchmarks import bayespa, mixtures
 
-PAPERS = {"mixtures": mixtures.reproduce}
+PAPERS = {"mixtures": mixtures.reproduce, "bayespa": bayespa.reproduce}
 
 
 def main(names: list[str]) -> None:

@@ -8,7 +8,7 @@ docs/math/passive_aggressive.md.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import ndtr
 
 from everlearn.core.arrays import Cube, Mat, Vec
@@ -53,12 +53,22 @@ def inverse_mean(mean: Vec, variance: Vec, c: float) -> Vec:
 
 def moments(precision: Cube, shift: Mat) -> tuple[Mat, Cube]:
     """Means (Q, P) and covariances (Q, P, P) of Gaussians in natural form, by one Cholesky each."""
-    factors = np.linalg.cholesky(precision)
-    identity = np.eye(precision.shape[-1])
-    covariance = np.stack([cho_solve((factor, True), identity) for factor in factors])
-    covariance = 0.5 * (covariance + covariance.transpose(0, 2, 1))
-    mean = np.stack([cho_solve((f, True), b) for f, b in zip(factors, shift, strict=True)])
-    return mean, covariance
+    lower = np.empty_like(precision)
+    for one, out in zip(precision, lower, strict=True):
+        factor, failed = dpotrf(one.T, lower=0)
+        if failed:
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        out[:] = dpotri(factor, lower=0)[0].T
+    covariance = mirrored(lower)
+    return (covariance @ shift[..., None])[..., 0], covariance
+
+
+def mirrored(lower: Cube) -> Cube:
+    """Symmetric matrices (Q, P, P) from lower triangles with zeros above."""
+    whole = lower + lower.transpose(0, 2, 1)
+    diagonal = np.arange(lower.shape[-1])
+    whole[:, diagonal, diagonal] *= 0.5
+    return whole
 
 
 def conditioned(gram: Cube, prior_scores: Mat, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
-from everlearn.inference.kernels.augmented import Hinges
+from everlearn.core.margin import mirrored
+from everlearn.inference.kernels.augmented import Hinges, add_moments
 from everlearn.inference.kernels.dual import ascend, dual_ascent
 from everlearn.inference.topic_model import Loss, Targets
 from everlearn.inference.topic_state import FixedSpread, Gaussians
@@ -84,15 +85,28 @@ def _solved(
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
     """Multipliers (B, Q) as if each document came alone."""
-    own = loss.variance * np.maximum((z**2).sum(axis=1), 1e-300)
-    slack = np.maximum(loss.margin - signs * (z @ mean.T), 0.0) / own[:, None]
-    return np.where(signs == 0, 0.0, np.minimum(slack, box))
+    own = loss.variance * (z**2).sum(axis=1)
+    empty = own == 0.0
+    slack = np.maximum(loss.margin - signs * (z @ mean.T), 0.0)
+    wanted = np.minimum(slack / np.where(empty, 1.0, own)[:, None], box)
+    return np.where((signs == 0) | empty[:, None], 0.0, wanted)
 
 
 def tilts(mean: Mat, signs: NDArray[np.int8], multipliers: Mat, n: Vec) -> Mat:
     """exp(sum_q y_q tau_q mu_qk / n), the largest of a document being 1."""
     exponent = ((signs * multipliers) @ mean) / n[:, None]
     return np.asarray(np.exp(exponent - exponent.max(axis=1, keepdims=True)))
+
+
+def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
+    """Signs and offsets of the hinges, two for each number that is to be met."""
+    if not loss.regression:
+        return targets.signs, targets.values
+    signs, values = targets.signs, targets.values
+    return (
+        np.concatenate([signs, -signs], axis=1),
+        np.concatenate([values - loss.margin, -values - loss.margin], axis=1),
+    )
 
 
 def hinges_of(loss: Loss, weights: Gaussians, targets: Targets) -> Hinges:
@@ -102,16 +116,16 @@ def hinges_of(loss: Loss, weights: Gaussians, targets: Targets) -> Hinges:
     """
     mean, covariance = weights.moments()
     second = covariance + mean[:, :, None] * mean[:, None, :]
-    signs, offsets = targets.signs, targets.values
+    signs, offsets = hinge_targets(loss, targets)
     if loss.regression:
-        signs = np.concatenate([signs, -signs], axis=1)
-        offsets = np.concatenate([offsets - loss.margin, -offsets - loss.margin], axis=1)
         mean, second = np.concatenate([mean, mean]), np.concatenate([second, second])
     return Hinges(
-        np.ascontiguousarray(signs),
-        np.ascontiguousarray(offsets),
+        signs,
+        offsets,
         mean,
+        np.ascontiguousarray(mean.T),
         np.ascontiguousarray(second.transpose(1, 0, 2)),
+        np.ascontiguousarray(second.transpose(1, 2, 0)),
         np.ascontiguousarray(np.einsum("qkk->qk", second)),
         loss.c,
         loss.mean_only,
@@ -124,7 +138,9 @@ def no_hinges(n: int, n_topics: int) -> Hinges:
         np.zeros((n, 0), np.int8),
         np.zeros((n, 0)),
         np.zeros((0, n_topics)),
+        np.zeros((n_topics, 0)),
         np.zeros((n_topics, 0, n_topics)),
+        np.zeros((n_topics, n_topics, 0)),
         np.zeros((0, n_topics)),
         1.0,
         False,
@@ -134,28 +150,26 @@ def no_hinges(n: int, n_topics: int) -> Hinges:
 def accumulated(
     loss: Loss,
     weights: Gaussians,
-    hinges: Hinges,
-    z: NDArray[np.float64],
+    targets: Targets,
+    tallies: NDArray[np.float64],
     inverses: NDArray[np.float64],
+    lengths: Vec,
     ghosts: int,
 ) -> Gaussians:
     """Natural parameters after a batch (BayesPA eq. 28).
 
-    `z` (n_kept, B, K) and `inverses` (n_kept, B, hinges) are averaged as products.
+    Products of topic frequencies, tallies (n_kept, B, K) over lengths, and of `inverses`
+    (n_kept, B, hinges) are averaged over sweeps, not the frequencies themselves.
     """
-    n_kept, n, k = z.shape
-    rows = z.reshape(n_kept * n, k)
-    inverse = inverses.reshape(n_kept * n, -1).T
-    signs = np.tile(hinges.signs.T, n_kept)
-    offsets = np.tile(hinges.offsets.T, n_kept)
-    scale = ghosts / n_kept
-    inverse = np.where(signs == 0, 0.0, inverse)
-    gram = (rows.T[None] * inverse[:, None, :]) @ rows
-    pull = (signs * (1.0 + loss.c * offsets * inverse)) @ rows
+    k, n_hinges = tallies.shape[2], inverses.shape[2]
+    half, force = np.zeros((k, k, n_hinges)), np.zeros((k, n_hinges))
+    signs, offsets = hinge_targets(loss, targets)
+    add_moments(tallies, lengths, inverses, signs, offsets, loss.c, half, force)
+    gram, pull = mirrored(half.transpose(2, 0, 1)), force.T
     if loss.regression:
-        q = len(gram) // 2
+        q = n_hinges // 2
         gram, pull = gram[:q] + gram[q:], pull[:q] + pull[q:]
-    gram = 0.5 * (gram + gram.transpose(0, 2, 1))
+    scale = ghosts / len(tallies)
     return Gaussians(
         weights.precision + loss.c**2 * scale * gram, weights.shift + loss.c * scale * pull
     )

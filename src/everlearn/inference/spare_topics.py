@@ -51,14 +51,18 @@ def with_spares(learner: TopicLearner, state: TopicState) -> TopicState:
 def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws, np.ndarray]:
     """Draws without the topics that were empty in the end, and the topics that are left.
 
-    The first `n_old` topics stay in any case. A token that was in a dropped topic at an earlier
-    sweep counts there for the topic it has in the end.
+    The first `n_old` topics stay in any case, and all of them if none would be left. A token that
+    was in a dropped topic at an earlier sweep counts there for the topic it has in the end.
     """
     used = np.bincount(draws.topics, minlength=n_topics) > 0
     used[:n_old] = True
+    if not used.any():
+        used[:] = True
     left = np.flatnonzero(used)
     if len(left) == n_topics:
         return draws, left
+    if left[-1] == len(left) - 1 and not draws.totals[:, len(left) :].any():
+        return _narrowed(draws, len(left)), left
     kept = np.where(used[draws.kept], draws.kept, draws.topics)
     number = np.cumsum(used) - 1
     kept = number[kept].astype(np.uint16)
@@ -73,6 +77,16 @@ def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws,
             tables=draws.tables[left],
         ),
         left,
+    )
+
+
+def _narrowed(draws: Draws, n_topics: int) -> Draws:
+    """Draws without the last topics, which nothing was drawn from."""
+    return replace(
+        draws,
+        totals=np.ascontiguousarray(draws.totals[:, :n_topics]),
+        tallies=np.ascontiguousarray(draws.tallies[..., :n_topics]),
+        tables=draws.tables[:n_topics],
     )
 
 

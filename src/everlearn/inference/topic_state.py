@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,25 +196,33 @@ class TopicState:
 
 
 class Undo:
-    """What a call is about to change in place, as it was before."""
+    """What a call is about to change in place, as it was before.
 
-    def __init__(self, state: TopicState) -> None:
+    Rows are kept as they are touched, or all at once if most of them will be.
+    """
+
+    def __init__(self, state: TopicState, n_entries: int = 0) -> None:
         self._tables = [state.counts]
         if state.words is not None:
             self._tables += [state.words.weights, state.words.frequencies]
         self._totals, self._old_totals = state.totals, state.totals.copy()
         self._touched = np.zeros(state.n_words, np.bool_)
-        self._saved: list[tuple[NDArray[np.int32], list[NDArray[np.float64]]]] = []
+        self._saved: list[tuple[Any, list[NDArray[np.float64]]]] = []
+        if n_entries > state.n_words:
+            self._touched[:] = True
+            self._saved.append((slice(None), [table.copy() for table in self._tables]))
 
     def remember(self, words: NDArray[np.int32]) -> None:
         """Keep the rows of these words, unless they are kept already."""
+        if self._touched.all():
+            return
         known = words[words < len(self._touched)]
         fresh = np.unique(known[~self._touched[known]])
         self._touched[fresh] = True
         self._saved.append((fresh, [table[fresh] for table in self._tables]))
 
     def __call__(self) -> None:
-        for words, rows in self._saved:
+        for where, rows in self._saved:
             for table, old in zip(self._tables, rows, strict=True):
-                table[words] = old
+                table[where] = old
         self._totals[:] = self._old_totals

@@ -18,11 +18,21 @@ FUSED = frozenset({"contract"})
 SUMMED = frozenset({"contract", "reassoc"})
 
 
-def kernel(fastmath: frozenset[str] = EXACT) -> Callable[[F], F]:
-    """Compile a function on its first call, free of the GIL, and keep the result on disk."""
+def kernel(fastmath: frozenset[str] = EXACT, *, inline: bool = False) -> Callable[[F], F]:
+    """Compile a function on its first call, free of the GIL, and keep the result on disk.
+
+    A call passes every field of every array, which takes as long as a few dozen additions; small
+    functions of inner loops are therefore written into their callers, and have their flags.
+    """
     return cast(
         Callable[[F], F],
-        numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath)),
+        numba.njit(
+            nogil=True,
+            cache=True,
+            error_model="numpy",
+            fastmath=set(fastmath),
+            inline="always" if inline else "never",
+        ),
     )
 
 

@@ -33,12 +33,14 @@ from everlearn.inference.kernels.topics import (
     Samples,
     Topics,
     WordFactors,
+    total_of,
 )
 
 LEAST_RADICAND = 1e-12
-_DEEPEST = -700.0
-_TINY = 1e-200
-"""A sum of products below this may have lost terms that mattered."""
+_DEEPEST = -300.0
+"""Exponents below this are as good as it, and products of two keep from slow denormals."""
+_TINY = 1e-80
+"""A sum of products below this may be due to exponents that were too deep to be told apart."""
 
 
 class Hinges(NamedTuple):
@@ -46,8 +48,8 @@ class Hinges(NamedTuple):
 
     signs : (B, Q), 0 for no loss
     offsets : (B, Q)
-    weights : (Q, K), means
-    seconds : (K, Q, K), E[w w'] with the task in the middle
+    weights : (Q, K), means; `means` (K, Q) are the same
+    seconds : (K, Q, K), E[w w'] with the task in the middle; `pairs` (K, K, Q) are the same
     squares : (Q, K), its diagonals
     c : weight of the loss
     mean_only : whether augmentation variables take their means instead of being drawn
@@ -56,7 +58,9 @@ class Hinges(NamedTuple):
     signs: NDArray[np.int8]
     offsets: Mat
     weights: Mat
+    means: Mat
     seconds: NDArray[np.float64]
+    pairs: NDArray[np.float64]
     squares: Mat
     c: float
     mean_only: bool
@@ -65,13 +69,14 @@ class Hinges(NamedTuple):
 class Live(NamedTuple):
     """Counts that follow every draw: `batch` (distinct words, K) and `totals` (K,) of all data.
 
-    `places` says which row of `batch` an entry of the documents has. Without places the counts
-    stand still.
+    `places` says which row of `batch` an entry of the documents has, `scale` is 1 / totals.
+    Without places the counts stand still.
     """
 
     places: IntVec
     batch: Mat
     totals: Vec
+    scale: Vec
 
 
 class _Scratch(NamedTuple):
@@ -83,12 +88,18 @@ class _Scratch(NamedTuple):
     boosts: Mat  # their exponentials, the largest of a row being 1
     ready: NDArray[np.bool_]  # which of them are made
     strengths: Vec  # (Q,): factors of the second moments in M
-    row: Vec  # word factors of one word
+    rows: Mat  # word factors of the words of the document, or of the present one
     weights: Vec  # of the topics, for one token
+    present: IntVec  # topics of the document
+    scores: Vec  # (Q,): of the tasks
+    spreads: Vec  # (Q,): their second moments
 
 
 @kernel()
-def _scratch(k: int, q: int) -> _Scratch:
+def _scratch(bags: Bags, k: int, q: int) -> _Scratch:
+    longest = 1
+    for d in range(bags.indptr.size - 1):
+        longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
     return _Scratch(
         np.empty(k),
         np.empty(k),
@@ -98,14 +109,17 @@ def _scratch(k: int, q: int) -> _Scratch:
         np.empty((k, k)),
         np.zeros(k, np.bool_),
         np.zeros(q),
+        np.empty((longest, k)),
         np.empty(k),
-        np.empty(k),
+        np.empty(k, np.int64),
+        np.empty(q),
+        np.empty(q),
     )
 
 
 @kernel(SUMMED)
 def _exponentials(x: Mat, row: Index, out: Mat) -> None:
-    """exp(x - largest) of a row; what is below exp(-700) is exp(-700)."""
+    """exp(x - largest) of a row, exp(-300) at least."""
     best = to_rank(x[row, 0])
     for k in range(x.shape[1]):
         rank = to_rank(x[row, k])
@@ -157,22 +171,43 @@ def _set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: _Scratch) ->
 
 
 @kernel(SUMMED)
+def _add(out: Vec, factor: float, table: NDArray[np.float64], k: Index, l: Index) -> None:
+    for q in range(out.size):
+        out[q] += factor * table[k, l, q]
+
+
+@kernel(SUMMED)
+def _task_moments(hinges: Hinges, s: _Scratch) -> None:
+    """Scores of the tasks and their second moments, times the document's length, and squared."""
+    tally, present, scores, spreads = s.tally, s.present, s.scores, s.spreads
+    means, pairs = hinges.means, hinges.pairs
+    m = 0
+    for k in range(tally.size):
+        present[m] = k
+        m += tally[k] != 0.0
+    scores[:] = 0.0
+    spreads[:] = 0.0
+    for i in range(m):
+        k = present[i]
+        for q in range(scores.size):
+            scores[q] += tally[k] * means[k, q]
+        _add(spreads, tally[k] * tally[k], pairs, k, k)
+        for j in range(i):
+            _add(spreads, 2.0 * tally[k] * tally[present[j]], pairs, k, present[j])
+
+
+@kernel()
 def _draw_inverses(
     d: int, n: int, word: np.uint64, hinges: Hinges, inverses: Vec, s: _Scratch
 ) -> np.uint64:
     """1 / lambda of each task given the topics of the document (BayesPA eq. 30)."""
-    present = np.flatnonzero(s.tally)
+    _task_moments(hinges, s)
     for q in range(inverses.size):
         if hinges.signs[d, q] == 0:
             inverses[q] = 0.0
             continue
-        score, square = 0.0, 0.0
-        for k in present:
-            score += s.tally[k] * hinges.weights[q, k]
-            for l in present:
-                square += s.tally[k] * s.tally[l] * hinges.seconds[k, q, l]
-        score /= n
-        spread = max(0.0, square / (n * n) - score * score)
+        score = s.scores[q] / n
+        spread = max(0.0, s.spreads[q] / (n * n) - score * score)
         gap = hinges.offsets[d, q] - hinges.signs[d, q] * score
         mean = 1.0 / (hinges.c * math.sqrt(max(gap * gap + spread, LEAST_RADICAND)))
         if hinges.mean_only:
@@ -185,7 +220,7 @@ def _draw_inverses(
     return word
 
 
-@kernel()
+@kernel(inline=True)
 def _pick(weights: Vec, target: float, likely: Index) -> Index:
     """The topic in which a running sum of weights reaches the target, the likely one first."""
     target -= weights[likely]
@@ -201,44 +236,37 @@ def _pick(weights: Vec, target: float, likely: Index) -> Index:
     return k
 
 
-@kernel(SUMMED)
-def _weigh(gains: Mat, boosts: Mat, old: Index, held: Vec, row: Vec, weights: Vec) -> float:
+@kernel(SUMMED, inline=True)
+def _weigh(
+    gains: Mat, boosts: Mat, old: Index, held: Vec, rows: Mat, at: Index, weights: Vec
+) -> float:
     """Weights of the topics for a token whose own coupling is taken out; their sum."""
-    total = 0.0
-    for k in range(row.size):
-        weight = held[k] * row[k] * gains[0, k] * boosts[old, k]
-        weights[k] = weight
-        total += weight
-    return total
+    for k in range(held.size):
+        weights[k] = held[k] * rows[at, k] * gains[0, k] * boosts[old, k]
+    return total_of(weights)
 
 
 @kernel(SUMMED)
 def _weigh_exactly(
-    exponent: Mat, couplings: Mat, old: Index, held: Vec, row: Vec, weights: Vec
+    exponent: Mat, couplings: Mat, old: Index, held: Vec, rows: Mat, at: Index, weights: Vec
 ) -> float:
     """As `_weigh`, for exponentials whose products would vanish."""
     peak = (exponent[0] + couplings[old]).max()
-    total = 0.0
-    for k in range(row.size):
+    for k in range(held.size):
         x = exponent[0, k] + couplings[old, k] - peak
-        weight = held[k] * row[k] * exp(x if x > _DEEPEST else _DEEPEST)
-        weights[k] = weight
-        total += weight
-    return total
+        weights[k] = held[k] * rows[at, k] * exp(x if x > _DEEPEST else _DEEPEST)
+    return total_of(weights)
 
 
-@kernel(SUMMED)
-def _weigh_plainly(held: Vec, row: Vec, weights: Vec) -> float:
-    """As `_weigh`, without labels, or with a tilt that the row contains."""
-    total = 0.0
-    for k in range(row.size):
-        weight = held[k] * row[k]
-        weights[k] = weight
-        total += weight
-    return total
+@kernel(SUMMED, inline=True)
+def _weigh_plainly(held: Vec, rows: Mat, at: Index, weights: Vec) -> float:
+    """As `_weigh`, without labels, or with a tilt that the rows contain."""
+    for k in range(held.size):
+        weights[k] = held[k] * rows[at, k]
+    return total_of(weights)
 
 
-@kernel(SUMMED)
+@kernel(SUMMED, inline=True)
 def _shift(exponent: Mat, gains: Mat, couplings: Mat, old: Index, new: Index) -> None:
     """The exponent and its exponential after a token has changed its topic."""
     for k in range(exponent.shape[1]):
@@ -247,17 +275,22 @@ def _shift(exponent: Mat, gains: Mat, couplings: Mat, old: Index, new: Index) ->
 
 
 @kernel(SUMMED)
-def _still_row(counts: Mat, w: int, smoothing: float, scale: Vec, tilt: Vec, row: Vec) -> None:
-    for k in range(row.size):
-        row[k] = (counts[w, k] + smoothing) * scale[k] * tilt[k]
+def _still_rows(bags: Bags, d: int, factors: WordFactors, rows: Mat) -> None:
+    """Word factors of all words of a document, while counts stand still."""
+    counts, smoothing, scale = factors.counts, factors.smoothing, factors.scale
+    first = bags.indptr[d]
+    for j in range(bags.indptr[d + 1] - first):
+        w = bags.words[first + j]
+        for k in range(rows.shape[1]):
+            rows[j, k] = (counts[w, k] + smoothing) * scale[k]
 
 
 @kernel(SUMMED)
 def _live_row(
-    counts: Mat, w: int, smoothing: float, batch: Mat, at: int, totals: Vec, tilt: Vec, row: Vec
+    counts: Mat, w: int, smoothing: float, batch: Mat, at: int, scale: Vec, tilt: Vec, rows: Mat
 ) -> None:
-    for k in range(row.size):
-        row[k] = (counts[w, k] + smoothing + batch[at, k]) / totals[k] * tilt[k]
+    for k in range(tilt.size):
+        rows[0, k] = (counts[w, k] + smoothing + batch[at, k]) * scale[k] * tilt[k]
 
 
 @kernel(SUMMED)
@@ -273,23 +306,23 @@ def _visit(
     start: int,
     s: _Scratch,
 ) -> np.uint64:
-    """Draw every token of a document once."""
+    """Draw every token of a document once; with counts that stand still, rows are there."""
     i = bags.starts[d]
     gibbs = start == CONTINUE and s.strengths.size > 0
     collapsed = live.places.size > 0
-    held, tally, row, weights = s.held, s.tally, s.row, s.weights
+    held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
     exponent, gains, couplings, boosts = s.exponent, s.gains, s.couplings, s.boosts
     ready = s.ready
-    counts, smoothing, scale = factors.counts, factors.smoothing, factors.scale
-    totals, batch = live.totals, live.batch
-    at = 0
+    counts, smoothing = factors.counts, factors.smoothing
+    totals, scale, batch = live.totals, live.scale, live.batch
+    at, row = 0, 0
     for place in range(bags.indptr[d], bags.indptr[d + 1]):
         w = bags.words[place]
         if collapsed:
             at = live.places[place]
-            _live_row(counts, w, smoothing, batch, at, totals, tilt, row)
+            _live_row(counts, w, smoothing, batch, at, scale, tilt, rows)
         else:
-            _still_row(counts, w, smoothing, scale, tilt, row)
+            row = place - bags.indptr[d]
         for _ in range(bags.counts[place]):
             old = np.int64(topics[i])
             if start == CONTINUE:
@@ -298,30 +331,32 @@ def _visit(
                 if collapsed:
                     batch[at, old] -= 1.0
                     totals[old] -= 1.0
+                    scale[old] = 1.0 / totals[old]
                     seen = counts[w, old] + smoothing + batch[at, old]
-                    row[old] = seen / totals[old] * tilt[old]
+                    rows[0, old] = seen * scale[old] * tilt[old]
             word = advanced(word)
             u = uniform(word)
             if start == UNIFORM:
-                k: Index = np.int64(u * row.size)
+                k: Index = np.int64(u * held.size)
             elif gibbs:
-                total = _weigh(gains, boosts, old, held, row, weights)
+                total = _weigh(gains, boosts, old, held, rows, row, weights)
                 if total < _TINY:
-                    total = _weigh_exactly(exponent, couplings, old, held, row, weights)
+                    total = _weigh_exactly(exponent, couplings, old, held, rows, row, weights)
                 k = _pick(weights, u * total, old)
                 if k != old:
                     if not ready[k]:
                         _make_coupling(k, hinges, s)
                     _shift(exponent, gains, couplings, old, k)
             else:
-                k = _pick(weights, u * _weigh_plainly(held, row, weights), old)
+                k = _pick(weights, u * _weigh_plainly(held, rows, row, weights), old)
             held[k] += 1.0
             tally[k] += 1.0
             if collapsed:
                 batch[at, k] += 1.0
                 totals[k] += 1.0
+                scale[k] = 1.0 / totals[k]
                 seen = counts[w, k] + smoothing + batch[at, k]
-                row[k] = seen / totals[k] * tilt[k]
+                rows[0, k] = seen * scale[k] * tilt[k]
             topics[i] = k
             i += 1
     return word
@@ -356,15 +391,16 @@ def sample_augmented(
     inverses : (kept sweeps, B, Q), 1 / lambda, filled; before CONTINUE the last ones are read
     """
     n_sweeps, burn_in, start = schedule
-    s = _scratch(alpha.size, hinges.weights.shape[0])
-    still = Live(np.empty(0, np.int64), np.empty((0, 0)), np.empty(0))
-    tilt = np.ones(alpha.size)
+    s = _scratch(bags, alpha.size, hinges.weights.shape[0])
+    still = Live(np.empty(0, np.int64), np.empty((0, 0)), np.empty(0), np.empty(0))
+    tilt = np.empty(0)
     current = np.empty(hinges.weights.shape[0])
     for d in range(bags.indptr.size - 1):
         n = bags.starts[d + 1] - bags.starts[d]
         if n == 0:
             continue
         word = keys[d]
+        _still_rows(bags, d, factors, s.rows)
         if start == CONTINUE:
             _count(bags, d, out.topics, alpha, s)
             current[:] = inverses[-1, d]
@@ -404,7 +440,7 @@ def sweep_collapsed(
 
     Topics, tallies (B, K), 1 / lambda (B, Q), streams and live counts are brought up to date.
     """
-    s = _scratch(alpha.size, hinges.weights.shape[0])
+    s = _scratch(bags, alpha.size, hinges.weights.shape[0])
     for d in range(bags.indptr.size - 1):
         n = bags.starts[d + 1] - bags.starts[d]
         if n == 0:
@@ -422,3 +458,48 @@ def sweep_collapsed(
             word = _draw_inverses(d, n, word, hinges, inverses[d], s)
         streams[d] = word
         tallies[d] = s.tally
+
+
+@kernel(SUMMED)
+def add_moments(
+    tallies: NDArray[np.float64],
+    lengths: Vec,
+    inverses: NDArray[np.float64],
+    signs: NDArray[np.int8],
+    offsets: Mat,
+    c: float,
+    gram: NDArray[np.float64],
+    pull: Mat,
+) -> None:
+    """Sums over kept sweeps and documents of BayesPA eq. 28, without c and the prior.
+
+    Parameters
+    ----------
+    tallies, inverses : (kept sweeps, B, K) and (kept sweeps, B, Q)
+    signs, offsets, c : as in `Hinges`
+    gram : (K, K, Q), of z z' / lambda; only entries with k >= l are added to
+    pull : (K, Q), of s (1 + c o / lambda) z
+    """
+    n_topics, n_tasks = pull.shape
+    present = np.empty(n_topics, np.int64)
+    inverse, force = np.empty(n_tasks), np.empty(n_tasks)
+    for sweep in range(tallies.shape[0]):
+        for d in range(tallies.shape[1]):
+            m = 0
+            for k in range(n_topics):
+                present[m] = k
+                m += tallies[sweep, d, k] != 0.0
+            for q in range(n_tasks):
+                sign = signs[d, q]
+                inverse[q] = inverses[sweep, d, q] if sign != 0 else 0.0
+                force[q] = sign * (1.0 + c * offsets[d, q] * inverse[q])
+            for i in range(m):
+                k = present[i]
+                z = tallies[sweep, d, k] / lengths[d]
+                for q in range(n_tasks):
+                    pull[k, q] += z * force[q]
+                for j in range(i + 1):
+                    l = present[j]
+                    product = z * tallies[sweep, d, l] / lengths[d]
+                    for q in range(n_tasks):
+                        gram[k, l, q] += product * inverse[q]

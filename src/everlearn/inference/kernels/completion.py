@@ -9,17 +9,16 @@ import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
-from everlearn.inference.kernels.topics import Bags, WordFactors
+from everlearn.inference.kernels.topics import Bags, WordFactors, total_of
 
 
 @kernel(SUMMED)
 def _word_start(row: Vec, factors: WordFactors, alpha: Vec, count: int, share: Vec, n: Vec) -> None:
-    total = 0.0
     for k in range(alpha.size):
         share[k] = alpha[k] * (row[k] + factors.smoothing) * factors.scale[k]
-        total += share[k]
+    part = count / total_of(share)
     for k in range(alpha.size):
-        share[k] *= count / total
+        share[k] *= part
         n[k] += share[k]
 
 
@@ -28,13 +27,12 @@ def _word_update(
     row: Vec, factors: WordFactors, alpha: Vec, count: int, share: Vec, n: Vec, fresh: Vec
 ) -> None:
     own = 1.0 / count
-    total = 0.0
     for k in range(alpha.size):
         rest = alpha[k] + n[k] - share[k] * own
         fresh[k] = rest * (row[k] + factors.smoothing) * factors.scale[k]
-        total += fresh[k]
+    part = count / total_of(fresh)
     for k in range(alpha.size):
-        value = fresh[k] * count / total
+        value = fresh[k] * part
         n[k] += value - share[k]
         share[k] = value
 

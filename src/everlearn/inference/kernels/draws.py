@@ -78,5 +78,5 @@ def inverse_gaussian(mean: float, first: float, second: float, third: float) -> 
     h = 0.5 * mean * radius * cosine * cosine
     small = mean / (1.0 + h + math.sqrt(h * (h + 2.0)))
     if third * (mean + small) <= mean:
-        return np.float64(small)
+        return np.float64(min(small, LARGEST_INVERSE))
     return np.float64(min(mean * mean / small, LARGEST_INVERSE))

@@ -12,7 +12,6 @@ Every document has its own random stream and writes to its own places: the resul
 on how documents are shared out among threads.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +20,13 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
 from everlearn.inference.kernels.draws import Words, advanced, uniform_single
+from everlearn.inference.kernels.scalars import exp
 
 UNIFORM, PREDICTIVE, CONTINUE = 0, 1, 2
 """How topics start: drawn uniformly; drawn in order without labels; as they are."""
+
+_DEEPEST = -50.0
+"""Exponents below this are as good as it, and keep products from float32's slow denormals."""
 
 Index = int | np.int64
 Singles = NDArray[np.float32]
@@ -91,80 +94,93 @@ def _scratch(bags: Bags, alpha: Vec) -> _Scratch:
 
 
 @kernel(SUMMED)
+def total_of(values: Vec) -> float:
+    """The sum. Loops that store do not sum as well: their form depends on where arrays lie."""
+    total = 0.0
+    for k in range(values.size):
+        total += values[k]
+    return total
+
+
+@kernel(SUMMED)
+def _product_sum(a: Singles, b: Singles, row: int) -> np.float32:
+    total = np.float32(0.0)
+    for k in range(a.size):
+        total += a[k] * b[row, k]
+    return total
+
+
+@kernel(SUMMED)
 def _word_products(bags: Bags, d: int, factors: WordFactors, s: _Scratch) -> None:
     """Products of the document's words before any label is looked at."""
-    first = bags.indptr[d]
+    products, base, alpha = s.products, s.base, s.alpha
+    counts, smoothing, scale = factors.counts, factors.smoothing, factors.scale
+    first, words = bags.indptr[d], bags.words
     for j in range(bags.indptr[d + 1] - first):
-        row = factors.counts[bags.words[first + j]]
-        total = np.float32(0.0)
-        for k in range(s.alpha.size):
-            product = np.float32((row[k] + factors.smoothing) * factors.scale[k])
-            s.products[j, k] = product
-            total += s.alpha[k] * product
-        s.base[j] = total
+        w = words[first + j]
+        for k in range(alpha.size):
+            products[j, k] = (counts[w, k] + smoothing) * scale[k]
+        base[j] = _product_sum(alpha, products, j)
 
 
 @kernel(SUMMED)
 def _tilt_products(n_words: int, tilt: Singles, s: _Scratch) -> None:
+    products, base, alpha = s.products, s.base, s.alpha
     for j in range(n_words):
-        total = np.float32(0.0)
-        for k in range(s.alpha.size):
-            product = s.products[j, k] * tilt[k]
-            s.products[j, k] = product
-            total += s.alpha[k] * product
-        s.base[j] = total
-
-
-@kernel(SUMMED)
-def _draw(j: int, n_present: int, u: np.float32, s: _Scratch) -> int:
-    """A topic for a token of the document's word j, which the tally leaves out."""
-    row = s.products[j]
-    total = np.float32(0.0)
-    for q in range(n_present):
-        k = s.present[q]
-        total += s.tally[k] * row[k]
-        s.sums[q] = total
-    u *= total + s.base[j]
-    if u < total:
-        q = 0
-        while s.sums[q] < u:
-            q += 1
-        return int(s.present[q])
-    u -= total
-    last = s.alpha.size - 1
-    k = 0
-    total = s.alpha[0] * row[0]
-    while total < u and k < last:
-        k += 1
-        total += s.alpha[k] * row[k]
-    return k
+        for k in range(alpha.size):
+            products[j, k] *= tilt[k]
+        base[j] = _product_sum(alpha, products, j)
 
 
 @kernel(FUSED)
 def _sweep(
     bags: Bags, d: int, topics: Topics, n_present: int, word: np.uint64, start: int, s: _Scratch
 ) -> tuple[int, np.uint64]:
-    """Draw every token once; `start` is CONTINUE unless the tokens have no topics yet."""
+    """Draw every token once; `start` is CONTINUE unless the tokens have no topics yet.
+
+    Written as one loop over local names: calls, and arrays inside tuples, would take most of it.
+    """
+    products, base, alpha, tally = s.products, s.base, s.alpha, s.tally
+    present, place, sums, counts = s.present, s.place, s.sums, bags.counts
     first, i = bags.indptr[d], bags.starts[d]
-    n_topics = s.alpha.size
+    last = alpha.size - 1
     for j in range(bags.indptr[d + 1] - first):
-        for _ in range(bags.counts[first + j]):
+        for _ in range(counts[first + j]):
             if start == CONTINUE:
                 k: Index = np.int64(topics[i])
-                s.tally[k] -= np.float32(1.0)
-                if s.tally[k] == 0.0:
+                tally[k] -= np.float32(1.0)
+                if tally[k] == 0.0:
                     n_present -= 1
-                    other = s.present[n_present]
-                    s.present[s.place[k]] = other
-                    s.place[other] = s.place[k]
+                    other = present[n_present]
+                    present[place[k]] = other
+                    place[other] = place[k]
             word = advanced(word)
             u = uniform_single(word)
-            k = np.int64(u * n_topics) if start == UNIFORM else _draw(j, n_present, u, s)
-            if s.tally[k] == 0.0:
-                s.present[n_present] = k
-                s.place[k] = n_present
+            if start == UNIFORM:
+                k = np.int64(u * alpha.size)
+            else:
+                total = np.float32(0.0)
+                for q in range(n_present):
+                    total += tally[present[q]] * products[j, present[q]]
+                    sums[q] = total
+                u *= total + base[j]
+                k = 0
+                if u < total:
+                    q = 0
+                    while sums[q] < u:
+                        q += 1
+                    k = present[q]
+                else:
+                    u -= total
+                    total = alpha[0] * products[j, 0]
+                    while total < u and k < last:
+                        k += 1
+                        total += alpha[k] * products[j, k]
+            if tally[k] == 0.0:
+                present[n_present] = k
+                place[k] = n_present
                 n_present += 1
-            s.tally[k] += np.float32(1.0)
+            tally[k] += np.float32(1.0)
             topics[i] = k
             i += 1
     return n_present, word
@@ -182,33 +198,38 @@ def _first_multipliers(
     s: _Scratch,
 ) -> None:
     """Multipliers as if the document came alone and lay where its tokens started (spec 18.2)."""
+    tally, present = s.tally, s.present
+    weights, signs, multipliers = margins.weights, margins.signs, margins.multipliers
     square = 0.0
     for q in range(n_present):
-        square += np.float64(s.tally[s.present[q]]) ** 2
+        square += np.float64(tally[present[q]]) ** 2
     square *= variance / (n * n)
-    for task in range(margins.weights.shape[0]):
-        sign = margins.signs[d, task]
+    for task in range(weights.shape[0]):
+        sign = signs[d, task]
         score = 0.0
         for q in range(n_present):
-            score += s.tally[s.present[q]] * margins.weights[task, s.present[q]]
+            score += tally[present[q]] * weights[task, present[q]]
         slack = max(0.0, margin - sign * score / n) / square
-        margins.multipliers[d, task] = 0.0 if sign == 0 else min(box, slack)
+        multipliers[d, task] = 0.0 if sign == 0 else min(box, slack)
 
 
 @kernel(SUMMED)
 def _tilt(d: int, n: int, margins: Margins, exponent: Vec, tilt: Singles) -> bool:
     """exp(sum_q y_q tau_q mu_qk / n), at most 1; whether it is anything but 1."""
+    weights, signs, multipliers = margins.weights, margins.signs, margins.multipliers
     exponent[:] = 0.0
     active = False
-    for task in range(margins.weights.shape[0]):
-        pull = margins.signs[d, task] * margins.multipliers[d, task] / n
+    for task in range(weights.shape[0]):
+        pull = signs[d, task] * multipliers[d, task] / n
         if pull != 0.0:
             active = True
             for k in range(exponent.size):
-                exponent[k] += pull * margins.weights[task, k]
-    highest = exponent.max()
-    for k in range(exponent.size):
-        tilt[k] = math.exp(max(exponent[k] - highest, -80.0))
+                exponent[k] += pull * weights[task, k]
+    if active:
+        highest = exponent.max()
+        for k in range(exponent.size):
+            x = exponent[k] - highest
+            tilt[k] = exp(x if x > _DEEPEST else _DEEPEST)
     return active
 
 

@@ -19,7 +19,7 @@ from everlearn.inference.kernels.topics import add_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.local.topics import Batch, Draws, IndependentSampler, as_bags, infer
-from everlearn.inference.margin_step import accumulated, averaged, hinges_of
+from everlearn.inference.margin_step import accumulated, averaged
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
@@ -109,9 +109,16 @@ def _weights_after(
     if isinstance(weights, FixedSpread):
         z = draws.totals / (learner.n_kept * batch.lengths[:, None])
         return averaged(loss, weights, z, batch.targets, learner.box, multipliers)
-    hinges = hinges_of(loss, weights, batch.targets)
-    z = draws.tallies / batch.lengths[:, None]
-    return accumulated(loss, weights, hinges, z, draws.inverses, learner.ghosts), multipliers
+    found = accumulated(
+        loss,
+        weights,
+        batch.targets,
+        draws.tallies,
+        draws.inverses,
+        batch.lengths,
+        learner.ghosts,
+    )
+    return found, multipliers
 
 
 def _absorbed(

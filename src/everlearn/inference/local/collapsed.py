@@ -29,7 +29,8 @@ class CollapsedSampler:
         n, k = len(batch), state.n_topics
         distinct, places = np.unique(batch.bags.words, return_inverse=True)
         counts = np.zeros((len(distinct), k))
-        self._live = Live(places.astype(np.int64), counts, 1.0 / self._factors.scale)
+        scale = self._factors.scale.copy()
+        self._live = Live(places.astype(np.int64), counts, 1.0 / scale, scale)
         self._streams = stream_keys(state.seed, state.clock, 0, n)
         self._topics = np.zeros(int(batch.bags.starts[-1]), np.uint16)
         self._tallies = np.zeros((n, k))
@@ -67,7 +68,7 @@ class CollapsedSampler:
                 inverses.append(self._inverses.copy())
                 tables.append(self._tables)
         return Draws(
-            self._topics,
+            kept[-1],
             np.stack(kept),
             np.sum(tallies, axis=0),
             np.stack(tallies),

@@ -85,6 +85,8 @@ def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
     """Runs of documents with about as many tokens each."""
     n_tokens = int(bags.starts[-1])
     n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
+    if n_parts == 1 and len(bags.indptr) > 1:
+        return [slice(0, len(bags.indptr) - 1)]
     targets = np.linspace(0, n_tokens, n_parts + 1)[1:-1]
     inner = np.searchsorted(bags.starts, targets)
     edges = [0, *inner.tolist(), len(bags.indptr) - 1]

@@ -1,0 +1,43 @@
+"""Figures of the reproductions, as PNG files below docs/images/."""
+
+import matplotlib as mpl
+import numpy as np
+
+from benchmarks.table import ROOT
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+IMAGES = ROOT / "docs" / "images"
+
+
+def curves(name: str, x: list[float], lines: dict[str, list[float]], across: str, up: str) -> None:
+    """One line for each entry."""
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for label, y in lines.items():
+        axes.plot(x, y, marker="o", label=label)
+    axes.set(xlabel=across, ylabel=up)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    _save(figure, name)
+
+
+def heatmaps(name: str, tables: list[np.ndarray], marks: list[int], rows: list[str]) -> None:
+    """Classes by topics, one map for each number of documents seen."""
+    figure, axes = plt.subplots(
+        1, len(tables), figsize=(4 * len(tables), 4.5), sharey=True, layout="constrained"
+    )
+    for ax, table, mark in zip(axes, tables, marks, strict=True):
+        order = np.argsort(table.argmax(axis=0), kind="stable")
+        image = ax.imshow(table[:, order], aspect="auto", cmap="viridis", vmin=0, vmax=1)
+        ax.set(title=f"{mark:,} documents", xlabel="topics")
+        ax.set_xticks([])
+        ax.set_yticks(range(len(rows)), rows, fontsize=7)
+    figure.colorbar(image, ax=axes, label="average share of a document", shrink=0.8)
+    _save(figure, name)
+
+
+def _save(figure: plt.Figure, name: str) -> None:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    figure.savefig(IMAGES / f"{name}.png", dpi=110)
+    plt.close(figure)

@@ -1,0 +1,119 @@
+"""Tokens drawn per second against tomotopy's samplers (C++), and by two threads against one."""
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.corpora import DATA, newsgroups
+from benchmarks.table import Table
+from everlearn import MedHDPClassifier, MedLDAClassifier, TopicModel
+
+SWEEPS = 10
+PASSES = 3
+ASKED = {
+    "MedLDA averaging, 40 topics": 1.3,
+    "MedLDA averaging, 100 topics": 1.3,
+    "MedLDA Gibbs, 40 topics": 0.7,
+    "MedLDA Gibbs, 100 topics": 0.7,
+    "MedHDP averaging": 1.0,
+}
+
+
+def run() -> list[Table]:
+    """Both tables; nothing without the shared data."""
+    if not DATA.exists():
+        print("skipped sampler: no folder of shared data beside the repository")
+        return []
+    return [_against_tomotopy(), _threads()]
+
+
+def _against_tomotopy() -> Table:
+    table = Table(
+        "Tokens drawn per second, against tomotopy",
+        ["model", "million draws a CPU second", "tomotopy, same topics", "ratio", "asked for"],
+        "20 Newsgroups, one thread. Ours count the draws of starts and sweeps, and the time is "
+        f"that of whole passes, weights and counts included (the best of {PASSES}); tomotopy's "
+        "are sweeps of its LDA or HDP sampler after it has settled for some.",
+    )
+    if importlib.util.find_spec("tomotopy") is None:
+        print("skipped the comparison with tomotopy: it is not installed")
+        return table
+    for k in (40, 100):
+        peer = _tomotopy("LDAModel", k=k, alpha=1.0 / k, eta=0.1)
+        for name, model in {
+            "LDA": TopicModel(n_topics=k),
+            "MedLDA averaging": MedLDAClassifier(n_topics=k),
+            "MedLDA Gibbs": MedLDAClassifier(n_topics=k, loss="gibbs"),
+        }.items():
+            _add(table, f"{name}, {k} topics", _ours(model), peer)
+    peer = _tomotopy("HDPModel", initial_k=40, alpha=0.1, eta=0.1)
+    _add(table, "MedHDP averaging", _ours(MedHDPClassifier()), peer)
+    _add(table, "MedHDP Gibbs", _ours(MedHDPClassifier(loss="gibbs")), peer)
+    return table
+
+
+def _add(table: Table, name: str, ours: float, peer: float) -> None:
+    cells = (f"{ours / 1e6:.1f}", f"{peer / 1e6:.1f}", f"{ours / peer:.2f}")
+    table.add(name, *cells, ASKED.get(name, ""))
+
+
+def _ours(model: Any) -> float:
+    """Draws per CPU second, the best of several passes."""
+    data = newsgroups()
+    model.set_params(engine="serial", random_state=0)
+    labels = {} if isinstance(model, TopicModel) else {"y": data.y, "classes": np.arange(20)}
+    order = np.random.default_rng(0).permutation(data.X.shape[0])
+    X = data.X[order]
+    labels = {k: v[order] if k == "y" else v for k, v in labels.items()}
+    model.partial_fit(X, **labels)
+    seconds = min(_cpu(lambda: model.partial_fit(X, **labels)) for _ in range(PASSES))
+    return float(X.sum()) * (model.n_sweeps + 1) / seconds
+
+
+def _tomotopy(kind: str, **settings: float) -> float:
+    import tomotopy
+
+    X = newsgroups().X
+    model = getattr(tomotopy, kind)(seed=1, **settings)
+    for row in range(X.shape[0]):
+        part = slice(X.indptr[row], X.indptr[row + 1])
+        words = np.repeat(X.indices[part], X.data[part].astype(int))
+        if len(words):
+            model.add_doc([str(w) for w in words])
+    model.train(20, workers=1)
+    seconds = min(_cpu(lambda: model.train(SWEEPS, workers=1)) for _ in range(PASSES))
+    return float(X.sum()) * SWEEPS / seconds
+
+
+def _threads() -> Table:
+    table = Table(
+        "Two threads against one",
+        ["model", "batch size", "one thread (s)", "all cores (s)", "ratio"],
+        f"Wall time of a pass over 20 Newsgroups on {os.cpu_count()} cores. Asked for: 1.7.",
+    )
+    data = newsgroups()
+    for loss in ("averaging", "gibbs"):
+        for size in (64, 256, 1024):
+            times = []
+            for engine in ("serial", "threads"):
+                model = MedLDAClassifier(loss=loss, batch_size=size, engine=engine, random_state=0)
+                times.append(min(_wall(lambda m=model: m.fit(data.X, data.y)) for _ in range(3)))
+            one, two = times
+            table.add(f"MedLDA {loss}", size, f"{one:.2f}", f"{two:.2f}", f"{one / two:.2f}")
+    return table
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _wall(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

@@ -1,0 +1,181 @@
+"""Documents cut into runs: nothing is lost, and nothing depends on where the cuts are."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everlearn.core.documents import Documents
+from everlearn.core.priors import FixedTopics
+from everlearn.inference.kernels.augmented import sample_augmented
+from everlearn.inference.kernels.draws import stream_keys
+from everlearn.inference.kernels.topics import (
+    CONTINUE,
+    Margins,
+    Samples,
+    WordFactors,
+    sample_documents,
+)
+from everlearn.inference.local import topics as local
+from everlearn.inference.local.topics import (
+    Batch,
+    Block,
+    IndependentSampler,
+    as_bags,
+    cut,
+    even_cuts,
+    infer,
+)
+from everlearn.inference.margin_step import hinges_of
+from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
+from everlearn.inference.topic_state import FixedSpread
+from everlearn.runtime.engine import SerialEngine, ThreadEngine
+from oracles import bayespa as oracle
+
+token_lists = st.lists(st.lists(st.integers(0, 5), max_size=6), max_size=12)
+
+
+def test_bags_say_where_tokens_begin():
+    bags = as_bags(Documents.from_tokens([[4, 1, 4], [], [0]]))
+    assert bags.indptr.tolist() == [0, 2, 2, 3]
+    assert bags.words.tolist() == [1, 4, 0]
+    assert bags.counts.tolist() == [1, 2, 1]
+    assert bags.starts.tolist() == [0, 3, 3, 4]
+
+
+@given(token_lists, st.integers(1, 5))
+def test_cuts_cover_all_documents_in_order(tokens, n_parts):
+    bags = as_bags(Documents.from_tokens(tokens))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "_FEWEST_TOKENS", 1)
+        cuts = even_cuts(bags, n_parts)
+    assert [d for where in cuts for d in range(where.start, where.stop)] == list(range(len(tokens)))
+    assert len(cuts) <= n_parts
+    assert all(where.stop > where.start for where in cuts)
+
+
+def test_cuts_are_even_and_small_batches_stay_whole():
+    bags = as_bags(Documents.from_tokens([[0] * 100] * 60))
+    sizes = [where.stop - where.start for where in even_cuts(bags, 4)]
+    assert sizes == [15, 15, 15, 15]
+    assert len(even_cuts(bags, 100)) == 6
+    assert len(even_cuts(as_bags(Documents.from_tokens([[0] * 900] * 2)), 4)) == 1
+
+
+@given(token_lists.filter(len), st.data())
+def test_a_run_is_the_documents_alone(tokens, data):
+    start = data.draw(st.integers(0, len(tokens) - 1))
+    stop = data.draw(st.integers(start + 1, len(tokens)))
+    whole = as_bags(Documents.from_tokens(tokens))
+    for found, expected in zip(
+        cut(whole, slice(start, stop)),
+        as_bags(Documents.from_tokens(tokens[start:stop])),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_block_takes_along_what_belongs_to_its_documents():
+    bags = as_bags(Documents.from_tokens([[0, 0], [], [1, 2, 3], [4]]))
+    number = np.arange(4)
+    block = Block(
+        bags,
+        keys=number.astype(np.uint64),
+        topics=np.arange(6).astype(np.uint16),
+        signs=np.repeat(number[:, None], 2, axis=1).astype(np.int8),
+        offsets=np.repeat(number[:, None], 2, axis=1).astype(float),
+        multipliers=np.repeat(number[:, None], 2, axis=1).astype(float),
+        inverses=np.tile(number[None, :, None], (3, 1, 2)).astype(float),
+    ).cut(slice(1, 3))
+    assert block.keys.tolist() == [1, 2]
+    assert block.topics.tolist() == [2, 3, 4]
+    for part in (block.signs, block.offsets, block.multipliers):
+        assert part.tolist() == [[1, 1], [2, 2]]
+    assert block.inverses[2].tolist() == [[1, 1], [2, 2]]
+    assert block.bags.starts.tolist() == [0, 0, 3]
+
+
+def test_inference_does_not_depend_on_the_engine():
+    rng = np.random.default_rng(0)
+    documents = Documents.from_dense(rng.poisson(3.0, (50, 40)))
+    counts = rng.gamma(0.3, 10.0, (40, 32))
+    factors = WordFactors(counts, 0.1, 1.0 / counts.sum(axis=0))
+    alpha = np.full(32, 0.2)
+    alone = infer(documents, factors, alpha, 3, SerialEngine())
+    with ThreadPoolExecutor(3) as pool:
+        threads = infer(documents, factors, alpha, 3, ThreadEngine(pool, 3))
+    np.testing.assert_array_equal(alone, threads)
+    np.testing.assert_array_equal(
+        infer(documents[7:9], factors, alpha, 3, SerialEngine()), alone[7:9]
+    )
+    assert infer(documents[:0], factors, alpha, 3, SerialEngine()).shape == (0, 32)
+
+
+class TestRounds:
+    """What the second round of a batch is given, seen by calling its kernel directly."""
+
+    n_words = 12
+
+    def case(self, kind):
+        rng = np.random.default_rng(1)
+        loss = Loss(kind, 2.0, 0.5, 1.0)
+        learner = TopicLearner(FixedTopics(0.3), 0.2, loss, n_rounds=2, ghosts=3, burn_in=1)
+        state = first_state(learner, self.n_words, 4, np.arange(2), seed=5)
+        state.counts[:] = rng.gamma(0.5, 3.0, (self.n_words, 4))
+        state.totals[:] = state.counts.sum(axis=0)
+        tokens = [rng.integers(0, self.n_words, n).tolist() for n in rng.integers(0, 12, 200)]
+        tokens = [sorted(words) for words in tokens]
+        signs = rng.choice([-1, 0, 1], (200, 2)).astype(np.int8)
+        batch = Batch(
+            as_bags(Documents.from_tokens(tokens)), Targets(signs, np.full((200, 2), 2.0))
+        )
+        return learner, replace(state, clock=7), batch, tokens
+
+    def second(self, learner, state, batch, tokens, first):
+        """Word factors with what the first round has drawn, and room for the results."""
+        drawn = oracle.word_counts(tokens, first.kept, self.n_words, 4)
+        counts = state.counts + learner.ghosts / learner.n_kept * drawn
+        total = counts.sum(axis=0) + learner.smoothing * self.n_words
+        n_tokens = len(first.topics)
+        out = Samples(
+            first.topics.copy(),
+            np.zeros((learner.n_kept, n_tokens), np.uint16),
+            np.zeros((len(batch), 4)),
+        )
+        schedule = (learner.n_sweeps, learner.burn_in, CONTINUE)
+        keys = stream_keys(5, 7, 1, len(batch))
+        return WordFactors(counts, learner.smoothing, 1.0 / total), keys, schedule, out
+
+    def test_averaging(self):
+        learner, state, batch, tokens = self.case("averaging")
+        rng = np.random.default_rng(2)
+        weights, multipliers = FixedSpread(rng.normal(size=(2, 4))), rng.random((200, 2))
+        sampler = IndependentSampler(learner, state, batch, SerialEngine())
+        first = sampler.draw(0, state.weights, np.zeros((200, 2)))
+        found = sampler.draw(1, weights, multipliers)
+        factors, keys, schedule, out = self.second(learner, state, batch, tokens, first)
+        margins = Margins(weights.mean, batch.targets.signs, multipliers.copy())
+        alpha = np.full(4, 0.3)
+        sample_documents(batch.bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
+        np.testing.assert_array_equal(found.kept, out.kept)
+        np.testing.assert_array_equal(found.totals, out.totals)
+
+    def test_gibbs(self):
+        learner, state, batch, tokens = self.case("gibbs")
+        weights = state.weights.extended(np.empty((2, 0)), 1.0)
+        weights = replace(weights, shift=weights.shift + 1.0)
+        sampler = IndependentSampler(learner, state, batch, SerialEngine())
+        first = sampler.draw(0, state.weights, np.zeros((200, 2)))
+        inverses = first.inverses.copy()
+        found = sampler.draw(1, weights, np.zeros((200, 2)))
+        factors, keys, schedule, out = self.second(learner, state, batch, tokens, first)
+        tallies = np.zeros((learner.n_kept, 200, 4))
+        hinges = hinges_of(learner.loss, weights, batch.targets)
+        alpha = np.full(4, 0.3)
+        sample_augmented(batch.bags, factors, alpha, hinges, keys, schedule, out, tallies, inverses)
+        np.testing.assert_array_equal(found.kept, out.kept)
+        np.testing.assert_array_equal(found.tallies, tallies)
+        np.testing.assert_allclose(found.inverses, inverses, rtol=1e-9)

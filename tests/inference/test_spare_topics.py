@@ -1,0 +1,148 @@
+"""Topics offered empty, and dropped if they are left empty."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from everlearn.core.documents import Documents
+from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.inference.local.topics import Draws, as_bags
+from everlearn.inference.spare_topics import settled, with_spares, without_spares
+from everlearn.inference.topic_model import Loss, TopicLearner, first_state
+
+AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
+GIBBS = Loss("gibbs", 164.0, 1.0, 10.0)
+BORN = TopicLearner(SharedSticks(5.0, 1.0), 0.1, AVERAGING)
+
+
+def state_of(learner, n_tasks=3, n_topics=3, clock=1):
+    state = first_state(learner, 6, n_topics, np.arange(n_tasks), seed=0)
+    return replace(state, clock=clock, tables=np.arange(1.0, n_topics + 1), next_id=10)
+
+
+class TestWithSpares:
+    @pytest.mark.parametrize(("n_tasks", "codes"), [(1, [0, 1]), (3, [0, 1, 2])])
+    @pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
+    def test_one_for_each_class(self, loss, n_tasks, codes):
+        learner = replace(BORN, loss=loss)
+        state = state_of(learner, n_tasks)
+        more = with_spares(learner, state)
+        assert more.codes[3:].tolist() == codes
+        assert more.ids.tolist() == [0, 1, 2, *range(10, 10 + len(codes))]
+        assert more.tables.tolist() == [1, 2, 3, *[0] * len(codes)]
+        assert more.counts.shape[1] >= more.n_topics
+        assert not more.counts[:, 3:].any()
+        expected = np.full((n_tasks, len(codes)), -loss.margin)
+        for column, code in enumerate(codes):
+            if code < n_tasks:
+                expected[code, column] = loss.margin
+        np.testing.assert_allclose(more.weights.mean[:, 3:], expected)
+        np.testing.assert_allclose(more.weights.mean[:, :3], state.weights.mean)
+        if loss is GIBBS:
+            variances = np.diagonal(more.weights.moments()[1], axis1=1, axis2=2)
+            np.testing.assert_allclose(variances[:, 3:], loss.variance)
+
+    def test_without_anchors(self):
+        for loss in (None, replace(AVERAGING, anchored=False)):
+            learner = replace(BORN, loss=loss)
+            more = with_spares(learner, state_of(learner))
+            assert more.codes[3:].tolist() == [-1, -1, -1]
+            assert more.weights is None or not more.weights.mean[:, 3:].any()
+
+    @pytest.mark.parametrize(("limit", "n"), [(3, 3), (4, 4), (5, 5), (100, 6), (2, 3)])
+    def test_no_more_than_allowed(self, limit, n):
+        learner = replace(BORN, max_topics=limit)
+        assert with_spares(learner, state_of(learner)).n_topics == n
+
+    def test_nothing_for_a_fixed_number(self):
+        fixed = replace(BORN, prior=FixedTopics(0.1))
+        state = state_of(fixed)
+        assert with_spares(fixed, state) is state
+
+    def test_at_the_start_only_for_classes_without_a_topic(self):
+        first = with_spares(BORN, state_of(BORN, clock=0))
+        assert first.codes.tolist() == [0, 1, 2]
+        few = with_spares(BORN, state_of(BORN, n_tasks=5, clock=0))
+        assert few.codes.tolist() == [0, 1, 2, 3, 4]
+        plain = replace(BORN, loss=None)
+        assert with_spares(plain, state_of(plain, n_tasks=0, clock=0)).n_topics == 3
+
+    def test_the_state_before_stays(self):
+        state = state_of(BORN)
+        with_spares(BORN, state)
+        assert state.n_topics == 3
+        assert state.counts.shape == (6, 3)
+        assert state.next_id == 10
+
+
+def draws_of(kept, n_topics, tokens):
+    kept = np.array(kept, np.uint16)
+    n_documents = len(tokens)
+    tallies = np.zeros((len(kept), n_documents, n_topics))
+    edges = np.cumsum([0, *map(len, tokens)])
+    for j, row in enumerate(kept):
+        for d in range(n_documents):
+            for k in row[edges[d] : edges[d + 1]]:
+                tallies[j, d, k] += 1
+    return Draws(
+        kept[-1].copy(),
+        kept,
+        tallies.sum(0),
+        tallies,
+        np.ones((len(kept), n_documents, 1)),
+        np.arange(10.0, 10.0 + n_topics),
+    )
+
+
+class TestSettled:
+    tokens = ([0, 1], [2, 2, 3])
+
+    def settle(self, kept, n_old, n_topics=5):
+        bags = as_bags(Documents.from_tokens(self.tokens))
+        return settled(draws_of(kept, n_topics, self.tokens), bags, n_old, n_topics)
+
+    def test_topics_that_are_empty_in_the_end_go(self):
+        """Topic 1 is old and stays, 3 is left empty; its token counts where it is in the end."""
+        draws, left = self.settle([[0, 3, 4, 4, 0], [0, 2, 4, 4, 4]], n_old=2)
+        assert left.tolist() == [0, 1, 2, 4]
+        assert draws.kept.tolist() == [[0, 2, 3, 3, 0], [0, 2, 3, 3, 3]]
+        assert draws.topics.tolist() == [0, 2, 3, 3, 3]
+        assert draws.tables.tolist() == [10, 11, 12, 14]
+        assert draws.tallies.tolist() == [
+            [[1, 0, 1, 0], [1, 0, 0, 2]],
+            [[1, 0, 1, 0], [0, 0, 0, 3]],
+        ]
+        assert_array_equal(draws.totals, draws.tallies.sum(axis=0))
+        assert draws.kept.dtype == draws.topics.dtype == np.uint16
+
+    def test_no_token_is_lost(self):
+        rng = np.random.default_rng(0)
+        for _ in range(50):
+            kept = rng.integers(0, 5, (3, 5))
+            draws, left = self.settle(kept, n_old=int(rng.integers(0, 4)))
+            assert draws.totals.sum() == 15
+            assert draws.totals.shape == (2, len(left))
+            assert set(np.unique(kept[-1])) <= set(left.tolist())
+            assert_array_equal(left[draws.topics], kept[-1])
+
+    def test_nothing_to_drop(self):
+        draws, left = self.settle([[0, 1, 2, 3, 4]], n_old=0)
+        assert left.tolist() == [0, 1, 2, 3, 4]
+        assert draws.kept.tolist() == [[0, 1, 2, 3, 4]]
+        draws, left = self.settle([[0, 0, 0, 0, 0]], n_old=5)
+        assert left.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
+def test_what_is_left_keeps_its_ids_and_none_is_given_twice(loss):
+    learner = replace(BORN, loss=loss)
+    offered = with_spares(learner, state_of(learner))
+    left = without_spares(offered, np.array([0, 1, 2, 4]))
+    assert left.ids.tolist() == [0, 1, 2, 11]
+    assert left.codes.tolist() == [0, 1, 2, 1]
+    assert left.tables.tolist() == [1, 2, 3, 0]
+    assert left.next_id == 12
+    np.testing.assert_allclose(left.weights.mean, offered.weights.mean[:, [0, 1, 2, 4]])
+    assert without_spares(offered, np.arange(3)).next_id == 10
