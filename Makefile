@@ -13,6 +13,7 @@ PAPER  ?=
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.everlearn-dev
+BENCH_STAMP := $(VENV)/.everlearn-bench
 
 # With several test processes one BLAS thread each is faster than all of them competing.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -45,10 +46,10 @@ format: $(STAMP)  ## let ruff put the files into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## measure speed and quality on this machine
+bench: $(BENCH_STAMP)  ## measure speed and quality on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
-reproduce: $(STAMP)  ## repeat the experiments of a paper (PAPER=name)
+reproduce: $(BENCH_STAMP)  ## repeat the experiments of a paper (PAPER=name)
 	$(BIN)/python -m benchmarks.reproduce $(PAPER) $(ARGS)
 
 clean:  ## remove caches, compiled kernels and build products, keep the environment
@@ -68,4 +69,9 @@ $(STAMP): pyproject.toml
 	@echo "Preparing $(VENV) (once; takes a minute or two)"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	@echo "Adding what measurements need (once)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[bench]"
 	@touch $@

@@ -2,10 +2,16 @@
 
 import sys
 
-from benchmarks import against_sklearn, lap, stream
+from benchmarks import against_sklearn, lap, sampler, stream
 from benchmarks.table import write_page
 
-PARTS = {"lap": lap.run, "sklearn": against_sklearn.run, "stream": stream.run}
+PARTS = {
+    "lap": lap.run,
+    "sklearn": against_sklearn.run,
+    "stream": stream.run,
+    "sampler": sampler.against_tomotopy,
+    "threads": sampler.threads,
+}
 
 HEAD = """# Benchmarks
 
@@ -17,7 +23,7 @@ def main(names: list[str]) -> None:
     unknown = sorted(set(names) - set(PARTS))
     if unknown:
         sys.exit(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    tables = [PARTS[name]() for name in names or PARTS]
+    tables = [table for name in names or PARTS if (table := PARTS[name]()) is not None]
     if not names:
         print("written to", write_page("benchmarks.md", HEAD, tables))
 

@@ -23,15 +23,11 @@ ASKED = {
 }
 
 
-def run() -> list[Table]:
-    """Both tables; nothing without the shared data."""
-    if not DATA.exists():
-        print("skipped sampler: no folder of shared data beside the repository")
-        return []
-    return [_against_tomotopy(), _threads()]
-
-
-def _against_tomotopy() -> Table:
+def against_tomotopy() -> Table | None:
+    """Ratios of speed; nothing without the shared data or tomotopy."""
+    if not DATA.exists() or importlib.util.find_spec("tomotopy") is None:
+        print("skipped the comparison with tomotopy: no shared data, or it is not installed")
+        return None
     table = Table(
         "Tokens drawn per second, against tomotopy",
         ["model", "million draws a CPU second", "tomotopy, same topics", "ratio", "asked for"],
@@ -39,9 +35,6 @@ def _against_tomotopy() -> Table:
         f"that of whole passes, weights and counts included (the best of {PASSES}); tomotopy's "
         "are sweeps of its LDA or HDP sampler after it has settled for some.",
     )
-    if importlib.util.find_spec("tomotopy") is None:
-        print("skipped the comparison with tomotopy: it is not installed")
-        return table
     for k in (40, 100):
         peer = _tomotopy("LDAModel", k=k, alpha=1.0 / k, eta=0.1)
         for name, model in {
@@ -89,7 +82,11 @@ def _tomotopy(kind: str, **settings: float) -> float:
     return float(X.sum()) * SWEEPS / seconds
 
 
-def _threads() -> Table:
+def threads() -> Table | None:
+    """Wall times of both engines; nothing without the shared data."""
+    if not DATA.exists():
+        print("skipped threads: no folder of shared data beside the repository")
+        return None
     table = Table(
         "Two threads against one",
         ["model", "batch size", "one thread (s)", "all cores (s)", "ratio"],
