@@ -18,7 +18,7 @@ from everlearn.core.arrays import Mat
 from everlearn.core.codes import label_order
 from everlearn.core.documents import Documents
 from everlearn.core.errors import TopicCollapseWarning
-from everlearn.core.params import Constraint, Instance, Interval, Options
+from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
 from everlearn.core.random import stream
 from everlearn.estimators.documents import WordSpace
 from everlearn.estimators.explanations import Explanation, explain_score, explain_words
@@ -32,7 +32,8 @@ from everlearn.estimators.targets import (
     next_label_space,
 )
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_learning import TOPIC_CONSTRAINTS, Learned
+from everlearn.estimators.topic_learning import Learned
+from everlearn.estimators.topic_params import COUNT, TOPIC_CONSTRAINTS
 from everlearn.inference.learners.bayespa import scores
 from everlearn.inference.topic_model import Loss, RoundInfo, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import Gaussians
@@ -54,7 +55,7 @@ CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "word_weights": (Instance((bool, np.bool_), "a truth value"),),
     **MARGIN_CONSTRAINTS,
 }
-_COLLAPSED = 0.5
+_COLLAPSED = 0.8
 _FEW_DOCUMENTS, _FIRST_BATCHES = 16, 5
 _NEVER_CERTAIN = np.finfo(np.float64).eps
 _FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
@@ -228,6 +229,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             Prints as text; see its attributes.
         """
         learned = self._fitted()
+        check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
         document = self._read_one(x)
         found = self._scores(document)[0]
         learner, space = self._current(learned), learned.outputs
@@ -317,23 +319,16 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
                 f"into one of {info.n_topics} topics. Use anchors=True, or other values of 'c' "
                 "and 'variance'.",
                 TopicCollapseWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _check_same_form(self, learned: Learned[LabelSpace]) -> None:
         """Refuse to go on with another form of weights than learning began with."""
-        state, name = learned.states[0], type(self).__name__
-        begun = {
-            "loss": "gibbs" if isinstance(state.weights, Gaussians) else "averaging",
-            "word_weights": state.words is not None,
-        }
-        for parameter, value in begun.items():
-            if getattr(self, parameter) != value:
-                raise ValueError(
-                    f"the {parameter!r} parameter of {name} was {value!r} when learning began and "
-                    f"cannot change without a new fit. Got {getattr(self, parameter)!r} instead."
-                )
+        state = learned.states[0]
+        loss = "gibbs" if isinstance(state.weights, Gaussians) else "averaging"
+        self._check_unchanged({"loss": loss, "word_weights": state.words is not None})
         if len(learned.states) != self._n_states(learned.outputs):
+            name = type(self).__name__
             raise ValueError(f"the 'strategy' parameter of {name} cannot change without a new fit.")
 
     def _passes(self, space: LabelSpace) -> int:

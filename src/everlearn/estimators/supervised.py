@@ -10,7 +10,7 @@ from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.estimators.max_margin import CLASSIFIER_CONSTRAINTS, MaxMarginClassifier
 from everlearn.estimators.targets import LabelSpace
-from everlearn.estimators.topic_learning import TOKEN_PATTERN
+from everlearn.estimators.topic_params import TOKEN_PATTERN
 from everlearn.inference.topic_model import Loss, TopicLearner
 
 _OWN_TOPICS = 10

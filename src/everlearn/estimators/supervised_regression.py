@@ -19,9 +19,11 @@ from everlearn.estimators.documents import WordSpace
 from everlearn.estimators.max_margin import MARGIN_CONSTRAINTS
 from everlearn.estimators.persistence import Arrays, entry, section
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_learning import TOKEN_PATTERN, Learned
+from everlearn.estimators.topic_learning import Learned
+from everlearn.estimators.topic_params import TOKEN_PATTERN
 from everlearn.inference.learners.bayespa import topic_scores
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
+from everlearn.inference.topic_state import Gaussians
 from everlearn.runtime.engine import open_engine
 
 _DEFAULTS: Final = {"averaging": (0.1, 1.0, 0.1), "gibbs": (0.1, 0.3, 100.0)}
@@ -215,9 +217,11 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
             known = self._known()
             documents, words = self._documents(X, None if known is None else known.words, grow=True)
             values = self._values(y, len(documents))
-            learned = (
-                self._begin(words, values) if known is None else self._with_words(known, words)
-            )
+            if known is None:
+                learned = self._begin(words, values)
+            else:
+                self._check_same_form(known)
+                learned = self._with_words(known, words)
             self._learned = self._go_on(learned, documents, _targets(learned.outputs, values))
         return self
 
@@ -286,6 +290,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         with named_errors(self, "y"):
             missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else False
             values = column_or_1d(np.asarray(y), dtype=np.float64, warn=True)
+            missing = np.ravel(missing)
             if len(values) != n_documents:
                 raise ValueError(f"expected {n_documents} numbers, got {len(values)}")
             values = np.where(missing, 0.0, values)
@@ -294,6 +299,10 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
             if np.abs(values).max(initial=0.0) > _LARGEST:
                 raise ValueError(f"expected numbers of at most {_LARGEST:g} in size")
         return np.where(missing, np.nan, values)
+
+    def _check_same_form(self, learned: Learned[Scale]) -> None:
+        gibbs = isinstance(learned.states[0].weights, Gaussians)
+        self._check_unchanged({"loss": "gibbs" if gibbs else "averaging"})
 
     def _n_tasks(self, outputs: Scale) -> int:
         return 1

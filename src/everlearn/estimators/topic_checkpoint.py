@@ -28,16 +28,22 @@ from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState, 
 
 T = TypeVar("T")
 _STATE_KEYS = ("next_id", "clock", "seed", "weights", "n_word_documents")
+_HEADER_KEYS = frozenset(
+    ("params", "states", "words", "outputs", "n_documents", "n_tokens", "feature_names")
+)
 _ACCURACY = 1e-6
 """How well totals must agree with counts, which they do to 1e-9."""
 _MOST_STATES = 100_000
 
 
 def pack_topics(state: TopicState, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """A state as a header and arrays, whose names begin with `name`."""
+    """A state as a header and arrays, whose names begin with `name`.
+
+    What learners change in place is copied, so that the arrays stay what they are.
+    """
     k = state.n_topics
     arrays: dict[str, NDArray[Any]] = {
-        "counts": np.ascontiguousarray(state.counts[:, :k]),
+        "counts": state.counts[:, :k].copy(),
         "totals": state.totals[:k].copy(),
         "ids": state.ids,
         "codes": state.codes,
@@ -52,7 +58,8 @@ def pack_topics(state: TopicState, name: str) -> tuple[dict[str, Any], dict[str,
         arrays |= {"precision": state.weights.precision, "shift": state.weights.shift}
     if state.words is not None:
         words = state.words
-        arrays |= {"word_weights": words.weights, "word_frequencies": words.frequencies}
+        arrays["word_weights"] = words.weights.copy()
+        arrays["word_frequencies"] = words.frequencies.copy()
     header = {
         "next_id": state.next_id,
         "clock": state.clock,
@@ -144,6 +151,7 @@ class TopicCheckpoint(TopicEstimator[T]):
         """The fitted estimator as JSON and arrays; `save` writes them."""
         learned = self._fitted()
         self._check_params()
+        self._check_same_form(learned)
         words, arrays = pack_words(learned.words)
         outputs, more = self._pack_outputs(learned.outputs)
         arrays |= more
@@ -168,6 +176,9 @@ class TopicCheckpoint(TopicEstimator[T]):
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
+        if wrong := sorted((set(header) - {"estimator"}) ^ _HEADER_KEYS):
+            verb = "lacks" if wrong[0] in _HEADER_KEYS else "must not have"
+            raise CheckpointError(f"the header {verb} {wrong[0]!r}")
         estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
         try:
             estimator._check_params()
@@ -199,9 +210,13 @@ class TopicCheckpoint(TopicEstimator[T]):
             entry(header, "n_documents", int, 0, 2**62),
             entry(header, "n_tokens", int, 0, 2**62),
         )
+        try:
+            estimator._check_same_form(estimator._learned)
+        except ValueError as error:
+            raise CheckpointError(f"the header's 'params': {error}") from error
         if words.kind == "counts":
             estimator.n_features_in_ = words.n_words
-        names = header.get("feature_names")
+        names = header["feature_names"]
         if names is not None:
             estimator.feature_names_in_ = checked_names(names, words.n_words)
         if unknown := sorted(set(arrays) - set(estimator.to_checkpoint()[1])):

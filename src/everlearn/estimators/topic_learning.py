@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
-from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
+from everlearn.core.params import Constraint, check_params
 from everlearn.core.random import stream
-from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin
-from everlearn.estimators.documents import DOCUMENT_CONSTRAINTS, WordSpace, read_documents
+from everlearn.estimators.base import LearnerMixin
+from everlearn.estimators.documents import WordSpace, read_documents
 from everlearn.estimators.persistence import SaveMixin
+from everlearn.estimators.topic_params import COUNT, PAIRS
 from everlearn.features.text import TextSettings
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
@@ -31,28 +33,6 @@ from everlearn.runtime.engine import open_engine
 from everlearn.runtime.progress import DocumentProgress
 
 T = TypeVar("T")
-
-TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "word_prior": (Interval(0, 1e6, low_open=True),),
-    "word_factor": (Options(("ratio", "digamma", "collapsed")),),
-    "init": (Options(("predictive", "uniform")),),
-    "batch_size": (Interval(1, integer=True), Options(("all",))),
-    "n_sweeps": (Interval(1, integer=True),),
-    "burn_in": (Interval(0, integer=True),),
-    "n_passes": (Interval(1, integer=True),),
-    "shuffle": (Instance((bool, np.bool_), "a truth value"),),
-    "inference_passes": (Options((None,)), Interval(1, integer=True)),
-    "stop_words": (
-        Options((None, "english")),
-        Instance((list, tuple, set, frozenset), "a collection of words"),
-    ),
-    "token_pattern": (Instance((str,), "a regular expression"),),
-    **DOCUMENT_CONSTRAINTS,
-    **COMMON_CONSTRAINTS,
-}
-"""Constraints of the parameters that every topic estimator has."""
-TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
-_COUNT = {"n": (Interval(1, integer=True),)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +156,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         npmi : ndarray of shape (n_topics,)
             From -1 to 1; larger is better.
         """
+        check_params(f"{type(self).__name__}.coherence", {"n": n}, PAIRS)
         return npmi_coherence(self._top(n), self._read(X)).topics
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -228,6 +209,19 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
             passes=int(self.inference_passes or passes),
         )
 
+    def _check_same_form(self, learned: Learned[T]) -> None:
+        """Refuse to go on with another form of model than learning began with."""
+
+    def _check_unchanged(self, begun: Mapping[str, Any]) -> None:
+        """Refuse parameters that are not what they were when learning began."""
+        for parameter, value in begun.items():
+            if getattr(self, parameter) != value:
+                raise ValueError(
+                    f"the {parameter!r} parameter of {type(self).__name__} was {value!r} when "
+                    "learning began and cannot change without a new fit. "
+                    f"Got {getattr(self, parameter)!r} instead."
+                )
+
     def _with_words(self, learned: Learned[T], words: WordSpace) -> Learned[T]:
         """The same with the words that have come since."""
         return replace(learned, words=words)
@@ -249,7 +243,14 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         """A single document for a prediction."""
         if self._fitted().words.kind != "counts":
             return self._read([x])
-        return self._read(x if getattr(x, "ndim", 1) == 2 else np.asarray(x)[None, :])
+        if getattr(x, "ndim", 1) != 2:
+            x = x.reshape(1, -1) if sparse.issparse(x) else np.asarray(x)[None]
+        documents = self._read(x)
+        if len(documents) != 1:
+            raise ValueError(
+                f"{type(self).__name__} explains one document at a time, got {len(documents)}"
+            )
+        return documents
 
     def _proportions(self, documents: Documents, engine: Engine) -> Mat:
         learned = self._fitted()
@@ -258,7 +259,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         return np.hstack(parts)
 
     def _top(self, n: int) -> IntVec:
-        check_params(f"{type(self).__name__}.top_words", {"n": n}, _COUNT)
+        check_params(f"{type(self).__name__}.top_words", {"n": n}, COUNT)
         components = self.components_
         return np.argsort(-components, axis=1, kind="stable")[:, :n]
 
@@ -266,17 +267,16 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         self, learned: Learned[T], documents: Documents, targets: Targets
     ) -> Learned[T]:
         """What is known after `n_passes` over the documents."""
-        orders = [np.arange(len(documents))] * self.n_passes
+        orders: list[IntVec | None] = [None] * self.n_passes
         if self.shuffle:
-            seed = learned.states[0].seed
-            orders = [stream(seed, "order", 0, i).permutation(o) for i, o in enumerate(orders)]
+            seed, n = learned.states[0].seed, len(documents)
+            orders = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
         return self._visit(learned, documents, targets, orders)
 
     def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
         """What is known after the documents in the order in which they came."""
-        with _undone_on_error(learned.states) as undos:
-            orders = [np.arange(len(documents))]
-            return self._visit(learned, documents, targets, orders, undos)
+        with _undone_on_error(learned.states, len(documents.words)) as undos:
+            return self._visit(learned, documents, targets, [None], undos)
 
     # ------------------------------------------------------------------ inner
 
@@ -293,7 +293,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         learned: Learned[T],
         documents: Documents,
         targets: Targets,
-        orders: list[IntVec],
+        orders: Sequence[IntVec | None],
         undos: tuple[Undo, ...] = (),
     ) -> Learned[T]:
         learner = self._current(learned)
@@ -305,9 +305,12 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
             DocumentProgress(self.verbose, len(documents) * len(orders)) as progress,
         ):
             for order in orders:
-                for start in range(0, len(order), size):
-                    rows = order[start : start + size]
-                    batch, asked = documents.take(rows), targets.take(rows)
+                for start in range(0, len(documents), size):
+                    where = slice(start, start + size)
+                    if order is None:
+                        batch, asked = documents[where], targets[where]
+                    else:
+                        batch, asked = documents.take(order[where]), targets.take(order[where])
                     for undo in undos:
                         undo.remember(batch.words)
                     states, info = self._learn_batch(learner, states, batch, asked, engine)
@@ -353,9 +356,9 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
 
 @contextmanager
-def _undone_on_error(states: tuple[TopicState, ...]) -> Iterator[tuple[Undo, ...]]:
+def _undone_on_error(states: tuple[TopicState, ...], n_entries: int) -> Iterator[tuple[Undo, ...]]:
     """States whose arrays are as they were if anything goes wrong."""
-    undos = tuple(Undo(state) for state in states)
+    undos = tuple(Undo(state, n_entries) for state in states)
     try:
         yield undos
     except BaseException:

@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import Vec
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics, SharedSticks
-from everlearn.estimators.persistence import Arrays
+from everlearn.estimators.persistence import Arrays, section
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_learning import (
-    TOKEN_PATTERN,
-    TOPIC_CONSTRAINTS,
-    Learned,
-)
+from everlearn.estimators.topic_learning import Learned
+from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
 from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
 from everlearn.runtime.engine import open_engine
@@ -34,10 +31,10 @@ class TopicModel(TopicCheckpoint[None]):
 
     Parameters
     ----------
-    n_topics : int or "infer", default="infer"
+    n_topics : int or "infer", default=50
         The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
     start_topics : int, default=20
-        Topics that "infer" starts with.
+        Topics that "infer" starts with. In one pass the number found stays near it.
     max_topics : int, default=1000
         No more are born.
     topic_prior : float or None, default=None
@@ -122,7 +119,7 @@ class TopicModel(TopicCheckpoint[None]):
     def __init__(
         self,
         *,
-        n_topics: int | str = "infer",
+        n_topics: int | str = 50,
         start_topics: int = _START_TOPICS,
         max_topics: int = 1000,
         topic_prior: float | None = None,
@@ -294,14 +291,15 @@ class TopicModel(TopicCheckpoint[None]):
             prior = SharedSticks(float(self.concentration), float(self.stick_prior))
         else:
             prior = FixedTopics(float(self.topic_prior or 1.0 / n_topics))
-        return self._with_schedule(TopicLearner(prior, float(self.word_prior)), 5)
+        learner = TopicLearner(prior, float(self.word_prior), max_topics=int(self.max_topics))
+        return self._with_schedule(learner, 5)
 
     def _pack_outputs(self, outputs: None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}
 
     @classmethod
     def _unpack_outputs(cls, header: Any, arrays: Arrays) -> None:
-        return None
+        section(header, "outputs", ())
 
     def _n_tasks(self, outputs: None) -> int:
         return 0

@@ -1,0 +1,64 @@
+"""Constraints of the parameters that every topic estimator has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from everlearn.core.params import Constraint, Instance, Interval, Options
+from everlearn.estimators.base import COMMON_CONSTRAINTS
+from everlearn.estimators.documents import DOCUMENT_CONSTRAINTS
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A constraint: some words, in any collection."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value is a list, tuple or set of strings."""
+        collection = isinstance(value, (list, tuple, set, frozenset))
+        return collection and all(isinstance(word, str) for word in value)
+
+    def __str__(self) -> str:
+        return "a collection of words"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A constraint: a regular expression."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value can be searched for, with one group at most."""
+        try:
+            return isinstance(value, str) and re.compile(value).groups <= 1
+        except re.error:
+            return False
+
+    def __str__(self) -> str:
+        return "a regular expression with one group at most"
+
+
+TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "word_prior": (Interval(0, 1e6, low_open=True),),
+    "word_factor": (Options(("ratio", "digamma", "collapsed")),),
+    "init": (Options(("predictive", "uniform")),),
+    "batch_size": (Interval(1, integer=True), Options(("all",))),
+    "n_sweeps": (Interval(1, integer=True),),
+    "burn_in": (Interval(0, integer=True),),
+    "n_passes": (Interval(1, integer=True),),
+    "shuffle": (Instance((bool, np.bool_), "a truth value"),),
+    "inference_passes": (Options((None,)), Interval(1, integer=True)),
+    "stop_words": (Options((None, "english")), Words()),
+    "token_pattern": (Pattern(),),
+    **DOCUMENT_CONSTRAINTS,
+    **COMMON_CONSTRAINTS,
+}
+TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
+COUNT: Final = {"n": (Interval(1, integer=True),)}
+"""Constraint of how many are to be told."""
+PAIRS: Final = {"n": (Interval(2, integer=True),)}
+"""The same, where pairs are made of them."""

@@ -1,0 +1,165 @@
+"""Topics that predict a number."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import r2_score
+
+from estimators.corpora import (
+    BATCH,
+    LABELS,
+    N_WORDS,
+    NUMBERS,
+    TEXTS,
+    X,
+    assert_same,
+    content,
+    fitted,
+    model_of,
+)
+from estimators.streams import file_of
+from everlearn.testing import planted_topics
+
+both = pytest.mark.parametrize("name", ["number", "number, gibbs"])
+
+
+@both
+def test_numbers_are_linear_in_topics(name: str) -> None:
+    model = fitted(name)
+    found = model.predict(X)
+    assert found.shape == NUMBERS.shape
+    assert model.coef_.shape == (6,)
+    assert model.intercept_ == pytest.approx(NUMBERS.mean())
+    np.testing.assert_allclose(found, model.intercept_ + model.transform(X) @ model.coef_)
+
+
+@both
+def test_new_documents_are_predicted_better_than_by_the_mean(name: str) -> None:
+    """Numbers that planted topics decide: R squared on documents not seen, on three seeds."""
+    for seed in range(3):
+        planted = planted_topics(900, 5, 150, 60, random_state=seed)
+        weights = np.random.default_rng(seed).normal(size=5)
+        y = 100.0 + 30.0 * planted.theta @ weights
+        model = model_of(name, n_topics=10, n_passes=3, random_state=seed)
+        model.fit(planted.X[:600], y[:600])
+        assert r2_score(y[600:], model.predict(planted.X[600:])) > 0.6
+        assert model.score(planted.X[600:], y[600:]) > 0.6
+
+
+@both
+def test_units_do_not_matter(name: str) -> None:
+    model = fitted(name)
+    other = model_of(name).fit(X, 1024.0 * NUMBERS - 4096.0)
+    np.testing.assert_allclose(other.predict(X), 1024.0 * model.predict(X) - 4096.0, rtol=1e-6)
+    np.testing.assert_array_equal(other.components_, model.components_)
+
+
+@both
+def test_the_first_targets_set_the_scale(name: str) -> None:
+    model = model_of(name).partial_fit(X[:BATCH], NUMBERS[:BATCH])
+    assert model.intercept_ == pytest.approx(NUMBERS[:BATCH].mean())
+    model.partial_fit(X[BATCH:], NUMBERS[BATCH:])
+    assert model.intercept_ == pytest.approx(NUMBERS[:BATCH].mean())
+    constant = model_of(name).fit(X, np.full(len(LABELS), 3.0))
+    np.testing.assert_allclose(constant.predict(X), 3.0, atol=0.5)
+    single = model_of(name).partial_fit(X[:1], [5.0]).partial_fit(X, NUMBERS)
+    assert np.isfinite(single.predict(X)).all()
+
+
+@both
+def test_what_a_mask_hides_does_not_matter(name: str) -> None:
+    mask = np.arange(len(LABELS)) % 3 == 0
+    hidden = [
+        model_of(name).fit(X, np.ma.masked_array(y, mask))
+        for y in (NUMBERS, np.where(mask, 1e200, NUMBERS), np.where(mask, np.nan, NUMBERS))
+    ]
+    for other in hidden[1:]:
+        assert_same(content(hidden[0]), content(other))
+    assert hidden[0].intercept_ == pytest.approx(NUMBERS[~mask].mean())
+    assert hidden[0].n_documents_seen_ == len(LABELS)
+    column = np.ma.masked_array(NUMBERS[:, None], mask[:, None])
+    with pytest.warns(DataConversionWarning):
+        assert_same(content(hidden[0]), content(model_of(name).fit(X, column)))
+
+
+def test_documents_without_numbers_are_those_of_a_plain_topic_model() -> None:
+    nothing = model_of("number", n_rounds=1).fit(X, np.ma.masked_array(NUMBERS, True))
+    plain = model_of("lda", n_topics=6).fit(X)
+    np.testing.assert_array_equal(nothing.components_, plain.components_)
+    np.testing.assert_array_equal(nothing.coef_, 0.0)
+    np.testing.assert_array_equal(nothing.predict(X), 0.0)
+    late = nothing.partial_fit(X, NUMBERS)
+    assert np.abs(late.coef_).max() > 0
+
+
+@both
+def test_documents_without_known_words_get_one_number(name: str) -> None:
+    model = model_of(name).fit(TEXTS, NUMBERS)
+    odd = model.predict(["", "unheard of", "word00"])
+    assert np.isfinite(odd).all()
+    assert odd[0] == odd[1] == pytest.approx(model.intercept_ + model.coef_.mean())
+    assert odd[2] != odd[0]
+
+
+@both
+def test_bad_numbers_are_refused_by_name(name: str) -> None:
+    model = fitted(name)
+    before = file_of(model)
+    cases: list[tuple[Any, str]] = [
+        (np.where(np.arange(256) == 9, np.nan, NUMBERS), "NaN"),
+        (np.where(np.arange(256) == 9, np.inf, NUMBERS), "infinity"),
+        (np.where(np.arange(256) == 9, 1e200, NUMBERS), "at most"),
+        (NUMBERS[:-1], "expected 256 numbers, got 255"),
+        (NUMBERS[None], "shape"),
+        (np.stack([NUMBERS, NUMBERS], axis=1), "shape"),
+        (["many"] * 256, "many"),
+        (NUMBERS * 1j, "omplex"),
+        (None, "requires y"),
+        (3.0, "shape"),
+        ([object()] * 256, "object"),
+    ]
+    for y, words in cases:
+        for learn in (model.fit, model.partial_fit):
+            with pytest.raises((ValueError, TypeError), match="MedLDARegressor") as caught:
+                learn(X, y)
+            assert words in str(caught.value)
+    assert file_of(model) == before
+
+
+def test_the_loss_cannot_change() -> None:
+    for name, loss in (("number", "gibbs"), ("number, gibbs", "averaging")):
+        model = fitted(name)
+        before, right = file_of(model), model.loss
+        with pytest.raises(ValueError, match=f"'loss' parameter of MedLDARegressor was '{right}'"):
+            model.set_params(loss=loss).partial_fit(X, NUMBERS)
+        with pytest.raises(ValueError, match="'loss' parameter of MedLDARegressor"):
+            file_of(model)
+        assert file_of(model.set_params(loss=right)) == before
+
+
+def test_the_averaging_loss_needs_two_rounds() -> None:
+    """In the first it has no multipliers yet, so topics do not know the numbers."""
+    blind = fitted("number", n_rounds=1, batch_size="all")
+    np.testing.assert_array_equal(
+        blind.components_, fitted("lda", n_topics=6, batch_size="all").components_
+    )
+    assert not np.array_equal(blind.components_, fitted("number", batch_size="all").components_)
+    assert_same(
+        content(fitted("number, gibbs", n_rounds=1)),
+        content(fitted("number, gibbs", n_rounds=None)),
+    )
+
+
+def test_ghosts_pull_harder() -> None:
+    """A dual with three copies has a box three times as large."""
+    one = fitted("number", batch_size="all", c=1e-3)
+    three = fitted("number", batch_size="all", c=1e-3, ghosts=3)
+    assert np.abs(three.coef_).max() > 2 * np.abs(one.coef_).max()
+
+
+def test_a_corpus_of_empty_documents() -> None:
+    model = model_of("number").fit(sparse.csr_array((4, N_WORDS)), [1.0, 2.0, 3.0, 4.0])
+    assert np.isfinite(model.predict(X)).all()
