@@ -75,7 +75,7 @@ def reuters() -> Corpus:
     for row in frame.itertuples():
         known = [place[t] for t in row.topics if t in place]
         if row.modapte in texts and known:
-            y = np.zeros(len(topics), np.int8)
+            y = np.zeros(len(topics), np.int64)
             y[known] = 1
             texts[row.modapte].append(f"{row.title} {row.body}")
             labels[row.modapte].append(y)
@@ -97,7 +97,7 @@ def reuters() -> Corpus:
 def bibtex() -> Corpus:
     """BibSonomy entries and tags; a seeded split with the sizes of Mulan's."""
     with np.load(DATA / "multilabel" / "bibtex.npz") as file:
-        X, Y = _csr(file), _csr(file, "label_").toarray().astype(np.int8)
+        X, Y = _csr(file), _csr(file, "label_").toarray().astype(np.int64)
         words, labels = file["features"], list(file["labels"])
     order = np.random.default_rng(0).permutation(X.shape[0])
     train, test = order[:4880], order[4880:]

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.margin import mirrored
-from everlearn.inference.kernels.augmented import Hinges, add_moments
 from everlearn.inference.kernels.dual import ascend, dual_ascent
+from everlearn.inference.kernels.hinges import Hinges, add_moments
 from everlearn.inference.topic_model import Loss, Targets
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 

@@ -117,11 +117,11 @@ class TestConditionals:
     """Property 6: weights of every token against the joint density, to 1e-12."""
 
     def prepared(self, z, alpha, inverses, labels):
-        s = kernels._scratch(NO_BAGS, len(alpha), len(inverses))
+        s = kernels.scratch(NO_BAGS, len(alpha), len(inverses))
         s.tally[:] = oracle.tally(z, len(alpha))
         s.held[:] = alpha + s.tally
         hinges = hinges_of([labels])
-        kernels._set_exponent(0, len(z), inverses, hinges, s)
+        kernels.set_exponent(0, len(z), inverses, hinges, s)
         return s, hinges
 
     def compare(self, words, z, factors, alpha, inverses, labels, s):
@@ -166,7 +166,7 @@ class TestConditionals:
             i, new = rng.integers(4), int(rng.integers(n_topics))
             if new != z[i]:
                 if not s.ready[new]:
-                    kernels._make_coupling(new, hinges, s)
+                    kernels.make_coupling(new, hinges, s)
                 kernels._shift(s.exponent, s.gains, s.couplings, z[i], new)
                 z[i] = new
             self.compare(words, z, factors, alpha, inverses, labels, s)
@@ -201,11 +201,11 @@ class TestConditionals:
 
 class TestInverses:
     def draw(self, labels, z, mean_only=True, key=3):
-        s = kernels._scratch(NO_BAGS, labels.mean.shape[1], len(labels.signs))
+        s = kernels.scratch(NO_BAGS, labels.mean.shape[1], len(labels.signs))
         s.tally[:] = oracle.tally(z, labels.mean.shape[1])
         found = np.full(len(labels.signs), np.nan)
         hinges = hinges_of([labels], mean_only)
-        word = kernels._draw_inverses(0, len(z), np.uint64(key), hinges, found, s)
+        word = kernels.draw_inverses(0, len(z), np.uint64(key), hinges, found, s)
         return found, word
 
     @pytest.mark.parametrize("z", [[0], [2, 2, 2], [0, 1, 2, 1]])
@@ -290,9 +290,9 @@ class TestPaths:
                     continue
                 assert [z for z, _ in path] == out.kept[:, EDGES[d] : EDGES[d + 1]].tolist()
                 for z, found in path:
-                    s = kernels._scratch(NO_BAGS, 3, 2)
+                    s = kernels.scratch(NO_BAGS, 3, 2)
                     s.tally[:] = oracle.tally(z, 3)
-                    kernels._set_exponent(d, len(z), found, hinges_of(labels), s)
+                    kernels.set_exponent(d, len(z), found, hinges_of(labels), s)
                     products = (s.gains[0] * s.boosts[z[0]]).sum()
                     lost += products < kernels._TINY
         assert lost > 5

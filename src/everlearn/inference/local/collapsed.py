@@ -10,8 +10,9 @@ import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.priors import SharedSticks
-from everlearn.inference.kernels.augmented import Hinges, Live, sweep_collapsed
+from everlearn.inference.kernels.augmented import Live, sweep_collapsed
 from everlearn.inference.kernels.draws import stream_keys
+from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.tables import count_tables
 from everlearn.inference.kernels.topics import CONTINUE, PREDICTIVE, UNIFORM
 from everlearn.inference.local.topics import Batch, Draws

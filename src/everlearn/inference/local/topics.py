@@ -17,9 +17,10 @@ from scipy.special import psi
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.inference.engine import Engine
-from everlearn.inference.kernels.augmented import Hinges, sample_augmented
+from everlearn.inference.kernels.augmented import sample_augmented
 from everlearn.inference.kernels.completion import infer_topics
 from everlearn.inference.kernels.draws import Words, stream_keys
+from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.topics import (
     CONTINUE,
     PREDICTIVE,

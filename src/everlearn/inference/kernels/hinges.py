@@ -1,0 +1,238 @@
+"""Hinge losses of documents under Gaussian weights: what they ask of the topics of tokens.
+
+Given the augmentation variables of a document, the exponent of topic k is
+
+    a_k - M_kk / 2 - (M C)_k,   a = sum_q c s_q (1 + c o_q / lambda_q) mu^q / n,
+                                M = sum_q c^2 / lambda_q (mu^q mu^q' + Sigma^q) / n^2,
+
+for any number of tasks q whose loss is the hinge (o_q - s_q w^q . z)_+ (BayesPA eq. 29). Rows of M
+are made when a topic turns up: a document has few.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.inference.kernels._jit import SUMMED, kernel
+from everlearn.inference.kernels.draws import advanced, inverse_gaussian, uniform
+from everlearn.inference.kernels.scalars import exp, from_rank, to_rank
+from everlearn.inference.kernels.topics import Bags, Index
+
+LEAST_RADICAND = 1e-12
+DEEPEST = -300.0
+"""Exponents below this are as good as it, and products of two keep from slow denormals."""
+
+
+class Hinges(NamedTuple):
+    """Losses (offset - sign * w . z)_+ of documents and the Gaussians of the weights.
+
+    signs : (B, Q), 0 for no loss
+    offsets : (B, Q)
+    weights : (Q, K), means; `means` (K, Q) are the same
+    seconds : (K, Q, K), E[w w'] with the task in the middle; `pairs` (K, K, Q) are the same
+    squares : (Q, K), its diagonals
+    c : weight of the loss
+    mean_only : whether augmentation variables take their means instead of being drawn
+    """
+
+    signs: NDArray[np.int8]
+    offsets: Mat
+    weights: Mat
+    means: Mat
+    seconds: NDArray[np.float64]
+    pairs: NDArray[np.float64]
+    squares: Mat
+    c: float
+    mean_only: bool
+
+
+class Scratch(NamedTuple):
+    """What is known of the present document, and room to work in."""
+
+    held: Vec  # alpha_k + tokens of the document in topic k
+    tally: Vec  # tokens of the document in each topic
+    exponent: Mat  # (1, K): a_k - M_kk / 2 - (M C)_k
+    gains: Mat  # its exponential, the largest being 1
+    couplings: Mat  # rows of M
+    boosts: Mat  # their exponentials, the largest of a row being 1
+    ready: NDArray[np.bool_]  # which of them are made
+    strengths: Vec  # (Q,): factors of the second moments in M
+    rows: Mat  # word factors of the words of the document, or of the present one
+    weights: Vec  # of the topics, for one token
+    present: IntVec  # topics of the document
+    scores: Vec  # (Q,): of the tasks
+    spreads: Vec  # (Q,): their second moments
+
+
+@kernel()
+def scratch(bags: Bags, k: int, q: int) -> Scratch:
+    """Room for any of the documents, k topics and q tasks."""
+    longest = 1
+    for d in range(bags.indptr.size - 1):
+        longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
+    return Scratch(
+        np.empty(k),
+        np.empty(k),
+        np.zeros((1, k)),
+        np.empty((1, k)),
+        np.empty((k, k)),
+        np.empty((k, k)),
+        np.zeros(k, np.bool_),
+        np.zeros(q),
+        np.empty((longest, k)),
+        np.empty(k),
+        np.empty(k, np.int64),
+        np.empty(q),
+        np.empty(q),
+    )
+
+
+@kernel(SUMMED)
+def exponentials(x: Mat, row: Index, out: Mat) -> None:
+    """exp(x - largest) of a row, exp(-300) at least."""
+    best = to_rank(x[row, 0])
+    for k in range(x.shape[1]):
+        rank = to_rank(x[row, k])
+        best = rank if rank > best else best
+    peak = from_rank(best)
+    for k in range(x.shape[1]):
+        shifted = x[row, k] - peak
+        out[row, k] = exp(shifted if shifted > DEEPEST else DEEPEST)
+
+
+@kernel(SUMMED)
+def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
+    """Make a row of M, and its exponentials."""
+    s.ready[topic] = True
+    couplings, strengths, seconds = s.couplings, s.strengths, hinges.seconds
+    for k in range(couplings.shape[1]):
+        couplings[topic, k] = 0.0
+    for q in range(strengths.size):
+        strength = strengths[q]
+        if strength != 0.0:
+            for k in range(couplings.shape[1]):
+                couplings[topic, k] += strength * seconds[topic, q, k]
+    exponentials(couplings, topic, s.boosts)
+
+
+@kernel(SUMMED)
+def set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: Scratch) -> None:
+    """The exponent of a document whose tokens are all in place."""
+    c, exponent, couplings, strengths = hinges.c, s.exponent, s.couplings, s.strengths
+    s.ready[:] = False
+    exponent[:] = 0.0
+    for q in range(strengths.size):
+        sign = hinges.signs[d, q]
+        strength = c * c * inverses[q] / (n * n) if sign != 0 else 0.0
+        strengths[q] = strength
+        if sign != 0:
+            pull = c * sign * (1.0 + c * hinges.offsets[d, q] * inverses[q]) / n
+            for k in range(exponent.shape[1]):
+                exponent[0, k] += (
+                    pull * hinges.weights[q, k] - 0.5 * strength * hinges.squares[q, k]
+                )
+    for topic in range(s.tally.size):
+        count = s.tally[topic]
+        if count != 0.0:
+            make_coupling(topic, hinges, s)
+            for k in range(exponent.shape[1]):
+                exponent[0, k] -= count * couplings[topic, k]
+    exponentials(exponent, 0, s.gains)
+
+
+@kernel(SUMMED)
+def _add(out: Vec, factor: float, table: NDArray[np.float64], k: Index, l: Index) -> None:
+    for q in range(out.size):
+        out[q] += factor * table[k, l, q]
+
+
+@kernel(SUMMED)
+def _task_moments(hinges: Hinges, s: Scratch) -> None:
+    """Scores of the tasks and their second moments, times the document's length, and squared."""
+    tally, present, scores, spreads = s.tally, s.present, s.scores, s.spreads
+    means, pairs = hinges.means, hinges.pairs
+    m = 0
+    for k in range(tally.size):
+        present[m] = k
+        m += tally[k] != 0.0
+    scores[:] = 0.0
+    spreads[:] = 0.0
+    for i in range(m):
+        k = present[i]
+        for q in range(scores.size):
+            scores[q] += tally[k] * means[k, q]
+        _add(spreads, tally[k] * tally[k], pairs, k, k)
+        for j in range(i):
+            _add(spreads, 2.0 * tally[k] * tally[present[j]], pairs, k, present[j])
+
+
+@kernel()
+def draw_inverses(
+    d: int, n: int, word: np.uint64, hinges: Hinges, inverses: Vec, s: Scratch
+) -> np.uint64:
+    """1 / lambda of each task given the topics of the document (BayesPA eq. 30)."""
+    _task_moments(hinges, s)
+    for q in range(inverses.size):
+        if hinges.signs[d, q] == 0:
+            inverses[q] = 0.0
+            continue
+        score = s.scores[q] / n
+        spread = max(0.0, s.spreads[q] / (n * n) - score * score)
+        gap = hinges.offsets[d, q] - hinges.signs[d, q] * score
+        mean = 1.0 / (hinges.c * math.sqrt(max(gap * gap + spread, LEAST_RADICAND)))
+        if hinges.mean_only:
+            inverses[q] = mean
+            continue
+        first = advanced(word)
+        second = advanced(first)
+        word = advanced(second)
+        inverses[q] = inverse_gaussian(mean, uniform(first), uniform(second), uniform(word))
+    return word
+
+
+@kernel(SUMMED)
+def add_moments(
+    tallies: NDArray[np.float64],
+    lengths: Vec,
+    inverses: NDArray[np.float64],
+    signs: NDArray[np.int8],
+    offsets: Mat,
+    c: float,
+    gram: NDArray[np.float64],
+    pull: Mat,
+) -> None:
+    """Sums over kept sweeps and documents of BayesPA eq. 28, without c and the prior.
+
+    Parameters
+    ----------
+    tallies, inverses : (kept sweeps, B, K) and (kept sweeps, B, Q)
+    signs, offsets, c : as in `Hinges`
+    gram : (K, K, Q), of z z' / lambda; only entries with k >= l are added to
+    pull : (K, Q), of s (1 + c o / lambda) z
+    """
+    n_topics, n_tasks = pull.shape
+    present = np.empty(n_topics, np.int64)
+    inverse, force = np.empty(n_tasks), np.empty(n_tasks)
+    for sweep in range(tallies.shape[0]):
+        for d in range(tallies.shape[1]):
+            m = 0
+            for k in range(n_topics):
+                present[m] = k
+                m += tallies[sweep, d, k] != 0.0
+            for q in range(n_tasks):
+                sign = signs[d, q]
+                inverse[q] = inverses[sweep, d, q] if sign != 0 else 0.0
+                force[q] = sign * (1.0 + c * offsets[d, q] * inverse[q])
+            for i in range(m):
+                k = present[i]
+                z = tallies[sweep, d, k] / lengths[d]
+                for q in range(n_tasks):
+                    pull[k, q] += z * force[q]
+                for j in range(i + 1):
+                    l = present[j]
+                    product = z * tallies[sweep, d, l] / lengths[d]
+                    for q in range(n_tasks):
+                        gram[k, l, q] += product * inverse[q]
