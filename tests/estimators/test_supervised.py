@@ -32,6 +32,9 @@ from estimators.streams import file_of
 from everlearn.core.errors import TopicCollapseWarning
 from everlearn.estimators.supervised import MedHDPClassifier, MedLDAClassifier
 from everlearn.estimators.topics import TopicModel
+from everlearn.inference.learners import bayespa
+from everlearn.inference.margin_step import accumulated
+from everlearn.inference.topic_state import Gaussians
 from everlearn.testing import planted_topics
 
 every = pytest.mark.parametrize("name", CLASSIFIERS)
@@ -588,3 +591,25 @@ def test_other_words_change_a_prediction(name: str) -> None:
     scores = model.decision_function(X)
     assert_close(model.decision_function(X[::-1]), scores[::-1].copy())
     assert len(np.unique(model.predict(X))) == 4
+
+
+def test_weights_that_cannot_be_used_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = np.random.default_rng(0).poisson(1.0, (60, 8)), np.arange(60) % 3
+    model = MedLDAClassifier(loss="gibbs", batch_size=60, random_state=0).fit(X, y)
+    before = file_of(model)
+
+    def spoilt(*args: Any) -> Gaussians:
+        return Gaussians(-accumulated(*args).precision, accumulated(*args).shift)
+
+    monkeypatch.setattr(bayespa, "accumulated", spoilt)
+    with pytest.raises(ValueError, match="cannot learn from X"):
+        model.partial_fit(X, y)
+    assert file_of(model) == before
+
+
+def test_a_word_prior_near_zero_does_not_vanish_in_digammas() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    X = rng.poisson(np.where(np.arange(30) // 10 == y[:, None], 1.0, 0.02))
+    model = MedLDAClassifier(word_factor="digamma", word_prior=1e-3, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95

@@ -21,6 +21,7 @@ from estimators.corpora import (
     model_of,
 )
 from estimators.streams import file_of
+from everlearn.estimators.supervised_regression import MedLDARegressor
 from everlearn.testing import planted_topics
 
 both = pytest.mark.parametrize("name", ["number", "number, gibbs"])
@@ -163,3 +164,25 @@ def test_ghosts_pull_harder() -> None:
 def test_a_corpus_of_empty_documents() -> None:
     model = model_of("number").fit(sparse.csr_array((4, N_WORDS)), [1.0, 2.0, 3.0, 4.0])
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_the_scale_is_that_of_the_first_numbers_that_come() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.poisson(1.0, (120, 8))
+    y = 1000.0 + 100.0 * X[:, 0]
+    nothing = np.ma.masked_all(20)
+    model = MedLDARegressor(n_topics=4, random_state=0).partial_fit(X[:20], nothing)
+    np.testing.assert_array_equal(model.predict(X[:3]), 0.0)
+    model.partial_fit(X[20:], y[20:])
+    assert model.intercept_ == pytest.approx(y[20:].mean())
+    assert abs(model.predict(X).mean() - y.mean()) < 3 * y.std()
+
+
+@pytest.mark.parametrize("change", [{"margin": 0.7}, {"variance": 3.0}, {"n_topics": 9}])
+def test_what_the_prior_is_made_of_cannot_change(change: dict[str, float]) -> None:
+    X = np.random.default_rng(0).poisson(1.0, (40, 8))
+    model = MedLDARegressor(n_topics=4, random_state=0).fit(X, X[:, 0].astype(float))
+    model.set_params(**change)
+    for call in (lambda: model.predict(X), lambda: model.partial_fit(X, X[:, 0])):
+        with pytest.raises(ValueError, match=f"'{next(iter(change))}' parameter .* cannot change"):
+            call()

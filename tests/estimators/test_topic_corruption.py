@@ -221,7 +221,6 @@ WRONG = [
     ("averaging", entry("outputs", "objects", value=1), "objects"),
     ("lda", entry("outputs", value={"kind": "binary"}), "outputs"),
     ("number", entry("outputs", "mean", value="x"), "mean"),
-    ("number", entry("outputs", "spread", value=0.0), "spread"),
     ("number", entry("outputs", "spread", value=-1.0), "spread"),
     ("number", without("outputs", "spread"), "spread"),
     ("lda", entry("n_documents", value=-1), "n_documents"),

@@ -466,7 +466,8 @@ def test_no_more_topics_than_allowed() -> None:
     settings = {"start_topics": 2, "concentration": 50.0, "stick_prior": 200.0}
     assert fitted("hdp", **settings).n_topics_ > 10
     assert fitted("hdp", **settings, max_topics=4).n_topics_ == 4
-    assert fitted("hdp", **settings, max_topics=1).n_topics_ == 2
+    with pytest.raises(ValueError, match=r"'start_topics' .* at most max_topics, which is 1"):
+        fitted("hdp", **settings, max_topics=1)
 
 
 def test_ids_are_permanent() -> None:

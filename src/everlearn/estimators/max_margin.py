@@ -279,7 +279,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             order = np.zeros(1, np.int64)
         seeds = [seed, *(int(stream(seed, "start", q).integers(2**31)) for q in range(1, n_states))]
         states = tuple(first_state(learner, words.n_words, n_topics, order, s) for s in seeds)
-        return Learned(states, words, space, 0, 0)
+        return Learned(states, words, space, learner.loss)
 
     def _targets(self, space: LabelSpace, signs: Signs) -> Targets:
         return Targets(signs, np.full(signs.shape, self._loss(space).margin))
@@ -314,10 +314,10 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
     def _look_at(self, info: RoundInfo, learner: TopicLearner) -> None:
         collapsed = info.largest_share > _COLLAPSED and info.n_topics > 2
         if collapsed and info.n_documents >= _FEW_DOCUMENTS and info.clock > _FIRST_BATCHES:
+            remedy = "other values of 'c' and 'variance'" if self.anchors else "anchors=True"
             warnings.warn(
                 f"{type(self).__name__} has put {info.largest_share:.0%} of its documents' words "
-                f"into one of {info.n_topics} topics. Use anchors=True, or other values of 'c' "
-                "and 'variance'.",
+                f"into one of {info.n_topics} topics. Try {remedy}.",
                 TopicCollapseWarning,
                 stacklevel=5,
             )

@@ -88,7 +88,8 @@ class MedLDAClassifier(MaxMarginClassifier):
     word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
         How a word's weight in a topic follows from counts.
     init : {"predictive", "uniform"}, default="predictive"
-        Where topics of a batch's tokens come from before the first sweep.
+        Where topics of a batch's tokens come from before the first sweep; those of the very
+        first batch are always uniform.
     batch_size : int or "all", default=64
         Documents that are learned together; "all" of a call, with many rounds, is batch MedLDA.
     n_rounds : int or None, default=None

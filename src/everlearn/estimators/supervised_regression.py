@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -33,7 +33,10 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Mean and standard deviation of the first targets, by which all are measured."""
+    """Mean and standard deviation of the first targets, by which all are measured.
+
+    The deviation is 0 as long as no target has come.
+    """
 
     mean: float
     spread: float
@@ -42,9 +45,10 @@ class Scale:
     def of(cls, y: Vec) -> Scale:
         """That of these targets; a missing one is NaN."""
         known = y[~np.isnan(y)]
-        spread = float(known.std()) if known.size else 0.0
-        mean = float(known.mean()) if known.size else 0.0
-        return cls(mean, spread if spread > 0.0 else 1.0)
+        if known.size == 0:
+            return cls(0.0, 0.0)
+        mean, spread = float(known.mean()), float(known.std())
+        return cls(mean, spread or abs(mean) or 1.0)
 
 
 class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
@@ -222,6 +226,8 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
             else:
                 self._check_same_form(known)
                 learned = self._with_words(known, words)
+                if learned.outputs.spread == 0.0:
+                    learned = replace(learned, outputs=Scale.of(values))
             self._learned = self._go_on(learned, documents, _targets(learned.outputs, values))
         return self
 
@@ -280,7 +286,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         state = first_state(
             learner, words.n_words, int(self.n_topics), np.zeros(1, np.int64), self._new_seed()
         )
-        return Learned((state,), words, scale, 0, 0)
+        return Learned((state,), words, scale, learner.loss)
 
     def _values(self, y: Any, n_documents: int) -> Vec:
         """The numbers, NaN where they are missing."""
@@ -313,7 +319,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
     @classmethod
     def _unpack_outputs(cls, header: Any, arrays: Arrays) -> Scale:
         outputs = section(header, "outputs", ("mean", "spread"))
-        return Scale(entry(outputs, "mean", float), entry(outputs, "spread", float, 1e-300))
+        return Scale(entry(outputs, "mean", float), entry(outputs, "spread", float, 0.0))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -324,5 +330,5 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
 
 def _targets(scale: Scale, values: Vec) -> Targets:
     known = ~np.isnan(values)
-    standard = np.where(known, (values - scale.mean) / scale.spread, 0.0)
+    standard = np.where(known, (values - scale.mean) / (scale.spread or 1.0), 0.0)
     return Targets(known.astype(np.int8)[:, None], np.ascontiguousarray(standard[:, None]))

@@ -314,6 +314,11 @@ def _indicator_signs(labels: _Read) -> Signs:
 
 
 def _multilabel(estimator: Any, n_columns: int, classes: Any) -> LabelSpace:
+    if n_columns < 2:
+        raise ValueError(
+            f"'y' of {type(estimator).__name__} must have two columns or more as an indicator "
+            f"matrix. Got {n_columns}."
+        )
     if classes is None:
         return LabelSpace("multilabel", np.arange(n_columns))
     names = _class_list(estimator, classes)

@@ -151,7 +151,7 @@ class TopicCheckpoint(TopicEstimator[T]):
         """The fitted estimator as JSON and arrays; `save` writes them."""
         learned = self._fitted()
         self._check_params()
-        self._check_same_form(learned)
+        self._current(learned)
         words, arrays = pack_words(learned.words)
         outputs, more = self._pack_outputs(learned.outputs)
         arrays |= more
@@ -207,11 +207,12 @@ class TopicCheckpoint(TopicEstimator[T]):
             states,
             words,
             outputs,
+            estimator._learner(outputs, states[0].n_topics).loss,
             entry(header, "n_documents", int, 0, 2**62),
             entry(header, "n_tokens", int, 0, 2**62),
         )
         try:
-            estimator._check_same_form(estimator._learned)
+            estimator._current(estimator._learned)
         except ValueError as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
         if words.kind == "counts":

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,15 @@ from everlearn.estimators.topic_params import COUNT, PAIRS
 from everlearn.features.text import TextSettings
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
-from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
-from everlearn.inference.topic_state import TopicState, Undo
+from everlearn.inference.topic_model import Loss, RoundInfo, Targets, TopicLearner
+from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import npmi_coherence
 from everlearn.runtime.engine import open_engine
 from everlearn.runtime.progress import DocumentProgress
 
 T = TypeVar("T")
+_FIXED: Final = {"margin": "margin", "variance": "variance", "anchors": "anchored"}
+"""Parameters of the prior of weights, and what a loss calls them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,14 +44,16 @@ class Learned(Generic[T]):
     states : one, or one for each task if these have topics of their own
     words : what the columns stand for
     outputs : what the targets are
+    loss : the one that learning began with, None without labels
     n_documents, n_tokens : learned from, each counted as often as it was visited
     """
 
     states: tuple[TopicState, ...]
     words: WordSpace
     outputs: T
-    n_documents: int
-    n_tokens: int
+    loss: Loss | None
+    n_documents: int = 0
+    n_tokens: int = 0
 
 
 class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, Generic[T]):
@@ -72,7 +76,10 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
     @property
     def component_ids_(self) -> IntVec:
-        """Permanent numbers of the topics; never used twice in the life of a model."""
+        """Permanent numbers of the topics, never used twice in the life of a model.
+
+        If each task has its own topics, they are those of one task after the other.
+        """
         return np.concatenate([state.ids for state in self._fitted().states])
 
     @property
@@ -193,8 +200,27 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         return known
 
     def _current(self, learned: Learned[T]) -> TopicLearner:
-        """The learner that goes on with what was learned."""
-        return self._learner(learned.outputs, learned.states[0].n_topics)
+        """The learner that goes on with what was learned, if its priors are still the same."""
+        self._check_same_form(learned)
+        state = learned.states[0]
+        learner = self._learner(learned.outputs, state.n_topics)
+        if learner.loss is not None and learned.loss is not None:
+            for parameter, name in _FIXED.items():
+                begun, now = getattr(learned.loss, name), getattr(learner.loss, name)
+                if begun != now:
+                    raise self._changed(parameter, begun, now)
+        wanted = getattr(self, "n_topics", None)
+        if not learner.grows and wanted not in (None, state.n_topics):
+            raise self._changed("n_topics", state.n_topics, wanted)
+        if learner.grows and state.totals.any() and not state.tables.any():
+            raise self._changed("n_topics", state.n_topics, wanted)
+        return learner
+
+    def _changed(self, parameter: str, begun: Any, now: Any) -> ValueError:
+        return ValueError(
+            f"the {parameter!r} parameter of {type(self).__name__} was {begun!r} when learning "
+            f"began and cannot change without a new fit. Got {now!r} instead."
+        )
 
     def _with_schedule(self, learner: TopicLearner, passes: int) -> TopicLearner:
         """The learner with what the parameters say about batches; `passes` unless they do."""
@@ -216,11 +242,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         """Refuse parameters that are not what they were when learning began."""
         for parameter, value in begun.items():
             if getattr(self, parameter) != value:
-                raise ValueError(
-                    f"the {parameter!r} parameter of {type(self).__name__} was {value!r} when "
-                    "learning began and cannot change without a new fit. "
-                    f"Got {getattr(self, parameter)!r} instead."
-                )
+                raise self._changed(parameter, value, getattr(self, parameter))
 
     def _with_words(self, learned: Learned[T], words: WordSpace) -> Learned[T]:
         """The same with the words that have come since."""
@@ -231,7 +253,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
     ) -> tuple[Documents, WordSpace]:
         stop_words = self.stop_words
         if stop_words is not None and not isinstance(stop_words, str):
-            stop_words = tuple(sorted(stop_words))
+            stop_words = tuple(sorted(str(word).lower() for word in stop_words))
         text = TextSettings(token_pattern=self.token_pattern, stop_words=stop_words)
         return read_documents(self, X, words, grow=grow, analyzer=text)
 
@@ -282,6 +304,12 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
     def _check_params(self) -> None:
         super()._check_params()
+        start, most = getattr(self, "start_topics", None), getattr(self, "max_topics", None)
+        if start is not None and most is not None and start > most:
+            raise ValueError(
+                f"the 'start_topics' parameter of {type(self).__name__} must be at most "
+                f"max_topics, which is {most}. Got {start} instead."
+            )
         if self.burn_in >= self.n_sweeps:
             raise ValueError(
                 f"the 'burn_in' parameter of {type(self).__name__} must be less than n_sweeps, "
@@ -318,6 +346,9 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
                     n_tokens += info.n_tokens
                     progress.show(n_documents, sum(s.n_topics for s in states))
                     self._look_at(info, learner)
+        for state in states:
+            if isinstance(state.weights, Gaussians):
+                state.weights.moments()  # what cannot be used must not be kept
         return replace(
             learned,
             states=tuple(states),

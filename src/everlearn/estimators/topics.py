@@ -48,7 +48,8 @@ class TopicModel(TopicCheckpoint[None]):
     word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
         How a word's weight in a topic follows from counts; an HDP is always "collapsed".
     init : {"predictive", "uniform"}, default="predictive"
-        Where topics of a batch's tokens come from before the first sweep.
+        Where topics of a batch's tokens come from before the first sweep; those of the very
+        first batch are always uniform.
     batch_size : int or "all", default=64
         Documents that are learned together; "all" of a call makes it a batch sampler.
     n_rounds : int, default=1
@@ -283,7 +284,7 @@ class TopicModel(TopicCheckpoint[None]):
         n_topics = self.start_topics if self.n_topics == "infer" else int(self.n_topics)
         learner = self._learner(None, n_topics)
         state = first_state(learner, words.n_words, n_topics, _NO_TASKS, self._new_seed())
-        return Learned((state,), words, None, 0, 0)
+        return Learned((state,), words, None, None)
 
     def _learner(self, outputs: None, n_topics: int) -> TopicLearner:
         prior: FixedTopics | SharedSticks

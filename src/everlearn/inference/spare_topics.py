@@ -31,14 +31,14 @@ def with_spares(learner: TopicLearner, state: TopicState) -> TopicState:
     codes = np.full(_UNANCHORED, -1)
     loss = learner.loss
     if loss is not None and loss.anchored and state.weights is not None:
-        codes = np.arange(n_codes(len(state.weights.mean)))
+        codes = np.arange(n_codes(state.weights.n_tasks))
     if state.clock == 0:
         codes = np.setdiff1d(codes, state.codes)
     codes = codes[: max(0, learner.max_topics - state.n_topics)]
     n = len(codes)
     weights = state.weights
     if weights is not None and loss is not None:
-        weights = weights.extended(code_means(codes, len(weights.mean), loss.margin), loss.variance)
+        weights = weights.extended(code_means(codes, weights.n_tasks, loss.margin), loss.variance)
     return replace(
         state.with_room(state.n_words, state.n_topics + n),
         ids=np.concatenate([state.ids, state.next_id + np.arange(n)]),

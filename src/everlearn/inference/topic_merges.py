@@ -91,7 +91,7 @@ def _joined(learner: TopicLearner, state: TopicState, pairs: list[tuple[int, int
         tables[new] += state.tables[old]
     weights = state.weights
     if weights is not None and learner.loss is not None:
-        means = code_means(state.codes, len(weights.mean), learner.loss.margin)
+        means = code_means(state.codes, weights.n_tasks, learner.loss.margin)
         weights = weights.joined(position, state.totals[:k], means, learner.loss.variance)
     return replace(
         state,

@@ -17,6 +17,7 @@ class Weights(Protocol):
 
     mean: Mat
     """Shape (Q, K)."""
+    n_tasks: int
 
     def extended(self, means: Mat, variance: float) -> Self:
         """With further topics, whose weights have these prior means (Q, new topics)."""
@@ -36,6 +37,10 @@ class FixedSpread:
     """Weights whose covariance is that of the prior, so that only means are kept."""
 
     mean: Mat
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.mean)
 
     def extended(self, means: Mat, variance: float) -> FixedSpread:
         return FixedSpread(np.hstack([self.mean, means]))
@@ -62,6 +67,10 @@ class Gaussians:
     @property
     def mean(self) -> Mat:
         return self.moments()[0]
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.shift)
 
     def moments(self) -> tuple[Mat, Cube]:
         """Means (Q, K) and covariances (Q, K, K)."""

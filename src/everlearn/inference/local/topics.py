@@ -37,6 +37,7 @@ from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 
+_DEEPEST = -50.0
 _FEWEST_TOKENS = 1000
 """A block with fewer is not worth sending to another thread."""
 
@@ -273,8 +274,9 @@ class IndependentSampler:
             add_topics(bags, self._kept, learner.ghosts / learner.n_kept, counts, totals)
         totals += learner.smoothing * state.n_words
         if digamma:
-            table = np.exp(psi(counts + learner.smoothing) - psi(totals))
-            return WordFactors(table, 0.0, np.ones(k)), bags
+            table = psi(counts + learner.smoothing) - psi(totals)
+            table -= table.max(axis=1, keepdims=True)  # only ratios matter, and none may vanish
+            return WordFactors(np.exp(np.maximum(table, _DEEPEST)), 0.0, np.ones(k)), bags
         return WordFactors(counts, learner.smoothing, 1.0 / totals), bags
 
 
