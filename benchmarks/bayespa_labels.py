@@ -93,8 +93,8 @@ def scale(measured: list[str]) -> Table:
         ],
         "163 labels, 12,000 words, 14.2 million tokens, by date, in calls of 10,000; each call is "
         "predicted before it is learned, and F1 is that of the last two calls. All cores; the rate "
-        "is of learning alone. Resident sizes are the largest so far of one process that had done other "
-        "work before, the second model after the first.",
+        "is of learning alone. Resident sizes are the largest so far of one process that had done "
+        "other work before, the second model after the first.",
     )
     models = {
         "MedLDA averaging": MedLDAClassifier,
