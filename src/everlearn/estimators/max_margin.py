@@ -9,7 +9,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
@@ -57,7 +56,6 @@ CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 }
 _COLLAPSED = 0.8
 _FEW_DOCUMENTS, _FIRST_BATCHES = 16, 5
-_NEVER_CERTAIN = np.finfo(np.float64).eps
 _FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
 """Passes over a document: few for the largest score, more for a threshold."""
 
@@ -206,12 +204,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             Rows sum to 1, except for an indicator matrix, of which each column is a task.
         """
         standard = self._standard_scores(self._read(X))
-        kind = self._fitted().outputs.kind
-        if kind == "multiclass":
-            return np.asarray(softmax(log_ndtr(standard) - log_ndtr(-standard), axis=1))
-        if kind == "multilabel":
-            return np.asarray(np.clip(ndtr(standard), _NEVER_CERTAIN, 1.0 - _NEVER_CERTAIN))
-        return np.hstack([ndtr(-standard), ndtr(standard)])
+        return self._fitted().outputs.votes(standard)
 
     def explain(self, x: Any, n: int = 5) -> Explanation:
         """Why a document gets its label: label, then topics, then words, with their margins.

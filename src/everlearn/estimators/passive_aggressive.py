@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
@@ -23,8 +22,6 @@ from everlearn.estimators.targets import (
     label_space,
     next_label_space,
 )
-
-_NEVER_CERTAIN = np.finfo(np.float64).eps
 
 
 def _learns_variances(estimator: Any) -> bool:
@@ -64,7 +61,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
     inference : {"variational", "sampled"}, default="variational"
         For `loss="gibbs"`: whether augmentation variables are replaced by their means, or drawn.
     batch_size : int, default=1
-        Rows that are learned together, at most 1024. A batch is solved to its joint optimum.
+        Rows that are learned together, at most 1024. A batch is solved jointly, as far as `tol` asks.
     n_passes : int, default=1
         Passes over the data in `fit`. With `loss="gibbs"` each pass counts the rows once more.
     shuffle : bool, default=True
@@ -230,12 +227,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
             Rows sum to 1, except for an indicator matrix, of which each column is a task.
         """
         scores = self._standard_scores(X)
-        kind = self._fitted().outputs.kind
-        if kind == "multiclass":
-            return np.asarray(softmax(log_ndtr(scores) - log_ndtr(-scores), axis=1))
-        if kind == "multilabel":
-            return np.asarray(np.clip(ndtr(scores), _NEVER_CERTAIN, 1.0 - _NEVER_CERTAIN))
-        return np.hstack([ndtr(-scores), ndtr(scores)])
+        return self._fitted().outputs.votes(scores)
 
     def _standard_scores(self, X: Any) -> Mat:
         """Mean scores, in posterior standard deviations if these are learned."""

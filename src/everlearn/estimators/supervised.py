@@ -10,7 +10,7 @@ from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.estimators.max_margin import CLASSIFIER_CONSTRAINTS, MaxMarginClassifier
 from everlearn.estimators.targets import LabelSpace
-from everlearn.estimators.topic_params import TOKEN_PATTERN
+from everlearn.estimators.topic_params import TOKEN_PATTERN, chosen_loss
 from everlearn.inference.topic_model import Loss, TopicLearner
 
 _OWN_TOPICS = 10
@@ -30,21 +30,8 @@ _DEFAULTS: Final = {
 
 
 def _loss_of(estimator: Any, setting: str) -> Loss:
-    """The loss, with defaults for what the parameters leave open."""
-    given = (estimator.margin, estimator.c, estimator.variance)
     defaults = _DEFAULTS[setting, estimator.loss]
-    margin, c, variance = (
-        float(default if value is None else value)
-        for value, default in zip(given, defaults, strict=True)
-    )
-    return Loss(
-        estimator.loss,
-        margin,
-        c,
-        variance,
-        anchored=bool(estimator.anchors),
-        mean_only=estimator.augmentation == "mean",
-    )
+    return chosen_loss(estimator, defaults, anchored=bool(estimator.anchors))
 
 
 def _default_rounds(estimator: Any) -> int:

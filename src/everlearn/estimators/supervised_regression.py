@@ -20,7 +20,7 @@ from everlearn.estimators.max_margin import MARGIN_CONSTRAINTS
 from everlearn.estimators.persistence import Arrays, entry, section
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_learning import Learned
-from everlearn.estimators.topic_params import TOKEN_PATTERN
+from everlearn.estimators.topic_params import TOKEN_PATTERN, chosen_loss
 from everlearn.inference.learners.bayespa import topic_scores
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import Gaussians
@@ -256,20 +256,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         return self._loss().margin
 
     def _loss(self: Any) -> Loss:
-        given = (self.margin, self.c, self.variance)
-        margin, c, variance = (
-            float(default if value is None else value)
-            for value, default in zip(given, _DEFAULTS[self.loss], strict=True)
-        )
-        return Loss(
-            self.loss,
-            margin,
-            c,
-            variance,
-            anchored=False,
-            regression=True,
-            mean_only=self.augmentation == "mean",
-        )
+        return chosen_loss(self, _DEFAULTS[self.loss], anchored=False, regression=True)
 
     def _learner(self, outputs: Scale, n_topics: int) -> TopicLearner:
         learner = TopicLearner(

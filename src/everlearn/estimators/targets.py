@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import log_ndtr, ndtr, softmax
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _num_samples
 
@@ -28,6 +29,7 @@ Signs: TypeAlias = NDArray[np.int8]
 LABEL_KEYS = ("kind", "objects")
 """Entries of the header that `LabelSpace.pack` writes."""
 _SHOWN = 5
+_NEVER_CERTAIN = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +105,18 @@ class LabelSpace:
         if self.kind == "binary":
             return np.asarray(self.classes[(scores[:, 0] > 0).astype(np.intp)])
         return np.asarray(self.classes[scores.argmax(axis=1)])
+
+    def votes(self, standard: Mat) -> Mat:
+        """How classifiers drawn from a posterior would vote, (n_items, n_classes).
+
+        `standard` (n_items, n_tasks) are mean scores in posterior standard deviations. Of several
+        classes one alone gets a yes; columns of an indicator matrix vote each for itself.
+        """
+        if self.kind == "multiclass":
+            return np.asarray(softmax(log_ndtr(standard) - log_ndtr(-standard), axis=1))
+        if self.kind == "multilabel":
+            return np.asarray(np.clip(ndtr(standard), _NEVER_CERTAIN, 1.0 - _NEVER_CERTAIN))
+        return np.hstack([ndtr(-standard), ndtr(standard)])
 
     def shaped(self, scores: Mat) -> Mat:
         """Scores as scikit-learn wants them: of one axis if there is one task."""

@@ -1,4 +1,4 @@
-"""Constraints of the parameters that every topic estimator has."""
+"""Parameters that topic estimators share: what they may be, and what they mean."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from everlearn.core.params import Constraint, Instance, Interval, Options
 from everlearn.estimators.base import COMMON_CONSTRAINTS
 from everlearn.estimators.documents import DOCUMENT_CONSTRAINTS
+from everlearn.inference.topic_model import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +63,20 @@ COUNT: Final = {"n": (Interval(1, integer=True),)}
 """Constraint of how many are to be told."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
 """The same, where pairs are made of them."""
+
+
+def chosen_loss(
+    estimator: Any,
+    defaults: tuple[float, float, float],
+    *,
+    anchored: bool,
+    regression: bool = False,
+) -> Loss:
+    """The loss, with default margin, c and variance where the parameters leave them open."""
+    given = (estimator.margin, estimator.c, estimator.variance)
+    margin, c, variance = (
+        float(default if value is None else value)
+        for value, default in zip(given, defaults, strict=True)
+    )
+    mean_only = estimator.augmentation == "mean"
+    return Loss(estimator.loss, margin, c, variance, anchored, regression, mean_only)

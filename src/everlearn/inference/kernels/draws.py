@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.core.margin import LARGEST_INVERSE
 from everlearn.inference.kernels._jit import kernel
 
 Word = np.uint64
@@ -23,8 +24,6 @@ _S30, _S27, _S31, _S40, _S11 = Word(30), Word(27), Word(31), Word(40), Word(11)
 _ONE = Word(1)
 _TWO_24 = np.float32(2.0**-24)
 _TWO_53 = 2.0**-53
-LARGEST_INVERSE = 1e8
-"""Augmentation variables near a margin explode; none is let beyond this."""
 
 
 @kernel()
