@@ -61,7 +61,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
     inference : {"variational", "sampled"}, default="variational"
         For `loss="gibbs"`: whether augmentation variables are replaced by their means, or drawn.
     batch_size : int, default=1
-        Rows that are learned together, at most 1024. A batch is solved jointly, as far as `tol` asks.
+        Rows that are learned together, at most 1024; jointly, as far as `tol` asks.
     n_passes : int, default=1
         Passes over the data in `fit`. With `loss="gibbs"` each pass counts the rows once more.
     shuffle : bool, default=True
