@@ -1,0 +1,135 @@
+"""What a lifelong topic model keeps between epochs, and how many bytes that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.inference.clumped_topics import GroupedModel, Topics, topics_bytes
+from everlearn.inference.clumps import Items, clumped, joined
+from everlearn.inference.moves.compress import StoragePrices
+
+GROUP_BYTES = 16
+"""Of a group, but for its counts: its id and its number of documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All points seen: clumps, and single points with the position of their group."""
+
+    clumps: Items
+    singles: Mat
+    single_groups: Labels
+
+    @classmethod
+    def empty(cls, n_stats: int, n_features: int) -> Past:
+        """Nothing seen."""
+        none = Items.points(np.empty((0, n_stats)), np.empty(0, np.int32))
+        return cls(none, np.empty((0, n_features)), np.empty(0, np.int32))
+
+    def items(self, model: GroupedModel) -> Items:
+        """Clumps and single points, in this order."""
+        features = np.ascontiguousarray(model.family.features(self.singles))
+        return joined([self.clumps, Items.points(features, self.single_groups)])
+
+    def regrouped(self, into: IntVec) -> Past:
+        """With each group's points in the group it has become."""
+        whole = replace(self.clumps, groups=into[self.clumps.groups].astype(np.int32))
+        each = clumped(whole, np.arange(len(whole), dtype=np.int32), len(whole))
+        return Past(each, self.singles, into[self.single_groups].astype(np.int32))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return self.clumps.nbytes + self.singles.nbytes + self.single_groups.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClumpedState:
+    """Everything that learning needs to go on.
+
+    Attributes
+    ----------
+    model : family with its prior, and prior of alpha
+    price : nats that a topic must earn
+    topics : beliefs
+    past : all points seen
+    sizes, group_ids : (n_groups,) documents in each group, and its permanent id
+    base : log base measure of all points seen
+    n_points, n_documents, n_epochs, next_id : counters
+    compression_loss : nats of bound that compressions have cost, summed over epochs
+    """
+
+    model: GroupedModel
+    price: float
+    topics: Topics
+    past: Past
+    sizes: Vec
+    group_ids: IntVec
+    base: float = 0.0
+    n_points: int = 0
+    n_documents: int = 0
+    n_epochs: int = 0
+    next_id: int = 1
+    compression_loss: float = 0.0
+
+    @classmethod
+    def fresh(cls, model: GroupedModel, price: float) -> ClumpedState:
+        """A model that has seen nothing: one topic and no documents."""
+        p = model.family.n_stats
+        topics = Topics(
+            np.zeros(1, np.int64), np.zeros(1), np.zeros((1, p)), np.zeros((0, 1)), np.ones(1), 0.0
+        )
+        past = Past.empty(p, model.family.n_features)
+        return cls(model, price, topics, past, np.empty(0), np.empty(0, np.int64))
+
+    @property
+    def bound(self) -> float:
+        """Lower bound of the log evidence of all points seen, as they are kept."""
+        return self.topics.bound(self.model, self.sizes, self.base)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays that are kept."""
+        return self.topics.nbytes + self.past.nbytes + self.sizes.nbytes + self.group_ids.nbytes
+
+    def memory(self) -> dict[str, int]:
+        """Bytes that are kept, by what they are for."""
+        groups = self.sizes.nbytes + self.group_ids.nbytes + self.topics.counts.nbytes
+        return {
+            "clumps": self.past.clumps.nbytes,
+            "single points": self.past.singles.nbytes + self.past.single_groups.nbytes,
+            "topics": self.topics.nbytes - self.topics.counts.nbytes,
+            "groups": groups,
+            "total": self.nbytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KeepLimits:
+    """What may be kept: bytes in all, leaves (clumps and single points), and groups."""
+
+    max_bytes: float = np.inf
+    max_items: float = np.inf
+    max_groups: float = np.inf
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether every point may stay as it came."""
+        return bool(np.isinf([self.max_bytes, self.max_items]).all())
+
+    def groups_within(self, n_topics: int) -> float:
+        """As many groups as are allowed, and as fit into a quarter of the bytes."""
+        each = 8 * n_topics + GROUP_BYTES
+        return max(1.0, min(self.max_groups, 0.25 * self.max_bytes // each))
+
+    def item_bytes(self, n_topics: int, n_groups: int, n_stats: int) -> float:
+        """Bytes left for clumps and single points."""
+        fixed = topics_bytes(n_topics, n_groups, n_stats) + GROUP_BYTES * n_groups
+        return self.max_bytes - fixed - 8  # one more start than clumps
+
+    def prices(self, n_stats: int, n_features: int) -> StoragePrices:
+        """Points may stay single where that saves bytes, unless items are counted."""
+        return StoragePrices.of(n_stats, n_features, singles=bool(np.isinf(self.max_items)))

@@ -1,0 +1,90 @@
+"""Beliefs of a topic model over grouped points, and the bound they give.
+
+The bound is exact at the optimum of topics and document mixtures given the assignments, so it is
+a function of sums alone: masses, feature sums, points per group and topic, and one entropy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.families import Family
+from everlearn.core.priors import GroupCounts, LearnedDirichlet
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedModel:
+    """What is fixed for the life of a model: family with its prior, and prior of alpha."""
+
+    family: Family[Any]
+    dirichlet: LearnedDirichlet
+
+    def empty_cumulant(self) -> float:
+        """Cumulant of a topic that has no points."""
+        prior = self.family.posterior(np.zeros(1), np.zeros((1, self.family.n_stats)))
+        return float(self.family.cumulant(prior)[0])
+
+    def topic_bounds(self, n: Vec, t: Mat, magnified: float = 1.0) -> Vec:
+        """What each topic's points, every one `magnified` times, add to the bound."""
+        q = self.family.posterior(magnified * n, magnified * t)
+        return np.asarray(self.empty_cumulant() - self.family.cumulant(q))
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What the items seen say about each topic.
+
+    Attributes
+    ----------
+    ids : (n_topics,) permanent ids
+    n : (n_topics,) points
+    t : (n_topics, n_stats) sums of the family's features
+    counts : (n_groups, n_topics) points of each group
+    alpha : (n_topics,) parameters of the Dirichlet over topics
+    entropy : of all assignments
+    """
+
+    ids: IntVec
+    n: Vec
+    t: Mat
+    counts: Mat
+    alpha: Vec
+    entropy: float
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def bound(
+        self, model: GroupedModel, sizes: Vec, base: float = 0.0, magnified: float = 1.0
+    ) -> float:
+        """Lower bound of the log evidence; `base` is the log base measure of all points.
+
+        With `magnified` above one: of so many copies of all points and documents.
+        """
+        documents = model.dirichlet.bound(self.alpha, GroupCounts.of(self.counts, sizes), magnified)
+        topics = model.topic_bounds(self.n, self.t, magnified).sum()
+        return float(topics + documents + magnified * (self.entropy + base))
+
+    def with_better_alpha(self, model: GroupedModel, sizes: Vec, magnified: float = 1.0) -> Topics:
+        """After a few steps of alpha, which never lower the bound."""
+        entries = GroupCounts.of(self.counts, sizes)
+        return replace(self, alpha=model.dirichlet.improved(self.alpha, entries, magnified))
+
+    def with_groups(self, n_new: int) -> Topics:
+        """With new groups, of which nothing is known yet."""
+        empty = np.zeros((n_new, len(self)))
+        return replace(self, counts=np.concatenate([self.counts, empty]))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return sum(a.nbytes for a in (self.ids, self.n, self.t, self.counts, self.alpha))
+
+
+def topics_bytes(n_topics: int, n_groups: int, n_stats: int) -> int:
+    """`nbytes` of so many topics and groups."""
+    return 8 * n_topics * (n_stats + 3 + n_groups)

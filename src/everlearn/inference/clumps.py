@@ -1,0 +1,94 @@
+"""What a lifelong topic model works on and what it keeps: items, and how documents own them.
+
+An item is a point or a clump of points, given by the mean of the family's features over its
+points. Everything that updates beliefs takes items and cannot tell the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.inference.kernels.partition import set_sums
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Points or clumps.
+
+    Attributes
+    ----------
+    features : (n_items, n_stats) mean of T(x) over the points of an item
+    mass : (n_items,) points in each item
+    starts, groups, counts : item c has counts[e] points in the group at position groups[e], for
+        e in starts[c] : starts[c + 1]
+    """
+
+    features: Mat
+    mass: Vec
+    starts: IntVec
+    groups: Labels
+    counts: Vec
+
+    @classmethod
+    def points(cls, features: Mat, groups: Labels) -> Items:
+        """Single points, each in one group."""
+        n = len(groups)
+        return cls(np.ascontiguousarray(features), np.ones(n), np.arange(n + 1), groups, np.ones(n))
+
+    def __len__(self) -> int:
+        return len(self.mass)
+
+    def select(self, where: IntVec) -> Items:
+        """Only the items at `where`, in that order."""
+        lengths = np.diff(self.starts)[where]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(self.starts[where] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Items(
+            self.features[where],
+            self.mass[where],
+            starts,
+            self.groups[entries],
+            self.counts[entries],
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return sum(
+            a.nbytes for a in (self.features, self.mass, self.starts, self.groups, self.counts)
+        )
+
+
+def joined(parts: Sequence[Items]) -> Items:
+    """All items of the parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.cumsum([0, *(len(p.groups) for p in parts)])
+    starts = [p.starts[:-1] + offset for p, offset in zip(parts, offsets, strict=False)]
+    return Items(
+        np.concatenate([p.features for p in parts]),
+        np.concatenate([p.mass for p in parts]),
+        np.concatenate([*starts, offsets[-1:]]),
+        np.concatenate([p.groups for p in parts]),
+        np.concatenate([p.counts for p in parts]),
+    )
+
+
+def clumped(items: Items, leaf: Labels, n_leaves: int) -> Items:
+    """One item for each leaf: the points of all items whose `leaf` it is.
+
+    Counts are exact; features are sums divided by them.
+    """
+    mass, sums = np.zeros(n_leaves), np.zeros((n_leaves, items.features.shape[1]))
+    set_sums(leaf, items.features, items.mass, mass, sums)
+    owner = np.repeat(leaf, np.diff(items.starts)).astype(np.int64)
+    n_groups = int(items.groups.max(initial=0)) + 1
+    keys, inverse = np.unique(owner * n_groups + items.groups, return_inverse=True)
+    counts = np.bincount(inverse, items.counts, len(keys))
+    starts = np.searchsorted(keys // n_groups, np.arange(n_leaves + 1))
+    groups = (keys % n_groups).astype(np.int32)
+    return Items(sums / mass[:, None], mass, starts, groups, counts)

@@ -1,0 +1,335 @@
+"""A topic model that learns for life: epochs of model building and compression.
+
+Topics are split and joined while that raises bound - price x topics; then all points, those of
+the epoch and those of the past, are compressed into what may be kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.errors import MemoryBudgetError
+from everlearn.inference.clumped_state import ClumpedState, KeepLimits, Past
+from everlearn.inference.clumped_topics import Topics
+from everlearn.inference.clumps import Items, clumped, joined
+from everlearn.inference.engine import Engine
+from everlearn.inference.first_clumps import first_clumps
+from everlearn.inference.local.clumps import Assignment, ClumpStep
+from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_items
+from everlearn.inference.moves.group_merge import merge_groups
+from everlearn.inference.moves.topic_join import apply_joins, propose_joins
+from everlearn.inference.moves.topic_split import apply_splits, propose_splits
+
+_LEAST_GAIN = 0.02
+"""A move must gain this share of the price beyond it, so that no two moves undo each other."""
+_FIRST, _BETWEEN, _LAST = 6, 3, 10
+"""Iterations before the first round of moves, after each, and after the last."""
+_LAST_JOINS = 4
+_MIN_ITEMS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """How topics are searched for.
+
+    first_clumps : clumps of a document on which the search works; 0 for its points
+    large_document : points per document from which on first clumps are used
+    raw_iterations : iterations on points after a search on first clumps
+    max_topics : no splits beyond this many
+    """
+
+    first_clumps: int = 500
+    large_document: int = 5000
+    raw_iterations: int = 3
+    max_topics: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Documents to learn from: points, and the position of each one's document, ascending."""
+
+    X: Mat
+    documents: Labels
+    n_documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochInfo:
+    """What an epoch did."""
+
+    splits: int
+    joins: int
+    forced_joins: int
+    merged_groups: int
+    compression_loss: float
+
+
+@dataclass(slots=True)
+class _Search:
+    """Topics, items and their groups while an epoch is at work."""
+
+    step: ClumpStep
+    price: float
+    max_topics: int
+    sizes: Vec
+    items: Items
+    topics: Topics
+    next_id: int
+    found: Assignment | None = None
+    splits: int = 0
+    joins: int = 0
+
+    @property
+    def bound(self) -> float:
+        return self.topics.bound(self.step.model, self.sizes)
+
+    def iterate(self, most: int, least_gain: float = 0.0) -> None:
+        """Coordinate ascent, until an iteration gains no more than `least_gain`."""
+        before = -np.inf
+        for _ in range(most):
+            self.topics, self.found = self.step.iterate(self.topics, self.sizes, self.items)
+            after = self.bound
+            if after - before <= least_gain:
+                return
+            before = after
+
+    def build(self) -> None:
+        """Splits and joins, all that do not touch each other at a time, until none is left."""
+        self.iterate(_FIRST, 0.5 * self.price)
+        while self._move(split=True):
+            self.iterate(_BETWEEN, 0.5 * self.price)
+        self.iterate(_LAST, 0.5 * self.price)
+
+    def join(self, rounds: int) -> None:
+        """Joins alone, for a few rounds."""
+        for _ in range(rounds):
+            if not self._move(split=False):
+                return
+            self.iterate(1)
+
+    def _move(self, *, split: bool) -> bool:
+        """One round of moves; whether there were any."""
+        assert self.found is not None
+        model, engine = self.step.model, self.step.engine
+        given = (model, self.topics, self.sizes, self.items, self.found)
+        joins = propose_joins(*given)
+        nets = [joins.gains + self.price]
+        pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
+        if split and len(self.topics) < self.max_topics:
+            splits = propose_splits(model, engine, *given[1:])
+            nets.append(splits.gains - self.price)
+        net = np.concatenate(nets)
+        chosen = _disjoint(net, pairs, self._least_net(), self.max_topics - len(self.topics))
+        joined_pairs = [i for i in chosen if i < len(pairs)]
+        divided = [i - len(pairs) for i in chosen if i >= len(pairs)]
+        if divided:
+            self.topics = apply_splits(self.topics, splits.halves, divided, self.next_id)
+            self.next_id += len(divided)
+        if joined_pairs:
+            self.topics = apply_joins(self.topics, joins, joined_pairs)
+        self.splits += len(divided)
+        self.joins += len(joined_pairs)
+        return bool(chosen)
+
+    def _least_net(self) -> float:
+        return max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
+
+    def force_joins(self, count: int) -> int:
+        """Join the pairs of topics that lose least, up to `count` of them; how many were."""
+        assert self.found is not None
+        joins = propose_joins(self.step.model, self.topics, self.sizes, self.items, self.found)
+        pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
+        chosen = _disjoint(joins.gains, pairs, -np.inf, 0)[:count]
+        self.topics = apply_joins(self.topics, joins, chosen)
+        self.iterate(1)
+        return len(chosen)
+
+    def merge_groups(self, most: int, criterion: str) -> IntVec:
+        """Merge groups of documents until `most` are left; what each has become."""
+        into = merge_groups(self.topics, self.sizes, most, criterion)
+        n_groups = int(into.max()) + 1
+        counts = np.zeros((n_groups, len(self.topics)))
+        np.add.at(counts, into, self.topics.counts)
+        self.topics = replace(self.topics, counts=counts)
+        self.sizes = np.bincount(into, self.sizes)
+        groups = into[self.items.groups].astype(np.int32)
+        own = np.arange(len(self.items), dtype=np.int32)
+        self.items = clumped(replace(self.items, groups=groups), own, len(own))
+        return into
+
+
+def _disjoint(net: Vec, pairs: list[tuple[int, int]], least: float, most_splits: int) -> list[int]:
+    """Moves of more than `least`, largest first, no two of which touch the same topic.
+
+    The first len(pairs) moves join those pairs; move len(pairs) + k divides topic k.
+    """
+    used: set[int] = set()
+    chosen = []
+    for i in np.argsort(-net, kind="stable").tolist():
+        if not net[i] > least:
+            break
+        touched = pairs[i] if i < len(pairs) else (i - len(pairs),)
+        if used.isdisjoint(touched):
+            if i >= len(pairs):
+                if most_splits <= 0:
+                    continue
+                most_splits -= 1
+            used.update(touched)
+            chosen.append(i)
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class ClumpedLearner:
+    """Learns epoch by epoch."""
+
+    engine: Engine
+    settings: BuildSettings
+    limits: KeepLimits
+    expected_points: float | None = None
+    group_merge: str = "cosine"
+    on_budget: str = "merge"
+
+    def learn(self, state: ClumpedState, epoch: Epoch) -> tuple[ClumpedState, EpochInfo]:
+        """The state after an epoch; the old one stays as it is."""
+        search, ids = self._built(state, epoch)
+        base = state.base + float(state.model.family.log_base(epoch.X).sum())
+        grown = replace(
+            state,
+            base=base,
+            group_ids=ids,
+            n_points=state.n_points + len(epoch.X),
+            n_documents=state.n_documents + epoch.n_documents,
+            n_epochs=state.n_epochs + 1,
+        )
+        return self._kept(grown, search, np.concatenate([state.past.singles, epoch.X]))
+
+    def recompress(self, state: ClumpedState) -> tuple[ClumpedState, EpochInfo]:
+        """The state within the present limits, if they have become narrower."""
+        search = self._search(state, state.past.items(state.model), state.topics, state.sizes)
+        search.iterate(1)
+        return self._kept(state, search, state.past.singles)
+
+    def _search(self, state: ClumpedState, items: Items, topics: Topics, sizes: Vec) -> _Search:
+        step = ClumpStep(state.model, self.engine)
+        most = self.settings.max_topics
+        return _Search(step, state.price, most, sizes, items, topics, state.next_id)
+
+    def _built(self, state: ClumpedState, epoch: Epoch) -> tuple[_Search, IntVec]:
+        """Topics after the search, on all items; and the ids of all groups."""
+        model, settings = state.model, self.settings
+        n_old = len(state.sizes)
+        features = np.ascontiguousarray(model.family.features(epoch.X))
+        points = Items.points(features, epoch.documents + np.int32(n_old))
+        past = state.past.items(model)
+        sizes = np.concatenate([state.sizes, np.ones(epoch.n_documents)])
+        topics = state.topics.with_groups(epoch.n_documents)
+        large = len(points) > settings.large_document * epoch.n_documents
+        everything = joined([past, points])
+        if settings.first_clumps and large:
+            coarse = first_clumps(model, points, epoch.documents, settings.first_clumps)
+            search = self._search(state, joined([past, coarse]), topics, sizes)
+            search.build()
+            search.items = everything
+            search.iterate(settings.raw_iterations)
+        else:
+            search = self._search(state, everything, topics, sizes)
+            search.build()
+        new_ids = state.n_documents + np.arange(epoch.n_documents)
+        return search, np.concatenate([state.group_ids, new_ids])
+
+    def _kept(
+        self, state: ClumpedState, search: _Search, singles: Mat
+    ) -> tuple[ClumpedState, EpochInfo]:
+        """The state with everything compressed into what may be kept.
+
+        `singles` are the points behind those items that are single points, in their order.
+        """
+        family = state.model.family
+        n_clumps = len(search.items) - len(singles)
+        before = search.bound
+        ids, merged = self._fewer_groups(search, state.group_ids)
+        if self.limits.unlimited:
+            past = _uncompressed(search.items, singles, n_clumps)
+            forced = 0
+        else:
+            room, forced = self._room(search, family.n_stats, family.n_features)
+            past = self._compressed(search, room, singles, n_clumps, state.n_points)
+            search.items = past.items(state.model)
+            search.iterate(1)
+        loss = before - search.bound
+        if not self.limits.unlimited:
+            search.join(_LAST_JOINS)
+        new = replace(
+            state,
+            topics=search.topics,
+            past=past,
+            sizes=search.sizes,
+            group_ids=ids,
+            next_id=search.next_id,
+            compression_loss=state.compression_loss + loss,
+        )
+        return new, EpochInfo(search.splits, search.joins, forced, merged, loss)
+
+    def _fewer_groups(self, search: _Search, ids: IntVec) -> tuple[IntVec, int]:
+        """Merge groups if there are too many; ids of those that stay, and how many went."""
+        most = self.limits.groups_within(len(search.topics))
+        if len(search.sizes) <= most:
+            return ids, 0
+        into = search.merge_groups(int(most), self.group_merge)
+        firsts = np.unique(into, return_index=True)[1]
+        return ids[firsts], len(ids) - len(firsts)
+
+    def _room(self, search: _Search, n_stats: int, n_features: int) -> tuple[StorageRoom, int]:
+        """Room for clumps; topics are joined until their own leaves take half of it at most."""
+        prices = self.limits.prices(n_stats, n_features)
+        forced = 0
+        while True:
+            k = len(search.topics)
+            room = StorageRoom(
+                prices,
+                self.limits.item_bytes(k, len(search.sizes), n_stats),
+                max(self.limits.max_items, min(_MIN_ITEMS, self.limits.max_items)),
+            )
+            rest = room.charged(self._compressor(search).topic_leaves())
+            fits = rest.free_bytes >= 0.5 * room.free_bytes and rest.free_leaves >= 0
+            if fits and room.free_bytes > 0:
+                return room, forced
+            if k == 1 or self.on_budget == "error":
+                raise MemoryBudgetError(
+                    "the 'memory_budget' of ClumpedTopicModel must hold twice the clumps of its "
+                    f"topics: {k} topics and {len(search.sizes)} groups of {n_features} features "
+                    f"are too many for {self.limits.max_bytes:,.0f} bytes and "
+                    f"{self.limits.max_items:,.0f} clumps"
+                )
+            forced += search.force_joins(max(1, k // 8))
+
+    def _compressor(self, search: _Search) -> Compressor:
+        assert search.found is not None
+        return Compressor(
+            search.step.model, search.topics, search.sizes, search.items, search.found
+        )
+
+    def _compressed(
+        self, search: _Search, room: StorageRoom, singles: Mat, n_clumps: int, n_points: int
+    ) -> Past:
+        """The items as clumps and single points that fit into the room."""
+        expected = max(self.expected_points or 0.0, float(n_points))
+        leaves = self._compressor(search).compressed(room, expected / n_points)
+        numbers, alone = kept_items(leaves, room.prices)
+        packed = np.flatnonzero(~alone)
+        n_leaves = int(numbers[packed].max(initial=-1)) + 1
+        clumps = clumped(search.items.select(packed), numbers[packed], n_leaves)
+        single = np.flatnonzero(alone)
+        groups = search.items.groups[search.items.starts[single]]
+        return Past(clumps, singles[single - n_clumps], groups)
+
+
+def _uncompressed(items: Items, singles: Mat, n_clumps: int) -> Past:
+    """Everything as it came."""
+    clumps = items.select(np.arange(n_clumps))
+    groups = items.groups[items.starts[n_clumps:-1]]
+    return Past(clumps, singles, groups)

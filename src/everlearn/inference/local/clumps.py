@@ -1,0 +1,87 @@
+"""The local step of a topic model over items: the few likely topics of each, and their sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from everlearn.core.arrays import Labels, Mat, Vec
+from everlearn.inference.clumped_topics import GroupedModel, Topics
+from everlearn.inference.clumps import Items
+from everlearn.inference.engine import Engine
+from everlearn.inference.kernels.clumps import best_topics, summarize
+
+WIDTH = 8
+"""Topics that an item may share at most."""
+_BLOCK_SCORES = 2_000_000
+_LEAST_ROWS, _MOST_ROWS = 64, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The likely topics of each item, likeliest first, and their shares, zeros behind.
+
+    `log_norm` is the log normaliser of each item, per point.
+    """
+
+    topics: Labels
+    shares: Mat
+    log_norm: Vec
+
+
+@dataclass(frozen=True, slots=True)
+class ClumpStep:
+    """Assigns items to topics, in blocks that an engine may run side by side."""
+
+    model: GroupedModel
+    engine: Engine
+
+    def assign(self, topics: Topics, sizes: Vec, items: Items) -> Assignment:
+        """Optimal assignments, each among the best few topics, at fixed beliefs."""
+        family = self.model.family
+        eta, constant = family.natural(family.posterior(topics.n, topics.t))
+        bias = constant + self.model.dirichlet.expected_log(topics.alpha, topics.counts, sizes)
+        return self.assign_with(eta, bias, items)
+
+    def assign_with(self, eta: Mat, bias: Mat, items: Items) -> Assignment:
+        """As `assign`, with natural parameters and a bias per group and topic."""
+        n, k = len(items), len(eta)
+        width = min(WIDTH, k)
+        found = Assignment(np.empty((n, width), np.int32), np.empty((n, width)), np.empty(n))
+        rows = int(np.clip(_BLOCK_SCORES // k, _LEAST_ROWS, _MOST_ROWS))
+        blocks = [slice(i, i + rows) for i in range(0, n, rows)]
+        self.engine.map(_assign_block, blocks, (eta, bias, items, found))
+        return found
+
+    def summarize(self, topics: Topics, items: Items, found: Assignment) -> Topics:
+        """Statistics of all items under the assignment; ids and alpha stay."""
+        n, t = np.zeros(len(topics)), np.zeros_like(topics.t)
+        counts = np.zeros_like(topics.counts)
+        entropy = summarize(
+            found.topics, found.shares, items.features, items.mass, items.starts, items.groups,
+            items.counts, n, t, counts,
+        )  # fmt: skip
+        return replace(topics, n=n, t=t, counts=counts, entropy=entropy)
+
+    def iterate(self, topics: Topics, sizes: Vec, items: Items) -> tuple[Topics, Assignment]:
+        """One round of coordinate ascent: assignments, then topics, mixtures and alpha."""
+        found = self.assign(topics, sizes, items)
+        better = self.summarize(topics, items, found)
+        return better.with_better_alpha(self.model, sizes), found
+
+
+def _assign_block(shared: tuple[Mat, Mat, Items, Assignment], rows: slice) -> None:
+    """Writes the block's part of the assignment, which no other block touches."""
+    eta, bias, items, found = shared
+    scores = np.ascontiguousarray(items.features[rows] @ eta.T)
+    best_topics(
+        scores,
+        bias,
+        items.starts[rows.start : rows.start + len(scores) + 1],
+        items.groups,
+        items.counts,
+        found.topics[rows],
+        found.shares[rows],
+        found.log_norm[rows],
+    )

@@ -1,0 +1,136 @@
+"""Compression: the items of an epoch become as many clumps and single points as there is room for.
+
+Leaves start as the topics, items shared by two topics apart from the others, and are refined where
+the bound of a whole life, `magnified` times what was seen, gains most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import Labels, Vec
+from everlearn.inference.clumped_topics import GroupedModel, Topics
+from everlearn.inference.clumps import Items
+from everlearn.inference.local.clumps import Assignment
+from everlearn.inference.partition import Leaves, Refiner
+
+_SHARED = 0.1
+"""Share of a second topic from which on items that have it are kept apart."""
+ENTRY_BYTES = 12
+"""Of the points that a clump has in one group: its position and a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePrices:
+    """Bytes that are kept: of a clump, but for its groups, and of a single point.
+
+    With `singles` a leaf of few points is kept as these points where that takes fewer bytes.
+    """
+
+    clump: int
+    single: int
+    singles: bool
+
+    @classmethod
+    def of(cls, n_stats: int, n_features: int, *, singles: bool) -> StoragePrices:
+        """For a family: feature sums, mass and start of a clump; a point and its group."""
+        return cls(8 * (n_stats + 2), 8 * n_features + 4, singles)
+
+    def as_singles(self, size: Vec, clumps: Vec, span: Vec) -> NDArray[np.bool_]:
+        """Which leaves, of so many items, clumps among them and groups, are kept as points."""
+        cheap = size == 1
+        if self.singles:
+            cheap |= self.single * size <= self.clump + ENTRY_BYTES * span
+        return cheap & (clumps == 0)
+
+    def leaf(self, size: Vec, clumps: Vec, span: Vec) -> Vec:
+        """Bytes of leaves."""
+        clump = self.clump + ENTRY_BYTES * span
+        return np.where(self.as_singles(size, clumps, span), self.single * size, clump)
+
+
+@dataclass(slots=True)
+class StorageRoom:
+    """Bytes and leaves that are left to use."""
+
+    prices: StoragePrices
+    free_bytes: float
+    free_leaves: float
+
+    def take(self, leaves: Leaves, leaf: int) -> bool:
+        halves = self.prices.leaf(
+            leaves.half_size[leaf], leaves.half_clumps[leaf], leaves.half_span[leaf]
+        )
+        whole = self.prices.leaf(leaves.size[leaf], leaves.clumps[leaf], leaves.span[leaf])
+        extra = float(halves.sum() - whole)
+        if extra > self.free_bytes or self.free_leaves < 1:
+            return False
+        self.free_bytes -= extra
+        self.free_leaves -= 1
+        return True
+
+    def charged(self, leaves: Leaves) -> StorageRoom:
+        """What is left with these leaves."""
+        used = self.prices.leaf(leaves.size, leaves.clumps, leaves.span).sum()
+        return StorageRoom(self.prices, self.free_bytes - used, self.free_leaves - len(leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class Compressor:
+    """Finds the leaves that are kept, given the topics of all items."""
+
+    model: GroupedModel
+    topics: Topics
+    sizes: Vec
+    items: Items
+    found: Assignment
+
+    def topic_leaves(self) -> Leaves:
+        """One leaf for each topic that is the likeliest of some item."""
+        return self._leaves(self.found.topics[:, 0].astype(np.int64))
+
+    def compressed(self, room: StorageRoom, magnified: float) -> Leaves:
+        """Leaves that fit into the room, which has to hold the topics' own."""
+        leaves = self._starting_leaves(room)
+        rest = room.charged(leaves)
+        Refiner(self.model, self.items, self.sizes, magnified).refine(leaves, rest)
+        return leaves
+
+    def _leaves(self, keys: NDArray[np.int64]) -> Leaves:
+        """One leaf for each distinct key; all items of a key have the same likeliest topic."""
+        _, first, of = np.unique(keys, return_index=True, return_inverse=True)
+        best = self.found.topics[first, 0]
+        n = np.bincount(of, self.items.mass)
+        alpha = self.topics.alpha[best] * n / np.bincount(best, n)[best]
+        region = np.zeros(len(first), np.int64)
+        return Leaves.start(self.items, of.astype(np.int32), region, alpha, self.sizes)
+
+    def _starting_leaves(self, room: StorageRoom) -> Leaves:
+        """Topics, and the heaviest pairs of likeliest topics within half of what they leave."""
+        plain = self.topic_leaves()
+        if self.found.topics.shape[1] == 1:
+            return plain
+        best = self.found.topics[:, 0].astype(np.int64)
+        shared = self.found.shares[:, 1] > _SHARED
+        pair = (best + 1) * (len(self.topics) + 1) + self.found.topics[:, 1]
+        keys, which = np.unique(pair[shared], return_inverse=True)
+        heaviest = np.argsort(-np.bincount(which, self.items.mass[shared]), kind="stable")
+        half = room.charged(plain)
+        count = int(min(len(keys), half.free_leaves // 2))
+        while count > 0:
+            apart = shared & np.isin(pair, keys[heaviest[:count]])
+            leaves = self._leaves(np.where(apart, pair, best))
+            if room.charged(leaves).free_bytes >= half.free_bytes / 2:
+                return leaves
+            count //= 2
+        return plain
+
+
+def kept_items(leaves: Leaves, prices: StoragePrices) -> tuple[Labels, NDArray[np.bool_]]:
+    """The leaf of each item, renumbered, and which items stay single points instead."""
+    singles = prices.as_singles(leaves.size, leaves.clumps, leaves.span)
+    numbers = np.cumsum(~singles) - 1
+    return numbers[leaves.of].astype(np.int32), singles[leaves.of]

@@ -1,0 +1,133 @@
+"""Joins: pairs of topics that may be one, and what the bound loses or gains by it.
+
+Candidates are the topics whose points another topic would explain almost as well; for these the
+gain is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.inference.clumped_topics import GroupedModel, Topics
+from everlearn.inference.clumps import Items
+from everlearn.inference.kernels.clumps import joint_entropy
+from everlearn.inference.local.clumps import Assignment
+
+CANDIDATES = 5
+_PAIR_ENTRIES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class JoinProposals:
+    """Pairs first < second, the entropy that joining loses, and what it adds to the bound."""
+
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    entropy_loss: Vec
+    gains: Vec
+
+
+def propose_joins(
+    model: GroupedModel, topics: Topics, sizes: Vec, items: Items, found: Assignment
+) -> JoinProposals:
+    """Exact gains of joining each topic with its few likeliest partners."""
+    first, second = _candidates(model, topics)
+    loss = _entropy_loss(first, second, topics, items, found)
+    bounds = model.topic_bounds(topics.n, topics.t)
+    n, t = topics.n[first] + topics.n[second], topics.t[first] + topics.t[second]
+    gains = model.topic_bounds(n, t) - bounds[first] - bounds[second] - loss
+    gains += _document_gains(topics, sizes, first, second)
+    return JoinProposals(first, second, loss, gains)
+
+
+def _candidates(model: GroupedModel, topics: Topics) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs j < k: for each topic, those that would cost its points least to join."""
+    k = len(topics)
+    if k < 2:
+        return np.empty(0, np.intp), np.empty(0, np.intp)
+    eta, constant = model.family.natural(model.family.posterior(topics.n, topics.t))
+    n = np.maximum(topics.n, 1e-10)
+    under = (topics.t / n[:, None]) @ eta.T + constant  # mean score of topic j's points under i
+    cost = np.diag(under)[:, None] - under - np.log1p(n[None, :] / n[:, None])
+    cost *= n[:, None]
+    np.fill_diagonal(cost, np.inf)
+    count = min(CANDIDATES, k - 1)
+    nearest = np.argpartition(cost, count - 1, axis=1)[:, :count].ravel()
+    own = np.repeat(np.arange(k), count)
+    keys = np.unique(np.minimum(own, nearest) * k + np.maximum(own, nearest))
+    return keys // k, keys % k
+
+
+def _entropy_loss(
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    topics: Topics,
+    items: Items,
+    found: Assignment,
+) -> Vec:
+    loss = np.zeros(len(first))
+    starts = np.searchsorted(first, np.arange(len(topics) + 1)).astype(np.int64)
+    partners = second.astype(np.int32)
+    joint_entropy(found.topics, found.shares, items.mass, starts, partners, loss)
+    return loss
+
+
+def _document_gains(
+    topics: Topics, sizes: Vec, first: NDArray[np.intp], second: NDArray[np.intp]
+) -> Vec:
+    """What documents gain when two topics are one."""
+    each = np.ascontiguousarray((topics.counts / sizes[:, None]).T)
+    own = _rising(topics.alpha[:, None], each) @ sizes
+    gains = np.empty(len(first))
+    step = max(1, _PAIR_ENTRIES // max(1, len(sizes)))
+    for start in range(0, len(first), step):
+        j, k = first[start : start + step], second[start : start + step]
+        alpha = topics.alpha[j] + topics.alpha[k]
+        gains[start : start + step] = _rising(alpha[:, None], each[j] + each[k]) @ sizes
+    return gains - own[first] - own[second]
+
+
+def _rising(alpha: Mat, each: Mat) -> Mat:
+    """Log rising factorials, taken where counts are not zero."""
+    out = np.zeros(each.shape)
+    where = np.nonzero(each)
+    a = np.broadcast_to(alpha, each.shape)[where]
+    out[where] = gammaln(a + each[where]) - gammaln(a)
+    return out
+
+
+def apply_joins(topics: Topics, joins: JoinProposals, which: Sequence[int]) -> Topics:
+    """Topics with the pairs at `which`, no two of which share a topic, joined.
+
+    The one with more points keeps its id.
+    """
+    w = np.asarray(which, np.int64)
+    swap = topics.n[joins.first[w]] < topics.n[joins.second[w]]
+    keep = np.where(swap, joins.second[w], joins.first[w])
+    drop = np.where(swap, joins.first[w], joins.second[w])
+    n, t, counts, alpha = (
+        topics.n.copy(),
+        topics.t.copy(),
+        topics.counts.copy(),
+        topics.alpha.copy(),
+    )
+    n[keep] += n[drop]
+    t[keep] += t[drop]
+    counts[:, keep] += counts[:, drop]
+    alpha[keep] += alpha[drop]
+    stay = np.setdiff1d(np.arange(len(topics)), drop)
+    return replace(
+        topics,
+        ids=topics.ids[stay],
+        n=n[stay],
+        t=t[stay],
+        counts=np.ascontiguousarray(counts[:, stay]),
+        alpha=alpha[stay],
+        entropy=topics.entropy - float(joins.entropy_loss[w].sum()),
+    )

@@ -1,0 +1,198 @@
+"""Splits: every topic is divided in two, along its three widest directions, in a few passes.
+
+A division gives each item's share of the topic to two halves, so that the mass of all other topics
+stays as it is; the gain in the bound is exact and needs the topic's own sums only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln, psi
+
+from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.inference.axes import principal_axes
+from everlearn.inference.clumped_topics import GroupedModel, Topics
+from everlearn.inference.clumps import Items
+from everlearn.inference.engine import Engine
+from everlearn.inference.kernels.clumps import by_topic, split_shares
+from everlearn.inference.local.clumps import Assignment
+
+DIRECTIONS = 3
+_REFINEMENTS = 5
+_CHUNKS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """First halves of divided topics: statistics, points per topic and group, entropy."""
+
+    n: Vec
+    t: Mat
+    counts: Mat
+    entropy: Vec
+
+    def take(self, other: Halves, where: Vec) -> Halves:
+        """The other's halves at `where`, these elsewhere."""
+        wide = where[:, None]
+        return Halves(
+            np.where(where, other.n, self.n),
+            np.where(wide, other.t, self.t),
+            np.where(wide, other.counts, self.counts),
+            np.where(where, other.entropy, self.entropy),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SplitProposals:
+    """The best division found of each topic, and what it adds to the bound."""
+
+    halves: Halves
+    gains: Vec
+
+
+@dataclass(frozen=True, slots=True)
+class Divider:
+    """Divides all topics at once; `members` are the items sorted by topic."""
+
+    model: GroupedModel
+    engine: Engine
+    topics: Topics
+    sizes: Vec
+    items: Items
+    members: tuple[IntVec, Labels, Vec]
+
+    def divided(self, slope: Mat, offset: Vec, tilt: Mat, *, hard: bool) -> Halves:
+        """Halves by the sign, or the sigmoid, of a linear function of features and groups."""
+        k, n_stats = slope.shape
+        halves = Halves(np.empty(k), np.empty((k, n_stats)), np.empty(tilt.shape), np.empty(k))
+        edges = np.unique(np.linspace(0, k, min(k, _CHUNKS) + 1).astype(np.int64))
+        chunks = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+        self.engine.map(_divide, chunks, (self, slope, offset, tilt, hard, halves))
+        return halves
+
+    def along(self, axis: Mat) -> Halves:
+        """Halves on either side of each topic's centre along an axis, then refined."""
+        topics = self.topics
+        centres = topics.t / np.maximum(topics.n, 1e-300)[:, None]
+        offset = -np.einsum("kp,kp->k", axis, centres)
+        halves = self.divided(axis, offset, np.zeros(topics.counts.T.shape), hard=True)
+        for _ in range(_REFINEMENTS):
+            halves = self.divided(*self._contrast(halves), hard=False)
+        return halves
+
+    def _alphas(self, halves: Halves) -> tuple[Vec, Vec]:
+        """Alpha of both halves, in proportion to their points."""
+        share = np.clip(halves.n / np.maximum(self.topics.n, 1e-300), 1e-12, 1.0 - 1e-12)
+        return self.topics.alpha * share, self.topics.alpha * (1.0 - share)
+
+    def _contrast(self, halves: Halves) -> tuple[Mat, Vec, Mat]:
+        """What an item prefers about the first half: slope, offset and tilt."""
+        topics, family = self.topics, self.model.family
+        eta, constant = family.natural(family.posterior(halves.n, halves.t))
+        rest = family.posterior(np.maximum(topics.n - halves.n, 0.0), topics.t - halves.t)
+        eta2, constant2 = family.natural(rest)
+        alpha, alpha2 = self._alphas(halves)
+        topic, group = np.nonzero(topics.counts.T)
+        first = halves.counts[topic, group] / self.sizes[group]
+        second = topics.counts[group, topic] / self.sizes[group] - first
+        tilt = np.zeros(halves.counts.shape)
+        tilt[topic, group] = psi(alpha[topic] + first) - psi(
+            alpha2[topic] + np.maximum(second, 0.0)
+        )
+        return eta - eta2, constant - constant2, tilt
+
+    def gains(self, halves: Halves) -> Vec:
+        """Exact gain of dividing each topic so; -inf where a half is empty."""
+        topics, model = self.topics, self.model
+        n2, t2 = np.maximum(topics.n - halves.n, 0.0), topics.t - halves.t
+        gain = model.topic_bounds(halves.n, halves.t) + model.topic_bounds(n2, t2)
+        gain += halves.entropy - model.topic_bounds(topics.n, topics.t)
+        alpha, alpha2 = self._alphas(halves)
+        topic, group = np.nonzero(topics.counts.T)
+        whole = topics.counts[group, topic] / self.sizes[group]
+        first = halves.counts[topic, group] / self.sizes[group]
+        parts = (
+            _rising(alpha[topic], first)
+            + _rising(alpha2[topic], np.maximum(whole - first, 0.0))
+            - _rising(topics.alpha[topic], whole)
+        )
+        gain += np.bincount(topic, self.sizes[group] * parts, len(topics))
+        empty = (halves.n <= 0.0) | (n2 <= 0.0)
+        return np.where(empty, -np.inf, gain)
+
+
+def _rising(a: Vec, n: Vec) -> Vec:
+    """Log of the rising factorial a (a + 1) ... (a + n - 1)."""
+    return np.asarray(gammaln(a + n) - gammaln(a))
+
+
+def _divide(shared: tuple[Divider, Mat, Vec, Mat, bool, Halves], chunk: tuple[int, int]) -> None:
+    """Writes the halves of a range of topics, which no other range touches."""
+    divider, slope, offset, tilt, hard, halves = shared
+    items = divider.items
+    split_shares(
+        *chunk, hard, *divider.members, items.features, items.mass, items.starts, items.groups,
+        items.counts, slope, offset, tilt, halves.n, halves.t, halves.counts, halves.entropy,
+    )  # fmt: skip
+
+
+def sorted_by_topic(found: Assignment, n_topics: int) -> tuple[IntVec, Labels, Vec]:
+    """Assignments as entries sorted by topic: starts, items, shares."""
+    n_entries = int(np.count_nonzero(found.shares))
+    starts = np.empty(n_topics + 1, np.int64)
+    items, each = np.empty(n_entries, np.int32), np.empty(n_entries)
+    by_topic(found.topics, found.shares, starts, items, each)
+    return starts, items, each
+
+
+def propose_splits(
+    model: GroupedModel,
+    engine: Engine,
+    topics: Topics,
+    sizes: Vec,
+    items: Items,
+    found: Assignment,
+) -> SplitProposals:
+    """The best division of each topic; `topics` must be the statistics of `found`."""
+    members = sorted_by_topic(found, len(topics))
+    divider = Divider(model, engine, topics, sizes, items, members)
+    axes = principal_axes(model.family, topics.n, topics.t, items, members, DIRECTIONS)
+    best = divider.along(axes[0])
+    gains = divider.gains(best)
+    for axis in axes[1:]:
+        halves = divider.along(axis)
+        other = divider.gains(halves)
+        best, gains = best.take(halves, other > gains), np.maximum(gains, other)
+    return SplitProposals(best, gains)
+
+
+def apply_splits(topics: Topics, halves: Halves, where: Sequence[int], next_id: int) -> Topics:
+    """Topics with those at `where` divided; the larger half keeps the id, the other is appended."""
+    k = np.asarray(where, np.int64)
+    first = halves.n[k] >= 0.5 * topics.n[k]
+    n1, t1, c1 = halves.n[k], halves.t[k], halves.counts[k]
+    n2 = np.maximum(topics.n[k] - n1, 0.0)
+    t2, c2 = topics.t[k] - t1, np.maximum(topics.counts[:, k].T - c1, 0.0)
+    wide = first[:, None]
+    share = np.clip(np.where(first, n1, n2) / topics.n[k], 0.0, 1.0)
+    n, t, counts, alpha = (
+        topics.n.copy(),
+        topics.t.copy(),
+        topics.counts.copy(),
+        topics.alpha.copy(),
+    )
+    n[k], t[k] = np.where(first, n1, n2), np.where(wide, t1, t2)
+    counts[:, k] = np.where(wide, c1, c2).T
+    alpha[k] *= share
+    return replace(
+        topics,
+        ids=np.concatenate([topics.ids, next_id + np.arange(len(k))]),
+        n=np.concatenate([n, np.where(first, n2, n1)]),
+        t=np.concatenate([t, np.where(wide, t2, t1)]),
+        counts=np.hstack([counts, np.where(wide, c2, c1).T]),
+        alpha=np.concatenate([alpha, topics.alpha[k] * (1.0 - share)]),
+        entropy=topics.entropy + float(halves.entropy[k].sum()),
+    )
