@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from everlearn.estimators.clumped import ClumpedTopicModel
     from everlearn.estimators.mixture import DPMixture
     from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
     from everlearn.estimators.passive_aggressive_regression import (
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesianPassiveAggressiveClassifier",
     "BayesianPassiveAggressiveRegressor",
+    "ClumpedTopicModel",
     "DPMixture",
     "MedHDPClassifier",
     "MedLDAClassifier",
@@ -36,6 +38,7 @@ __all__ = [
 _HOMES = {
     "BayesianPassiveAggressiveClassifier": "everlearn.estimators.passive_aggressive",
     "BayesianPassiveAggressiveRegressor": "everlearn.estimators.passive_aggressive_regression",
+    "ClumpedTopicModel": "everlearn.estimators.clumped",
     "DPMixture": "everlearn.estimators.mixture",
     "MedHDPClassifier": "everlearn.estimators.supervised",
     "MedLDAClassifier": "everlearn.estimators.supervised",

@@ -15,3 +15,7 @@ class NotConvergedWarning(UserWarning):
 
 class TopicCollapseWarning(UserWarning):
     """One topic has taken most of the words, so topics cannot tell documents apart."""
+
+
+class ForcedJoinWarning(UserWarning):
+    """Topics were joined against the evidence, because memory does not hold all of them."""

@@ -21,7 +21,7 @@ from everlearn.core.params import (
     Options,
     Subset,
 )
-from everlearn.estimators.base import COMMON_CONSTRAINTS
+from everlearn.estimators.base import COMMON_CONSTRAINTS, named_errors
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.mixture_families import FAMILIES, check_prior
@@ -270,7 +270,8 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_prior(self.family, self.prior)
+        with named_errors(self, "prior"):
+            check_prior(self.family, self.prior)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

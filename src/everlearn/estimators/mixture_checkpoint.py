@@ -6,31 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from everlearn.core.arrays import IntVec, Table, Vec
+from everlearn.core.arrays import IntVec, Table
 from everlearn.core.errors import CheckpointError
 from everlearn.core.families import (
     DiagGaussian,
-    DirichletPrior,
     Family,
-    FullGaussian,
     Multinomial,
-    NormalGammaPrior,
-    NormalWishartPrior,
-    WishartPrior,
-    ZeroMeanGaussian,
 )
 from everlearn.core.mixture import Mixture
 from everlearn.core.priors import DPPrior
 from everlearn.core.stats import Stats
+from everlearn.estimators.family_checkpoint import FARTHEST, Members, pack_family, unpack_family
 from everlearn.estimators.mixture_soundness import check_batch, check_state, check_stats
-from everlearn.estimators.persistence import Arrays, entry, member, require, section, shown
+from everlearn.estimators.persistence import Arrays, entry, member, require, shown
 from everlearn.inference.rows import Rows
 from everlearn.inference.state import OpenBatch, Sealed, State, Trial
-
-Members = dict[str, NDArray[Any]]
 
 STATE_KEYS = (
     "family",
@@ -44,20 +36,13 @@ STATE_KEYS = (
     "birth_trials",
     "delete_trials",
 )
-_FAMILY_KEYS = {
-    "diagonal": ("kind", "mean_precision", "shape", "missing"),
-    "full": ("kind", "mean_precision", "degrees_of_freedom"),
-    "zero-mean": ("kind", "degrees_of_freedom"),
-    "multinomial": ("kind", "trials"),
-}
 _FLOATS = ("float32", "float64")
 _TINY = 1e-300
-_FARTHEST = 1e100
 
 
 def pack_state(state: State) -> tuple[dict[str, Any], Members]:
     """The state as a header and arrays."""
-    family, arrays = _pack_family(state.model.family)
+    family, arrays = pack_family(state.model.family)
     arrays["sealed/pair_loss"] = state.sealed.pair_loss
     arrays["ids"] = state.total.ids
     _pack_stats(arrays, "sealed", state.sealed.stats)
@@ -80,7 +65,7 @@ def pack_state(state: State) -> tuple[dict[str, Any], Members]:
 
 def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> State:
     """Inverse of `pack_state`; whatever could not have been packed is refused."""
-    family = _unpack_family(section(header, "family", _FAMILY_KEYS[_kind(header)]), arrays)
+    family = unpack_family(header, arrays)
     alpha = entry(header, "concentration", float, _TINY)
     try:
         model = Mixture(family, DPPrior(alpha))
@@ -118,78 +103,6 @@ def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> State:
         raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
     check_state(state)
     return state
-
-
-def _pack_family(family: Family[Any]) -> tuple[dict[str, Any], Members]:
-    if isinstance(family, DiagGaussian):
-        p = family.prior
-        header = {
-            "kind": "diagonal",
-            "mean_precision": p.mean_precision,
-            "shape": p.shape,
-            "missing": family.missing,
-        }
-        return header, {"prior/mean": p.mean, "prior/rate": p.rate, "origin": family.origin}
-    if isinstance(family, FullGaussian):
-        w = family.prior
-        header = {
-            "kind": "full",
-            "mean_precision": w.mean_precision,
-            "degrees_of_freedom": w.degrees_of_freedom,
-        }
-        return header, {"prior/mean": w.mean, "prior/scale": w.scale, "origin": family.origin}
-    if isinstance(family, ZeroMeanGaussian):
-        z = family.prior
-        header = {"kind": "zero-mean", "degrees_of_freedom": z.degrees_of_freedom}
-        return header, {"prior/scale": z.scale}
-    if isinstance(family, Multinomial):
-        header = {"kind": "multinomial", "trials": family.trials}
-        return header, {"prior/counts": family.prior.counts}
-    raise TypeError(f"no checkpoint form for {type(family).__name__}")
-
-
-def _kind(header: Mapping[str, Any]) -> str:
-    """Name of the family, if there is such a family."""
-    family = entry(header, "family", dict)
-    kind = entry(family, "kind", str)
-    if kind not in _FAMILY_KEYS:
-        raise CheckpointError(f"the header's 'kind' must be a family, got {shown(kind)}")
-    return kind
-
-
-def _unpack_family(header: Mapping[str, Any], arrays: Arrays) -> Family[Any]:
-    kind = header["kind"]
-    if kind == "multinomial":
-        counts = member(arrays, "prior/counts", (None,), "float64")
-        require(counts.size and (counts > 0).all(), "prior/counts", "positive")
-        return Multinomial(DirichletPrior(counts), entry(header, "trials", int, 1, 2**53))
-    if kind == "diagonal":
-        mean = _located(arrays, "prior/mean", None)
-        rate = member(arrays, "prior/rate", mean.shape, "float64")
-        require((rate > 0).all(), "prior/rate", "positive")
-        precision = entry(header, "mean_precision", float, _TINY)
-        prior = NormalGammaPrior(mean, precision, entry(header, "shape", float, _TINY), rate)
-        origin = _located(arrays, "origin", len(mean))
-        return DiagGaussian(prior, origin, entry(header, "missing", bool))
-    scale = member(arrays, "prior/scale", (None, None), "float64")
-    d = len(scale)
-    definite = scale.shape == (d, d) and d > 0 and np.allclose(scale, scale.T)
-    definite = definite and np.linalg.eigvalsh(scale)[0] > 0
-    require(definite, "prior/scale", "a positive-definite matrix")
-    dof = entry(header, "degrees_of_freedom", float, (d - 1) * (1 + 1e-15) + _TINY)
-    if kind == "zero-mean":
-        return ZeroMeanGaussian(WishartPrior(dof, scale))
-    mean = _located(arrays, "prior/mean", d)
-    precision = entry(header, "mean_precision", float, _TINY)
-    origin = _located(arrays, "origin", d)
-    return FullGaussian(NormalWishartPrior(mean, precision, dof, scale), origin)
-
-
-def _located(arrays: Arrays, name: str, d: int | None) -> Vec:
-    """A point that rows can be near to."""
-    point = member(arrays, name, (d,), "float64")
-    require(point.size and np.abs(point).max() <= _FARTHEST, name, f"at most {_FARTHEST:g} in size")
-    return point
 
 
 def _pack_stats(arrays: Members, name: str, stats: Stats) -> None:
@@ -256,9 +169,9 @@ def _unpack_table(arrays: Arrays, name: str, n_rows: int, family: Family[Any]) -
         raise CheckpointError(f"member '{name}/X' must be finite rows of shape {(n_rows, d)}")
     missing = isinstance(family, DiagGaussian) and family.missing
     require(missing or not np.isnan(x).any(), f"{name}/X", "without missing values")
-    smallest = 0.0 if counts else -_FARTHEST
-    inside = np.isnan(x) | ((x >= smallest) & (x <= _FARTHEST))
-    require(inside.all(), f"{name}/X", f"within {smallest:g} and {_FARTHEST:g}")
+    smallest = 0.0 if counts else -FARTHEST
+    inside = np.isnan(x) | ((x >= smallest) & (x <= FARTHEST))
+    require(inside.all(), f"{name}/X", f"within {smallest:g} and {FARTHEST:g}")
     return x
 
 

@@ -147,15 +147,14 @@ def check_prior(family: str, prior: str | Mapping[str, Any]) -> None:
         if prior not in PRIOR_NAMES[family]:
             names = ", ".join(repr(n) for n in PRIOR_NAMES[family])
             raise ValueError(
-                f"the 'prior' parameter of DPMixture must be one of {names} for "
-                f"family={family!r}, or a mapping. Got {prior!r} instead."
+                f"expected one of {names} for family={family!r}, or a mapping, got {prior!r}"
             )
         return
     unknown = sorted(set(prior) - set(PRIOR_KEYS[family]))
     if unknown:
         raise ValueError(
-            f"the 'prior' mapping of DPMixture may have the keys {PRIOR_KEYS[family]} for "
-            f"family={family!r}. Got {unknown} as well."
+            f"a mapping may have the keys {PRIOR_KEYS[family]} for family={family!r}, "
+            f"got {unknown} as well"
         )
 
 
@@ -203,8 +202,7 @@ def _number(value: Any, name: str, above: float = 0.0) -> float:
     number = np.asarray(value, np.float64)
     if number.ndim or not np.isfinite(number) or number <= above:
         raise ValueError(
-            f"the entry {name!r} of the 'prior' of DPMixture must be a finite number above "
-            f"{above:g}. Got {value!r} instead."
+            f"the entry {name!r} must be a finite number above {above:g}. Got {value!r} instead."
         )
     return float(number)
 
@@ -215,7 +213,7 @@ def _vector(value: Any, d: int, name: str, positive: bool = False) -> Vec:
     if not right or not np.isfinite(array).all() or (positive and (array <= 0).any()):
         kind = "positive" if positive else "finite"
         raise ValueError(
-            f"the entry {name!r} of the 'prior' of DPMixture must be a {kind} number or {d} of "
+            f"the entry {name!r} must be a {kind} number or {d} of "
             f"them. Got {_told(value, array)} instead."
         )
     return np.broadcast_to(array, (d,)).copy()
@@ -233,7 +231,7 @@ def _matrix(value: Any, d: int, name: str) -> Mat:
     good = array.shape == (d, d) and np.isfinite(array).all() and np.allclose(array, array.T)
     if not good or np.linalg.eigvalsh(array)[0] <= 0:
         raise ValueError(
-            f"the entry {name!r} of the 'prior' of DPMixture must be a positive number or a "
+            f"the entry {name!r} must be a positive number or a "
             f"positive-definite ({d}, {d}) matrix. Got {_told(value, array)} instead."
         )
     return array.copy()

@@ -206,9 +206,7 @@ def _family(family: str, prior: Any, rows: Rows) -> Family[Any]:
     try:
         return resolve_family(family, prior, rows, has_missing(rows.X))
     except (OverflowError, TypeError, ValueError) as error:
-        if "DPMixture" in str(error):
-            raise
-        raise ValueError(f"the 'prior' mapping of DPMixture cannot be used: {error}") from error
+        raise ValueError(f"the 'prior' of DPMixture cannot be used: {error}") from error
 
 
 def _schedule(params: Any, rows: Rows, limits: MemoryLimits) -> fitting.Schedule:

@@ -31,6 +31,7 @@ _ESTIMATORS = {
         "everlearn.estimators.passive_aggressive_regression",
         "BayesianPassiveAggressiveRegressor",
     ),
+    "clumped-topic-model": ("everlearn.estimators.clumped", "ClumpedTopicModel"),
     "dp-mixture": ("everlearn.estimators.mixture", "DPMixture"),
     "medhdp-classifier": ("everlearn.estimators.supervised", "MedHDPClassifier"),
     "medlda-classifier": ("everlearn.estimators.supervised", "MedLDAClassifier"),

@@ -11,6 +11,8 @@ from everlearn.inference.clumped_topics import GroupedModel, Topics, topics_byte
 from everlearn.inference.clumps import Items, clumped, joined
 from everlearn.inference.moves.compress import StoragePrices
 
+LEAST_ITEMS, ITEMS_PER_TOPIC = 1000, 2
+"""Items that are kept if nothing is said of their number."""
 GROUP_BYTES = 16
 """Of a group, but for its counts: its id and its number of documents."""
 
@@ -109,16 +111,25 @@ class ClumpedState:
 
 @dataclass(frozen=True, slots=True)
 class KeepLimits:
-    """What may be kept: bytes in all, leaves (clumps and single points), and groups."""
+    """What may be kept: bytes in all, items (clumps and single points), and groups.
+
+    `max_items` None grows with the topics.
+    """
 
     max_bytes: float = np.inf
-    max_items: float = np.inf
+    max_items: float | None = np.inf
     max_groups: float = np.inf
 
     @property
     def unlimited(self) -> bool:
         """Whether every point may stay as it came."""
-        return bool(np.isinf([self.max_bytes, self.max_items]).all())
+        return self.max_bytes == np.inf == self.max_items
+
+    def items_within(self, n_topics: int) -> float:
+        """Clumps and single points that may be kept of so many topics."""
+        if self.max_items is None:
+            return float(max(LEAST_ITEMS, ITEMS_PER_TOPIC * n_topics))
+        return self.max_items
 
     def groups_within(self, n_topics: int) -> float:
         """As many groups as are allowed, and as fit into a quarter of the bytes."""
@@ -132,4 +143,4 @@ class KeepLimits:
 
     def prices(self, n_stats: int, n_features: int) -> StoragePrices:
         """Points may stay single where that saves bytes, unless items are counted."""
-        return StoragePrices.of(n_stats, n_features, singles=bool(np.isinf(self.max_items)))
+        return StoragePrices.of(n_stats, n_features, singles=self.max_items == np.inf)

@@ -88,7 +88,7 @@ def clumped(items: Items, leaf: Labels, n_leaves: int) -> Items:
     owner = np.repeat(leaf, np.diff(items.starts)).astype(np.int64)
     n_groups = int(items.groups.max(initial=0)) + 1
     keys, inverse = np.unique(owner * n_groups + items.groups, return_inverse=True)
-    counts = np.bincount(inverse, items.counts, len(keys))
+    counts = np.bincount(inverse, items.counts, len(keys)).astype(np.float64)
     starts = np.searchsorted(keys // n_groups, np.arange(n_leaves + 1))
     groups = (keys % n_groups).astype(np.int32)
     return Items(sums / mass[:, None], mass, starts, groups, counts)

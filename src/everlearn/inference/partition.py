@@ -7,7 +7,7 @@ there is no room for more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
@@ -25,9 +25,50 @@ from everlearn.inference.kernels.partition import (
 )
 
 _REFINEMENTS = 2
-_TWO_SIDED = ("size", "clumps", "span", "alpha", "term")
 _ROUND_SHARE = 0.5
 """Share of the leaves that are divided in one round at most: the others may meet better ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafFacts:
+    """What is known of each leaf, or of one half of each.
+
+    Attributes
+    ----------
+    n, t : (n_leaves,), (n_leaves, n_stats) points and feature sums
+    size, clumps : (n_leaves,) items, and items of more than one point
+    span : (n_leaves,) groups of documents
+    alpha, term : (n_leaves,) Dirichlet parameter as a topic, and what documents say to that topic
+    """
+
+    n: Vec
+    t: Mat
+    size: Vec
+    clumps: Vec
+    span: Vec
+    alpha: Vec
+    term: Vec
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    def at(self, where: NDArray[np.intp]) -> LeafFacts:
+        """Of some leaves only."""
+        return LeafFacts(*(getattr(self, f.name)[where] for f in fields(self)))
+
+    def replaced(self, where: NDArray[np.intp], new: LeafFacts) -> LeafFacts:
+        """With those of some leaves replaced."""
+        parts = []
+        for f in fields(self):
+            values = getattr(self, f.name).copy()
+            values[where] = getattr(new, f.name)
+            parts.append(values)
+        return LeafFacts(*parts)
+
+    def followed_by(self, other: LeafFacts) -> LeafFacts:
+        """Of these leaves and of the other's."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return LeafFacts(*(np.concatenate(pair) for pair in pairs))
 
 
 class Limit(Protocol):
@@ -44,96 +85,74 @@ class Leaves:
     Attributes
     ----------
     of : (n_items,) leaf of each item
+    side : (n_items,) which half of its leaf an item goes to: 0 the lower, 1 the upper
     region : (n_leaves,) what a leaf is a part of, for limits that count by regions
-    side : (n_items,) side of each item in the division of its leaf
-    n, t : (n_leaves,), (n_leaves, n_stats) points and feature sums
-    size : (n_leaves,) items
-    clumps : (n_leaves,) items of more than one point
-    span : (n_leaves,) groups
-    alpha : (n_leaves,) Dirichlet parameter, as a topic
-    term : (n_leaves,) what documents say to the leaf as a topic
-    half_n, half_t : the same of side 1
-    half_size, half_clumps, half_span, half_alpha, half_term : of both sides, shape (n_leaves, 2)
+    facts, lower, upper : of the leaves and of their halves
     gain : (n_leaves,) of the division; NaN if it is not worked out, -inf if there is none
     """
 
     of: Labels
-    region: IntVec
     side: Labels
-    n: Vec
-    t: Mat
-    size: Vec
-    clumps: Vec
-    span: Vec
-    alpha: Vec
-    term: Vec
-    half_n: Vec
-    half_t: Mat
-    half_size: Mat
-    half_clumps: Mat
-    half_span: Mat
-    half_alpha: Mat
-    half_term: Mat
+    region: IntVec
+    facts: LeafFacts
+    lower: LeafFacts
+    upper: LeafFacts
     gain: Vec
 
     @classmethod
     def start(cls, items: Items, of: Labels, region: IntVec, alpha: Vec, sizes: Vec) -> Leaves:
         """Leaves as given, nothing known of their divisions."""
-        n_leaves = len(alpha)
-        n, t = np.zeros(n_leaves), np.zeros((n_leaves, items.features.shape[1]))
+        k = len(alpha)
+        n, t = np.zeros(k), np.zeros((k, items.features.shape[1]))
         set_sums(of, items.features, items.mass, n, t)
-        size = np.bincount(of, minlength=n_leaves).astype(np.float64)
-        clumps = np.bincount(of, items.mass > 1.0, n_leaves)
+        size = np.bincount(of, minlength=k).astype(np.float64)
+        clumps = np.bincount(of, items.mass > 1.0, k).astype(np.float64)
         side = np.zeros(len(of), np.int32)
-        span, term = np.empty((n_leaves, 2)), np.empty((n_leaves, 2))
         both = np.repeat(alpha[:, None], 2, axis=1)
-        document_terms(
-            np.arange(n_leaves), *_members(of, n_leaves), side, items.starts, items.groups,
-            items.counts, sizes, both, span, term,
-        )  # fmt: skip
-        wide = (n_leaves, 2)
-        return cls(
-            of.copy(), region, side, n, t, size, clumps, span[:, 0], alpha, term[:, 0],
-            np.zeros(n_leaves), np.zeros_like(t), *(np.zeros(wide) for _ in range(5)),
-            np.where(size > 1, np.nan, -np.inf),
-        )  # fmt: skip
+        span, term = _document_terms(items, sorted_by(of, k), side, sizes, both)
+        facts = LeafFacts(n, t, size, clumps, span[:, 0], alpha, term[:, 0])
+        return cls(of.copy(), side, region, facts, facts, facts, _unknown(size))
 
     def __len__(self) -> int:
-        return len(self.n)
+        return len(self.gain)
 
     def divide(self, where: NDArray[np.intp]) -> None:
-        """Make the known divisions of the leaves at `where`: side 1 becomes a new leaf."""
+        """Make the known divisions of the leaves at `where`: upper halves become new leaves."""
         n_old = len(self)
         new = np.full(n_old, -1, np.int32)
         new[where] = n_old + np.arange(len(where), dtype=np.int32)
         target = new[self.of]
         moved = (target >= 0) & (self.side == 1)
         self.of[moved] = target[moved]
-        kept_n, kept_t = self.n[where] - self.half_n[where], self.t[where] - self.half_t[where]
-        self._append("region", where, self.region[where], self.region[where])
-        self._append("n", where, kept_n, self.half_n[where])
-        self._append("t", where, kept_t, self.half_t[where])
-        for name in _TWO_SIDED:
-            half = getattr(self, f"half_{name}")[where]
-            self._append(name, where, half[:, 0], half[:, 1])
-        for name in ("n", "t", *_TWO_SIDED):
-            zeros = np.zeros_like(getattr(self, f"half_{name}")[where])
-            self._append(f"half_{name}", where, zeros, zeros)
-        known = np.where(self.size[where] > 1, np.nan, -np.inf)
-        new_known = np.where(self.size[n_old:] > 1, np.nan, -np.inf)
-        self._append("gain", where, known, new_known)
-
-    def _append(self, name: str, where: NDArray[np.intp], kept: Vec, added: Vec) -> None:
-        values = getattr(self, name)
-        values[where] = kept
-        setattr(self, name, np.concatenate([values, added]))
+        upper = self.upper.at(where)
+        self.facts = self.facts.replaced(where, self.lower.at(where)).followed_by(upper)
+        self.lower, self.upper = self.lower.followed_by(upper), self.upper.followed_by(upper)
+        self.region = np.concatenate([self.region, self.region[where]])
+        self.gain[where] = _unknown(self.facts.size[where])
+        self.gain = np.concatenate([self.gain, _unknown(upper.size)])
 
 
-def _members(of: Labels, n_leaves: int) -> tuple[IntVec, Labels]:
-    """Items sorted by leaf."""
-    order = np.argsort(of, kind="stable").astype(np.int32)
+def _unknown(size: Vec) -> Vec:
+    """The gain of a division that is not worked out: a single item has none."""
+    return np.where(size > 1, np.nan, -np.inf)
+
+
+def sorted_by(of: Labels, n_leaves: int) -> tuple[IntVec, Labels]:
+    """Items sorted by leaf: those of leaf l are members[starts[l] : starts[l + 1]]."""
+    members = np.argsort(of, kind="stable").astype(np.int32)
     counts = np.bincount(of, minlength=n_leaves)
-    return np.concatenate([[0], np.cumsum(counts)]), order
+    return np.concatenate([[0], np.cumsum(counts)]), members
+
+
+def _document_terms(
+    items: Items, sets: tuple[IntVec, Labels], side: Labels, sizes: Vec, alpha: Mat
+) -> tuple[Mat, Mat]:
+    """Groups of both halves of each set, and what documents say to them; shapes (n_sets, 2)."""
+    spans, terms = np.empty(alpha.shape), np.empty(alpha.shape)
+    document_terms(
+        *sets, side, items.starts, items.groups, items.counts, sizes, alpha, spans, terms
+    )
+    return spans, terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,73 +178,74 @@ class Refiner:
             leaves.divide(where)
 
     def _work_out(self, leaves: Leaves) -> None:
-        """Divisions of all leaves that have none yet: along the widest direction, then refined."""
-        chosen = np.flatnonzero(np.isnan(leaves.gain))
+        """Divisions of all leaves that have none yet."""
+        unknown = np.isnan(leaves.gain)
+        chosen = np.flatnonzero(unknown)
         if len(chosen) == 0:
             return
-        inside = np.flatnonzero(np.isnan(leaves.gain)[leaves.of]).astype(np.int32)
-        starts, order = _members(_renumbered(leaves.of[inside], chosen), len(chosen))
-        members = inside[order]
-        n, t = leaves.n[chosen], leaves.t[chosen]
-        half_n, half_t = self._sides(n, t, starts, members, leaves.side)
-        leaves.half_n[chosen], leaves.half_t[chosen] = half_n, half_t
-        upper = leaves.side[members] == 1
-        many = self.items.mass[members] > 1.0
-        for name, counted in (("size", upper), ("clumps", upper & many)):
-            positive = np.add.reduceat(counted.astype(np.float64), starts[:-1])
-            both = np.stack([getattr(leaves, name)[chosen] - positive, positive], axis=1)
-            getattr(leaves, f"half_{name}")[chosen] = both
-        share = half_n / n
-        alpha = leaves.alpha[chosen, None] * np.stack([1.0 - share, share], axis=1)
-        spans, terms = np.empty((len(chosen), 2)), np.empty((len(chosen), 2))
-        document_terms(
-            np.arange(len(chosen)), starts, members, leaves.side, self.items.starts,
-            self.items.groups, self.items.counts, self.sizes, alpha, spans, terms,
-        )  # fmt: skip
-        leaves.half_alpha[chosen], leaves.half_span[chosen] = alpha, spans
-        leaves.half_term[chosen] = terms
+        inside = np.flatnonzero(unknown[leaves.of]).astype(np.int32)
+        place = np.searchsorted(chosen, leaves.of[inside]).astype(np.int32)
+        starts, order = sorted_by(place, len(chosen))
+        sets = (starts, inside[order])
+        whole = leaves.facts.at(chosen)
+        n, t = self._halved(whole, sets, leaves.side)
+        lower, upper = self._both_halves(whole, n, t, sets, leaves.side)
+        leaves.lower = leaves.lower.replaced(chosen, lower)
+        leaves.upper = leaves.upper.replaced(chosen, upper)
         bounds = self.model.topic_bounds
-        gain = bounds(half_n, half_t, self.magnified)
-        gain += bounds(n - half_n, t - half_t, self.magnified) - bounds(n, t, self.magnified)
+        gain = bounds(upper.n, upper.t, self.magnified) + bounds(lower.n, lower.t, self.magnified)
+        gain -= bounds(whole.n, whole.t, self.magnified)
         if self.documents:
-            gain += self.magnified * (terms.sum(axis=1) - leaves.term[chosen])
+            gain += self.magnified * (upper.term + lower.term - whole.term)
         leaves.gain[chosen] = gain
 
-    def _sides(
-        self, n: Vec, t: Mat, starts: IntVec, members: Labels, side: Labels
-    ) -> tuple[Vec, Mat]:
-        """Write the side of each member; points and sums of side 1 of each set."""
-        items = self.items
-        family = self.model.family
-        sets = (starts, members, np.ones(len(members)))
-        axis = principal_axes(family, n, t, items, sets, 1)[0]
-        offset = -np.einsum("lp,lp->l", axis, t / n[:, None])
-        chosen = np.arange(len(n))
-        half_n, half_t = np.empty(len(n)), np.empty_like(t)
-        data = (starts, members, items.features, items.mass)
-        divide_sets(chosen, *data, axis, offset, side, half_n, half_t)
-        alive = (half_n > 0) & (half_n < n)
-        for _ in range(_REFINEMENTS):
-            slope, bend = self._contrast(n, t, half_n, half_t)
-            trial, trial_n, trial_t = side.copy(), np.empty_like(half_n), np.empty_like(half_t)
-            divide_sets(chosen, *data, slope, bend, trial, trial_n, trial_t)
-            better = alive & (trial_n > 0) & (trial_n < n)
-            taken = np.repeat(better, np.diff(starts))
-            side[members[taken]] = trial[members[taken]]
-            half_n = np.where(better, trial_n, half_n)
-            half_t = np.where(better[:, None], trial_t, half_t)
-        if not alive.all():
-            rest = np.flatnonzero(~alive)
-            rest_n, rest_t = np.empty(len(rest)), np.empty((len(rest), t.shape[1]))
-            median_sides(rest, *data, axis[rest], side, rest_n, rest_t)
-            half_n[rest], half_t[rest] = rest_n, rest_t
-        return half_n, half_t
+    def _both_halves(
+        self, whole: LeafFacts, n: Vec, t: Mat, sets: tuple[IntVec, Labels], side: Labels
+    ) -> tuple[LeafFacts, LeafFacts]:
+        """Facts of lower and upper halves, the upper ones having n points and feature sums t."""
+        starts, members = sets
+        above = side[members] == 1
+        size = np.add.reduceat(above.astype(np.float64), starts[:-1])
+        many = above & (self.items.mass[members] > 1.0)
+        clumps = np.add.reduceat(many.astype(np.float64), starts[:-1])
+        share = n / whole.n
+        alpha = whole.alpha[:, None] * np.stack([1.0 - share, share], axis=1)
+        spans, terms = _document_terms(self.items, sets, side, self.sizes, alpha)
+        upper = LeafFacts(n, t, size, clumps, spans[:, 1], alpha[:, 1], terms[:, 1])
+        rest = (whole.n - n, whole.t - t, whole.size - size, whole.clumps - clumps)
+        return LeafFacts(*rest, spans[:, 0], alpha[:, 0], terms[:, 0]), upper
 
-    def _contrast(self, n: Vec, t: Mat, half_n: Vec, half_t: Mat) -> tuple[Mat, Vec]:
-        """The function of features that is positive where side 1 suits a point better."""
+    def _halved(
+        self, whole: LeafFacts, sets: tuple[IntVec, Labels], side: Labels
+    ) -> tuple[Vec, Mat]:
+        """Write the side of each member; points and sums of the upper halves.
+
+        Leaves are cut through their middle along the widest direction, and the cut is moved to
+        where each half suits its items best; where a half would be empty, at the median.
+        """
+        starts, members = sets
+        data = (starts, members, self.items.features, self.items.mass)
+        every = (starts, members, np.ones(len(members)))
+        axis = principal_axes(self.model.family, whole.n, whole.t, self.items, every, 1)[0]
+        offset = -np.einsum("lp,lp->l", axis, whole.t / whole.n[:, None])
+        n, t = np.empty(len(whole)), np.empty_like(whole.t)
+        divide_sets(*data, axis, offset, side, n, t)
+        halved = (n > 0) & (n < whole.n)
+        for _ in range(_REFINEMENTS):
+            trial, trial_n, trial_t = side.copy(), np.empty_like(n), np.empty_like(t)
+            divide_sets(*data, *self._contrast(whole, n, t), trial, trial_n, trial_t)
+            better = halved & (trial_n > 0) & (trial_n < whole.n)
+            taken = members[np.repeat(better, np.diff(starts))]
+            side[taken] = trial[taken]
+            n, t = np.where(better, trial_n, n), np.where(better[:, None], trial_t, t)
+        median_sides(np.flatnonzero(~halved), *data, axis, side, n, t)
+        return n, t
+
+    def _contrast(self, whole: LeafFacts, n: Vec, t: Mat) -> tuple[Mat, Vec]:
+        """The function of features that is positive where the upper half suits a point better."""
         family, gamma = self.model.family, self.magnified
-        eta, constant = family.natural(family.posterior(gamma * half_n, gamma * half_t))
-        rest = family.posterior(gamma * np.maximum(n - half_n, 0.0), gamma * (t - half_t))
+        eta, constant = family.natural(family.posterior(gamma * n, gamma * t))
+        rest = family.posterior(gamma * np.maximum(whole.n - n, 0.0), gamma * (whole.t - t))
         eta2, constant2 = family.natural(rest)
         return eta - eta2, constant - constant2
 
@@ -244,8 +264,3 @@ def _next_round(leaves: Leaves, limit: Limit) -> NDArray[np.intp]:
         else:
             leaves.gain[leaf] = -np.inf
     return np.array(taken, np.intp)
-
-
-def _renumbered(of: Labels, chosen: NDArray[np.intp]) -> Labels:
-    """Leaves by their position among the chosen ones, which are ascending."""
-    return np.searchsorted(chosen, of).astype(np.int32)

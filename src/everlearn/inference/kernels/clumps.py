@@ -13,8 +13,8 @@ from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, kernel
 from everlearn.inference.kernels.scalars import from_rank, to_rank
 
-WINDOW = 14.0
-"""Nats below the best topic at which a topic is left out: shares below a millionth."""
+WINDOW = 24.0
+"""Nats below the best topic at which a topic is left out: too little for the bound to notice."""
 
 
 @kernel(FUSED)
@@ -40,7 +40,8 @@ def _peak(
     for k in range(row.size):
         rank = to_rank(row[k])
         best = rank if rank > best else best
-    return from_rank(best)
+    largest: np.float64 = from_rank(best)
+    return largest
 
 
 @kernel()
@@ -201,8 +202,10 @@ def split_shares(
         Assignments sorted by topic.
     slope, offset : (n_topics, n_stats), (n_topics,)
     tilt : (n_topics, n_groups)
-    n, t, group_counts, entropy : (n_topics,), (n_topics, n_stats), (n_topics, n_groups), (n_topics,)
-        Out: statistics of the first half, and entropy of the division.
+    n, t, group_counts
+        Out: statistics of the first half of each topic, the latter (n_topics, n_groups).
+    entropy : (n_topics,)
+        Out: entropy of the division.
     """
     n_stats = features.shape[1]
     for k in range(first, last):

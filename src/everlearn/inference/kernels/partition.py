@@ -52,7 +52,6 @@ def set_sums(sets: Labels, features: Mat, mass: Vec, n: Vec, t: Mat) -> None:
 
 @kernel(FUSED)
 def divide_sets(
-    chosen: IntVec,
     starts: IntVec,
     members: Labels,
     features: Mat,
@@ -63,22 +62,16 @@ def divide_sets(
     n: Vec,
     t: Mat,
 ) -> None:
-    """Divide some sets by the sign of slope . feature + offset; sums of the positive side.
+    """Divide each set by the sign of slope . feature + offset.
 
-    Parameters
-    ----------
-    chosen : (n_chosen,)
-        The sets to divide; slope, offset, n and t have a row for each of these.
-    side : (n_items,)
-        Out: 1 on the positive side, 0 on the other.
-    n, t : (n_chosen,), (n_chosen, n_stats)
-        Out.
+    side : (n_items,) out: 1 on the positive side, 0 on the other, of items that are in a set;
+    n, t : (n_sets,), (n_sets, n_stats) out: points and feature sums of the positive sides
     """
     n_stats = features.shape[1]
-    for i in range(chosen.size):
+    for i in range(n.size):
         n[i] = 0.0
         t[i] = 0.0
-        for j in range(starts[chosen[i]], starts[chosen[i] + 1]):
+        for j in range(starts[i], starts[i + 1]):
             c = members[j]
             score = offset[i]
             for p in range(n_stats):
@@ -102,12 +95,13 @@ def median_sides(
     n: Vec,
     t: Mat,
 ) -> None:
-    """As `divide_sets`, at the weighted median along the slope: neither side is ever empty.
+    """As `divide_sets`, for the chosen sets, at the weighted median along the slope.
 
-    Sets must have two items at least; equal items are divided in their order.
+    Neither side is ever empty: sets have two items at least, equal ones are divided in their
+    order.
     """
-    for i in range(chosen.size):
-        start, end = starts[chosen[i]], starts[chosen[i] + 1]
+    for i in chosen:
+        start, end = starts[i], starts[i + 1]
         size = end - start
         along = np.empty(size)
         total = 0.0
@@ -141,7 +135,6 @@ def _rising(a: float, n: float) -> float:
 
 @kernel()
 def document_terms(
-    chosen: IntVec,
     starts: IntVec,
     members: Labels,
     side: Labels,
@@ -157,24 +150,24 @@ def document_terms(
 
     Parameters
     ----------
-    chosen, starts, members, side
-        The sets that are divided, and how.
+    starts, members, side
+        The sets, and how they are divided.
     item_starts, groups, counts
         Points of each item in groups.
     sizes : (n_groups,)
         Documents in each group.
-    alpha : (n_chosen, 2)
+    alpha : (n_sets, 2)
         Dirichlet parameter of sides 0 and 1, each a topic of its own.
-    spans : (n_chosen, 2)
+    spans : (n_sets, 2)
         Out: number of groups on each side.
-    terms : (n_chosen, 2)
+    terms : (n_sets, 2)
         Out: sum over groups of D log Gamma(alpha + N / D) / Gamma(alpha), for each side.
     """
     held = np.zeros((2, sizes.size))
     seen = np.empty(sizes.size, np.int64)
-    for i in range(chosen.size):
+    for i in range(alpha.shape[0]):
         size = 0
-        for j in range(starts[chosen[i]], starts[chosen[i] + 1]):
+        for j in range(starts[i], starts[i + 1]):
             c = members[j]
             for e in range(item_starts[c], item_starts[c + 1]):
                 g = groups[e]

@@ -6,6 +6,7 @@ the epoch and those of the past, are compressed into what may be kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +29,6 @@ _LEAST_GAIN = 0.02
 _FIRST, _BETWEEN, _LAST = 6, 3, 10
 """Iterations before the first round of moves, after each, and after the last."""
 _LAST_JOINS = 4
-_MIN_ITEMS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ class Epoch:
     X: Mat
     documents: Labels
     n_documents: int
+
+    @classmethod
+    def of(cls, parts: Sequence[Mat]) -> Epoch:
+        """From the points of each document."""
+        documents = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p) for p in parts])
+        return cls(np.concatenate(parts), documents, len(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,7 @@ class _Search:
         counts = np.zeros((n_groups, len(self.topics)))
         np.add.at(counts, into, self.topics.counts)
         self.topics = replace(self.topics, counts=counts)
-        self.sizes = np.bincount(into, self.sizes)
+        self.sizes = np.bincount(into, self.sizes).astype(np.float64)
         groups = into[self.items.groups].astype(np.int32)
         own = np.arange(len(self.items), dtype=np.int32)
         self.items = clumped(replace(self.items, groups=groups), own, len(own))
@@ -292,7 +298,7 @@ class ClumpedLearner:
             room = StorageRoom(
                 prices,
                 self.limits.item_bytes(k, len(search.sizes), n_stats),
-                max(self.limits.max_items, min(_MIN_ITEMS, self.limits.max_items)),
+                self.limits.items_within(k),
             )
             rest = room.charged(self._compressor(search).topic_leaves())
             fits = rest.free_bytes >= 0.5 * room.free_bytes and rest.free_leaves >= 0
@@ -303,7 +309,7 @@ class ClumpedLearner:
                     "the 'memory_budget' of ClumpedTopicModel must hold twice the clumps of its "
                     f"topics: {k} topics and {len(search.sizes)} groups of {n_features} features "
                     f"are too many for {self.limits.max_bytes:,.0f} bytes and "
-                    f"{self.limits.max_items:,.0f} clumps"
+                    f"{self.limits.items_within(k):,.0f} clumps"
                 )
             forced += search.force_joins(max(1, k // 8))
 

@@ -42,26 +42,11 @@ class ClumpStep:
         family = self.model.family
         eta, constant = family.natural(family.posterior(topics.n, topics.t))
         bias = constant + self.model.dirichlet.expected_log(topics.alpha, topics.counts, sizes)
-        return self.assign_with(eta, bias, items)
-
-    def assign_with(self, eta: Mat, bias: Mat, items: Items) -> Assignment:
-        """As `assign`, with natural parameters and a bias per group and topic."""
-        n, k = len(items), len(eta)
-        width = min(WIDTH, k)
-        found = Assignment(np.empty((n, width), np.int32), np.empty((n, width)), np.empty(n))
-        rows = int(np.clip(_BLOCK_SCORES // k, _LEAST_ROWS, _MOST_ROWS))
-        blocks = [slice(i, i + rows) for i in range(0, n, rows)]
-        self.engine.map(_assign_block, blocks, (eta, bias, items, found))
-        return found
+        return assigned(eta, bias, items, self.engine)
 
     def summarize(self, topics: Topics, items: Items, found: Assignment) -> Topics:
         """Statistics of all items under the assignment; ids and alpha stay."""
-        n, t = np.zeros(len(topics)), np.zeros_like(topics.t)
-        counts = np.zeros_like(topics.counts)
-        entropy = summarize(
-            found.topics, found.shares, items.features, items.mass, items.starts, items.groups,
-            items.counts, n, t, counts,
-        )  # fmt: skip
+        n, t, counts, entropy = summed(items, found, topics.counts.shape)
         return replace(topics, n=n, t=t, counts=counts, entropy=entropy)
 
     def iterate(self, topics: Topics, sizes: Vec, items: Items) -> tuple[Topics, Assignment]:
@@ -69,6 +54,33 @@ class ClumpStep:
         found = self.assign(topics, sizes, items)
         better = self.summarize(topics, items, found)
         return better.with_better_alpha(self.model, sizes), found
+
+
+def assigned(eta: Mat, bias: Mat, items: Items, engine: Engine | None = None) -> Assignment:
+    """Optimal assignments for natural parameters `eta` and a bias per group and topic."""
+    n, k = len(items), len(eta)
+    width = min(WIDTH, k)
+    found = Assignment(np.empty((n, width), np.int32), np.empty((n, width)), np.empty(n))
+    rows = int(np.clip(_BLOCK_SCORES // k, _LEAST_ROWS, _MOST_ROWS))
+    blocks = [slice(i, i + rows) for i in range(0, n, rows)]
+    shared = (eta, bias, items, found)
+    if engine is not None:
+        engine.map(_assign_block, blocks, shared)
+        return found
+    for block in blocks:
+        _assign_block(shared, block)
+    return found
+
+
+def summed(items: Items, found: Assignment, shape: tuple[int, ...]) -> tuple[Vec, Mat, Mat, float]:
+    """Points and feature sums of topics, points of groups in topics, of this shape, and entropy."""
+    n, t = np.zeros(shape[1]), np.zeros((shape[1], items.features.shape[1]))
+    counts = np.zeros(shape)
+    entropy = summarize(
+        found.topics, found.shares, items.features, items.mass, items.starts, items.groups,
+        items.counts, n, t, counts,
+    )  # fmt: skip
+    return n, t, counts, entropy
 
 
 def _assign_block(shared: tuple[Mat, Mat, Items, Assignment], rows: slice) -> None:

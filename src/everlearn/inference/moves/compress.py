@@ -15,7 +15,7 @@ from everlearn.core.arrays import Labels, Vec
 from everlearn.inference.clumped_topics import GroupedModel, Topics
 from everlearn.inference.clumps import Items
 from everlearn.inference.local.clumps import Assignment
-from everlearn.inference.partition import Leaves, Refiner
+from everlearn.inference.partition import LeafFacts, Leaves, Refiner
 
 _SHARED = 0.1
 """Share of a second topic from which on items that have it are kept apart."""
@@ -39,17 +39,17 @@ class StoragePrices:
         """For a family: feature sums, mass and start of a clump; a point and its group."""
         return cls(8 * (n_stats + 2), 8 * n_features + 4, singles)
 
-    def as_singles(self, size: Vec, clumps: Vec, span: Vec) -> NDArray[np.bool_]:
-        """Which leaves, of so many items, clumps among them and groups, are kept as points."""
-        cheap = size == 1
+    def as_singles(self, leaves: LeafFacts) -> NDArray[np.bool_]:
+        """Which leaves are kept as points."""
+        cheap = leaves.size == 1
         if self.singles:
-            cheap |= self.single * size <= self.clump + ENTRY_BYTES * span
-        return cheap & (clumps == 0)
+            cheap |= self.single * leaves.size <= self.clump + ENTRY_BYTES * leaves.span
+        return np.asarray(cheap & (leaves.clumps == 0))
 
-    def leaf(self, size: Vec, clumps: Vec, span: Vec) -> Vec:
-        """Bytes of leaves."""
-        clump = self.clump + ENTRY_BYTES * span
-        return np.where(self.as_singles(size, clumps, span), self.single * size, clump)
+    def leaf(self, leaves: LeafFacts) -> Vec:
+        """Bytes of each leaf."""
+        clump = self.clump + ENTRY_BYTES * leaves.span
+        return np.where(self.as_singles(leaves), self.single * leaves.size, clump)
 
 
 @dataclass(slots=True)
@@ -61,11 +61,10 @@ class StorageRoom:
     free_leaves: float
 
     def take(self, leaves: Leaves, leaf: int) -> bool:
-        halves = self.prices.leaf(
-            leaves.half_size[leaf], leaves.half_clumps[leaf], leaves.half_span[leaf]
-        )
-        whole = self.prices.leaf(leaves.size[leaf], leaves.clumps[leaf], leaves.span[leaf])
-        extra = float(halves.sum() - whole)
+        where = np.array([leaf])
+        parts = (leaves.upper.at(where), leaves.lower.at(where), leaves.facts.at(where))
+        upper, lower, whole = (float(self.prices.leaf(part)[0]) for part in parts)
+        extra = upper + lower - whole
         if extra > self.free_bytes or self.free_leaves < 1:
             return False
         self.free_bytes -= extra
@@ -74,7 +73,7 @@ class StorageRoom:
 
     def charged(self, leaves: Leaves) -> StorageRoom:
         """What is left with these leaves."""
-        used = self.prices.leaf(leaves.size, leaves.clumps, leaves.span).sum()
+        used = self.prices.leaf(leaves.facts).sum()
         return StorageRoom(self.prices, self.free_bytes - used, self.free_leaves - len(leaves))
 
 
@@ -131,6 +130,6 @@ class Compressor:
 
 def kept_items(leaves: Leaves, prices: StoragePrices) -> tuple[Labels, NDArray[np.bool_]]:
     """The leaf of each item, renumbered, and which items stay single points instead."""
-    singles = prices.as_singles(leaves.size, leaves.clumps, leaves.span)
+    singles = prices.as_singles(leaves.facts)
     numbers = np.cumsum(~singles) - 1
     return numbers[leaves.of].astype(np.int32), singles[leaves.of]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
@@ -34,7 +35,7 @@ class Halves:
     counts: Mat
     entropy: Vec
 
-    def take(self, other: Halves, where: Vec) -> Halves:
+    def take(self, other: Halves, where: NDArray[np.bool_]) -> Halves:
         """The other's halves at `where`, these elsewhere."""
         wide = where[:, None]
         return Halves(
@@ -133,8 +134,9 @@ def _divide(shared: tuple[Divider, Mat, Vec, Mat, bool, Halves], chunk: tuple[in
     """Writes the halves of a range of topics, which no other range touches."""
     divider, slope, offset, tilt, hard, halves = shared
     items = divider.items
+    starts, members, each = divider.members
     split_shares(
-        *chunk, hard, *divider.members, items.features, items.mass, items.starts, items.groups,
+        *chunk, hard, starts, members, each, items.features, items.mass, items.starts, items.groups,
         items.counts, slope, offset, tilt, halves.n, halves.t, halves.counts, halves.entropy,
     )  # fmt: skip
 

@@ -1,0 +1,446 @@
+"""`ClumpedTopicModel`: topics of documents made of points, learned for life in bounded memory."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.errors import CheckpointError
+from everlearn.core.params import ByteSize, Constraint, Instance, Interval, Options
+from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
+from everlearn.estimators.clumped_attributes import ClumpedAttributes
+from everlearn.estimators.clumped_checkpoint import STATE_KEYS, pack_state, unpack_state
+from everlearn.estimators.clumped_input import Grouped, checked_documents
+from everlearn.estimators.clumped_learning import (
+    Learned,
+    check_same_model,
+    clumped_family,
+    compress,
+    learn,
+)
+from everlearn.estimators.history import History
+from everlearn.estimators.mixture_families import check_prior
+from everlearn.estimators.persistence import (
+    Arrays,
+    SaveMixin,
+    checked_names,
+    feature_names,
+    plain_params,
+    section,
+)
+from everlearn.inference.local.new_documents import Reader, Reading
+from everlearn.runtime.engine import open_engine
+
+FAMILIES = ("full", "diagonal", "multinomial")
+_LIMITS = frozenset({"memory_budget", "max_clumps", "max_groups"})
+
+
+class Neighbours(NamedTuple):
+    """Documents that resemble another one, most alike first.
+
+    `positions` are rows of the index that was searched, `scores` the lower bounds of the
+    log-likelihood of the other document under their mixtures of topics.
+    """
+
+    positions: IntVec
+    scores: Vec
+
+
+class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimator):
+    """Memory-bounded topic model: documents are groups of points, topics are distributions.
+
+    Documents arrive in epochs. After each, all points seen so far are compressed into clumps of
+    points that share their topics, and documents into groups that share their mixtures, so that
+    the model learns for years within a fixed number of bytes. The number of topics is found:
+    topics are split and joined while that raises the bound by more than the price of a topic.
+
+    Parameters
+    ----------
+    family : {"full", "diagonal", "multinomial"}, default="full"
+        Distribution of a topic: a Gaussian with full or diagonal covariance, or a multinomial
+        over rows of counts.
+    prior : "data" or mapping, default="data"
+        "data" expects a topic to have a tenth of the variance of the first epoch's points. A
+        mapping sets entries by hand, see docs/ask/priors.md.
+    topic_price : float or "auto", default="auto"
+        Nats of bound that a topic must earn: a split has to gain more, and topics are joined
+        that lose less. Higher prices give fewer topics. "auto" is 0.075 for each point of an
+        average document of the first epoch, see docs/ask/clumps.md. It never changes afterwards.
+    memory_budget : int, str or None, default="64MB"
+        Bytes, or text such as "64MB", that may be kept between calls: clumps, single points,
+        topics and groups. None sets no limit.
+    max_clumps : int, "auto" or None, default="auto"
+        Clumps and single points to keep. "auto" is 1000, or twice the topics if these are more;
+        None leaves it to the budget, and keeps single points where that saves bytes. With
+        neither this nor a budget every point is kept.
+    max_groups : int or None, default=None
+        Groups of documents to keep; None as many as fit into a quarter of the budget.
+    group_merge : {"cosine", "free-energy"}, default="cosine"
+        Which groups are merged first: those whose mixtures point the same way, or those whose
+        merger costs the bound least.
+    expected_points : float or None, default=None
+        Points expected in the life of the model. Compression then keeps what will matter once so
+        many have come; None looks no further than the points seen.
+    on_budget : {"merge", "error"}, default="merge"
+        What to do if clumps of all topics do not fit: join those that lose least, with a
+        `ForcedJoinWarning`, or raise a `MemoryBudgetError` and stay as before.
+    batch_size : int or None, default=10
+        Documents of an epoch; None takes all documents of a call at once.
+    first_clumps : int, default=500
+        Large documents (above 5,000 points on average) are cut into so many clumps each for the
+        search of topics, which makes it several times faster; 0 searches on points.
+    raw_iterations : int, default=3
+        Passes over the points after a search on first clumps.
+    max_topics : int, default=10000
+        No splits beyond this many topics.
+    engine : {None, "serial", "threads"}, default=None
+        Where points are worked on; all engines give the same bits. None uses all cores.
+    random_state : int, RandomState instance or None, default=None
+        Accepted as by every estimator; learning here draws no random numbers.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Topics in use.
+    component_ids_ : ndarray of shape (n_components,)
+        Permanent ids; never used twice in the life of a model.
+    weights_, means_, covariances_, alpha_ : ndarray
+        Shares of topics in all points, their means and inverse expected precisions, and the
+        learned Dirichlet parameters of documents.
+    bound_ : float
+        Lower bound of the log evidence of every point seen, as they are kept.
+    bound_history_ : ndarray
+        The bound after each epoch.
+    history_ : History
+        Points seen, bound and number of topics after each epoch.
+    topic_price_ : float
+        The price in nats.
+    compression_loss_ : float
+        Nats of bound that compression has cost so far.
+    group_ids_, group_sizes_ : ndarray of shape (n_groups,)
+        The first document of each group, by order of arrival, and how many it has.
+    n_points_seen_, n_documents_seen_ : int
+        What was learned from.
+    n_features_in_ : int
+        Width of a point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import ClumpedTopicModel
+    >>> rng = np.random.default_rng(0)
+    >>> centres = np.array([[-9.0, 0.0], [0.0, 9.0], [9.0, 0.0]])
+    >>> def document(shares):
+    ...     return rng.normal(centres[rng.choice(3, 200, p=shares)], 1.0)
+    >>> model = ClumpedTopicModel(max_clumps=50)
+    >>> model = model.partial_fit([document([0.5, 0.5, 0.0]) for _ in range(5)])
+    >>> model = model.partial_fit([document([0.0, 0.2, 0.8]) for _ in range(5)])
+    >>> model.n_components_
+    3
+    """
+
+    checkpoint_key: ClassVar[str] = "clumped-topic-model"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "family": (Options(FAMILIES),),
+        "prior": (Options(("data",)), Instance((Mapping,), "a mapping")),
+        "topic_price": (Options(("auto",)), Interval(0)),
+        "memory_budget": (Options((None,)), ByteSize()),
+        "max_clumps": (Options((None, "auto")), Interval(2, integer=True)),
+        "max_groups": (Options((None,)), Interval(1, integer=True)),
+        "group_merge": (Options(("cosine", "free-energy")),),
+        "expected_points": (Options((None,)), Interval(1)),
+        "on_budget": (Options(("merge", "error")),),
+        "batch_size": (Options((None,)), Interval(1, integer=True)),
+        "first_clumps": (Interval(0, integer=True),),
+        "raw_iterations": (Interval(1, integer=True),),
+        "max_topics": (Interval(1, integer=True),),
+        **COMMON_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        family: str = "full",
+        prior: str | Mapping[str, Any] = "data",
+        topic_price: float | str = "auto",
+        memory_budget: int | str | None = "64MB",
+        max_clumps: int | str | None = "auto",
+        max_groups: int | None = None,
+        group_merge: str = "cosine",
+        expected_points: float | None = None,
+        on_budget: str = "merge",
+        batch_size: int | None = 10,
+        first_clumps: int = 500,
+        raw_iterations: int = 3,
+        max_topics: int = 10_000,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.family = family
+        self.prior = prior
+        self.topic_price = topic_price
+        self.memory_budget = memory_budget
+        self.max_clumps = max_clumps
+        self.max_groups = max_groups
+        self.group_merge = group_merge
+        self.expected_points = expected_points
+        self.on_budget = on_budget
+        self.batch_size = batch_size
+        self.first_clumps = first_clumps
+        self.raw_iterations = raw_iterations
+        self.max_topics = max_topics
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Learn from documents, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_i, n_features), or array-like (n_points, n_features)
+            A list of documents, or all points one below the other.
+        y : None
+            Ignored.
+        groups : array-like of shape (n_points,), default=None
+            Which points make a document, if X is no list; None takes X for one document.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            documents = checked_documents(self, X, groups, reset=True)
+            self._learned = learn(self, None, documents.parts)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Learn from documents that need not come again.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_i, n_features), or array-like (n_points, n_features)
+            A list of documents, or all points one below the other.
+        y : None
+            Ignored.
+        groups : array-like of shape (n_points,), default=None
+            Which points make a document, if X is no list; None takes X for one document. Every
+            call brings new documents, whatever their groups were called before.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the documents.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            learned = getattr(self, "_learned", None)
+            if learned is not None:
+                check_same_model(self, learned)
+            documents = checked_documents(self, X, groups, reset=learned is None)
+            self._learned = learn(self, learned, documents.parts)
+        return self
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; a fitted model compresses at once if its limits change.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        self
+            The estimator, within the new limits.
+        """
+        with self._unchanged_on_error():
+            super().set_params(**params)
+            if hasattr(self, "_learned") and not _LIMITS.isdisjoint(params):
+                self._check_params()
+                self._learned = compress(self, self._learned)
+        return self
+
+    # ---------------------------------------------------------------- using topics
+
+    def transform(self, X: Any, groups: Any = None) -> Mat:
+        """Expected mixture of topics of each document.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_i, n_features), or array-like (n_points, n_features)
+            Documents, as in `fit`.
+        groups : array-like of shape (n_points,), default=None
+            Which points make a document, if X is no list.
+
+        Returns
+        -------
+        mixtures : ndarray of shape (n_documents, n_components)
+            Rows sum to 1.
+        """
+        zeta = self.document_index(X, groups)
+        return np.asarray(zeta / zeta.sum(axis=1, keepdims=True))
+
+    def assign(self, X: Any, groups: Any = None) -> Labels | list[Labels]:
+        """The likeliest topic of each point, in the light of its document.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_i, n_features), or array-like (n_points, n_features)
+            Documents, as in `fit`.
+        groups : array-like of shape (n_points,), default=None
+            Which points make a document, if X is no list.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_points,), or a list of them if X is a list
+            Positions of topics; `component_ids_[labels]` are permanent.
+        """
+        documents, readings = self._read(X, groups)
+        return documents.like_input([reading.labels for reading in readings])
+
+    def score(self, X: Any, y: Any = None, groups: Any = None) -> float:
+        """Mean log-likelihood per point, as far as a lower bound tells it.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_i, n_features), or array-like (n_points, n_features)
+            Documents, as in `fit`.
+        y : None
+            Ignored.
+        groups : array-like of shape (n_points,), default=None
+            Which points make a document, if X is no list.
+
+        Returns
+        -------
+        score : float
+            Nats per point, higher is better.
+        """
+        documents, readings = self._read(X, groups)
+        n_points = sum(len(part) for part in documents.parts)
+        return sum(reading.bound for reading in readings) / n_points
+
+    def document_index(self, X: Any, groups: Any = None) -> Mat:
+        """What `retrieve` needs to know of documents: Dirichlet posteriors of their mixtures.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_i, n_features), or array-like (n_points, n_features)
+            Documents, as in `fit`.
+        groups : array-like of shape (n_points,), default=None
+            Which points make a document, if X is no list.
+
+        Returns
+        -------
+        index : ndarray of shape (n_documents, n_components)
+            Valid as long as the topics stay as they are.
+        """
+        _, readings = self._read(X, groups)
+        return np.array([reading.zeta for reading in readings])
+
+    def retrieve(self, X: Any, n: int = 10, index: Any = None) -> Neighbours:
+        """The documents whose mixtures of topics make one document likeliest.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_points, n_features)
+            The document to look for.
+        n : int, default=10
+            Neighbours wanted, at most.
+        index : ndarray of shape (n_documents, n_components), default=None
+            Documents to search, from `document_index`; None searches the groups learned from, and
+            `group_ids_[positions]` says which documents these are.
+
+        Returns
+        -------
+        neighbours : Neighbours
+            `positions` and `scores`, best first.
+        """
+        state = self._fitted()
+        document = checked_documents(self, X, None, reset=False)
+        if len(document.parts) != 1:
+            raise ValueError(
+                f"'X' of {type(self).__name__}.retrieve must be one document, "
+                f"got {len(document.parts)}"
+            )
+        if index is None:
+            zetas = state.topics.alpha + state.topics.counts / state.sizes[:, None]
+        else:
+            zetas = _checked_index(self, index)
+        scores = Reader.of(state.model, state.topics).resemblance(document.parts[0], zetas)
+        best = np.argsort(-scores, kind="stable")[:n]
+        return Neighbours(best, scores[best])
+
+    # ---------------------------------------------------------------------- inner
+
+    def _read(self, X: Any, groups: Any) -> tuple[Grouped, list[Reading]]:
+        state = self._fitted()
+        documents = checked_documents(self, X, groups, reset=False)
+        with open_engine(self.engine) as engine:
+            reader = Reader.of(state.model, state.topics)
+            return documents, reader.read_all(documents.parts, engine)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        with named_errors(self, "prior"):
+            check_prior(self.family, self.prior)
+
+    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted estimator as JSON and arrays; `save` writes them."""
+        state = self._fitted()
+        self._check_params()
+        check_same_model(self, self._learned)
+        header, arrays = pack_state(state)
+        return {
+            "params": plain_params(self.get_params(deep=False), 0),
+            "state": header,
+            "history": self.history_.to_json(),
+            "feature_names": feature_names(self),
+        }, arrays
+
+    @classmethod
+    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
+        estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
+        state = unpack_state(section(header, "state", STATE_KEYS), arrays)
+        estimator._learned = Learned(
+            state, History.from_json(section(header, "history", ("points", "moves", "counts")))
+        )
+        width = state.model.family.n_features
+        try:
+            estimator._check_params()
+            check_same_model(estimator, estimator._learned)
+            clumped_family(estimator.family, estimator.prior, np.ones((1, width)))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the header's 'params': {error}") from error
+        estimator.n_features_in_ = width
+        names = header.get("feature_names")
+        if names is not None:
+            estimator.feature_names_in_ = checked_names(names, width)
+        return estimator
+
+
+def _checked_index(estimator: ClumpedTopicModel, index: Any) -> Mat:
+    """Dirichlet parameters of documents over the topics there are."""
+    zetas = np.asarray(index, np.float64)
+    k = estimator.n_components_
+    if zetas.ndim != 2 or zetas.shape[1] != k or not (np.isfinite(zetas) & (zetas > 0)).all():
+        raise ValueError(
+            f"'index' of {type(estimator).__name__}.retrieve must be positive numbers, {k} for "
+            f"each document, as document_index gives them; got shape {zetas.shape}"
+        )
+    return zetas

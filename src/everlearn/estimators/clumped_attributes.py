@@ -1,0 +1,127 @@
+"""What a lifelong topic model shows: topics, documents, bounds, and the memory it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.estimators.clumped_learning import Learned, limits_of
+from everlearn.estimators.history import History
+from everlearn.inference.clumped_state import ClumpedState
+
+
+class ClumpedAttributes:
+    """Fitted attributes, computed from the state when asked for."""
+
+    _learned: Learned
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learned")
+
+    def _fitted(self) -> ClumpedState:
+        check_is_fitted(self)
+        return self._learned.state
+
+    @property
+    def n_components_(self) -> int:
+        """Topics in use."""
+        return len(self._fitted().topics)
+
+    @property
+    def component_ids_(self) -> IntVec:
+        """Permanent ids of the topics."""
+        return self._fitted().topics.ids.copy()
+
+    @property
+    def weights_(self) -> Vec:
+        """Share of each topic in all points seen."""
+        n = self._fitted().topics.n
+        return np.asarray(n / n.sum())
+
+    @property
+    def means_(self) -> Mat:
+        """Expected mean of each topic; for counts, the probability of each symbol."""
+        state = self._fitted()
+        family = state.model.family
+        return family.means(family.posterior(state.topics.n, state.topics.t))
+
+    @property
+    def covariances_(self) -> NDArray[np.float64]:
+        """Inverse expected precision: (K, D) if diagonal, (K, D, D) if full."""
+        state = self._fitted()
+        family = state.model.family
+        return family.covariances(family.posterior(state.topics.n, state.topics.t))
+
+    @property
+    def alpha_(self) -> Vec:
+        """Learned parameters of the Dirichlet over the topics of a document."""
+        return self._fitted().topics.alpha.copy()
+
+    @property
+    def bound_(self) -> float:
+        """Lower bound of the log evidence of all points seen, as they are kept."""
+        return self._fitted().bound
+
+    @property
+    def bound_history_(self) -> Vec:
+        """The bound after each epoch."""
+        return self.history_.curve[:, 2].copy()
+
+    @property
+    def history_(self) -> History:
+        """Points seen, bound and topics after each epoch."""
+        self._fitted()
+        return self._learned.history
+
+    @property
+    def topic_price_(self) -> float:
+        """Nats of bound that a topic must earn."""
+        return self._fitted().price
+
+    @property
+    def compression_loss_(self) -> float:
+        """Nats of bound that compression has cost so far."""
+        return self._fitted().compression_loss
+
+    @property
+    def group_ids_(self) -> IntVec:
+        """Number, in the order of arrival, of the first document of each group."""
+        return self._fitted().group_ids.copy()
+
+    @property
+    def group_sizes_(self) -> IntVec:
+        """Documents in each group."""
+        return self._fitted().sizes.astype(np.int64)
+
+    @property
+    def n_points_seen_(self) -> int:
+        """Points learned from."""
+        return self._fitted().n_points
+
+    @property
+    def n_documents_seen_(self) -> int:
+        """Documents learned from."""
+        return self._fitted().n_documents
+
+    def memory_report(self: Any) -> dict[str, int | None]:
+        """Bytes that are kept between calls, by what they are for, and what they are kept of.
+
+        Returns
+        -------
+        report : dict
+            "clumps", "single points", "topics", "groups", "total" and "budget" in bytes;
+            "n_clumps", "n_single_points" and "n_groups".
+        """
+        state: ClumpedState = self._fitted()
+        budget = limits_of(self).max_bytes
+        return {
+            **state.memory(),
+            "budget": None if np.isinf(budget) else int(budget),
+            "n_clumps": len(state.past.clumps),
+            "n_single_points": len(state.past.singles),
+            "n_groups": len(state.sizes),
+        }

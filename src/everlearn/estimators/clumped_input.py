@@ -1,0 +1,104 @@
+"""What a model of grouped points accepts as documents, and how it says no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_non_negative, validate_data
+
+from everlearn.core.arrays import Labels, Mat
+from everlearn.estimators.base import named_errors
+from everlearn.estimators.tables import check_size, plain_numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Documents.
+
+    Attributes
+    ----------
+    parts : the points of each document, (n_i, n_features)
+    rows : (n_points,) where each point, document by document, stood in the input; None: there
+    listed : whether documents came as a list
+    """
+
+    parts: tuple[Mat, ...]
+    rows: Labels | None = None
+    listed: bool = False
+
+    def like_input(self, labels: Sequence[Labels]) -> Labels | list[Labels]:
+        """Labels of the points of each document, in the form and order of the input."""
+        if self.listed:
+            return list(labels)
+        together = np.concatenate(labels)
+        if self.rows is None:
+            return together
+        back = np.empty_like(together)
+        back[self.rows] = together
+        return back
+
+
+def checked_documents(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Grouped:
+    """Documents fit for the estimator, or a ValueError that says what is wrong with them."""
+    listed = isinstance(X, (list, tuple)) and len(X) > 0 and _is_table(X[0])
+    if listed and groups is not None:
+        raise ValueError(
+            f"'groups' of {type(estimator).__name__} must be None if X is a list of documents, "
+            "which says by itself what belongs together"
+        )
+    if listed:
+        return _from_list(estimator, X, reset=reset)
+    table = _checked_table(estimator, X, "X", reset=reset)
+    if groups is None:
+        return Grouped((table,))
+    documents = _positions(estimator, groups, len(table))
+    rows = None
+    if (np.diff(documents) < 0).any():
+        rows = np.argsort(documents, kind="stable").astype(np.int32)
+        table, documents = np.ascontiguousarray(table[rows]), documents[rows]
+    edges = np.searchsorted(documents, np.arange(1, documents[-1] + 1))
+    return Grouped(tuple(np.split(table, edges)), rows)
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is itself rows of numbers."""
+    if hasattr(value, "ndim"):
+        return bool(value.ndim == 2)
+    return isinstance(value, (list, tuple)) and len(value) > 0 and np.ndim(value[0]) == 1
+
+
+def _from_list(estimator: Any, X: Any, *, reset: bool) -> Grouped:
+    tables = [
+        _checked_table(estimator, part, f"X[{position}]", reset=reset and position == 0)
+        for position, part in enumerate(X)
+    ]
+    return Grouped(tuple(tables), listed=True)
+
+
+def _checked_table(estimator: Any, X: Any, argument: str, *, reset: bool) -> Mat:
+    """Finite float64 rows, not negative if they are counts."""
+    with named_errors(estimator, argument):
+        table: Mat = validate_data(
+            estimator, plain_numbers(X), reset=reset, dtype=np.float64, order="C"
+        )
+        if estimator.family == "multinomial":
+            check_non_negative(table, type(estimator).__name__)
+        check_size(table)
+    return table
+
+
+def _positions(estimator: Any, groups: Any, n_points: int) -> Labels:
+    """Groups as positions of documents, in the order in which they first appear."""
+    with named_errors(estimator, "groups"):
+        labels = check_array(groups, ensure_2d=False, dtype=None)
+        if labels.shape != (n_points,):
+            raise ValueError(
+                f"expected one entry for each of {n_points} points, got {labels.shape}"
+            )
+        _, first, which = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.empty(len(first), np.int32)
+    order[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return order[which]

@@ -1,0 +1,171 @@
+"""How `ClumpedTopicModel` puts the parts together: parameters and documents in, a state out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from everlearn.core.arrays import Mat
+from everlearn.core.errors import ForcedJoinWarning
+from everlearn.core.families import DiagGaussian, Family, FullGaussian, Multinomial
+from everlearn.core.params import parse_bytes
+from everlearn.core.priors import LearnedDirichlet
+from everlearn.estimators.base import named_errors
+from everlearn.estimators.history import History
+from everlearn.estimators.mixture_families import Moments, resolve_family
+from everlearn.inference.clumped_state import ClumpedState, KeepLimits
+from everlearn.inference.clumped_topics import GroupedModel
+from everlearn.inference.engine import Engine
+from everlearn.inference.learners.clumped import (
+    BuildSettings,
+    ClumpedLearner,
+    Epoch,
+    EpochInfo,
+)
+from everlearn.inference.learners.memoized import LapInfo
+from everlearn.inference.rows import Rows
+from everlearn.runtime.engine import open_engine
+from everlearn.runtime.progress import DocumentProgress
+
+_FAMILY_NAMES: dict[type, str] = {
+    DiagGaussian: "diagonal",
+    FullGaussian: "full",
+    Multinomial: "multinomial",
+}
+PRICE_PER_POINT = 0.075
+"""Nats a topic must earn for each point of a typical document, if no price is given."""
+_WITHIN = 0.1
+"""Share of the variance of all points that a topic is expected to have."""
+_MEAN_PRECISION = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A state, and how it came about."""
+
+    state: ClumpedState
+    history: History
+
+    def after(self, state: ClumpedState, info: EpochInfo) -> Learned:
+        """After an epoch."""
+        lap = LapInfo(
+            state.n_epochs, state.bound, len(state.topics), float(state.n_points), (), False
+        )
+        return Learned(state, self.history.after(lap))
+
+
+def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned:
+    """Learn from documents in epochs; the first epoch decides on prior and price."""
+    size = params.batch_size or len(parts)
+    with (
+        open_engine(params.engine) as engine,
+        DocumentProgress(params.verbose, len(parts)) as progress,
+    ):
+        learner = learner_of(params, engine)
+        for start in range(0, len(parts), size):
+            epoch = Epoch.of(parts[start : start + size])
+            if learned is None:
+                learned = Learned(_fresh(params, epoch), History())
+            state, info = learner.learn(learned.state, epoch)
+            _warn_of_joins(params, info)
+            learned = learned.after(state, info)
+            progress.show(start + epoch.n_documents, len(state.topics))
+    assert learned is not None
+    return learned
+
+
+def compress(params: Any, learned: Learned) -> Learned:
+    """The same within the present limits."""
+    if limits_of(params).unlimited:
+        return learned
+    with open_engine(params.engine) as engine:
+        state, info = learner_of(params, engine).recompress(learned.state)
+    _warn_of_joins(params, info)
+    return Learned(state, learned.history)
+
+
+def check_same_model(params: Any, learned: Learned) -> None:
+    """Refuse to go on with another family or price than learning began with."""
+    state = learned.state
+    known: dict[str, Any] = {"family": _FAMILY_NAMES[type(state.model.family)]}
+    if params.topic_price != "auto":
+        known["topic_price"] = state.price
+    for name, value in known.items():
+        if getattr(params, name) != value:
+            raise ValueError(
+                f"the {name!r} parameter of {type(params).__name__} was {value!r} when learning "
+                "began and cannot change without a new fit. "
+                f"Got {getattr(params, name)!r} instead."
+            )
+
+
+def _warn_of_joins(params: Any, info: EpochInfo) -> None:
+    if info.forced_joins:
+        warnings.warn(
+            f"{info.forced_joins} topics of {type(params).__name__} were joined with others "
+            "because clumps for all of them do not fit: allow a larger 'memory_budget' or "
+            "'max_clumps', or ask for fewer topics with a higher 'topic_price'.",
+            ForcedJoinWarning,
+            stacklevel=4,
+        )
+
+
+def limits_of(params: Any) -> KeepLimits:
+    """The limits that the parameters say."""
+    budget, clumps, groups = params.memory_budget, params.max_clumps, params.max_groups
+    items = np.inf if clumps is None else None if clumps == "auto" else float(clumps)
+    if budget is None and clumps == "auto":
+        items = None
+    return KeepLimits(
+        np.inf if budget is None else float(parse_bytes(budget)),
+        items,
+        np.inf if groups is None else float(groups),
+    )
+
+
+def learner_of(params: Any, engine: Engine) -> ClumpedLearner:
+    """The learner that the parameters describe."""
+    settings = BuildSettings(
+        first_clumps=params.first_clumps,
+        raw_iterations=params.raw_iterations,
+        max_topics=params.max_topics,
+    )
+    return ClumpedLearner(
+        engine,
+        settings,
+        limits_of(params),
+        params.expected_points,
+        params.group_merge,
+        params.on_budget,
+    )
+
+
+def _fresh(params: Any, epoch: Epoch) -> ClumpedState:
+    """A model that has seen nothing, with a prior and a price that suit the first epoch."""
+    price = params.topic_price
+    if price == "auto":
+        price = PRICE_PER_POINT * len(epoch.X) / epoch.n_documents
+    with named_errors(params, "prior"):
+        family = clumped_family(params.family, params.prior, epoch.X)
+    return ClumpedState.fresh(GroupedModel(family, LearnedDirichlet()), float(price))
+
+
+def clumped_family(family: str, prior: str | Mapping[str, Any], X: Mat) -> Family[Any]:
+    """The family; its prior expects a topic to have a tenth of the variance of the points X."""
+    rows = Rows(X)
+    given = {} if isinstance(prior, str) else dict(prior)
+    d = X.shape[1]
+    if family == "multinomial":
+        return resolve_family(family, given, rows, missing=False)
+    moments = Moments.of(rows)
+    within = _WITHIN * moments.variance
+    defaults = {"mean": moments.mean, "mean_precision": _MEAN_PRECISION}
+    if family == "full":
+        defaults |= {"degrees_of_freedom": d + 2.0, "scale": np.diag(within)}
+    else:
+        defaults |= {"shape": 1.5, "rate": 0.5 * within}
+    return resolve_family(family, defaults | given, rows, missing=False)
