@@ -5,6 +5,14 @@ class CheckpointError(ValueError):
     """A checkpoint file is corrupt, truncated, foreign, or newer than this library."""
 
 
+class ImageDecodeError(ValueError):
+    """A file is no image, or a damaged one."""
+
+
+class ImageSkippedWarning(UserWarning):
+    """An image that could not be decoded was left out."""
+
+
 class MemoryBudgetError(ValueError):
     """A memory budget is too small to hold the model it was given for."""
 

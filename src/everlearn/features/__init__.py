@@ -1,1 +1,1 @@
-"""From raw things to what models count: words of a growing vocabulary."""
+"""From raw things to what models count: words of a growing vocabulary, points of images."""

@@ -1,0 +1,184 @@
+"""Images are read as they look, folders one image at a time, and damage is named."""
+
+import os
+from itertools import islice
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from everlearn.core.errors import ImageDecodeError, ImageSkippedWarning
+from everlearn.features import images as module
+from everlearn.features.images import ImageFolder, as_pixels, as_rgb, read_image
+from features.pictures import colours, encoded
+
+PHOTO = colours(6, 9)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two labels, one of them with folders of its own, and things that are no images."""
+    for name in ("cats/b.png", "cats/a.PNG", "dogs/old/a.png", "dogs/z.png", "loose.png"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encoded(PHOTO))
+    (tmp_path / "cats" / "notes.txt").write_text("no image")
+    (tmp_path / "cats" / ".hidden.png").write_bytes(b"no image")
+    return tmp_path
+
+
+def test_a_file_and_its_bytes_are_read_alike(tmp_path):
+    path = tmp_path / "photo.png"
+    path.write_bytes(encoded(PHOTO))
+    for source in (path, str(path), path.read_bytes()):
+        np.testing.assert_array_equal(read_image(source), PHOTO)
+
+
+def test_what_is_read_may_be_written_to():
+    read_image(encoded(PHOTO))[0, 0] = 0
+
+
+def test_jpeg_is_read():
+    flat = np.full((16, 16, 3), (200, 100, 50), np.uint8)
+    assert np.abs(read_image(encoded(flat, "JPEG", quality=95)).astype(int) - flat).max() <= 3
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (Image.new("L", (1, 1), 90), (90, 90, 90)),
+        (Image.new("1", (1, 1), 1), (255, 255, 255)),
+        (Image.new("I;16", (1, 1), 65535), (255, 255, 255)),
+        (Image.new("I;16", (1, 1), 257 * 80), (80, 80, 80)),
+        (Image.new("RGBA", (1, 1), (10, 20, 30, 0)), (255, 255, 255)),
+        (Image.new("RGBA", (1, 1), (10, 20, 30, 255)), (10, 20, 30)),
+        (Image.new("LA", (1, 1), (0, 0)), (255, 255, 255)),
+        (Image.new("P", (1, 1)), (0, 0, 0)),
+    ],
+)
+def test_every_mode_becomes_rgb(image, expected):
+    pixels = read_image(encoded(image))
+    assert pixels.dtype == np.uint8
+    assert pixels.shape == (1, 1, 3)
+    assert tuple(pixels[0, 0].tolist()) == expected
+
+
+def test_photographs_are_turned_as_their_camera_noted():
+    picture = Image.fromarray(np.zeros((4, 8, 3), np.uint8))
+    exif = picture.getexif()
+    exif[0x0112] = 6  # turn by a quarter
+    assert read_image(encoded(picture, "JPEG", exif=exif)).shape == (8, 4, 3)
+
+
+@pytest.mark.parametrize("data", [b"", b"no image", encoded(colours(40, 40))[:500]])
+def test_damage_is_an_error_that_names_the_file(tmp_path, data):
+    path = tmp_path / "broken.png"
+    path.write_bytes(data)
+    with pytest.raises(ImageDecodeError, match=r"broken\.png.* must hold an image"):
+        read_image(path)
+    with pytest.raises(ImageDecodeError, match=rf"{len(data)} bytes must hold an image"):
+        read_image(data)
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_image(tmp_path / "missing.png")
+
+
+def test_a_folder_is_read_in_order_with_its_labels(folder):
+    found = [(one.path.relative_to(folder).as_posix(), one.label) for one in ImageFolder(folder)]
+    assert found == [
+        ("cats/a.PNG", "cats"),
+        ("cats/b.png", "cats"),
+        ("dogs/old/a.png", "dogs"),
+        ("dogs/z.png", "dogs"),
+        ("loose.png", ""),
+    ]
+
+
+def test_a_folder_can_be_read_again_and_named_by_a_string(folder):
+    images = ImageFolder(str(folder))
+    assert len(list(images)) == len(list(images)) == 5
+    assert [one.path for one in images] == list(images.files())
+    for one in images:
+        np.testing.assert_array_equal(one.pixels, PHOTO)
+
+
+def test_images_are_decoded_only_when_asked_for(folder, monkeypatch):
+    decoded = []
+
+    def watched(path):
+        decoded.append(path)
+        return PHOTO
+
+    monkeypatch.setattr(module, "read_image", watched)
+    list(islice(ImageFolder(folder), 2))
+    assert len(decoded) == 2
+
+
+def test_links_to_folders_are_not_followed(folder):
+    os.symlink(folder, folder / "cats" / "circle")
+    assert len(list(ImageFolder(folder).files())) == 5
+
+
+def test_damage_in_a_folder_is_raised_or_skipped(folder):
+    (folder / "cats" / "aa.jpg").write_bytes(b"no image")
+    with pytest.raises(ImageDecodeError, match=r"aa\.jpg"):
+        list(ImageFolder(folder))
+    with pytest.warns(ImageSkippedWarning, match=r"left out: .*aa\.jpg"):
+        assert len(list(ImageFolder(folder, on_error="skip"))) == 5
+
+
+def test_an_empty_folder_has_no_images(tmp_path):
+    assert list(ImageFolder(tmp_path)) == []
+
+
+def test_wrong_settings_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="'path' of ImageFolder must be a folder"):
+        ImageFolder(tmp_path / "missing")
+    with pytest.raises(ValueError, match="'on_error' of ImageFolder"):
+        ImageFolder(tmp_path, on_error="ignore")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda p: p,
+        lambda p: p.astype(np.uint16) * 257,
+        lambda p: p / 255.0,
+        lambda p: (p / 255.0).astype(np.float32),
+        lambda p: np.dstack([p, np.full(p.shape[:2], 255, np.uint8)]),
+    ],
+)
+def test_all_forms_of_an_image_mean_the_same(form):
+    np.testing.assert_allclose(as_rgb(form(PHOTO), "test"), PHOTO / 255.0, atol=1e-6)
+    np.testing.assert_array_equal(as_pixels(form(PHOTO), "test"), PHOTO)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1)])
+def test_grey_has_three_equal_channels(shape):
+    grey = np.linspace(0, 1, 20).reshape(shape)
+    expected = np.broadcast_to(grey.reshape(4, 5, 1), (4, 5, 3))
+    np.testing.assert_array_equal(as_rgb(grey, "test"), expected)
+
+
+def test_transparency_lets_white_through():
+    image = np.array([[[0.0, 0.5, 1.0, 0.5]]])
+    np.testing.assert_allclose(as_rgb(image, "test")[0, 0], [0.5, 0.75, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (np.zeros(5), "must have the shape"),
+        (np.zeros((2, 2, 2)), "with 1, 3 or 4 channels"),
+        (np.zeros((0, 4)), "at least one pixel"),
+        (np.full((2, 2), 255.0), "from 0 to 1 .* got numbers from 255 to 255; divide"),
+        (np.array([[0.0, np.nan]]), "from 0 to 1"),
+        (np.zeros((2, 2), np.int64), "uint8, uint16, bool or float, got int64"),
+        (np.array([["a"]]), "got <U1"),
+    ],
+)
+def test_what_is_no_image_is_refused(image, message):
+    with pytest.raises(ValueError, match=rf"'image' of test .*{message}"):
+        as_rgb(image, "test")
