@@ -1,7 +1,10 @@
 """Images are read as they look, folders one image at a time, and damage is named."""
 
 import os
+import subprocess
+import sys
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from everlearn.features import images as module
 from everlearn.features.images import ImageFolder, as_pixels, as_rgb, read_image
 from features.pictures import colours, encoded
 
+SRC = Path(__file__).resolve().parents[2] / "src"
 PHOTO = colours(6, 9)
 
 
@@ -182,3 +186,19 @@ def test_transparency_lets_white_through():
 def test_what_is_no_image_is_refused(image, message):
     with pytest.raises(ValueError, match=rf"'image' of test .*{message}"):
         as_rgb(image, "test")
+
+
+@pytest.mark.parametrize(
+    ("missing", "module"), [("PIL", "images"), ("skimage", "pixels"), ("skimage", "descriptors")]
+)
+def test_without_the_libraries_the_way_out_is_named(missing, module):
+    code = f"import sys; sys.modules['{missing}'] = None; import everlearn.features.{module}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert "pip install 'everlearn[images]'" in done.stderr.splitlines()[-1]

@@ -16,12 +16,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.ndimage import gaussian_filter
-from skimage.color import rgb2gray
 
 from everlearn.core.arrays import Cube, Mat, Vec
 from everlearn.core.params import Interval, check_params
 from everlearn.core.random import stream
-from everlearn.features.images import as_rgb
+from everlearn.features.images import HOW_TO_INSTALL, as_rgb
+
+try:
+    from skimage.color import rgb2gray
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(HOW_TO_INSTALL) from error
 
 N_NUMBERS: Final = 128
 """Numbers in a descriptor: 4 lines of 4 cells, each with 8 directions."""

@@ -15,10 +15,17 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from PIL import Image, ImageOps
 
 from everlearn.core.arrays import Cube
 from everlearn.core.errors import ImageDecodeError, ImageSkippedWarning
+
+HOW_TO_INSTALL: Final = (
+    "images need Pillow and scikit-image; install them with: pip install 'everlearn[images]'"
+)
+try:
+    from PIL import Image, ImageOps
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(HOW_TO_INSTALL) from error
 
 Pixels: TypeAlias = NDArray[np.uint8]
 """An RGB image, (height, width, 3)."""

@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skimage.color import rgb2lab
-from skimage.transform import resize_local_mean
 
 from everlearn.core.arrays import Cube, Mat
 from everlearn.core.params import Instance, Interval, check_params
-from everlearn.features.images import as_rgb
+from everlearn.features.images import HOW_TO_INSTALL, as_rgb
+
+try:
+    from skimage.color import rgb2lab
+    from skimage.transform import resize_local_mean
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(HOW_TO_INSTALL) from error
 
 LAB_UNIT = 100.0
 """L* runs from 0 to 100; a* and b* of colours that a screen can show from about -110 to 100."""
