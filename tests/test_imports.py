@@ -36,6 +36,10 @@ def test_import_is_light():
     assert not loaded & HEAVY
 
 
+def test_pages_of_images_do_without_plotly():
+    assert "plotly" not in modules_after("import everlearn.app.report.retrieval")
+
+
 def test_version_is_light():
     assert not modules_after("from everlearn import __version__") & HEAVY
 

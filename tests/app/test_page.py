@@ -1,55 +1,16 @@
 """The report in a real browser without a network: charts are drawn, and nothing goes wrong."""
 
 import re
-import shutil
-import subprocess
 
 import pytest
 
+from app.browser import needs_browser, opened
 from app.markup import HOSTILE
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-extensions",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--proxy-server=127.0.0.1:9",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=10000",
-)
 LIGHT, DARK = "rgb(90, 100, 114)", "rgb(154, 165, 180)"
 """The colour of labels in charts."""
 
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="needs a browser: no chromium, chromium-browser or google-chrome found"
-)
-
-
-def opened(path, tmp_path, *flags):
-    """The page after its scripts have run, and what they wrote to the browser's console."""
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    done = subprocess.run(
-        [BROWSER, *FLAGS, *flags, profile, "--dump-dom", path.as_uri()],
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=120,
-    )
-    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return without_scripts(done.stdout), said
-
-
-def without_scripts(dom):
-    return re.sub(r"<script\b.*?</script>", "", dom, flags=re.DOTALL)
+pytestmark = needs_browser
 
 
 def test_charts_are_drawn_and_nothing_goes_wrong(demo_report, tmp_path):

@@ -6,14 +6,11 @@ import platform
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 
-from plotly.offline import get_plotlyjs
-
-import everlearn
 from everlearn.app.report import charts
 from everlearn.app.report.components import component_cards, component_table
-from everlearn.app.report.html import details, escape, minus, numbers, paragraph, section, table
+from everlearn.app.report.html import details, escape, minus, paragraph, section, table
+from everlearn.app.report.page import page
 from everlearn.app.study import (
     Agreement,
     Component,
@@ -27,6 +24,10 @@ from everlearn.app.study import (
 )
 from everlearn.estimators.mixture import DPMixture
 
+_NO_SCRIPT = (
+    '<noscript><p class="notice">The charts need JavaScript; the tables do not.</p></noscript>'
+)
+
 
 def write_report(study: Study, path: Path) -> None:
     """Write the report to one file."""
@@ -35,6 +36,8 @@ def write_report(study: Study, path: Path) -> None:
 
 def render(study: Study) -> str:
     """The report as one HTML page that needs nothing from elsewhere."""
+    from plotly.offline import get_plotlyjs  # pages without charts do without plotly
+
     rows = assigned(study)
     classes = None
     if study.truth is not None:
@@ -59,17 +62,13 @@ def render(study: Study) -> str:
         _memory(study.model),
         _making(study),
     )
-    home = files(__package__)
-    page = Template(home.joinpath("page.html").read_text("utf-8"))
-    return page.substitute(
-        title=escape(study.title),
-        lead=escape(study.lead),
-        numbers=numbers(_key_numbers(study, classes)),
-        content="\n".join(part for part in sections if part),
-        version=escape(everlearn.__version__),
-        style=home.joinpath("page.css").read_text("utf-8"),
-        draw=home.joinpath("page.js").read_text("utf-8"),
-        plotly=get_plotlyjs(),
+    draw = files(__package__).joinpath("page.js").read_text("utf-8")
+    return page(
+        study.title,
+        study.lead,
+        _key_numbers(study, classes),
+        (_NO_SCRIPT, *sections),
+        scripts=(get_plotlyjs(), f"\n{draw}\n"),
     )
 
 

@@ -31,12 +31,18 @@ def png(ink: Mat) -> bytes:
 
 
 def image(ink: Mat, alt: str, kind: str, title: str = "") -> str:
-    """An `img` element that carries its own picture."""
-    uri = "data:image/png;base64," + b64encode(png(ink)).decode("ascii")
-    height, width = ink.shape
+    """An `img` element that carries its own picture, drawn in ink."""
+    return embedded(png(ink), "image/png", ink.shape, alt, f"ink {kind}", title)
+
+
+def embedded(
+    data: bytes, form: str, shape: tuple[int, ...], alt: str, kind: str, title: str = ""
+) -> str:
+    """An `img` element that carries the bytes of a file; `shape` begins with height and width."""
+    uri = f"data:{form};base64,{b64encode(data).decode('ascii')}"
     hint = f' title="{escape(title)}"' if title else ""
     return (
-        f'<img class="ink {escape(kind)}" width="{width}" height="{height}" '
+        f'<img class="{escape(kind)}" width="{shape[1]}" height="{shape[0]}" '
         f'alt="{escape(alt)}"{hint} src="{uri}">'
     )
 

@@ -1,0 +1,35 @@
+"""The frame that all pages share: head, style, title, key numbers and foot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from string import Template
+
+import everlearn
+from everlearn.app.report.html import escape, numbers
+
+
+def page(
+    title: str,
+    lead: str,
+    key_numbers: Iterable[tuple[str, str]],
+    sections: Iterable[str],
+    scripts: Sequence[str] = (),
+) -> str:
+    """One HTML page that needs nothing from elsewhere; `sections` are HTML, `scripts` are code.
+
+    The page tells the browser to fetch nothing, and to run nothing if it has no scripts.
+    """
+    home = files(__package__)
+    template = Template(home.joinpath("page.html").read_text("utf-8"))
+    return template.substitute(
+        title=escape(title),
+        lead=escape(lead),
+        numbers=numbers(key_numbers),
+        content="\n".join(part for part in sections if part),
+        version=escape(everlearn.__version__),
+        style=home.joinpath("page.css").read_text("utf-8"),
+        scripts="\n".join(f"<script>{code}</script>" for code in scripts),
+        script_source="'unsafe-inline'" if scripts else "'none'",
+    )
