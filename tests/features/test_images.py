@@ -74,11 +74,18 @@ def test_photographs_are_turned_as_their_camera_noted():
     assert read_image(encoded(picture, "JPEG", exif=exif)).shape == (8, 4, 3)
 
 
-@pytest.mark.parametrize("data", [b"", b"no image", encoded(colours(40, 40))[:500]])
-def test_damage_is_an_error_that_names_the_file(tmp_path, data):
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"no image", "none of those known"),
+        (encoded(colours(40, 40))[:500], "truncated"),
+    ],
+)
+def test_damage_is_an_error_that_names_the_file(tmp_path, data, reason):
     path = tmp_path / "broken.png"
     path.write_bytes(data)
-    with pytest.raises(ImageDecodeError, match=r"broken\.png.* must hold an image"):
+    with pytest.raises(ImageDecodeError, match=rf"broken\.png' must hold an image .*{reason}"):
         read_image(path)
     with pytest.raises(ImageDecodeError, match=rf"{len(data)} bytes must hold an image"):
         read_image(data)

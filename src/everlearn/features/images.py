@@ -23,7 +23,7 @@ HOW_TO_INSTALL: Final = (
     "images need Pillow and scikit-image; install them with: pip install 'everlearn[images]'"
 )
 try:
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(HOW_TO_INSTALL) from error
 
@@ -135,9 +135,8 @@ def read_image(source: str | os.PathLike[str] | bytes) -> Pixels:
     except MemoryError:
         raise
     except Exception as error:  # decoders raise nearly every kind of it on damaged files
-        reason = f"{type(error).__name__}: {error}" if data else "it is empty"
         raise ImageDecodeError(
-            f"{name} must hold an image that can be decoded ({reason})"
+            f"{name} must hold an image that can be decoded ({_reason(error, data)})"
         ) from error
 
 
@@ -179,6 +178,14 @@ def as_pixels(image: ArrayLike, owner: str) -> Pixels:
     if array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] == _RGB and array.size:
         return array
     return np.rint(255.0 * as_rgb(array, owner)).astype(np.uint8)
+
+
+def _reason(error: Exception, data: bytes) -> str:
+    if not data:
+        return "it is empty"
+    if isinstance(error, UnidentifiedImageError):  # whose text is the address of the bytes
+        return "its format is none of those known"
+    return f"{type(error).__name__}: {error}"
 
 
 def _unit(pixels: NDArray[Any], owner: str) -> Cube:

@@ -103,19 +103,22 @@ def retrieval_page(
     items = "\n".join(
         _query(queries, searched, q, found[q], values[q], verdicts, score_name) for q in shown
     )
-    note = f"{len(shown):,} of {n:,} queries, taken evenly. " if len(shown) < n else ""
-    how = f"{note}Neighbours follow from the best to the worst {score_name}."
-    if verdicts is not None:
-        how += " A tick marks those that have the label of the query, a cross those that do not."
-    return page(
-        title,
-        lead,
-        _key_numbers(searched, found, verdicts),
-        (
-            section("queries", "Queries", paragraph(how), f'<ul class="queries">\n{items}\n</ul>'),
-            "" if verdicts is None else _by_label(queries, verdicts),
+    sections = (
+        section(
+            "queries",
+            "Queries",
+            paragraph(_how_to_read(len(shown), n, score_name, verdicts is not None)),
+            f'<ul class="queries">\n{items}\n</ul>',
         ),
+        "" if verdicts is None else _by_label(queries, verdicts),
     )
+    return page(title, lead, _key_numbers(searched, found, verdicts), sections)
+
+
+def _how_to_read(n_shown: int, n: int, score_name: str, judged: bool) -> str:
+    note = f"{n_shown:,} of {n:,} queries, taken evenly. " if n_shown < n else ""
+    marks = " A tick marks those that have the label of the query, a cross those that do not."
+    return f"{note}Neighbours follow from the best to the worst {score_name}.{marks * judged}"
 
 
 def _checked(
