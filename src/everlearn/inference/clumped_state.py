@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.inference.clumped_topics import GroupedModel, Topics, topics_bytes
-from everlearn.inference.clumps import Items, clumped, joined
+from everlearn.inference.clumps import Items, joined
 from everlearn.inference.moves.compress import StoragePrices
 
 LEAST_ITEMS, ITEMS_PER_TOPIC = 1000, 2
 """Items that are kept if nothing is said of their number."""
+_FEATURE_ROWS = 4096
 GROUP_BYTES = 16
 """Of a group, but for its counts: its id and its number of documents."""
 
@@ -31,16 +32,24 @@ class Past:
         none = Items.points(np.empty((0, n_stats)), np.empty(0, np.int32))
         return cls(none, np.empty((0, n_features)), np.empty(0, np.int32))
 
-    def items(self, model: GroupedModel) -> Items:
-        """Clumps and single points, in this order."""
-        features = np.ascontiguousarray(model.family.features(self.singles))
-        return joined([self.clumps, Items.points(features, self.single_groups)])
+    def __len__(self) -> int:
+        return len(self.clumps) + len(self.singles)
 
-    def regrouped(self, into: IntVec) -> Past:
-        """With each group's points in the group it has become."""
-        whole = replace(self.clumps, groups=into[self.clumps.groups].astype(np.int32))
-        each = clumped(whole, np.arange(len(whole), dtype=np.int32), len(whole))
-        return Past(each, self.singles, into[self.single_groups].astype(np.int32))
+    def followed_by(self, X: Mat, groups: Labels) -> Past:
+        """With more single points, which lie in these groups."""
+        own = np.concatenate([self.single_groups, groups])
+        return Past(self.clumps, np.concatenate([self.singles, X]), own)
+
+    def items(self, model: GroupedModel) -> Items:
+        """Clumps and single points, in this order, their features in one array."""
+        features = np.empty((len(self), model.family.n_stats))
+        start = len(self.clumps)
+        features[:start] = self.clumps.features
+        for row in range(0, len(self.singles), _FEATURE_ROWS):
+            block = self.singles[row : row + _FEATURE_ROWS]
+            features[start + row : start + row + len(block)] = model.family.features(block)
+        points = Items.points(features[start:], self.single_groups)
+        return joined([self.clumps, points], features)
 
     @property
     def nbytes(self) -> int:

@@ -42,18 +42,11 @@ class Items:
     def __len__(self) -> int:
         return len(self.mass)
 
-    def select(self, where: IntVec) -> Items:
-        """Only the items at `where`, in that order."""
-        lengths = np.diff(self.starts)[where]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(self.starts[where] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Items(
-            self.features[where],
-            self.mass[where],
-            starts,
-            self.groups[entries],
-            self.counts[entries],
-        )
+    def first(self, count: int) -> Items:
+        """The first `count` items."""
+        end = self.starts[count]
+        parts = (self.features[:count], self.mass[:count], self.starts[: count + 1])
+        return Items(*parts, self.groups[:end], self.counts[:end])
 
     @property
     def nbytes(self) -> int:
@@ -63,14 +56,12 @@ class Items:
         )
 
 
-def joined(parts: Sequence[Items]) -> Items:
-    """All items of the parts, in order."""
-    if len(parts) == 1:
-        return parts[0]
+def joined(parts: Sequence[Items], features: Mat | None = None) -> Items:
+    """All items of the parts, in order; `features` may hold those of all of them already."""
     offsets = np.cumsum([0, *(len(p.groups) for p in parts)])
     starts = [p.starts[:-1] + offset for p, offset in zip(parts, offsets, strict=False)]
     return Items(
-        np.concatenate([p.features for p in parts]),
+        np.concatenate([p.features for p in parts]) if features is None else features,
         np.concatenate([p.mass for p in parts]),
         np.concatenate([*starts, offsets[-1:]]),
         np.concatenate([p.groups for p in parts]),
@@ -79,16 +70,18 @@ def joined(parts: Sequence[Items]) -> Items:
 
 
 def clumped(items: Items, leaf: Labels, n_leaves: int) -> Items:
-    """One item for each leaf: the points of all items whose `leaf` it is.
+    """One item for each leaf: the points of all items whose `leaf` it is; -1 is no leaf.
 
     Counts are exact; features are sums divided by them.
     """
     mass, sums = np.zeros(n_leaves), np.zeros((n_leaves, items.features.shape[1]))
     set_sums(leaf, items.features, items.mass, mass, sums)
     owner = np.repeat(leaf, np.diff(items.starts)).astype(np.int64)
+    inside = np.flatnonzero(owner >= 0)
     n_groups = int(items.groups.max(initial=0)) + 1
-    keys, inverse = np.unique(owner * n_groups + items.groups, return_inverse=True)
-    counts = np.bincount(inverse, items.counts, len(keys)).astype(np.float64)
+    entries = owner[inside] * n_groups + items.groups[inside]
+    keys, inverse = np.unique(entries, return_inverse=True)
+    counts = np.bincount(inverse, items.counts[inside], len(keys)).astype(np.float64)
     starts = np.searchsorted(keys // n_groups, np.arange(n_leaves + 1))
     groups = (keys % n_groups).astype(np.int32)
     return Items(sums / mass[:, None], mass, starts, groups, counts)

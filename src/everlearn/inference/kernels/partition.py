@@ -42,9 +42,11 @@ def scatter_times(
 
 @kernel(FUSED)
 def set_sums(sets: Labels, features: Mat, mass: Vec, n: Vec, t: Mat) -> None:
-    """Add the points and feature sums of the items of each set to `n` and `t`."""
+    """Add the points and feature sums of the items of each set to `n` and `t`; -1 is no set."""
     for c in range(sets.size):
         s = sets[c]
+        if s < 0:
+            continue
         n[s] += mass[c]
         for p in range(features.shape[1]):
             t[s, p] += mass[c] * features[c, p]

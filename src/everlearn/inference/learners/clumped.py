@@ -19,7 +19,7 @@ from everlearn.inference.clumps import Items, clumped, joined
 from everlearn.inference.engine import Engine
 from everlearn.inference.first_clumps import first_clumps
 from everlearn.inference.local.clumps import Assignment, ClumpStep
-from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_items
+from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
 from everlearn.inference.moves.group_merge import merge_groups
 from everlearn.inference.moves.topic_join import apply_joins, propose_joins
 from everlearn.inference.moves.topic_split import apply_splits, propose_splits
@@ -201,69 +201,60 @@ class ClumpedLearner:
 
     def learn(self, state: ClumpedState, epoch: Epoch) -> tuple[ClumpedState, EpochInfo]:
         """The state after an epoch; the old one stays as it is."""
-        search, ids = self._built(state, epoch)
-        base = state.base + float(state.model.family.log_base(epoch.X).sum())
+        groups = epoch.documents + np.int32(len(state.sizes))
+        new_ids = state.n_documents + np.arange(epoch.n_documents)
         grown = replace(
             state,
-            base=base,
-            group_ids=ids,
+            past=state.past.followed_by(epoch.X, groups),
+            topics=state.topics.with_groups(epoch.n_documents),
+            sizes=np.concatenate([state.sizes, np.ones(epoch.n_documents)]),
+            group_ids=np.concatenate([state.group_ids, new_ids]),
+            base=state.base + float(state.model.family.log_base(epoch.X).sum()),
             n_points=state.n_points + len(epoch.X),
             n_documents=state.n_documents + epoch.n_documents,
             n_epochs=state.n_epochs + 1,
         )
-        return self._kept(grown, search, np.concatenate([state.past.singles, epoch.X]))
+        return self._kept(grown, self._built(grown, epoch))
 
     def recompress(self, state: ClumpedState) -> tuple[ClumpedState, EpochInfo]:
         """The state within the present limits, if they have become narrower."""
-        search = self._search(state, state.past.items(state.model), state.topics, state.sizes)
+        search = self._search(state, state.past.items(state.model))
         search.iterate(1)
-        return self._kept(state, search, state.past.singles)
+        return self._kept(state, search)
 
-    def _search(self, state: ClumpedState, items: Items, topics: Topics, sizes: Vec) -> _Search:
+    def _search(self, state: ClumpedState, items: Items) -> _Search:
         step = ClumpStep(state.model, self.engine)
         most = self.settings.max_topics
-        return _Search(step, state.price, most, sizes, items, topics, state.next_id)
+        return _Search(step, state.price, most, state.sizes, items, state.topics, state.next_id)
 
-    def _built(self, state: ClumpedState, epoch: Epoch) -> tuple[_Search, IntVec]:
-        """Topics after the search, on all items; and the ids of all groups."""
-        model, settings = state.model, self.settings
-        n_old = len(state.sizes)
-        features = np.ascontiguousarray(model.family.features(epoch.X))
-        points = Items.points(features, epoch.documents + np.int32(n_old))
-        past = state.past.items(model)
-        sizes = np.concatenate([state.sizes, np.ones(epoch.n_documents)])
-        topics = state.topics.with_groups(epoch.n_documents)
-        large = len(points) > settings.large_document * epoch.n_documents
-        everything = joined([past, points])
-        if settings.first_clumps and large:
-            coarse = first_clumps(model, points, epoch.documents, settings.first_clumps)
-            search = self._search(state, joined([past, coarse]), topics, sizes)
+    def _built(self, state: ClumpedState, epoch: Epoch) -> _Search:
+        """Topics after the search on all items, of which the epoch's points are the last."""
+        settings = self.settings
+        items = state.past.items(state.model)
+        large = len(epoch.X) > settings.large_document * epoch.n_documents
+        if not (settings.first_clumps and large):
+            search = self._search(state, items)
             search.build()
-            search.items = everything
-            search.iterate(settings.raw_iterations)
-        else:
-            search = self._search(state, everything, topics, sizes)
-            search.build()
-        new_ids = state.n_documents + np.arange(epoch.n_documents)
-        return search, np.concatenate([state.group_ids, new_ids])
+            return search
+        n_past = len(items) - len(epoch.X)
+        points = Items.points(items.features[n_past:], state.past.single_groups[-len(epoch.X) :])
+        coarse = first_clumps(state.model, points, epoch.documents, settings.first_clumps)
+        search = self._search(state, joined([items.first(n_past), coarse]))
+        search.build()
+        search.items = items
+        search.iterate(settings.raw_iterations)
+        return search
 
-    def _kept(
-        self, state: ClumpedState, search: _Search, singles: Mat
-    ) -> tuple[ClumpedState, EpochInfo]:
-        """The state with everything compressed into what may be kept.
-
-        `singles` are the points behind those items that are single points, in their order.
-        """
+    def _kept(self, state: ClumpedState, search: _Search) -> tuple[ClumpedState, EpochInfo]:
+        """The state with everything, of which the search knows more, compressed."""
         family = state.model.family
-        n_clumps = len(search.items) - len(singles)
         before = search.bound
         ids, merged = self._fewer_groups(search, state.group_ids)
         if self.limits.unlimited:
-            past = _uncompressed(search.items, singles, n_clumps)
-            forced = 0
+            past, forced = _regrouped(state.past, search.items), 0
         else:
             room, forced = self._room(search, family.n_stats, family.n_features)
-            past = self._compressed(search, room, singles, n_clumps, state.n_points)
+            past = self._compressed(search, room, state)
             search.items = past.items(state.model)
             search.iterate(1)
         loss = before - search.bound
@@ -319,23 +310,18 @@ class ClumpedLearner:
             search.step.model, search.topics, search.sizes, search.items, search.found
         )
 
-    def _compressed(
-        self, search: _Search, room: StorageRoom, singles: Mat, n_clumps: int, n_points: int
-    ) -> Past:
+    def _compressed(self, search: _Search, room: StorageRoom, state: ClumpedState) -> Past:
         """The items as clumps and single points that fit into the room."""
-        expected = max(self.expected_points or 0.0, float(n_points))
-        leaves = self._compressor(search).compressed(room, expected / n_points)
-        numbers, alone = kept_items(leaves, room.prices)
-        packed = np.flatnonzero(~alone)
-        n_leaves = int(numbers[packed].max(initial=-1)) + 1
-        clumps = clumped(search.items.select(packed), numbers[packed], n_leaves)
-        single = np.flatnonzero(alone)
+        expected = max(self.expected_points or 0.0, float(state.n_points))
+        leaves = self._compressor(search).compressed(room, expected / state.n_points)
+        clump, n_clumps = kept_clumps(leaves, room.prices)
+        single = np.flatnonzero(clump < 0)
         groups = search.items.groups[search.items.starts[single]]
-        return Past(clumps, singles[single - n_clumps], groups)
+        singles = state.past.singles[single - len(state.past.clumps)]
+        return Past(clumped(search.items, clump, n_clumps), singles, groups)
 
 
-def _uncompressed(items: Items, singles: Mat, n_clumps: int) -> Past:
-    """Everything as it came."""
-    clumps = items.select(np.arange(n_clumps))
-    groups = items.groups[items.starts[n_clumps:-1]]
-    return Past(clumps, singles, groups)
+def _regrouped(past: Past, items: Items) -> Past:
+    """The past as it was, but for the groups that its items are in now."""
+    n_clumps = len(past.clumps)
+    return Past(items.first(n_clumps), past.singles, items.groups[items.starts[n_clumps:-1]])

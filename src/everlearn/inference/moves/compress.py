@@ -128,8 +128,8 @@ class Compressor:
         return plain
 
 
-def kept_items(leaves: Leaves, prices: StoragePrices) -> tuple[Labels, NDArray[np.bool_]]:
-    """The leaf of each item, renumbered, and which items stay single points instead."""
+def kept_clumps(leaves: Leaves, prices: StoragePrices) -> tuple[Labels, int]:
+    """The clump that each item goes to, -1 for points that stay single, and how many there are."""
     singles = prices.as_singles(leaves.facts)
-    numbers = np.cumsum(~singles) - 1
-    return numbers[leaves.of].astype(np.int32), singles[leaves.of]
+    numbers = np.where(singles, -1, np.cumsum(~singles) - 1)
+    return numbers[leaves.of].astype(np.int32), int((~singles).sum())
