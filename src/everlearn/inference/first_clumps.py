@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec, Labels
+from everlearn.core.arrays import Labels, Vec
 from everlearn.inference.clumped_topics import GroupedModel
 from everlearn.inference.clumps import Items, clumped
 from everlearn.inference.partition import Leaves, Refiner
@@ -16,12 +16,14 @@ from everlearn.inference.partition import Leaves, Refiner
 class LeavesEach:
     """So many divisions that each document has room for."""
 
-    room: IntVec
+    room: Vec
 
-    def take(self, leaves: Leaves, leaf: int) -> bool:
-        document = leaves.region[leaf]
-        self.room[document] -= 1
-        return bool(self.room[document] >= 0)
+    def costs(self, leaves: Leaves) -> Vec:
+        return np.ones(len(leaves))
+
+    def take(self, region: int, cost: float) -> bool:
+        self.room[region] -= cost
+        return bool(self.room[region] >= 0)
 
 
 def first_clumps(model: GroupedModel, points: Items, documents: Labels, most: int) -> Items:
@@ -33,6 +35,6 @@ def first_clumps(model: GroupedModel, points: Items, documents: Labels, most: in
     sizes = np.ones(int(points.groups.max()) + 1)
     every = np.arange(n_documents)
     leaves = Leaves.start(points, documents, every, np.ones(n_documents), sizes)
-    limit = LeavesEach(np.full(n_documents, most - 1))
+    limit = LeavesEach(np.full(n_documents, most - 1.0))
     Refiner(model, points, sizes, documents=False).refine(leaves, limit)
     return clumped(points, leaves.of, len(leaves))

@@ -74,8 +74,11 @@ class LeafFacts:
 class Limit(Protocol):
     """How far a partition may be refined."""
 
-    def take(self, leaves: Leaves, leaf: int) -> bool:
-        """Whether there is room for the division of a leaf, which is then used up."""
+    def costs(self, leaves: Leaves) -> Vec:
+        """What the known division of each leaf takes."""
+
+    def take(self, region: int, cost: float) -> bool:
+        """Whether there is room for a division in a region, which is then used up."""
 
 
 @dataclass(slots=True)
@@ -255,11 +258,12 @@ def _next_round(leaves: Leaves, limit: Limit) -> NDArray[np.intp]:
     order = np.argsort(-leaves.gain, kind="stable")
     order = order[: int(np.isfinite(leaves.gain).sum())]
     most = max(1, int(_ROUND_SHARE * len(leaves)))
+    costs, region = limit.costs(leaves).tolist(), leaves.region.tolist()
     taken: list[int] = []
     for leaf in order.tolist():
         if len(taken) == most:
             break
-        if limit.take(leaves, leaf):
+        if limit.take(region[leaf], costs[leaf]):
             taken.append(leaf)
         else:
             leaves.gain[leaf] = -np.inf

@@ -60,14 +60,14 @@ class StorageRoom:
     free_bytes: float
     free_leaves: float
 
-    def take(self, leaves: Leaves, leaf: int) -> bool:
-        where = np.array([leaf])
-        parts = (leaves.upper.at(where), leaves.lower.at(where), leaves.facts.at(where))
-        upper, lower, whole = (float(self.prices.leaf(part)[0]) for part in parts)
-        extra = upper + lower - whole
-        if extra > self.free_bytes or self.free_leaves < 1:
+    def costs(self, leaves: Leaves) -> Vec:
+        halves = self.prices.leaf(leaves.upper) + self.prices.leaf(leaves.lower)
+        return np.asarray(halves - self.prices.leaf(leaves.facts))
+
+    def take(self, region: int, cost: float) -> bool:
+        if cost > self.free_bytes or self.free_leaves < 1:
             return False
-        self.free_bytes -= extra
+        self.free_bytes -= cost
         self.free_leaves -= 1
         return True
 

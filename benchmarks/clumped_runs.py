@@ -1,0 +1,184 @@
+"""Runs of the memory-bounded topic model, each in a process of its own, so that memory compares.
+
+`python -m benchmarks.clumped_runs NAME JSON` makes one run and prints its result as JSON.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.images import Images, caltech, faces
+from benchmarks.table import ROOT
+from everlearn import ClumpedTopicModel
+from everlearn.estimators.clumped_learning import learner_of
+from everlearn.features.descriptors import dense_descriptors
+from everlearn.features.pixels import pixel_points
+from everlearn.inference.clumped_state import ClumpedState
+from everlearn.inference.clumps import Items
+from everlearn.inference.learners.clumped import Epoch
+from everlearn.inference.local.clumps import ClumpStep
+from everlearn.runtime.engine import open_engine
+
+HELD_OUT = 5
+RAW_ITERATIONS = 3
+DESCRIPTORS = 500
+
+
+def in_own_process(name: str, **arguments: Any) -> dict[str, Any]:
+    """The result of a run that shares nothing with others."""
+    command = [sys.executable, "-m", "benchmarks.clumped_runs", name, json.dumps(arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{name} {arguments} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def memory_mb() -> tuple[float, float]:
+    """Resident memory of this process, now and at its highest."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if "VmHWM" in line
+             or "VmRSS" in line}  # fmt: skip
+    return found["VmRSS"], found["VmHWM"]
+
+
+def warm_up() -> None:
+    """Compile what a run needs, so that its time is that of learning."""
+    X = np.random.default_rng(0).normal(size=(6000, 5))
+    for first in (0, 20):
+        model = ClumpedTopicModel(topic_price=5.0, first_clumps=first, max_clumps=50)
+        model.partial_fit([X[:3000], X[3000:]] if first == 0 else [X, X]).score(X[:50])
+
+
+# ------------------------------------------------------- joint segmentation (E1 and E2)
+
+
+def subset(seed: int, n: int) -> tuple[Images, Images]:
+    """Faces to learn from, and others to be tested on."""
+    every = faces()
+    order = np.random.default_rng(seed).permutation(len(every))
+    return every.chosen(order[:n]), every.chosen(order[n : n + HELD_OUT])
+
+
+def segmentation(
+    *,
+    seed: int,
+    n: int,
+    batch_size: int | None,
+    max_clumps: int | None,
+    first_clumps: int,
+    max_groups: int | None = None,
+    max_topics: int = 10_000,
+    threads: bool = False,
+) -> dict[str, Any]:
+    """Learn topics of the pixels of n faces; what was found, and what it took."""
+    baseline = memory_mb()[0]
+    warm_up()
+    images, others = subset(seed, n)
+    model = ClumpedTopicModel(
+        batch_size=batch_size,
+        max_clumps=max_clumps,
+        memory_budget=None if max_clumps is None else "64MB",
+        max_groups=max_groups,
+        first_clumps=first_clumps,
+        max_topics=max_topics,
+        engine="threads" if threads else "serial",
+    )
+    cpu = wall = 0.0
+    step = batch_size or n
+    for start in range(0, n, step):
+        documents = [pixel_points(image) for image in images.photographs[start : start + step]]
+        began = time.process_time(), time.perf_counter()
+        model.partial_fit(documents)
+        cpu += time.process_time() - began[0]
+        wall += time.perf_counter() - began[1]
+    peak = memory_mb()[1]
+    return {
+        "K": model.n_components_,
+        "bound": model.bound_,
+        "price": model.topic_price_,
+        "raw_bound": raw_bound(model, images) if max_groups is None else None,
+        "held_out": model.score([pixel_points(image) for image in others.photographs]),
+        "compression_loss": model.compression_loss_,
+        "cpu": cpu,
+        "wall": wall,
+        "peak_mb": peak - baseline,
+        "kept_bytes": model.memory_report()["total"],
+    }
+
+
+def raw_bound(model: ClumpedTopicModel, images: Images) -> float:
+    """The bound of the model on all points themselves, after a few iterations at its topics."""
+    state: ClumpedState = model._learned.state
+    epoch = Epoch.of([pixel_points(image) for image in images.photographs])
+    features = np.ascontiguousarray(state.model.family.features(epoch.X))
+    items = Items.points(features, epoch.documents)
+    topics = state.topics
+    with open_engine("serial") as engine:
+        step = ClumpStep(state.model, engine)
+        for _ in range(RAW_ITERATIONS):
+            topics, _ = step.iterate(topics, state.sizes, items)
+    return topics.bound(state.model, state.sizes, state.base)
+
+
+def stream_of_faces(
+    *, price: float | str, max_clumps: int | str, pictures: str | None = None
+) -> dict[str, Any]:
+    """All faces in rounds of ten: topics, time and memory after each."""
+    baseline = memory_mb()[0]
+    warm_up()
+    images = faces()
+    model = ClumpedTopicModel(topic_price=price, max_clumps=max_clumps)
+    rounds = []
+    cpu = wall = 0.0
+    for start in range(0, len(images), 10):
+        documents = [pixel_points(image) for image in images.photographs[start : start + 10]]
+        began = time.process_time(), time.perf_counter()
+        model.partial_fit(documents)
+        cpu += time.process_time() - began[0]
+        wall += time.perf_counter() - began[1]
+        report = model.memory_report()
+        rounds.append(
+            {
+                "images": start + len(documents),
+                "K": model.n_components_,
+                "cpu": cpu,
+                "wall": wall,
+                "peak_mb": memory_mb()[1] - baseline,
+                "ledger": report,
+                "bound": model.bound_,
+                "compression_loss": model.compression_loss_,
+            }
+        )
+    if pictures:
+        model.save(ROOT / pictures)
+    return {"rounds": rounds, "price": model.topic_price_}
+
+
+# ------------------------------------------------------------------- retrieval (E3)
+
+
+def descriptors() -> np.ndarray:
+    """Descriptors of all Caltech-101 images, kept on disk: (n_images, 500, 128)."""
+    path = ROOT / "out" / "reproduce" / "memory_bounded" / "descriptors.npy"
+    images = caltech()
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".part")
+        shape = (len(images), DESCRIPTORS, 128)
+        found = np.lib.format.open_memmap(partial, "w+", np.float32, shape)
+        for i, image in enumerate(images.photographs):
+            found[i] = dense_descriptors(image, DESCRIPTORS)
+        found.flush()
+        partial.rename(path)
+    return np.load(path, mmap_mode="r")
+
+
+RUNS = {"segmentation": segmentation, "stream_of_faces": stream_of_faces}
+
+if __name__ == "__main__":
+    print(json.dumps(RUNS[sys.argv[1]](**json.loads(sys.argv[2]))))
