@@ -7,15 +7,17 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.preprocessing import normalize
 
 from benchmarks.images import Images, caltech, faces
 from benchmarks.table import ROOT
 from everlearn import ClumpedTopicModel
-from everlearn.estimators.clumped_learning import learner_of
 from everlearn.features.descriptors import dense_descriptors
 from everlearn.features.pixels import pixel_points
 from everlearn.inference.clumped_state import ClumpedState
@@ -178,7 +180,75 @@ def descriptors() -> np.ndarray:
     return np.load(path, mmap_mode="r")
 
 
-RUNS = {"segmentation": segmentation, "stream_of_faces": stream_of_faces}
+def split_images(y: np.ndarray, test_share: float = 0.25) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test images: of every category the same share, in a random order."""
+    rng = np.random.default_rng(0)
+    train, test = [], []
+    for category in np.unique(y):
+        members = rng.permutation(np.flatnonzero(y == category))
+        n_test = round(test_share * len(members))
+        test += members[:n_test].tolist()
+        train += members[n_test:].tolist()
+    return rng.permutation(train), np.array(test)
+
+
+def retrieval(*, points: int, max_groups: int | None = None) -> dict[str, Any]:
+    """1-NN accuracy with topics learned in the bytes of so many points, and with visual words."""
+    X, y = descriptors(), caltech().y
+    train, test = split_images(y)
+
+    def documents(which: np.ndarray) -> list[np.ndarray]:
+        return [X[i].astype(np.float64) for i in which]
+
+    model = ClumpedTopicModel(
+        family="diagonal",
+        memory_budget=points * X.shape[2] * 8,
+        max_clumps=None,
+        max_groups=max_groups,
+        batch_size=60,
+    )
+    began = time.process_time()
+    for start in range(0, len(train), 60):
+        model.partial_fit(documents(train[start : start + 60]))
+    cpu = time.process_time() - began
+    index = model.document_index(documents(train))
+    found = [model.retrieve(d, 1, index=index).positions[0] for d in documents(test)]
+    right = (y[train[found]] == y[test]).astype(int)
+    return {
+        "K": model.n_components_,
+        "bound_per_point": model.bound_ / model.n_points_seen_,
+        "report": model.memory_report(),
+        "right": right.tolist(),
+        "words_right": visual_words(documents, train, test, y, model.n_components_),
+        "cpu": cpu,
+    }
+
+
+def visual_words(
+    documents: Callable[[np.ndarray], list[np.ndarray]],
+    train: np.ndarray,
+    test: np.ndarray,
+    y: np.ndarray,
+    n_words: int,
+) -> list[int]:
+    """Which test images 1-NN gets right by the cosine of their histograms of visual words."""
+    words = MiniBatchKMeans(n_words, random_state=0, n_init=3, batch_size=4096)
+    for start in range(0, len(train), 60):
+        words.partial_fit(np.concatenate(documents(train[start : start + 60])))
+
+    def histograms(which: np.ndarray) -> np.ndarray:
+        counts = [np.bincount(words.predict(d), minlength=n_words) for d in documents(which)]
+        return normalize(np.array(counts, float))
+
+    nearest = (histograms(test) @ histograms(train).T).argmax(axis=1)
+    return (y[train[nearest]] == y[test]).astype(int).tolist()
+
+
+RUNS = {
+    "segmentation": segmentation,
+    "stream_of_faces": stream_of_faces,
+    "retrieval": retrieval,
+}
 
 if __name__ == "__main__":
     print(json.dumps(RUNS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -132,9 +132,7 @@ def test_files_need_a_fitted_model_and_sound_parameters(tmp_path: Path) -> None:
 
 def test_a_prior_that_no_longer_fits_is_not_saved(tmp_path: Path) -> None:
     model = DPMixture().fit(np.eye(3)[:, :2])
-    with pytest.raises(
-        ValueError, match=r"'prior' of DPMixture .*'mean' must be .* 2 of them"
-    ):
+    with pytest.raises(ValueError, match=r"'prior' of DPMixture .*'mean' must be .* 2 of them"):
         model.set_params(prior={"mean": [0, 0, 0]}).save(tmp_path / "model.evl")
     assert list(tmp_path.iterdir()) == []
 

@@ -70,8 +70,9 @@ class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimato
         mapping sets entries by hand, see docs/ask/priors.md.
     topic_price : float or "auto", default="auto"
         Nats of bound that a topic must earn: a split has to gain more, and topics are joined
-        that lose less. Higher prices give fewer topics. "auto" is 0.075 for each point of an
-        average document of the first epoch, see docs/ask/clumps.md. It never changes afterwards.
+        that lose less. Higher prices give fewer topics. "auto" is 0.015 for each number in an
+        average document of the first epoch (a row of counts is one), see docs/ask/clumps.md. It
+        never changes afterwards.
     memory_budget : int, str or None, default="64MB"
         Bytes, or text such as "64MB", that may be kept between calls: clumps, single points,
         topics and groups. None sets no limit.

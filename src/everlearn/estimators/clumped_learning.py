@@ -36,8 +36,8 @@ _FAMILY_NAMES: dict[type, str] = {
     FullGaussian: "full",
     Multinomial: "multinomial",
 }
-PRICE_PER_POINT = 0.075
-"""Nats a topic must earn for each point of a typical document, if no price is given."""
+PRICE_PER_NUMBER = 0.015
+"""Nats a topic must earn for each number in a typical document, if no price is given."""
 _WITHIN = 0.1
 """Share of the variance of all points that a topic is expected to have."""
 _MEAN_PRECISION = 0.1
@@ -148,7 +148,8 @@ def _fresh(params: Any, epoch: Epoch) -> ClumpedState:
     """A model that has seen nothing, with a prior and a price that suit the first epoch."""
     price = params.topic_price
     if price == "auto":
-        price = PRICE_PER_POINT * len(epoch.X) / epoch.n_documents
+        numbers = len(epoch.X) if params.family == "multinomial" else epoch.X.size
+        price = PRICE_PER_NUMBER * numbers / epoch.n_documents
     with named_errors(params, "prior"):
         family = clumped_family(params.family, params.prior, epoch.X)
     return ClumpedState.fresh(GroupedModel(family, LearnedDirichlet()), float(price))

@@ -32,7 +32,7 @@ def principal_axes(
     place = location(family)
     count = min(count, family.n_features)
     if spread.ndim == 3:
-        vectors = np.linalg.eigh(spread)[1][:, :, ::-1][:, :, :count]
+        vectors = np.linalg.eigh(spread)[1][:, :, ::-1][:, :, :count].transpose(0, 2, 1)
     else:
         vectors = _widest(spread, count)
         centres = t[:, place] / np.maximum(n, 1e-300)[:, None]
@@ -41,7 +41,7 @@ def principal_axes(
             scatter_times(*sets, items.features[:, place], items.mass, centres, vectors, moved)
             vectors = _orthonormal(moved, vectors)
     slopes = np.zeros((count, len(n), family.n_stats))
-    slopes[:, :, place] = vectors.transpose(2, 0, 1)
+    slopes[:, :, place] = vectors.transpose(1, 0, 2)
     return slopes
 
 
@@ -52,15 +52,16 @@ def location(family: Family[Any]) -> slice:
 
 
 def _widest(spread: Mat, count: int) -> Cube:
-    """Unit vectors along the coordinates of largest variance, shape (n_sets, d, count)."""
+    """Unit vectors along the coordinates of largest variance, shape (n_sets, count, d)."""
     order = np.argsort(-spread, axis=1, kind="stable")[:, :count]
-    vectors = np.zeros((*spread.shape, count))
-    np.put_along_axis(vectors, order[:, None, :], 1.0, axis=1)
+    vectors = np.zeros((len(spread), count, spread.shape[1]))
+    np.put_along_axis(vectors, order[:, :, None], 1.0, axis=2)
     return vectors
 
 
 def _orthonormal(moved: Cube, before: Cube) -> Cube:
-    """Orthonormal columns; a set whose items do not spread keeps what it had."""
+    """Orthonormal rows; a set whose items do not spread keeps what it had."""
     flat = np.abs(moved).sum(axis=(1, 2)) == 0.0
     moved[flat] = before[flat]
-    return np.linalg.qr(moved)[0]
+    turned = np.linalg.qr(moved.transpose(0, 2, 1))[0]
+    return np.ascontiguousarray(turned.transpose(0, 2, 1))

@@ -74,6 +74,12 @@ class Topics:
         entries = GroupCounts.of(self.counts, sizes)
         return replace(self, alpha=model.dirichlet.improved(self.alpha, entries, magnified))
 
+    def at(self, chosen: IntVec) -> Topics:
+        """Some of the topics only; the entropy remains that of all."""
+        counts = np.ascontiguousarray(self.counts[:, chosen])
+        parts = (self.ids[chosen], self.n[chosen], self.t[chosen], counts, self.alpha[chosen])
+        return Topics(*parts, self.entropy)
+
     def with_groups(self, n_new: int) -> Topics:
         """With new groups, of which nothing is known yet."""
         empty = np.zeros((n_new, len(self)))

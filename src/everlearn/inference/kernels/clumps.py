@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
-from everlearn.inference.kernels._jit import FUSED, kernel
+from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
 from everlearn.inference.kernels.scalars import from_rank, to_rank
 
 WINDOW = 24.0
@@ -146,17 +146,22 @@ def summarize(
 
 
 @kernel()
-def by_topic(topics: Labels, shares: Mat, starts: IntVec, items: Labels, each: Vec) -> None:
-    """Assignments sorted by topic: entries starts[k] : starts[k + 1] of `items` and `each`.
+def by_topic(
+    topics: Labels, shares: Mat, places: Labels, starts: IntVec, items: Labels, each: Vec
+) -> None:
+    """Assignments sorted by the place of their topic, where -1 is none.
 
-    starts : (n_topics + 1,) Out; items, each : (n_entries,) Out: the item, and its share
+    places : (n_topics,); starts : (n_places + 1,) out: entries starts[k] : starts[k + 1] are those
+    of place k; items, each : (n_entries,) out, with room for all: the item, and its share
     """
     starts[:] = 0
     for c in range(topics.shape[0]):
         for i in range(topics.shape[1]):
             if shares[c, i] == 0.0:
                 break
-            starts[topics[c, i] + 1] += 1
+            k = places[topics[c, i]]
+            if k >= 0:
+                starts[k + 1] += 1
     for k in range(starts.size - 1):
         starts[k + 1] += starts[k]
     cursor = starts[:-1].copy()
@@ -164,13 +169,14 @@ def by_topic(topics: Labels, shares: Mat, starts: IntVec, items: Labels, each: V
         for i in range(topics.shape[1]):
             if shares[c, i] == 0.0:
                 break
-            place = cursor[topics[c, i]]
-            items[place] = c
-            each[place] = shares[c, i]
-            cursor[topics[c, i]] += 1
+            k = places[topics[c, i]]
+            if k >= 0:
+                items[cursor[k]] = c
+                each[cursor[k]] = shares[c, i]
+                cursor[k] += 1
 
 
-@kernel(FUSED)
+@kernel(SUMMED)
 def split_shares(
     first: int,
     last: int,

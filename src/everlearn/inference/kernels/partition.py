@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from everlearn.core.arrays import Cube, IntVec, Labels, Mat, Vec
-from everlearn.inference.kernels._jit import FUSED, kernel
+from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
 
 
-@kernel(FUSED)
+@kernel(SUMMED)
 def scatter_times(
     starts: IntVec,
     members: Labels,
@@ -22,22 +22,22 @@ def scatter_times(
     vectors: Cube,
     out: Cube,
 ) -> None:
-    """Add the scatter matrix of each set times `vectors` (n_sets, d, count) to `out`."""
-    d, count = vectors.shape[1:]
+    """Add the scatter matrix of each set times `vectors` (n_sets, count, d) to `out`."""
+    count, d = vectors.shape[1:]
     away = np.empty(d)
-    along = np.empty(count)
     for k in range(starts.size - 1):
         for j in range(starts[k], starts[k + 1]):
             c = members[j]
-            along[:] = 0.0
             for i in range(d):
                 away[i] = places[c, i] - centres[k, i]
-                for m in range(count):
-                    along[m] += away[i] * vectors[k, i, m]
             weight = mass[c] * shares[j]
-            for i in range(d):
-                for m in range(count):
-                    out[k, i, m] += weight * away[i] * along[m]
+            for m in range(count):
+                along = 0.0
+                for i in range(d):
+                    along += away[i] * vectors[k, m, i]
+                along *= weight
+                for i in range(d):
+                    out[k, m, i] += along * away[i]
 
 
 @kernel(FUSED)
@@ -52,7 +52,7 @@ def set_sums(sets: Labels, features: Mat, mass: Vec, n: Vec, t: Mat) -> None:
             t[s, p] += mass[c] * features[c, p]
 
 
-@kernel(FUSED)
+@kernel(SUMMED)
 def divide_sets(
     starts: IntVec,
     members: Labels,

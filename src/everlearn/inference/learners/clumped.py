@@ -7,7 +7,7 @@ the epoch and those of the past, are compressed into what may be kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,13 +22,15 @@ from everlearn.inference.local.clumps import Assignment, ClumpStep
 from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
 from everlearn.inference.moves.group_merge import merge_groups
 from everlearn.inference.moves.topic_join import apply_joins, propose_joins
-from everlearn.inference.moves.topic_split import apply_splits, propose_splits
+from everlearn.inference.moves.topic_split import SplitProposals, apply_splits, propose_splits
 
 _LEAST_GAIN = 0.02
 """A move must gain this share of the price beyond it, so that no two moves undo each other."""
 _FIRST, _BETWEEN, _LAST = 6, 3, 10
 """Iterations before the first round of moves, after each, and after the last."""
 _LAST_JOINS = 4
+_SAME = 0.1
+"""Share of a topic's points within which it counts as unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,10 @@ class EpochInfo:
 
 @dataclass(slots=True)
 class _Search:
-    """Topics, items and their groups while an epoch is at work."""
+    """Topics, items and their groups while an epoch is at work.
+
+    `failed` has the points that topics had, by id, when they could not be split.
+    """
 
     step: ClumpStep
     price: float
@@ -87,6 +92,7 @@ class _Search:
     found: Assignment | None = None
     splits: int = 0
     joins: int = 0
+    failed: dict[int, float] = field(default_factory=dict)
 
     @property
     def bound(self) -> float:
@@ -105,50 +111,58 @@ class _Search:
     def build(self) -> None:
         """Splits and joins, all that do not touch each other at a time, until none is left."""
         self.iterate(_FIRST, 0.5 * self.price)
-        while self._move(split=True):
+        while self._move(self._changed()) or self._move(np.arange(len(self.topics))):
             self.iterate(_BETWEEN, 0.5 * self.price)
         self.iterate(_LAST, 0.5 * self.price)
 
     def join(self, rounds: int) -> None:
         """Joins alone, for a few rounds."""
         for _ in range(rounds):
-            if not self._move(split=False):
+            if not self._move(np.empty(0, np.int64)):
                 return
             self.iterate(1)
 
-    def _move(self, *, split: bool) -> bool:
-        """One round of moves; whether there were any."""
+    def _changed(self) -> IntVec:
+        """Topics that have not failed to split since they had about as many points as now."""
+        known = np.array([self.failed.get(i, -np.inf) for i in self.topics.ids.tolist()])
+        return np.flatnonzero(np.abs(self.topics.n - known) > _SAME * self.topics.n)
+
+    def _move(self, divisible: IntVec) -> bool:
+        """One round of joins and of splits of some topics; whether there were any."""
         assert self.found is not None
         model, engine = self.step.model, self.step.engine
-        given = (model, self.topics, self.sizes, self.items, self.found)
-        joins = propose_joins(*given)
-        nets = [joins.gains + self.price]
+        given = (self.topics, self.sizes, self.items, self.found)
+        joins = propose_joins(model, *given)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
-        if split and len(self.topics) < self.max_topics:
-            splits = propose_splits(model, engine, *given[1:])
-            nets.append(splits.gains - self.price)
-        net = np.concatenate(nets)
-        chosen = _disjoint(net, pairs, self._least_net(), self.max_topics - len(self.topics))
+        room = self.max_topics - len(self.topics)
+        splits = propose_splits(model, engine, *given, divisible if room > 0 else divisible[:0])
+        net = np.concatenate([joins.gains + self.price, splits.gains - self.price])
+        touched = [*pairs, *((k,) for k in splits.chosen.tolist())]
+        least = max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
+        chosen = _disjoint(net, touched, least)
         joined_pairs = [i for i in chosen if i < len(pairs)]
-        divided = [i - len(pairs) for i in chosen if i >= len(pairs)]
+        divided = [i - len(pairs) for i in chosen if i >= len(pairs)][: max(room, 0)]
+        self._note_failures(splits, least)
         if divided:
-            self.topics = apply_splits(self.topics, splits.halves, divided, self.next_id)
+            self.topics = apply_splits(self.topics, splits, divided, self.next_id)
             self.next_id += len(divided)
         if joined_pairs:
             self.topics = apply_joins(self.topics, joins, joined_pairs)
         self.splits += len(divided)
         self.joins += len(joined_pairs)
-        return bool(chosen)
+        return bool(divided or joined_pairs)
 
-    def _least_net(self) -> float:
-        return max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
+    def _note_failures(self, splits: SplitProposals, least: float) -> None:
+        hopeless = splits.chosen[~(splits.gains - self.price > least)]
+        ids, n = self.topics.ids[hopeless].tolist(), self.topics.n[hopeless].tolist()
+        self.failed |= dict(zip(ids, n, strict=True))
 
     def force_joins(self, count: int) -> int:
         """Join the pairs of topics that lose least, up to `count` of them; how many were."""
         assert self.found is not None
         joins = propose_joins(self.step.model, self.topics, self.sizes, self.items, self.found)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
-        chosen = _disjoint(joins.gains, pairs, -np.inf, 0)[:count]
+        chosen = _disjoint(joins.gains, pairs, -np.inf)[:count]
         self.topics = apply_joins(self.topics, joins, chosen)
         self.iterate(1)
         return len(chosen)
@@ -167,23 +181,15 @@ class _Search:
         return into
 
 
-def _disjoint(net: Vec, pairs: list[tuple[int, int]], least: float, most_splits: int) -> list[int]:
-    """Moves of more than `least`, largest first, no two of which touch the same topic.
-
-    The first len(pairs) moves join those pairs; move len(pairs) + k divides topic k.
-    """
+def _disjoint(net: Vec, touched: Sequence[tuple[int, ...]], least: float) -> list[int]:
+    """Moves of more than `least`, largest first, no two of which touch the same topic."""
     used: set[int] = set()
     chosen = []
     for i in np.argsort(-net, kind="stable").tolist():
         if not net[i] > least:
             break
-        touched = pairs[i] if i < len(pairs) else (i - len(pairs),)
-        if used.isdisjoint(touched):
-            if i >= len(pairs):
-                if most_splits <= 0:
-                    continue
-                most_splits -= 1
-            used.update(touched)
+        if used.isdisjoint(touched[i]):
+            used.update(touched[i])
             chosen.append(i)
     return chosen
 

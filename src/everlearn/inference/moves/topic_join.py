@@ -7,7 +7,7 @@ gain is exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,12 +122,5 @@ def apply_joins(topics: Topics, joins: JoinProposals, which: Sequence[int]) -> T
     counts[:, keep] += counts[:, drop]
     alpha[keep] += alpha[drop]
     stay = np.setdiff1d(np.arange(len(topics)), drop)
-    return replace(
-        topics,
-        ids=topics.ids[stay],
-        n=n[stay],
-        t=t[stay],
-        counts=np.ascontiguousarray(counts[:, stay]),
-        alpha=alpha[stay],
-        entropy=topics.entropy - float(joins.entropy_loss[w].sum()),
-    )
+    entropy = topics.entropy - float(joins.entropy_loss[w].sum())
+    return Topics(topics.ids, n, t, counts, alpha, entropy).at(stay)

@@ -48,8 +48,9 @@ class Halves:
 
 @dataclass(frozen=True, slots=True)
 class SplitProposals:
-    """The best division found of each topic, and what it adds to the bound."""
+    """The best division found of each chosen topic, and what it adds to the bound."""
 
+    chosen: IntVec
     halves: Halves
     gains: Vec
 
@@ -141,12 +142,14 @@ def _divide(shared: tuple[Divider, Mat, Vec, Mat, bool, Halves], chunk: tuple[in
     )  # fmt: skip
 
 
-def sorted_by_topic(found: Assignment, n_topics: int) -> tuple[IntVec, Labels, Vec]:
-    """Assignments as entries sorted by topic: starts, items, shares."""
+def sorted_by_topic(found: Assignment, n_topics: int, chosen: IntVec) -> tuple[IntVec, Labels, Vec]:
+    """Assignments to the chosen topics as entries sorted by these: starts, items, shares."""
+    places = np.full(n_topics, -1, np.int32)
+    places[chosen] = np.arange(len(chosen), dtype=np.int32)
     n_entries = int(np.count_nonzero(found.shares))
-    starts = np.empty(n_topics + 1, np.int64)
+    starts = np.empty(len(chosen) + 1, np.int64)
     items, each = np.empty(n_entries, np.int32), np.empty(n_entries)
-    by_topic(found.topics, found.shares, starts, items, each)
+    by_topic(found.topics, found.shares, places, starts, items, each)
     return starts, items, each
 
 
@@ -157,25 +160,34 @@ def propose_splits(
     sizes: Vec,
     items: Items,
     found: Assignment,
+    chosen: IntVec,
 ) -> SplitProposals:
-    """The best division of each topic; `topics` must be the statistics of `found`."""
-    members = sorted_by_topic(found, len(topics))
-    divider = Divider(model, engine, topics, sizes, items, members)
-    axes = principal_axes(model.family, topics.n, topics.t, items, members, DIRECTIONS)
+    """The best division of each chosen topic; `topics` must be the statistics of `found`."""
+    members = sorted_by_topic(found, len(topics), chosen)
+    some = topics.at(chosen)
+    divider = Divider(model, engine, some, sizes, items, members)
+    axes = principal_axes(model.family, some.n, some.t, items, members, DIRECTIONS)
     best = divider.along(axes[0])
     gains = divider.gains(best)
     for axis in axes[1:]:
         halves = divider.along(axis)
         other = divider.gains(halves)
         best, gains = best.take(halves, other > gains), np.maximum(gains, other)
-    return SplitProposals(best, gains)
+    return SplitProposals(chosen, best, gains)
 
 
-def apply_splits(topics: Topics, halves: Halves, where: Sequence[int], next_id: int) -> Topics:
-    """Topics with those at `where` divided; the larger half keeps the id, the other is appended."""
-    k = np.asarray(where, np.int64)
-    first = halves.n[k] >= 0.5 * topics.n[k]
-    n1, t1, c1 = halves.n[k], halves.t[k], halves.counts[k]
+def apply_splits(
+    topics: Topics, splits: SplitProposals, which: Sequence[int], next_id: int
+) -> Topics:
+    """Topics with the proposals at `which` made.
+
+    The larger half keeps the id and the place, the other is appended.
+    """
+    w = np.asarray(which, np.int64)
+    k = splits.chosen[w]
+    halves = splits.halves
+    first = halves.n[w] >= 0.5 * topics.n[k]
+    n1, t1, c1 = halves.n[w], halves.t[w], halves.counts[w]
     n2 = np.maximum(topics.n[k] - n1, 0.0)
     t2, c2 = topics.t[k] - t1, np.maximum(topics.counts[:, k].T - c1, 0.0)
     wide = first[:, None]
@@ -196,5 +208,5 @@ def apply_splits(topics: Topics, halves: Halves, where: Sequence[int], next_id: 
         t=np.concatenate([t, np.where(wide, t2, t1)]),
         counts=np.hstack([counts, np.where(wide, c2, c1).T]),
         alpha=np.concatenate([alpha, topics.alpha[k] * (1.0 - share)]),
-        entropy=topics.entropy + float(halves.entropy[k].sum()),
+        entropy=topics.entropy + float(halves.entropy[w].sum()),
     )
