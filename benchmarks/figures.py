@@ -37,6 +37,18 @@ def heatmaps(name: str, tables: list[np.ndarray], marks: list[int], rows: list[s
     _save(figure, name)
 
 
+def pairs(name: str, rows: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Images above what was made of each."""
+    figure, axes = plt.subplots(
+        2, len(rows), figsize=(1.6 * len(rows), 4), layout="constrained", squeeze=False
+    )
+    for column, both in enumerate(rows):
+        for row, image in enumerate(both):
+            axes[row, column].imshow(image)
+            axes[row, column].set_axis_off()
+    _save(figure, name)
+
+
 def _save(figure: plt.Figure, name: str) -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGES / f"{name}.png", dpi=110)

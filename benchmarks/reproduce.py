@@ -6,9 +6,13 @@ stopped; delete that folder to measure anew.
 
 import sys
 
-from benchmarks import bayespa, mixtures
+from benchmarks import bayespa, memory_bounded, mixtures
 
-PAPERS = {"mixtures": mixtures.reproduce, "bayespa": bayespa.reproduce}
+PAPERS = {
+    "mixtures": mixtures.reproduce,
+    "bayespa": bayespa.reproduce,
+    "memory_bounded": memory_bounded.reproduce,
+}
 
 
 def main(names: list[str]) -> None:

@@ -19,23 +19,65 @@ def merge_groups(topics: Topics, sizes: Vec, most: int, criterion: str) -> IntVe
     Pairs are merged one after the other: with "cosine" those whose expected mixtures are most
     alike, with "free-energy" those whose merger costs the bound least.
     """
-    counts, sizes = topics.counts.copy(), sizes.copy()
-    n_groups = len(sizes)
-    into = np.arange(n_groups)
-    alive = np.ones(n_groups, bool)
-    unit = _unit_mixtures(topics.alpha, counts, sizes)
-    alike = unit @ unit.T
-    np.fill_diagonal(alike, -np.inf)
-    for _ in range(n_groups - most):
-        s, t = _best_pair(alike, topics.alpha, counts, sizes, criterion)
-        counts[s] += counts[t]
-        sizes[s] += sizes[t]
-        into[into == t] = s
-        alive[t] = False
-        unit[s] = _unit_mixtures(topics.alpha, counts[s : s + 1], sizes[s : s + 1])[0]
-        alike[s] = alike[:, s] = np.where(alive, unit @ unit[s], -np.inf)
-        alike[t] = alike[:, t] = alike[s, s] = -np.inf
-    return np.searchsorted(np.flatnonzero(alive), into)
+    merging = _Merging(topics.alpha, topics.counts.copy(), sizes.copy(), criterion)
+    for _ in range(len(sizes) - most):
+        merging.merge_best()
+    return np.searchsorted(np.flatnonzero(merging.alive), merging.into)
+
+
+class _Merging:
+    """Groups while they are merged; every one remembers its best partner and the price of it."""
+
+    def __init__(self, alpha: Vec, counts: Mat, sizes: Vec, criterion: str) -> None:
+        self.alpha, self.counts, self.sizes = alpha, counts, sizes
+        self.by_cosine = criterion == "cosine"
+        n_groups = len(sizes)
+        self.into = np.arange(n_groups)
+        self.alive = np.ones(n_groups, bool)
+        self.unit = _unit_mixtures(alpha, counts, sizes)
+        self.alike = self.unit @ self.unit.T
+        np.fill_diagonal(self.alike, -np.inf)
+        self.partner = np.zeros(n_groups, np.intp)
+        self.price = np.full(n_groups, np.inf)
+        for group in range(n_groups):
+            self._look_for_partner(group)
+
+    def merge_best(self) -> None:
+        """Merge the pair that costs least; the later group becomes a part of the earlier."""
+        one = int(self.price.argmin())
+        s, t = sorted((one, int(self.partner[one])))
+        self.counts[s] += self.counts[t]
+        self.sizes[s] += self.sizes[t]
+        self.into[self.into == t] = s
+        self.alive[t] = False
+        here = slice(s, s + 1)
+        self.unit[s] = _unit_mixtures(self.alpha, self.counts[here], self.sizes[here])[0]
+        self.alike[s] = self.alike[:, s] = np.where(self.alive, self.unit @ self.unit[s], -np.inf)
+        self.alike[t] = self.alike[:, t] = self.alike[s, s] = -np.inf
+        self.price[t] = np.inf
+        stale = self.alive & np.isin(self.partner, (s, t))
+        stale[s] = self.alive.sum() > 1
+        for group in np.flatnonzero(stale).tolist():
+            self._look_for_partner(group)
+
+    def _look_for_partner(self, group: int) -> None:
+        """The best partner of a group, which also becomes that of those it is better for."""
+        row = self.alike[group]
+        count = min(1 if self.by_cosine else NEAREST, int(np.isfinite(row).sum()))
+        if count == 0:
+            self.price[group] = np.inf
+            return
+        near = np.argpartition(-row, count - 1)[:count]
+        prices = -row[near] if self.by_cosine else self._losses(group, near)
+        best = int(prices.argmin())
+        self.partner[group], self.price[group] = near[best], prices[best]
+        better = near[prices < self.price[near]]
+        self.price[better] = prices[prices < self.price[near]]
+        self.partner[better] = group
+
+    def _losses(self, group: int, near: NDArray[np.intp]) -> Vec:
+        own = np.full(len(near), group)
+        return merge_loss(self.alpha, self.counts, self.sizes, own, near)
 
 
 def _unit_mixtures(alpha: Vec, counts: Mat, sizes: Vec) -> Mat:
@@ -44,28 +86,14 @@ def _unit_mixtures(alpha: Vec, counts: Mat, sizes: Vec) -> Mat:
     return np.asarray(zeta / np.linalg.norm(zeta, axis=1, keepdims=True))
 
 
-def _best_pair(alike: Mat, alpha: Vec, counts: Mat, sizes: Vec, criterion: str) -> tuple[int, int]:
-    """The two groups, lower one first, that are merged next."""
-    if criterion == "cosine":
-        s, t = divmod(int(alike.argmax()), len(alike))
-        return min(s, t), max(s, t)
-    count = min(NEAREST, len(alike) - 1)
-    near = np.argpartition(-alike, count - 1, axis=1)[:, :count]
-    own = np.repeat(np.arange(len(alike)), count)
-    pairs = np.stack([np.minimum(own, near.ravel()), np.maximum(own, near.ravel())])
-    pairs = pairs[:, np.isfinite(alike[pairs[0], pairs[1]])]
-    losses = merge_loss(alpha, counts, sizes, pairs[0], pairs[1])
-    best = int(losses.argmin())
-    return int(pairs[0, best]), int(pairs[1, best])
-
-
 def merge_loss(
     alpha: Vec, counts: Mat, sizes: Vec, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Vec:
     """By how much merging pairs of groups lowers the bound at fixed assignments; never negative."""
-    own = _document_terms(alpha, counts, sizes)
+    own = _document_terms(alpha, counts[first], sizes[first])
+    other = _document_terms(alpha, counts[second], sizes[second])
     both = _document_terms(alpha, counts[first] + counts[second], sizes[first] + sizes[second])
-    return own[first] + own[second] - both
+    return own + other - both
 
 
 def _document_terms(alpha: Vec, counts: Mat, sizes: Vec) -> Vec:
