@@ -2,13 +2,14 @@
 
 import sys
 
-from benchmarks import against_sklearn, lap, sampler, stream
+from benchmarks import against_sklearn, documents_stream, lap, sampler, stream
 from benchmarks.table import write_page
 
 PARTS = {
     "lap": lap.run,
     "sklearn": against_sklearn.run,
     "stream": stream.run,
+    "documents": documents_stream.run,
     "sampler": sampler.against_tomotopy,
     "threads": sampler.threads,
 }

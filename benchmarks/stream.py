@@ -43,12 +43,17 @@ def run() -> Table:
         per_row = 1e6 * learning / (seen - marked)
         held = model.memory_report()["total"]
         table.add(
-            f"{seen:,}", f"{per_row:.1f}", f"{_resident():.0f}", f"{held:,} B", model.n_components_
+            f"{seen:,}",
+            f"{per_row:.1f}",
+            f"{resident_mb():.0f}",
+            f"{held:,} B",
+            model.n_components_,
         )
         marked, learning = seen, 0.0
     return table
 
 
-def _resident() -> float:
+def resident_mb() -> float:
+    """Resident memory of this process."""
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
