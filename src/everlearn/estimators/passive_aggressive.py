@@ -73,8 +73,8 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
     max_rounds : int, default=50
         The most sweeps over the rows of a batch, or rounds of its fixed point.
     tol : float, default=1e-3
-        A batch is done when a round moves no score by more than this share of the largest
-        distance from a margin ("averaging") or of the prior standard deviation ("gibbs").
+        A batch is done when a round moves no score by more than this share of the largest loss
+        before it ("averaging") or of its own standard deviation before it ("gibbs").
     engine : {None, "serial", "threads"}, default=None
         As in other estimators. A row depends on those before it, so all of them do the same.
     random_state : int, RandomState instance or None, default=None

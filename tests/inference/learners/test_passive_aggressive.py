@@ -97,6 +97,36 @@ def test_batches_of_margins_are_solved() -> None:
         state = after
 
 
+def with_and_without_a_long_row(learner: Any, known: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of a batch, and those it gets beside a long row in a column of its own.
+
+    `known` is the weight that this column has before.
+    """
+    X, targets = data(15)
+    table = np.zeros((41, 7))
+    table[:40, :6], table[40, 6] = X, 1e6
+    targets = np.vstack([targets, np.ones((1, 3))])
+    start = learner.start(3, 7, 0)
+    mean = start.mean.copy()
+    mean[:, 6] = known
+    start = replace(start, mean=mean)
+    without, beside = (learner.learn(start, table, targets, np.arange(m)) for m in (40, 41))
+    return without.mean[:, :6], beside.mean[:, :6]
+
+
+def test_satisfied_rows_do_not_say_when_margins_are_solved() -> None:
+    learner = replace(AVERAGING, batch_size=64, max_rounds=5000, tol=1e-6)
+    without, beside = with_and_without_a_long_row(learner, known=1.0)
+    np.testing.assert_allclose(beside, without, atol=1e-4)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_long_rows_do_not_say_when_short_ones_are_settled(diagonal: bool) -> None:
+    learner = replace(GIBBS, batch_size=64, diagonal=diagonal, max_rounds=500, tol=1e-6)
+    without, beside = with_and_without_a_long_row(learner, known=0.0)
+    np.testing.assert_allclose(beside, without, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_step_leaves_its_input_alone_and_repeats_itself(name: str) -> None:
     learner: LinearLearner = LEARNERS[name]

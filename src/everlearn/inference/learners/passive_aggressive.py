@@ -41,6 +41,8 @@ _REFRESH = 256
 """Batches after which covariances are computed anew from the precisions, which do not drift."""
 _DRAWS = 5
 """Draws for each pair of a sampled batch; what they add to the belief is averaged."""
+_ROUNDING = 1e-12
+"""A score that moves by less, as a share of itself, need not have moved."""
 _WORK_ENTRIES = 1 << 22
 """Entries of the largest array that the tasks of a batch may share; others wait for their turn."""
 
@@ -60,8 +62,8 @@ class AveragingLearner:
     variance : float
         Prior variance of each weight.
     batch_size, max_rounds, tol
-        Rows that are learned together, sweeps over them, and when to stop, as a share of how
-        far scores are from their targets.
+        Rows that are learned together, sweeps over them, and when to stop, as a share of the
+        largest loss that the batch begins with.
     """
 
     one_sided: bool
@@ -103,7 +105,8 @@ class AveragingLearner:
         if not self.one_sided:
             lower = upper = np.where(np.isnan(goals), 0.0, self.box)
         scores = np.ascontiguousarray(np.asarray(block.x @ weights[block.columns]).T)
-        away = np.where(np.isnan(goals), 0.0, np.abs(goals - scores)).max(axis=1)
+        rest = goals - scores
+        loss = np.sign(goals) * rest if self.one_sided else np.abs(rest) - self.width
         coefficients = np.zeros_like(goals)
         ascend(
             self.variance * block.gram,
@@ -115,7 +118,7 @@ class AveragingLearner:
             self.width,
             self.ridge,
             visits,
-            self.tol * away,
+            self.tol * np.fmax(loss, 0.0).max(axis=1, initial=0.0),
             self.max_rounds,
         )
         if coefficients.any():
@@ -137,8 +140,8 @@ class GibbsLearner:
     sampled : bool
         Whether augmentation variables are drawn; otherwise their means are iterated.
     batch_size, max_rounds, tol
-        Rows that are learned together, rounds over them, and when to stop, in prior standard
-        deviations of a score.
+        Rows that are learned together, rounds over them, and when to stop, in standard
+        deviations that the score of a row has before the batch.
     """
 
     one_sided: bool
@@ -259,14 +262,14 @@ class GibbsLearner:
                 scores, variances = condition(tasks, *found)
                 weight, pull = weight + found[0] / len(noise), pull + found[1] / len(noise)
             return weight, pull, condition(tasks, weight, pull)[0]
-        close = self.tol * np.sqrt(own.max(axis=1, initial=0.0))
+        close = self.tol * np.sqrt(own)
         for _ in range(self.max_rounds):
             found = self._augment(scores[tasks], variances[tasks], goals[tasks], None)
             weight[tasks], pull[tasks] = found
             now, variances[tasks] = condition(tasks, *found)
-            moved = np.abs(now - scores[tasks]).max(axis=1, initial=0.0) > close[tasks]
+            moved = np.abs(now - scores[tasks]) > close[tasks] + _ROUNDING * np.abs(now)
             scores[tasks] = now
-            tasks = tasks[moved]
+            tasks = tasks[moved.any(axis=1)]
             if not len(tasks):
                 break
         return weight, pull, scores
