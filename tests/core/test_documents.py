@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from everlearn.core.documents import LARGEST, Documents, concatenate
+from everlearn.core.documents import LARGEST, Documents
 
 N_WORDS = 7
 tables = st.tuples(st.integers(0, 6), st.just(N_WORDS)).flatmap(
@@ -56,12 +56,6 @@ def test_taking_picks_rows_in_the_order_given(table, data):
     documents = Documents.from_dense(table)
     assert_holds(documents.take(rows), table[np.array(rows, dtype=int)])
     assert_holds(documents.take(mask), table[mask])
-
-
-@given(st.lists(tables, max_size=4))
-def test_concatenation_stacks_the_tables(parts):
-    whole = concatenate([Documents.from_dense(part) for part in parts])
-    assert_holds(whole, np.concatenate([np.empty((0, N_WORDS), int), *parts]))
 
 
 @given(tables, st.integers(0, N_WORDS))

@@ -2,27 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from everlearn.core import margin as m
-
-REALS = st.floats(-5, 5)
-POSITIVE = st.floats(0.01, 5)
-
-
-def test_losses_at_and_around_the_corner() -> None:
-    scores = np.array([2.0, 1.0, 0.0, -1.0])
-    np.testing.assert_array_equal(m.hinge(scores, np.ones(4), 1.0), [0, 0, 1, 2])
-    np.testing.assert_array_equal(m.hinge(scores, -np.ones(4), 1.0), [3, 2, 1, 0])
-    np.testing.assert_array_equal(m.insensitive(scores, 0.5), [1.5, 0.5, 0, 0.5])
-
-
-def test_multiplier_is_capped_and_nothing_without_a_row() -> None:
-    loss, own = np.array([1.0, 1.0, 0.0, 1.0]), np.array([2.0, 0.25, 1.0, 0.0])
-    np.testing.assert_array_equal(m.multiplier(loss, own, 1.0), [0.5, 1.0, 0.0, 0.0])
-    np.testing.assert_array_equal(m.multiplier(loss, own, np.inf, 2.0), [0.25, 4 / 9, 0, 0])
 
 
 @pytest.mark.parametrize("zeta", [-3.0, -0.4, 0.0, 0.3, 2.5])
@@ -52,22 +34,6 @@ def test_mean_of_the_inverse_is_that_of_its_density(zeta: float, v: float, c: fl
 
 def test_mean_of_the_inverse_has_a_limit() -> None:
     assert m.inverse_mean(np.zeros(1), np.zeros(1), 1.0)[0] == m.LARGEST_INVERSE
-
-
-@given(REALS, POSITIVE)
-def test_expected_loss_by_quadrature_and_above_the_loss_of_the_mean(mean: float, v: float) -> None:
-    def integrand(z: float) -> float:
-        return z * np.exp(-0.5 * (z - mean) ** 2 / v) / np.sqrt(2 * np.pi * v)
-
-    value, _ = quad(integrand, 0.0, max(mean, 0.0) + 12.0 * np.sqrt(v), epsabs=1e-12)
-    got = float(m.expected_loss(np.array([mean]), np.array([v]))[0])
-    assert got == pytest.approx(value, rel=1e-6, abs=1e-9)
-    assert got >= max(mean, 0.0) - 1e-12
-
-
-def test_expected_loss_without_variance_is_the_loss() -> None:
-    mean = np.array([-1.0, 0.0, 2.0])
-    np.testing.assert_array_equal(m.expected_loss(mean, np.zeros(3)), [0.0, 0.0, 2.0])
 
 
 def beliefs(rng: np.random.Generator, q: int, p: int) -> tuple[np.ndarray, np.ndarray]:

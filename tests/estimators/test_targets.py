@@ -176,7 +176,8 @@ def test_a_packed_space_comes_back_as_it_was(y: Any) -> None:
     header, classes = space.pack()
     assert classes.dtype != object
     back = LabelSpace.unpack(header, {"classes": classes})
-    assert back.same_as(space)
+    assert back.kind == space.kind
+    np.testing.assert_array_equal(back.classes, space.classes)
     assert back.classes.dtype == space.classes.dtype
 
 

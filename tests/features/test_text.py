@@ -18,8 +18,7 @@ TEXTS = ["The cat sat on the mat.", "", "Été: a CAT, a cat!", "x y z"]
     [
         {},
         {"lowercase": False, "token_pattern": r"\S+"},
-        {"stop_words": "english", "ngram_range": (1, 2)},
-        {"strip_accents": "unicode"},
+        {"stop_words": "english"},
     ],
 )
 def test_counts_are_those_of_count_vectorizer(options):
@@ -37,12 +36,6 @@ def test_own_stop_words_are_left_out():
 
 def test_any_function_may_cut():
     assert tokenize(["a b", "c"], str.split) == [["a", "b"], ["c"]]
-
-
-@pytest.mark.parametrize("ngram_range", [(0, 1), (2, 1)])
-def test_impossible_runs_of_tokens_are_refused(ngram_range):
-    with pytest.raises(ValueError, match="'ngram_range' of TextSettings"):
-        TextSettings(ngram_range=ngram_range)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, b"bytes", ["tokens"]])

@@ -6,8 +6,21 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import ndtr
 
 Array = NDArray[np.float64]
+
+
+def hinge(scores: Array, signs: Array, margin: float) -> Array:
+    """(margin - y f)_+ for each score."""
+    return np.maximum(margin - signs * scores, 0.0)
+
+
+def expected_loss(mean: Array, variance: Array) -> Array:
+    """E[(z)_+] for z ~ N(mean, variance > 0): the loss of a classifier that is drawn."""
+    deviation = np.sqrt(variance)
+    density = np.exp(-0.5 * (mean / deviation) ** 2) / math.sqrt(2.0 * math.pi)
+    return np.asarray(mean * ndtr(mean / deviation) + deviation * density)
 
 
 def crammer(

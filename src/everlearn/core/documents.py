@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -146,20 +146,6 @@ class Documents:
             )
         shape = (len(self), n_words)
         return sparse.csr_array((self.counts, self.words, self.indptr), shape=shape, copy=True)
-
-
-def concatenate(parts: Sequence[Documents]) -> Documents:
-    """All documents of the parts, in order."""
-    if not parts:
-        return Documents.from_tokens([])
-    if len(parts) == 1:
-        return parts[0]
-    sizes = np.concatenate([np.diff(part.indptr) for part in parts])
-    return Documents(
-        np.concatenate([[0], np.cumsum(sizes)]),
-        np.concatenate([part.words for part in parts]),
-        np.concatenate([part.counts for part in parts]),
-    )
 
 
 def _whole_numbers(values: Any, what: str) -> IntVec:

@@ -1,4 +1,4 @@
-"""Margins, the losses for missing them, and Gaussian beliefs about linear scores.
+"""Gaussian beliefs about linear scores that shall keep a margin.
 
 Equation numbers are those of Shi and Zhu, Online Bayesian Passive-Aggressive Learning. A task has
 a score f = w . x with w ~ N(mu, Sigma), so f ~ N(mean, variance). Derivations:
@@ -9,41 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
-from scipy.special import ndtr
 
 from everlearn.core.arrays import Cube, Mat, Vec
 
 LARGEST_INVERSE = 1e8
 """The most that an augmentation variable's inverse may be; at the margin it has no limit."""
-_ROOT_2PI = float(np.sqrt(2.0 * np.pi))
-
-
-def hinge(scores: Vec, signs: Vec, margin: float) -> Vec:
-    """(margin - y f)_+ for each score."""
-    return np.maximum(margin - signs * scores, 0.0)
-
-
-def insensitive(residuals: Vec, width: float) -> Vec:
-    """(|residual| - width)_+ for each residual."""
-    return np.maximum(np.abs(residuals) - width, 0.0)
-
-
-def multiplier(loss: Vec, own: Vec, box: float, ridge: float = 0.0) -> Vec:
-    """The passive-aggressive multiplier tau of one example: min(box, loss / (own + ridge)).
-
-    `own` is x . Sigma x; an example without it changes nothing, and neither does one without loss.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(own > 0.0, np.minimum(loss / (own + ridge), box), 0.0)
-
-
-def expected_loss(mean: Vec, variance: Vec) -> Vec:
-    """E[(z)_+] for z ~ N(mean, variance): the loss of a classifier drawn from the posterior."""
-    deviation = np.sqrt(variance)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = mean / deviation
-    smooth = mean * ndtr(ratio) + deviation * np.exp(-0.5 * ratio**2) / _ROOT_2PI
-    return np.where(deviation > 0.0, smooth, np.maximum(mean, 0.0))
 
 
 def inverse_mean(mean: Vec, variance: Vec, c: float) -> Vec:

@@ -52,10 +52,6 @@ class LabelSpace:
         """Number of binary tasks."""
         return 1 if self.kind == "binary" else len(self.classes)
 
-    def same_as(self, other: LabelSpace) -> bool:
-        """Whether both know the same labels in the same way."""
-        return self.kind == other.kind and _equal(self.classes, other.classes)
-
     def signs(self, y: Any) -> Signs:
         """The answer of each task for each item, and 0 where the label is missing.
 

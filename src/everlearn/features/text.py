@@ -25,8 +25,6 @@ class TextSettings:
     lowercase : bool, whether the text is put into lower case first
     token_pattern : str, regular expression of a token
     stop_words : tuple of str, "english" or None, tokens to leave out
-    ngram_range : (int, int), shortest and longest run of tokens that counts as one
-    strip_accents : {"ascii", "unicode"} or None, how accents are removed
 
     Examples
     --------
@@ -37,16 +35,6 @@ class TextSettings:
     lowercase: bool = True
     token_pattern: str = r"(?u)\b\w\w+\b"
     stop_words: tuple[str, ...] | str | None = None
-    ngram_range: tuple[int, int] = (1, 1)
-    strip_accents: str | None = None
-
-    def __post_init__(self) -> None:
-        shortest, longest = self.ngram_range
-        if not 1 <= shortest <= longest:
-            raise ValueError(
-                "'ngram_range' of TextSettings must be two rising integers of at least 1, "
-                f"got {self.ngram_range!r}"
-            )
 
     def analyzer(self) -> Analyzer:
         """The function from text to tokens."""
@@ -55,8 +43,6 @@ class TextSettings:
             lowercase=self.lowercase,
             token_pattern=self.token_pattern,
             stop_words=list(stop_words) if isinstance(stop_words, tuple) else stop_words,
-            ngram_range=self.ngram_range,
-            strip_accents=self.strip_accents,
         )
         analyze: Analyzer = vectorizer.build_analyzer()
         return analyze

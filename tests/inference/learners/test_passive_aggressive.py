@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from everlearn.core.margin import expected_loss, hinge
 from everlearn.inference.learners import passive_aggressive as module
 from everlearn.inference.learners.passive_aggressive import AveragingLearner, GibbsLearner
 from everlearn.inference.linear import DiagonalBelief, FullBelief, LinearLearner, LinearState
-from oracles.passive_aggressive import best_tau, gibbs_batch, gibbs_batch_regression
+from oracles.passive_aggressive import (
+    best_tau,
+    expected_loss,
+    gibbs_batch,
+    gibbs_batch_regression,
+    hinge,
+)
 
 GIBBS = GibbsLearner(one_sided=True, margin=1.0, c=0.8, variance=2.0, max_rounds=7, tol=0.0)
 AVERAGING = AveragingLearner(one_sided=True, width=0.0, box=0.6, ridge=0.0, variance=2.0)
