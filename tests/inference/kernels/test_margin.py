@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from everlearn.inference.kernels.margin import inverse_gaussian, learn_dense, learn_sparse
+from everlearn.inference.kernels.margin import inverse_gaussians, learn_dense, learn_sparse
 from oracles.passive_aggressive import crammer, crammer_regression
 
 C = 0.3
@@ -116,7 +116,7 @@ def test_missing_targets_change_nothing() -> None:
 def test_inverse_gaussian_has_its_law(exponent: int) -> None:
     mean, rng = 10.0**exponent, np.random.default_rng(exponent + 8)
     n = 20_000
-    draws = inverse_gaussian(np.full(n, mean), rng.normal(size=n), rng.random(n))
+    draws = inverse_gaussians(np.full(n, mean), rng.normal(size=n), rng.random(n))
     assert np.isfinite(draws).all()
     assert (draws > 0).all()
     assert stats.kstest(draws, stats.invgauss(mu=mean, scale=1).cdf).pvalue > 1e-3
@@ -127,6 +127,6 @@ def test_inverse_gaussian_has_its_law(exponent: int) -> None:
 def test_inverse_gaussian_at_the_ends_of_its_noise() -> None:
     normals, uniforms = np.array([0.0, 1e-200, 40.0, -40.0]), np.array([0.0, 1 - 1e-16, 0.5, 1e-9])
     for mean in (1e-8, 1.0, 1e8):
-        draws = inverse_gaussian(np.full(4, mean), normals, uniforms)
+        draws = inverse_gaussians(np.full(4, mean), normals, uniforms)
         assert np.isfinite(draws).all()
         assert (draws > 0).all()

@@ -9,6 +9,7 @@ import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
+from everlearn.inference.kernels.scalars import longest_run
 from everlearn.inference.kernels.topics import Bags, WordFactors, total_of
 
 
@@ -64,9 +65,7 @@ def _infer(
 @kernel()
 def infer_topics(bags: Bags, factors: WordFactors, alpha: Vec, n_passes: int, out: Mat) -> None:
     """Topic proportions (B, K), summing to 1; the prior's for a document without words."""
-    longest = 0
-    for d in range(bags.indptr.size - 1):
-        longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
+    longest = longest_run(bags.indptr)
     shares, fresh = np.empty((longest, alpha.size)), np.empty(alpha.size)
     for d in range(bags.indptr.size - 1):
         _infer(bags, d, factors, alpha, n_passes, out[d], shares, fresh)

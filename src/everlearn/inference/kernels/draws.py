@@ -67,15 +67,22 @@ def stream_keys(seed: int, clock: int, part: int, n: int) -> Words:
 
 
 @kernel()
-def inverse_gaussian(mean: float, first: float, second: float, third: float) -> np.float64:
-    """A draw of the inverse Gaussian of this mean and shape 1, from three uniform numbers.
+def inverse_gaussian_of(mean: float, square: float, share: float) -> np.float64:
+    """A draw of the inverse Gaussian of this mean and shape 1, at most `LARGEST_INVERSE`.
 
-    Michael, Schucany and Haas (1976), in a form that does not cancel when the mean is large.
+    Made of the square of a normal and of a uniform number by Michael, Schucany and Haas (1976),
+    with the smaller root of their quadratic written as a quotient: the textbook difference loses
+    all digits when the mean is large.
     """
-    radius = -2.0 * math.log(1.0 - first)
-    cosine = math.cos(2.0 * math.pi * second)
-    h = 0.5 * mean * radius * cosine * cosine
+    h = 0.5 * mean * square
     small = mean / (1.0 + h + math.sqrt(h * (h + 2.0)))
-    if third * (mean + small) <= mean:
+    if share * (mean + small) <= mean:
         return np.float64(min(small, LARGEST_INVERSE))
     return np.float64(min(mean * mean / small, LARGEST_INVERSE))
+
+
+@kernel()
+def inverse_gaussian(mean: float, first: float, second: float, third: float) -> np.float64:
+    """`inverse_gaussian_of` three uniform numbers."""
+    cosine = math.cos(2.0 * math.pi * second)
+    return inverse_gaussian_of(mean, -2.0 * math.log(1.0 - first) * cosine * cosine, third)

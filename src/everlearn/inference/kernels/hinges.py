@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
 from everlearn.inference.kernels.draws import advanced, inverse_gaussian, uniform
-from everlearn.inference.kernels.scalars import exp, from_rank, to_rank
+from everlearn.inference.kernels.scalars import exp, from_rank, longest_run, to_rank
 from everlearn.inference.kernels.topics import Bags, Index
 
 LEAST_RADICAND = 1e-12
@@ -70,9 +70,7 @@ class Scratch(NamedTuple):
 @kernel()
 def scratch(bags: Bags, k: int, q: int) -> Scratch:
     """Room for any of the documents, k topics and q tasks."""
-    longest = 1
-    for d in range(bags.indptr.size - 1):
-        longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
+    longest = max(1, longest_run(bags.indptr))
     return Scratch(
         np.empty(k),
         np.empty(k),

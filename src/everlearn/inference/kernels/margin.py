@@ -9,12 +9,11 @@ A pair asks that its score be its target, up to `width`; NaN is a target that is
 target.
 """
 
-import math
-
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import EXACT, kernel
+from everlearn.inference.kernels.draws import inverse_gaussian_of
 
 
 @kernel(EXACT)
@@ -122,16 +121,9 @@ def learn_sparse(
 
 
 @kernel(EXACT)
-def inverse_gaussian(means: Vec, normals: Vec, uniforms: Vec) -> Vec:
-    """Draws from inverse Gaussians of shape 1, made from normal and uniform draws.
-
-    Michael, Schucany and Haas (1976), with the smaller root of their quadratic written as a
-    quotient: the textbook difference loses all digits when the mean is large.
-    """
+def inverse_gaussians(means: Vec, normals: Vec, uniforms: Vec) -> Vec:
+    """Draws from inverse Gaussians of shape 1, made from normal and uniform draws."""
     out = np.empty(means.shape[0])
     for i in range(means.shape[0]):
-        m = means[i]
-        h = 0.5 * m * normals[i] * normals[i]
-        root = m / (1.0 + h + math.sqrt(h * (h + 2.0)))
-        out[i] = root if uniforms[i] * (m + root) <= m else m * (m / root)
+        out[i] = inverse_gaussian_of(means[i], normals[i] * normals[i], uniforms[i])
     return out

@@ -1,9 +1,10 @@
-"""Scalar functions that loops over arrays call and the compiler turns into vector code."""
+"""Small functions that kernels call; loops over arrays of most become vector code."""
 
 import math
 
 import numpy as np
 
+from everlearn.core.arrays import IntVec
 from everlearn.inference.kernels._jit import FUSED, by_precision, kernel
 
 LOG2_E = 1.4426950408889634
@@ -87,3 +88,12 @@ def _unrank_single(rank: np.int32) -> np.float32:
 exp = by_precision(_exp_single, _exp_double)
 to_rank = by_precision(_rank_single, _rank_double)
 from_rank = by_precision(_unrank_single, _unrank_double)
+
+
+@kernel()
+def longest_run(starts: IntVec) -> int:
+    """The most entries between two neighbours of `starts`; 0 if there are none."""
+    longest = 0
+    for i in range(starts.size - 1):
+        longest = max(longest, starts[i + 1] - starts[i])
+    return longest

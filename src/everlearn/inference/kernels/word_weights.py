@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
+from everlearn.inference.kernels.scalars import longest_run
 from everlearn.inference.kernels.topics import Bags
 
 
@@ -54,14 +55,6 @@ def _learn(bags: Bags, d: int, variances: Vec, x: Vec, pulls: Vec, weights: Mat)
 
 
 @kernel()
-def _longest(bags: Bags) -> int:
-    longest = 0
-    for d in range(bags.indptr.size - 1):
-        longest = max(longest, bags.indptr[d + 1] - bags.indptr[d])
-    return longest
-
-
-@kernel()
 def learn_words(
     bags: Bags,
     offsets: Mat,
@@ -84,7 +77,7 @@ def learn_words(
     -------
     n_documents : with those of the batch that have words
     """
-    longest = _longest(bags)
+    longest = longest_run(bags.indptr)
     variances, x = np.empty(longest), np.empty(longest)
     scores, pulls = np.empty(signs.shape[1]), np.empty(signs.shape[1])
     for d in range(bags.indptr.size - 1):
@@ -111,7 +104,7 @@ def score_words(
     bags: Bags, n_documents: float, frequencies: Vec, weights: Mat, scores: Mat
 ) -> None:
     """Add the scores of the words of each document to `scores` (B, Q)."""
-    longest = _longest(bags)
+    longest = longest_run(bags.indptr)
     variances, x = np.empty(longest), np.empty(longest)
     for d in range(bags.indptr.size - 1):
         if bags.indptr[d] < bags.indptr[d + 1]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Table
 from everlearn.core.margin import (
-    LARGEST_INVERSE,
     conditioned,
     inverse_mean,
     moments,
@@ -22,7 +21,7 @@ from everlearn.core.margin import (
 )
 from everlearn.core.random import stream
 from everlearn.inference.kernels.dual import ascend
-from everlearn.inference.kernels.margin import inverse_gaussian, learn_dense, learn_sparse
+from everlearn.inference.kernels.margin import inverse_gaussians, learn_dense, learn_sparse
 from everlearn.inference.linear import (
     Belief,
     Block,
@@ -299,8 +298,7 @@ class GibbsLearner:
         if noise is None:
             return mean
         normals, uniforms = (noise[2 * side + j].ravel() for j in (0, 1))
-        drawn = inverse_gaussian(mean.ravel(), normals, uniforms).reshape(mean.shape)
-        return np.minimum(drawn, LARGEST_INVERSE)
+        return inverse_gaussians(mean.ravel(), normals, uniforms).reshape(mean.shape)
 
     def _noise(self, seed: int, clock: int, shape: tuple[int, int]) -> Cube | None:
         """Normal and uniform draws for each round and each side, (rounds, 4, Q, B)."""
