@@ -265,8 +265,8 @@ def test_a_warning_that_is_an_error_is_undone(taught: Any, monkeypatch: pytest.M
     """Warnings come after a batch has been learned, and may be made errors by the user."""
     model = taught("averaging, words")
     before = content(model)
-    monkeypatch.setattr("everlearn.estimators.max_margin._COLLAPSED", 0.0)
-    monkeypatch.setattr("everlearn.estimators.max_margin._FIRST_BATCHES", 0)
+    monkeypatch.setattr("everlearn.estimators.collapse._COLLAPSED", 0.0)
+    monkeypatch.setattr("everlearn.estimators.collapse._FIRST_BATCHES", 0)
     with pytest.raises(TopicCollapseWarning, match="MedLDAClassifier has put"):
         model.partial_fit(X, LABELS)
     assert_same(content(model), before)

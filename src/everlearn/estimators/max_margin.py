@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from everlearn.core.documents import Documents
 from everlearn.core.errors import TopicCollapseWarning
 from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
 from everlearn.core.random import stream
+from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace
 from everlearn.estimators.explanations import Explanation, explain_score, explain_words
 from everlearn.estimators.persistence import Arrays, section
@@ -34,7 +35,7 @@ from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_learning import Learned
 from everlearn.estimators.topic_params import COUNT, TOPIC_CONSTRAINTS
 from everlearn.inference.learners.bayespa import scores
-from everlearn.inference.topic_model import Loss, RoundInfo, Targets, TopicLearner, first_state
+from everlearn.inference.topic_model import Loss, RoundInfo, Targets, first_state
 from everlearn.inference.topic_state import Gaussians
 from everlearn.runtime.engine import open_engine
 
@@ -54,8 +55,6 @@ CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "word_weights": (Instance((bool, np.bool_), "a truth value"),),
     **MARGIN_CONSTRAINTS,
 }
-_COLLAPSED = 0.8
-_FEW_DOCUMENTS, _FIRST_BATCHES = 16, 5
 _FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
 """Passes over a document: few for the largest score, more for a threshold."""
 
@@ -304,16 +303,19 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             spread = spread.mean(axis=1, keepdims=True)
         return np.asarray(mean_scores / np.sqrt(spread))
 
-    def _look_at(self, info: RoundInfo, learner: TopicLearner) -> None:
-        collapsed = info.largest_share > _COLLAPSED and info.n_topics > 2
-        if collapsed and info.n_documents >= _FEW_DOCUMENTS and info.clock > _FIRST_BATCHES:
+    def _look_at(self, learned: Learned[LabelSpace], infos: Sequence[RoundInfo]) -> Watch:
+        watch, collapse = learned.watch.after(infos)
+        if collapse is not None:
             remedy = "other values of 'c' and 'variance'" if self.anchors else "anchors=True"
+            model = f" for class {learned.outputs.classes[collapse.model]!s}"
             warnings.warn(
-                f"{type(self).__name__} has put {info.largest_share:.0%} of its documents' words "
-                f"into one of {info.n_topics} topics. Try {remedy}.",
+                f"{type(self).__name__} has put {collapse.share:.0%} of its documents' words into "
+                f"one of {collapse.n_topics} topics{model if len(infos) > 1 else ''}. "
+                f"Try {remedy}.",
                 TopicCollapseWarning,
                 stacklevel=5,
             )
+        return watch
 
     def _check_same_form(self, learned: Learned[LabelSpace]) -> None:
         """Refuse to go on with another form of weights than learning began with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from everlearn.core.documents import Documents
 from everlearn.core.params import Constraint, check_params
 from everlearn.core.random import stream
 from everlearn.estimators.base import LearnerMixin
+from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace, read_documents
 from everlearn.estimators.persistence import SaveMixin
 from everlearn.estimators.topic_params import COUNT, PAIRS
@@ -46,6 +47,7 @@ class Learned(Generic[T]):
     outputs : what the targets are
     loss : the one that learning began with, None without labels
     n_documents, n_tokens : learned from, each counted as often as it was visited
+    watch : what was seen of the last documents' topics; a file does not keep it
     """
 
     states: tuple[TopicState, ...]
@@ -54,6 +56,7 @@ class Learned(Generic[T]):
     loss: Loss | None
     n_documents: int = 0
     n_tokens: int = 0
+    watch: Watch = field(default_factory=Watch)
 
 
 class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, Generic[T]):
@@ -325,54 +328,33 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         undos: tuple[Undo, ...] = (),
     ) -> Learned[T]:
         learner = self._current(learned)
-        states = [s.with_room(learned.words.n_words, s.n_topics) for s in learned.states]
+        states = tuple(s.with_room(learned.words.n_words, s.n_topics) for s in learned.states)
         size = len(documents) if self.batch_size == "all" else self.batch_size
-        n_documents, n_tokens = 0, 0
+        n_before = learned.n_documents
         with (
             open_engine(self.engine) as engine,
             DocumentProgress(self.verbose, len(documents) * len(orders)) as progress,
         ):
-            for order in orders:
-                for start in range(0, len(documents), size):
-                    where = slice(start, start + size)
-                    if order is None:
-                        batch, asked = documents[where], targets[where]
-                    else:
-                        batch, asked = documents.take(order[where]), targets.take(order[where])
-                    for undo in undos:
-                        undo.remember(batch.words)
-                    states, info = self._learn_batch(learner, states, batch, asked, engine)
-                    n_documents += info.n_documents
-                    n_tokens += info.n_tokens
-                    progress.show(n_documents, sum(s.n_topics for s in states))
-                    self._look_at(info, learner)
+            for batch, asked in _batches(documents, targets, orders, size):
+                for undo in undos:
+                    undo.remember(batch.words)
+                states, infos = _learn_batch(learner, states, batch, asked, engine)
+                learned = replace(
+                    learned,
+                    states=states,
+                    n_documents=learned.n_documents + infos[0].n_documents,
+                    n_tokens=learned.n_tokens + infos[0].n_tokens,
+                    watch=self._look_at(learned, infos),
+                )
+                progress.show(learned.n_documents - n_before, sum(s.n_topics for s in states))
         for state in states:
             if isinstance(state.weights, Gaussians):
                 state.weights.moments()  # what cannot be used must not be kept
-        return replace(
-            learned,
-            states=tuple(states),
-            n_documents=learned.n_documents + n_documents,
-            n_tokens=learned.n_tokens + n_tokens,
-        )
+        return replace(learned, states=states)
 
-    def _learn_batch(
-        self,
-        learner: TopicLearner,
-        states: list[TopicState],
-        batch: Documents,
-        targets: Targets,
-        engine: Engine,
-    ) -> tuple[list[TopicState], RoundInfo]:
-        """All states after one more batch, and what it did to the first."""
-        learned = [
-            learn_batch(learner, state, batch, targets.of_task(q, len(states)), engine)
-            for q, state in enumerate(states)
-        ]
-        return [state for state, _ in learned], learned[0][1]
-
-    def _look_at(self, info: RoundInfo, learner: TopicLearner) -> None:
-        """What a batch tells the user; nothing in general."""
+    def _look_at(self, learned: Learned[T], infos: Sequence[RoundInfo]) -> Watch:
+        """What a batch tells the user, and what to remember for it; nothing in general."""
+        return learned.watch
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learned")
@@ -384,6 +366,34 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _batches(
+    documents: Documents, targets: Targets, orders: Sequence[IntVec | None], size: int
+) -> Iterator[tuple[Documents, Targets]]:
+    """All documents once for each order, with what their tasks ask for."""
+    for order in orders:
+        for start in range(0, len(documents), size):
+            where = slice(start, start + size)
+            if order is None:
+                yield documents[where], targets[where]
+            else:
+                yield documents.take(order[where]), targets.take(order[where])
+
+
+def _learn_batch(
+    learner: TopicLearner,
+    states: tuple[TopicState, ...],
+    batch: Documents,
+    targets: Targets,
+    engine: Engine,
+) -> tuple[tuple[TopicState, ...], list[RoundInfo]]:
+    """All states after one more batch, and what it did to each."""
+    learned = [
+        learn_batch(learner, state, batch, targets.of_task(q, len(states)), engine)
+        for q, state in enumerate(states)
+    ]
+    return tuple(state for state, _ in learned), [info for _, info in learned]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.core.arrays import IntVec, Mat
+from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.codes import code_means
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.inference.kernels.topics import WordFactors
@@ -135,14 +135,22 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class RoundInfo:
-    """What a batch did, for the reader."""
+    """What a batch did, for the reader.
+
+    ids, shares : (n_topics,), permanent numbers of the topics, and how much of an average
+        document of the batch was drawn into each
+    """
 
     clock: int
     n_documents: int
     n_tokens: int
-    n_topics: int
-    largest_share: float
-    """Of an average document, in one topic."""
+    ids: IntVec
+    shares: Vec
+
+    @property
+    def n_topics(self) -> int:
+        """Topics in use."""
+        return len(self.ids)
 
 
 def first_state(

@@ -139,6 +139,4 @@ def _absorbed(
     add_topics(batch.bags, draws.kept, learner.ghosts / learner.n_kept, prior.counts, prior.totals)
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
     state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
-    return state, RoundInfo(
-        state.clock, len(batch), n_tokens, state.n_topics, float(shares.max(initial=0.0))
-    )
+    return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares)
