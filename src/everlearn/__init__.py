@@ -15,7 +15,8 @@ if TYPE_CHECKING:
         BayesianPassiveAggressiveRegressor,
     )
     from everlearn.estimators.persistence import load
-    from everlearn.estimators.supervised import MedHDPClassifier, MedLDAClassifier
+    from everlearn.estimators.supervised import MedLDAClassifier
+    from everlearn.estimators.supervised_growing import MedHDPClassifier
     from everlearn.estimators.supervised_regression import MedLDARegressor
     from everlearn.estimators.topics import TopicModel
 
@@ -40,7 +41,7 @@ _HOMES = {
     "BayesianPassiveAggressiveRegressor": "everlearn.estimators.passive_aggressive_regression",
     "ClumpedTopicModel": "everlearn.estimators.clumped",
     "DPMixture": "everlearn.estimators.mixture",
-    "MedHDPClassifier": "everlearn.estimators.supervised",
+    "MedHDPClassifier": "everlearn.estimators.supervised_growing",
     "MedLDAClassifier": "everlearn.estimators.supervised",
     "MedLDARegressor": "everlearn.estimators.supervised_regression",
     "TopicModel": "everlearn.estimators.topics",

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everlearn.estimators.supervised import MedHDPClassifier, MedLDAClassifier
+from everlearn.estimators.supervised import MedLDAClassifier
+from everlearn.estimators.supervised_growing import MedHDPClassifier
 from everlearn.estimators.supervised_regression import MedLDARegressor
 from everlearn.estimators.topics import TopicModel
 from everlearn.testing import planted_topics

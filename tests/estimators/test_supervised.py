@@ -30,7 +30,8 @@ from estimators.corpora import (
 )
 from estimators.streams import file_of
 from everlearn.core.errors import TopicCollapseWarning
-from everlearn.estimators.supervised import MedHDPClassifier, MedLDAClassifier
+from everlearn.estimators.supervised import MedLDAClassifier
+from everlearn.estimators.supervised_growing import MedHDPClassifier
 from everlearn.estimators.topics import TopicModel
 from everlearn.inference.learners import bayespa
 from everlearn.inference.margin_step import accumulated

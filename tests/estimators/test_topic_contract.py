@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from everlearn.estimators.supervised import MedHDPClassifier, MedLDAClassifier
+from everlearn.estimators.supervised import MedLDAClassifier
+from everlearn.estimators.supervised_growing import MedHDPClassifier
 from everlearn.estimators.supervised_regression import MedLDARegressor
 from everlearn.estimators.topics import TopicModel
 

@@ -22,17 +22,17 @@ from everlearn.core.random import stream
 from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace
 from everlearn.estimators.explanations import Explanation, explain_score, explain_words
+from everlearn.estimators.label_arrays import Signs
 from everlearn.estimators.persistence import Arrays, section
 from everlearn.estimators.targets import (
     LABEL_KEYS,
     LabelSpace,
-    Signs,
     checked_signs,
     label_space,
     next_label_space,
 )
+from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_learning import Learned
 from everlearn.estimators.topic_params import COUNT, TOPIC_CONSTRAINTS
 from everlearn.inference.learners.bayespa import scores
 from everlearn.inference.topic_model import Loss, RoundInfo, Targets, first_state

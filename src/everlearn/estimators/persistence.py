@@ -33,7 +33,7 @@ _ESTIMATORS = {
     ),
     "clumped-topic-model": ("everlearn.estimators.clumped", "ClumpedTopicModel"),
     "dp-mixture": ("everlearn.estimators.mixture", "DPMixture"),
-    "medhdp-classifier": ("everlearn.estimators.supervised", "MedHDPClassifier"),
+    "medhdp-classifier": ("everlearn.estimators.supervised_growing", "MedHDPClassifier"),
     "medlda-classifier": ("everlearn.estimators.supervised", "MedLDAClassifier"),
     "medlda-regressor": ("everlearn.estimators.supervised_regression", "MedLDARegressor"),
     "topic-model": ("everlearn.estimators.topics", "TopicModel"),

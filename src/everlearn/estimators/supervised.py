@@ -1,42 +1,20 @@
-"""Max-margin topic models that classify: `MedLDAClassifier` and `MedHDPClassifier`."""
+"""The max-margin topic model with a fixed number of topics, `MedLDAClassifier`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from everlearn.core.codes import n_codes
 from everlearn.core.params import Constraint, Interval, Options
-from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.core.priors import FixedTopics
 from everlearn.estimators.max_margin import CLASSIFIER_CONSTRAINTS, MaxMarginClassifier
 from everlearn.estimators.targets import LabelSpace
-from everlearn.estimators.topic_params import TOKEN_PATTERN, chosen_loss
+from everlearn.estimators.topic_params import TOKEN_PATTERN, default_rounds, margin_loss
 from everlearn.inference.topic_model import Loss, TopicLearner
 
 _OWN_TOPICS = 10
 _FEWEST_TOPICS = 10
 _MOST_FOR_LABELS = 100
-_DEFAULTS: Final = {
-    ("shared", "averaging"): (16.0, 50.0, 4e-4),
-    ("shared", "gibbs"): (164.0, 1.0, 10.0),
-    ("own", "averaging"): (16.0, 20.0, 1e-3),
-    ("own", "gibbs"): (164.0, 1.0, 1.0),
-    ("multilabel", "averaging"): (16.0, 50.0, 0.05),
-    ("multilabel", "gibbs"): (164.0, 1.0, 100.0),
-    ("hdp", "averaging"): (16.0, 500.0, 1e-3),
-    ("hdp", "gibbs"): (164.0, 1.0, 10.0),
-}
-"""Margin, c and variance, chosen on training documents that were held out."""
-
-
-def _loss_of(estimator: Any, setting: str) -> Loss:
-    defaults = _DEFAULTS[setting, estimator.loss]
-    return chosen_loss(estimator, defaults, anchored=bool(estimator.anchors))
-
-
-def _default_rounds(estimator: Any) -> int:
-    """Without anchors the averaging loss sees labels in the second round only."""
-    return 2 if estimator.loss == "averaging" and not estimator.anchors else 1
 
 
 class MedLDAClassifier(MaxMarginClassifier):
@@ -219,152 +197,16 @@ class MedLDAClassifier(MaxMarginClassifier):
 
     def _loss(self, space: LabelSpace) -> Loss:
         if space.kind == "multilabel":
-            return _loss_of(self, "multilabel")
+            return margin_loss(self, "multilabel")
         own = self._n_states(space) > 1 or space.kind == "binary"
-        return _loss_of(self, "own" if own else "shared")
+        return margin_loss(self, "own" if own else "shared")
 
     def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
         learner = TopicLearner(
             FixedTopics(float(self.topic_prior or 1.0 / n_topics)),
             float(self.word_prior),
             self._loss(outputs),
-            n_rounds=_default_rounds(self),
+            n_rounds=default_rounds(self),
             word_box=float(self.word_weights),
-        )
-        return self._with_schedule(learner, self._passes(outputs))
-
-
-class MedHDPClassifier(MaxMarginClassifier):
-    """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
-
-    As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
-    every batch an empty topic for each class is offered, and dropped if it stays empty.
-
-    Parameters
-    ----------
-    start_topics : int or None, default=None
-        Topics to start with; None is one for each class.
-    max_topics : int, default=1000
-        No more are born.
-    loss, margin, c, variance, anchors, word_weights, augmentation
-        As in `MedLDAClassifier`.
-    concentration : float, default=5.0
-        Larger values expect more topics in a document.
-    stick_prior : float, default=1.0
-        Larger values expect more topics in the corpus.
-    word_prior, init, batch_size, n_rounds, n_sweeps, burn_in, ghosts, n_passes, shuffle
-        As in `MedLDAClassifier`; word counts follow every draw.
-    inference_passes, vocabulary, max_words, stop_words, token_pattern
-        As in `MedLDAClassifier`.
-    engine, random_state, verbose
-        As in `MedLDAClassifier`.
-
-    Attributes
-    ----------
-    n_topics_, n_components_ : int
-        Topics in use.
-    classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
-        As in `MedLDAClassifier`.
-    n_documents_seen_, n_tokens_seen_ : int
-        What was learned from.
-
-    Examples
-    --------
-    >>> from everlearn import MedHDPClassifier
-    >>> texts = ["cats purr", "dogs bark", "stocks fall", "bonds and stocks rise"] * 30
-    >>> model = MedHDPClassifier(random_state=0).fit(texts, ["pets", "pets", "money", "money"] * 30)
-    >>> model.predict(["cats bark", "bonds fall"]).tolist()
-    ['pets', 'money']
-    """
-
-    checkpoint_key: ClassVar[str] = "medhdp-classifier"
-    word_factor: ClassVar[str] = "collapsed"
-
-    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
-        "max_topics": (Interval(1, 2**15, integer=True),),
-        "concentration": (Interval(0, 1e6, low_open=True),),
-        "stick_prior": (Interval(0, 1e6, low_open=True),),
-        **{name: table for name, table in CLASSIFIER_CONSTRAINTS.items() if name != "word_factor"},
-    }
-
-    def __init__(
-        self,
-        *,
-        start_topics: int | None = None,
-        max_topics: int = 1000,
-        loss: str = "averaging",
-        margin: float | None = None,
-        c: float | None = None,
-        variance: float | None = None,
-        anchors: bool = True,
-        word_weights: bool = False,
-        augmentation: str = "drawn",
-        concentration: float = 5.0,
-        stick_prior: float = 1.0,
-        word_prior: float = 0.1,
-        init: str = "predictive",
-        batch_size: int | str = 64,
-        n_rounds: int | None = None,
-        n_sweeps: int = 3,
-        burn_in: int = 0,
-        ghosts: int = 1,
-        n_passes: int = 1,
-        shuffle: bool = True,
-        inference_passes: int | None = None,
-        vocabulary: Any = None,
-        max_words: int = 100_000,
-        stop_words: Any = None,
-        token_pattern: str = TOKEN_PATTERN,
-        engine: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.start_topics = start_topics
-        self.max_topics = max_topics
-        self.loss = loss
-        self.margin = margin
-        self.c = c
-        self.variance = variance
-        self.anchors = anchors
-        self.word_weights = word_weights
-        self.augmentation = augmentation
-        self.concentration = concentration
-        self.stick_prior = stick_prior
-        self.word_prior = word_prior
-        self.init = init
-        self.batch_size = batch_size
-        self.n_rounds = n_rounds
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.ghosts = ghosts
-        self.n_passes = n_passes
-        self.shuffle = shuffle
-        self.inference_passes = inference_passes
-        self.vocabulary = vocabulary
-        self.max_words = max_words
-        self.stop_words = stop_words
-        self.token_pattern = token_pattern
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _n_states(self, space: LabelSpace) -> int:
-        return 1
-
-    def _start_topics(self, space: LabelSpace) -> int:
-        return n_codes(space.n_tasks) if self.start_topics is None else int(self.start_topics)
-
-    def _loss(self, space: LabelSpace) -> Loss:
-        return _loss_of(self, "hdp")
-
-    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
-        learner = TopicLearner(
-            SharedSticks(float(self.concentration), float(self.stick_prior)),
-            float(self.word_prior),
-            self._loss(outputs),
-            n_rounds=_default_rounds(self),
-            word_box=float(self.word_weights),
-            max_topics=int(self.max_topics),
         )
         return self._with_schedule(learner, self._passes(outputs))

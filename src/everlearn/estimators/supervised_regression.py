@@ -18,8 +18,8 @@ from everlearn.estimators.base import named_errors
 from everlearn.estimators.documents import WordSpace
 from everlearn.estimators.max_margin import MARGIN_CONSTRAINTS
 from everlearn.estimators.persistence import Arrays, entry, section
+from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_learning import Learned
 from everlearn.estimators.topic_params import TOKEN_PATTERN, chosen_loss
 from everlearn.inference.learners.bayespa import topic_scores
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import log_ndtr, ndtr, softmax
-from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _num_samples
 
 from everlearn.core.arrays import Mat
 from everlearn.core.errors import CheckpointError
 from everlearn.estimators.base import named_errors
+from everlearn.estimators.label_arrays import (
+    Signs,
+    discrete,
+    equal_labels,
+    indicator_signs,
+    is_text,
+    listed,
+    read_labels,
+)
 from everlearn.estimators.persistence import Arrays, entry, require
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel"]
-Signs: TypeAlias = NDArray[np.int8]
-"""One row an item and one column a task: 1 yes, -1 no, 0 not known."""
-
 LABEL_KEYS = ("kind", "objects")
 """Entries of the header that `LabelSpace.pack` writes."""
-_SHOWN = 5
 _NEVER_CERTAIN = np.finfo(np.float64).eps
 
 
@@ -65,20 +68,20 @@ class LabelSpace:
         -------
         signs : ndarray of shape (n_items, n_tasks) and dtype int8
         """
-        labels = _read(y)
+        labels = read_labels(y)
         if self.kind == "multilabel":
             if labels.values.ndim != 2 or labels.values.shape[1] != len(self.classes):
                 raise ValueError(
                     f"expected an indicator matrix with {len(self.classes)} columns, "
                     f"got an array of shape {labels.values.shape}"
                 )
-            return _indicator_signs(labels)
+            return indicator_signs(labels)
         if labels.values.ndim != 1:
             raise ValueError(
-                f"expected one of {_listed(self.classes)} for each row, "
+                f"expected one of {listed(self.classes)} for each row, "
                 f"got an array of shape {labels.values.shape}"
             )
-        values = _discrete(labels.values, labels.missing)
+        values = discrete(labels.values, labels.missing)
         positions = self._positions(values, labels.missing)
         if self.kind == "binary":
             signs: Signs = (2 * positions - 1).astype(np.int8)[:, None]
@@ -122,7 +125,7 @@ class LabelSpace:
         """Entries for the header of a checkpoint, and the classes as an array that it can hold."""
         objects = self.classes.dtype == object
         plain = np.array(self.classes.tolist(), dtype=np.str_) if objects else self.classes
-        if not _equal(plain, self.classes):
+        if not equal_labels(plain, self.classes):
             raise ValueError("class names that end with a NUL character cannot be saved")
         return {"kind": self.kind, "objects": objects}, plain
 
@@ -143,14 +146,14 @@ class LabelSpace:
             )
         distinct = np.unique(classes)
         require(len(distinct) == len(classes), name, "distinct")
-        require(kind == "multilabel" or _equal(distinct, classes), name, "in ascending order")
+        require(kind == "multilabel" or equal_labels(distinct, classes), name, "in ascending order")
         objects = entry(header, "objects", bool)
         require(classes.dtype.kind == "U" or not objects, name, "text")
         return cls(kind, classes.astype(object) if objects else classes)  # type: ignore[arg-type]
 
     def _positions(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Where each value is among the classes; anything for missing ones."""
-        if _is_text(values) != _is_text(self.classes) and not missing.all():
+        if is_text(values) != is_text(self.classes) and not missing.all():
             raise self._unknown(values[~missing])
         values = np.where(missing, self.classes[0], values)
         positions = np.minimum(np.searchsorted(self.classes, values), len(self.classes) - 1)
@@ -161,8 +164,8 @@ class LabelSpace:
 
     def _unknown(self, values: NDArray[Any]) -> ValueError:
         return ValueError(
-            f"expected labels among the classes {_listed(self.classes)}, "
-            f"got {_listed(np.unique(values))}"
+            f"expected labels among the classes {listed(self.classes)}, "
+            f"got {listed(np.unique(values))}"
         )
 
 
@@ -186,12 +189,12 @@ def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     with named_errors(estimator, "y"):
-        labels = _read(y)
+        labels = read_labels(y)
         if labels.values.ndim == 2:
-            _indicator_signs(labels)
+            indicator_signs(labels)
             seen = np.arange(labels.values.shape[1])
         else:
-            seen = np.unique(_discrete(labels.values, labels.missing)[~labels.missing])
+            seen = np.unique(discrete(labels.values, labels.missing)[~labels.missing])
     if labels.values.ndim == 2:
         return _multilabel(estimator, len(seen), classes)
     if classes is not None:
@@ -200,7 +203,7 @@ def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
         where = "'y'" if classes is None else "'classes'"
         raise ValueError(
             f"{where} of {name} must have at least 2 classes. Got {len(seen)} class: "
-            f"{_listed(seen)}."
+            f"{listed(seen)}."
         )
     return LabelSpace("binary" if len(seen) == 2 else "multiclass", seen)
 
@@ -227,7 +230,7 @@ def next_label_space(
     if known is None:
         if classes is None and y is not None:
             with named_errors(estimator, "y"):
-                flat = _read(y).values.ndim == 1
+                flat = read_labels(y).values.ndim == 1
             if flat:
                 raise ValueError(
                     f"'classes' of {name} must be passed on the first call to partial_fit: all "
@@ -237,10 +240,10 @@ def next_label_space(
     if classes is not None:
         given = _class_list(estimator, classes)
         given = given if known.kind == "multilabel" else np.unique(given)
-        if not _equal(given, known.classes):
+        if not equal_labels(given, known.classes):
             raise ValueError(
                 f"'classes' of {name} must be the same on every call to partial_fit: "
-                f"{_listed(known.classes)}. Got {_listed(given)}."
+                f"{listed(known.classes)}. Got {listed(given)}."
             )
     return known
 
@@ -256,73 +259,6 @@ def checked_signs(estimator: Any, space: LabelSpace, y: Any, n_rows: int) -> Sig
         return space.signs(y)
 
 
-class _Read(NamedTuple):
-    """Values of shape (n,) or (n, Q), and which of them are masked."""
-
-    values: NDArray[Any]
-    missing: NDArray[np.bool_]
-
-
-def _read(y: Any) -> _Read:
-    """Labels as an array, unless they have no shape that labels have."""
-    missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(1, bool)
-    values: NDArray[Any] = y.toarray() if sparse.issparse(y) else np.asarray(y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values, missing = column_or_1d(values, warn=True), missing.ravel()
-    if values.ndim not in (1, 2):
-        raise ValueError(f"expected labels of one or two dimensions, got shape {values.shape}")
-    return _Read(values, np.broadcast_to(missing, values.shape))
-
-
-def _discrete(values: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """The classes in one dimension; objects become numbers unless they are text."""
-    if values.dtype.kind in "OT":
-        kept = values[~missing].tolist()
-        if all(isinstance(v, str) for v in kept):
-            return np.where(missing, "", values).astype(object)
-        plain = np.array(kept) if not any(isinstance(v, (str, bytes)) for v in kept) else None
-        if plain is None or plain.ndim != 1 or plain.dtype.kind not in "biuf":
-            raise ValueError("Unknown label type: expected text only or numbers only, got objects")
-        filled = np.zeros(len(values), plain.dtype)
-        filled[~missing] = plain
-        values = filled
-    if values.dtype.kind == "f":
-        numbers = values[~missing]
-        if not np.isfinite(numbers).all():
-            bad = "NaN" if np.isnan(numbers).any() else "infinity"
-            raise ValueError(f"Input y contains {bad}; a missing label is a masked entry")
-        if (fractions := numbers[numbers % 1 != 0]).size:
-            raise ValueError(
-                "Unknown label type: continuous. Expected classes, got numbers such as "
-                f"{fractions[0]:g}; to predict a number, use a regressor"
-            )
-    elif values.dtype.kind not in "biuU":
-        raise ValueError(f"Unknown label type: expected classes, got dtype {values.dtype}")
-    return values
-
-
-def _indicator_signs(labels: _Read) -> Signs:
-    """1, -1 and 0 for 1, 0 and missing entries of a matrix."""
-    values = labels.values
-    if values.dtype == object:
-        absent = [v is None or type(v).__name__ == "NAType" for v in values.ravel()]
-        values = np.where(np.reshape(absent, values.shape), np.nan, values)
-    try:
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
-        numbers = np.full(values.shape, np.inf)
-    missing = labels.missing | np.isnan(numbers)
-    strange = ~missing & (numbers != 0) & (numbers != 1)
-    if strange.any():
-        raise ValueError(
-            "Unknown label type: a matrix must be an indicator of 0, 1 and NaN for missing "
-            f"labels, got {_listed(values[strange])}"
-        )
-    signs: Signs = np.where(numbers == 1, 1, -1).astype(np.int8)
-    signs[missing] = 0
-    return signs
-
-
 def _multilabel(estimator: Any, n_columns: int, classes: Any) -> LabelSpace:
     if n_columns < 2:
         raise ValueError(
@@ -335,7 +271,7 @@ def _multilabel(estimator: Any, n_columns: int, classes: Any) -> LabelSpace:
     if len(np.unique(names)) != n_columns or len(names) != n_columns:
         raise ValueError(
             f"'classes' of {type(estimator).__name__} must be {n_columns} different names, one for "
-            f"each column of y. Got {_listed(names)}."
+            f"each column of y. Got {listed(names)}."
         )
     return LabelSpace("multilabel", names)
 
@@ -345,18 +281,4 @@ def _class_list(estimator: Any, classes: Any) -> NDArray[Any]:
         values = np.asarray(classes)
         if values.ndim != 1:
             raise ValueError(f"expected a list of classes, got an array of shape {values.shape}")
-        return _discrete(values, np.zeros(len(values), bool))
-
-
-def _is_text(values: NDArray[Any]) -> bool:
-    return values.dtype.kind in "OU"
-
-
-def _equal(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return _is_text(a) == _is_text(b) and a.shape == b.shape and bool((a == b).all())
-
-
-def _listed(values: NDArray[Any]) -> str:
-    """The first few values, for a message."""
-    few = ", ".join(repr(v)[:40] for v in values[:_SHOWN].tolist())
-    return f"[{few}, ...] ({len(values)} in all)" if len(values) > _SHOWN else f"[{few}]"
+        return discrete(values, np.zeros(len(values), bool))

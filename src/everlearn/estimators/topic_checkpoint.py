@@ -22,7 +22,8 @@ from everlearn.estimators.persistence import (
     require,
     section,
 )
-from everlearn.estimators.topic_learning import Learned, TopicEstimator
+from everlearn.estimators.topic_attributes import Learned
+from everlearn.estimators.topic_learning import TopicEstimator
 from everlearn.features.vocabulary import Vocabulary
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState, WordWeights
 

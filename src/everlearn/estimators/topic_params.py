@@ -59,6 +59,17 @@ TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     **COMMON_CONSTRAINTS,
 }
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
+_MARGINS: Final = {
+    ("shared", "averaging"): (16.0, 50.0, 4e-4),
+    ("shared", "gibbs"): (164.0, 1.0, 10.0),
+    ("own", "averaging"): (16.0, 20.0, 1e-3),
+    ("own", "gibbs"): (164.0, 1.0, 1.0),
+    ("multilabel", "averaging"): (16.0, 50.0, 0.05),
+    ("multilabel", "gibbs"): (164.0, 1.0, 100.0),
+    ("hdp", "averaging"): (16.0, 500.0, 1e-3),
+    ("hdp", "gibbs"): (164.0, 1.0, 10.0),
+}
+"""Margin, c and variance of classifiers, chosen on training documents that were held out."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}
 """Constraint of how many are to be told."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
@@ -80,3 +91,14 @@ def chosen_loss(
     )
     mean_only = estimator.augmentation == "mean"
     return Loss(estimator.loss, margin, c, variance, anchored, regression, mean_only)
+
+
+def margin_loss(estimator: Any, setting: str) -> Loss:
+    """The loss of a classifier, with the defaults of a setting."""
+    defaults = _MARGINS[setting, estimator.loss]
+    return chosen_loss(estimator, defaults, anchored=bool(estimator.anchors))
+
+
+def default_rounds(estimator: Any) -> int:
+    """Rounds in a batch: without anchors the averaging loss is blind in the first."""
+    return 2 if estimator.loss == "averaging" and not estimator.anchors else 1

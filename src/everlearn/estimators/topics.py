@@ -12,8 +12,8 @@ from everlearn.core.arrays import Vec
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.estimators.persistence import Arrays, section
+from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_learning import Learned
 from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
 from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents

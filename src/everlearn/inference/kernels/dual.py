@@ -35,6 +35,24 @@ def _add_multiple(a: Vec, factor: float, b: Vec) -> None:
 
 
 @kernel()
+def _add_combination(a: Vec, factor: float, coefficients: Vec, rows: Mat) -> None:
+    """Add factor * sum_d coefficients_d rows_d, and nothing to the bit where they are zero."""
+    for d in range(coefficients.size):
+        if coefficients[d] != 0.0:
+            _add_multiple(a, factor * coefficients[d], rows[d])
+
+
+@kernel()
+def _gram(Z: Mat, variance: float) -> Mat:
+    gram = np.empty((Z.shape[0], Z.shape[0]))
+    for d in range(Z.shape[0]):
+        for e in range(d + 1):
+            gram[d, e] = variance * _dot(Z[d], Z[e])
+            gram[e, d] = gram[d, e]
+    return gram
+
+
+@kernel()
 def _sweep(
     gram: Mat,
     scores: Vec,
@@ -173,16 +191,9 @@ def dual_ascent(
         The most sweeps that a task took.
     """
     n, n_tasks = signs.shape
-    gram = np.empty((n, n))
-    for d in range(n):
-        for e in range(d + 1):
-            gram[d, e] = variance * _dot(Z[d], Z[e])
-            gram[e, d] = gram[d, e]
-    scores = np.empty((1, n))
-    coefficients = np.empty((1, n))
-    targets = np.empty((1, n))
-    lower = np.empty((1, n))
-    upper = np.empty((1, n))
+    gram = _gram(Z, variance)
+    room = np.empty((5, 1, n))
+    scores, coefficients, targets, lower, upper = room[0], room[1], room[2], room[3], room[4]
     limit = np.full(1, tol)
     most = 0
     for q in range(n_tasks):
@@ -193,25 +204,12 @@ def dual_ascent(
             lower[0, d] = -box if y < 0 else 0.0
             upper[0, d] = box if y > 0 else 0.0
             coefficients[0, d] = y * min(max(tau[d, q], 0.0), box)
-        for d in range(n):
-            if coefficients[0, d] != 0.0:
-                _add_multiple(scores[0], coefficients[0, d], gram[d])
+        _add_combination(scores[0], 1.0, coefficients[0], gram)
         sweeps = ascend(
-            gram,
-            scores,
-            coefficients,
-            targets,
-            lower,
-            upper,
-            0.0,
-            0.0,
-            order,
-            limit,
-            max_sweeps,
+            gram, scores, coefficients, targets, lower, upper, 0.0, 0.0, order, limit, max_sweeps
         )
         most = max(most, sweeps)
+        _add_combination(mu[q], variance, coefficients[0], Z)
         for d in range(n):
             tau[d, q] = abs(coefficients[0, d])
-            if coefficients[0, d] != 0.0:
-                _add_multiple(mu[q], variance * coefficients[0, d], Z[d])
     return most

@@ -16,40 +16,39 @@ must be the very bytes that the writer gives for their content.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import stat
-import struct
 import sys
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import BinaryIO
 
 from everlearn.core.errors import CheckpointError
 from everlearn.runtime.store.header import (
-    DTYPE,
     HEADER_NAME,
     JSON,
     MAX_HEADER_BYTES,
-    NAME,
-    STORABLE,
-    MemberRow,
     check_json,
     decode_header,
     encode_header,
 )
-
-Array: TypeAlias = npt.NDArray[Any]
+from everlearn.runtime.store.members import (
+    CHUNK,
+    Array,
+    read_array,
+    read_member,
+    storable,
+    stored_entries,
+    write_array,
+    write_member,
+    zip_faults,
+)
 
 _SEAL_MARK = b"everlearn-sha256:"
 _DIGEST_LENGTH = 64
-_CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +101,7 @@ def write_checkpoint(
     if os.path.lexists(target) and not os.path.isfile(target):
         raise CheckpointError(f"cannot write checkpoint {target!r}: it is not a regular file")
     check_json(dict(header), "header", 0)
-    members = {name: _storable(name, array) for name, array in arrays.items()}
+    members = {name: storable(name, array) for name, array in arrays.items()}
     with _replacement(target) as file:
         _write_archive(file, header, members)
         sealed_bytes = file.seek(-_DIGEST_LENGTH, os.SEEK_END)
@@ -150,57 +149,11 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return checkpoint
 
 
-# The arrays
-
-
-def _storable(name: str, array: object) -> Array:
-    """The array in C order and little-endian, if it can be stored."""
-    if not NAME.fullmatch(name):
-        raise ValueError(
-            "array names must be words of letters, digits, '_', '-' and '.', joined by '/', "
-            f"of at most 200 characters, got {name!r}"
-        )
-    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"array {name!r} must be a plain ndarray, got {type(array)}")
-    dtype = array.dtype.newbyteorder("<")
-    if not DTYPE.fullmatch(dtype.str):
-        raise ValueError(f"array {name!r} must be {STORABLE}, got dtype {array.dtype}")
-    plain = np.asarray(array, dtype=dtype, order="C")
-    if not _has_valid_items(plain):
-        raise ValueError(f"array {name!r} holds bytes that are no {array.dtype}")
-    return plain
-
-
-def _npy_preamble(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Everything before the data in a ``.npy`` file of version 1.0, padded to 64 bytes."""
-    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-    padding = -(10 + len(text) + 1) % 64
-    line = text.encode("ascii") + b" " * padding + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(line)) + line
-
-
-def _raw(array: Array) -> memoryview:
-    """The memory of a C-ordered array, as bytes."""
-    return array.reshape(-1).view(np.uint8).data
-
-
-def _has_valid_items(array: Array) -> bool:
-    """Whether bytes stand for a bool, or for characters: not all do."""
-    if array.dtype.kind == "b":
-        return bool(array.view(np.uint8).max(initial=0) <= 1)
-    if array.dtype.kind == "U":
-        return bool(array.reshape(-1).view("<u4").max(initial=0) <= sys.maxunicode)
-    return True
-
-
-# The file
-
-
 def _sha256_of_start(file: BinaryIO, length: int) -> bytes:
     """The hexadecimal SHA-256 of the first `length` bytes."""
     digest = hashlib.sha256()
     file.seek(0)
-    while length > 0 and (chunk := file.read(min(_CHUNK, length))):
+    while length > 0 and (chunk := file.read(min(CHUNK, length))):
         digest.update(chunk)
         length -= len(chunk)
     return digest.hexdigest().encode("ascii")
@@ -260,60 +213,16 @@ def _write_archive(
     table = {}
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in sorted(members.items()):
-            preamble = _npy_preamble(array.dtype, array.shape)
-            sha256 = _write_member(archive, f"{name}.npy", memoryview(preamble), _raw(array))
-            table[name] = MemberRow(array.dtype, array.shape, sha256)
-        _write_member(archive, HEADER_NAME, memoryview(encode_header(header, table)))
+            table[name] = write_array(archive, name, array)
+        write_member(archive, HEADER_NAME, memoryview(encode_header(header, table)))
         archive.comment = _SEAL_MARK + bytes(_DIGEST_LENGTH)
 
 
-def _write_member(archive: zipfile.ZipFile, name: str, *buffers: memoryview) -> str:
-    """Write the buffers, one after the other, as a member; its SHA-256."""
-    entry = zipfile.ZipInfo(name)  # stored, dated 1980
-    entry.create_system = 3  # Unix, wherever we are
-    entry.external_attr = (stat.S_IFREG | 0o644) << 16
-    entry.file_size = sum(len(buffer) for buffer in buffers)
-    digest = hashlib.sha256()
-    with archive.open(entry, "w") as member:
-        for part in _parts(buffers):
-            # Another thread may alter the array: what is hashed must be what is written.
-            snapshot = bytes(part)
-            member.write(snapshot)
-            digest.update(snapshot)
-    return digest.hexdigest()
-
-
-def _parts(buffers: tuple[memoryview, ...]) -> Iterator[memoryview]:
-    for buffer in buffers:
-        for start in range(0, len(buffer), _CHUNK):
-            yield buffer[start : start + _CHUNK]
-
-
-@contextmanager
-def _zip_faults(where: str) -> Iterator[None]:
-    """Turn what zipfile raises in the block into `CheckpointError`.
-
-    On broken and forged archives it raises all of these; which one differs between Pythons.
-    """
-    try:
-        yield
-    except (
-        zipfile.BadZipFile,
-        struct.error,
-        OverflowError,
-        RuntimeError,
-        ValueError,
-        EOFError,
-        OSError,
-    ) as error:
-        raise CheckpointError(f"{where} cannot be read: {error!r}") from error
-
-
 def _read_archive(file: BinaryIO, size: int) -> Checkpoint:
-    with _zip_faults("the zip archive"):
+    with zip_faults("the zip archive"):
         archive = zipfile.ZipFile(file)
     with archive:
-        entries = _stored_entries(archive, size)
+        entries = stored_entries(archive, size)
         if HEADER_NAME not in entries:
             raise CheckpointError(f"member {HEADER_NAME!r} is missing")
         entry = entries.pop(HEADER_NAME)
@@ -323,7 +232,7 @@ def _read_archive(file: BinaryIO, size: int) -> Checkpoint:
                 f"got {entry.file_size}"
             )
         head = bytearray(entry.file_size)
-        _read_member(archive, entry, memoryview(head))
+        read_member(archive, entry, memoryview(head))
         table, header = decode_header(bytes(head))
         expected = {f"{name}.npy" for name in table}
         if expected != entries.keys():
@@ -332,55 +241,6 @@ def _read_archive(file: BinaryIO, size: int) -> Checkpoint:
                 f"{sorted(expected - entries.keys())}, extra {sorted(entries.keys() - expected)}"
             )
         arrays = {
-            name: _read_array(archive, entries[f"{name}.npy"], row) for name, row in table.items()
+            name: read_array(archive, entries[f"{name}.npy"], row) for name, row in table.items()
         }
     return Checkpoint(header, arrays)
-
-
-def _stored_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The entries of the archive, of which all together fit in a file of `size` bytes."""
-    entries: dict[str, zipfile.ZipInfo] = {}
-    for entry in archive.infolist():
-        name = entry.orig_filename
-        if name in entries:
-            raise CheckpointError(f"member {name!r} appears twice")
-        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
-            raise CheckpointError(f"member {name!r} is compressed, it must be stored")
-        entries[name] = entry
-    declared = sum(entry.file_size for entry in entries.values())
-    if declared > size:
-        raise CheckpointError(f"members declare {declared} bytes, the file has only {size}")
-    return entries
-
-
-def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, row: MemberRow) -> Array:
-    where = f"member {entry.orig_filename!r}"
-    expected = _npy_preamble(row.dtype, row.shape)
-    size = len(expected) + math.prod(row.shape) * row.dtype.itemsize
-    if entry.file_size != size:
-        raise CheckpointError(
-            f"{where} must have {size} bytes for {row.dtype} and shape {row.shape}, "
-            f"got {entry.file_size}"
-        )
-    preamble = bytearray(len(expected))
-    array = np.empty(row.shape, row.dtype)
-    sha256 = _read_member(archive, entry, memoryview(preamble), _raw(array))
-    if sha256 != row.sha256:
-        raise CheckpointError(f"{where} is damaged, its SHA-256 is not that of the table")
-    if preamble != expected:
-        raise CheckpointError(
-            f"{where} must begin with {expected.rstrip()!r}, got {bytes(preamble).rstrip()!r}"
-        )
-    if not _has_valid_items(array):
-        raise CheckpointError(f"{where} holds bytes that are no {row.dtype}")
-    return array
-
-
-def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *buffers: memoryview) -> str:
-    """Fill the buffers, one after the other, from a member; its SHA-256."""
-    digest = hashlib.sha256()
-    with _zip_faults(f"member {entry.orig_filename!r}"), archive.open(entry) as member:
-        for part in _parts(buffers):
-            part[:] = member.read(len(part))
-            digest.update(part)
-    return digest.hexdigest()

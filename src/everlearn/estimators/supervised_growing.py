@@ -1,0 +1,150 @@
+"""The max-margin topic model that finds its number of topics, `MedHDPClassifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from everlearn.core.codes import n_codes
+from everlearn.core.params import Constraint, Interval, Options
+from everlearn.core.priors import SharedSticks
+from everlearn.estimators.max_margin import CLASSIFIER_CONSTRAINTS, MaxMarginClassifier
+from everlearn.estimators.targets import LabelSpace
+from everlearn.estimators.topic_params import TOKEN_PATTERN, default_rounds, margin_loss
+from everlearn.inference.topic_model import Loss, TopicLearner
+
+
+class MedHDPClassifier(MaxMarginClassifier):
+    """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
+
+    As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
+    every batch an empty topic for each class is offered, and dropped if it stays empty.
+
+    Parameters
+    ----------
+    start_topics : int or None, default=None
+        Topics to start with; None is one for each class.
+    max_topics : int, default=1000
+        No more are born.
+    loss, margin, c, variance, anchors, word_weights, augmentation
+        As in `MedLDAClassifier`.
+    concentration : float, default=5.0
+        Larger values expect more topics in a document.
+    stick_prior : float, default=1.0
+        Larger values expect more topics in the corpus.
+    word_prior, init, batch_size, n_rounds, n_sweeps, burn_in, ghosts, n_passes, shuffle
+        As in `MedLDAClassifier`; word counts follow every draw.
+    inference_passes, vocabulary, max_words, stop_words, token_pattern
+        As in `MedLDAClassifier`.
+    engine, random_state, verbose
+        As in `MedLDAClassifier`.
+
+    Attributes
+    ----------
+    n_topics_, n_components_ : int
+        Topics in use.
+    classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
+        As in `MedLDAClassifier`.
+    n_documents_seen_, n_tokens_seen_ : int
+        What was learned from.
+
+    Examples
+    --------
+    >>> from everlearn import MedHDPClassifier
+    >>> texts = ["cats purr", "dogs bark", "stocks fall", "bonds and stocks rise"] * 30
+    >>> model = MedHDPClassifier(random_state=0).fit(texts, ["pets", "pets", "money", "money"] * 30)
+    >>> model.predict(["cats bark", "bonds fall"]).tolist()
+    ['pets', 'money']
+    """
+
+    checkpoint_key: ClassVar[str] = "medhdp-classifier"
+    word_factor: ClassVar[str] = "collapsed"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
+        "max_topics": (Interval(1, 2**15, integer=True),),
+        "concentration": (Interval(0, 1e6, low_open=True),),
+        "stick_prior": (Interval(0, 1e6, low_open=True),),
+        **{name: table for name, table in CLASSIFIER_CONSTRAINTS.items() if name != "word_factor"},
+    }
+
+    def __init__(
+        self,
+        *,
+        start_topics: int | None = None,
+        max_topics: int = 1000,
+        loss: str = "averaging",
+        margin: float | None = None,
+        c: float | None = None,
+        variance: float | None = None,
+        anchors: bool = True,
+        word_weights: bool = False,
+        augmentation: str = "drawn",
+        concentration: float = 5.0,
+        stick_prior: float = 1.0,
+        word_prior: float = 0.1,
+        init: str = "predictive",
+        batch_size: int | str = 64,
+        n_rounds: int | None = None,
+        n_sweeps: int = 3,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.start_topics = start_topics
+        self.max_topics = max_topics
+        self.loss = loss
+        self.margin = margin
+        self.c = c
+        self.variance = variance
+        self.anchors = anchors
+        self.word_weights = word_weights
+        self.augmentation = augmentation
+        self.concentration = concentration
+        self.stick_prior = stick_prior
+        self.word_prior = word_prior
+        self.init = init
+        self.batch_size = batch_size
+        self.n_rounds = n_rounds
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _n_states(self, space: LabelSpace) -> int:
+        return 1
+
+    def _start_topics(self, space: LabelSpace) -> int:
+        return n_codes(space.n_tasks) if self.start_topics is None else int(self.start_topics)
+
+    def _loss(self, space: LabelSpace) -> Loss:
+        return margin_loss(self, "hdp")
+
+    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
+        learner = TopicLearner(
+            SharedSticks(float(self.concentration), float(self.stick_prior)),
+            float(self.word_prior),
+            self._loss(outputs),
+            n_rounds=default_rounds(self),
+            word_box=float(self.word_weights),
+            max_topics=int(self.max_topics),
+        )
+        return self._with_schedule(learner, self._passes(outputs))
