@@ -3,9 +3,7 @@
 Settings are the library's defaults. CPU seconds are those of the process, on one thread.
 """
 
-import statistics
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +12,14 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from benchmarks import bayespa_labels, figures
-from benchmarks.corpora import DATA, Corpus, atheism_or_religion, newsgroups
+from benchmarks import bayespa_figures as pages
+from benchmarks import bayespa_labels
+from benchmarks.bayespa_runs import PLAIN, run, span, summary
+from benchmarks.corpora import DATA, newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table, write_page
 from everlearn import MedHDPClassifier, MedLDAClassifier, TopicModel
 
-SEEDS = 5
 HEAD = """# Online Bayesian passive-aggressive learning: the paper's experiments
 
 Written by `make reproduce PAPER=bayespa`. 20 Newsgroups by date (11,269 training and 7,505 test
@@ -63,7 +62,6 @@ ASKED = {
 }
 BATCH = {"batch_size": "all", "n_sweeps": 1}
 COLLAPSED = {**BATCH, "word_factor": "collapsed"}
-PLAIN = {"anchors": False, "margin": 16.0, "c": 500.0, "variance": 1e-3}
 BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "batch MedLDA averaging, anchors": (lambda: MedLDAClassifier(**COLLAPSED), (2, 5, 20)),
     "batch MedLDA averaging, plain": (lambda: MedLDAClassifier(**COLLAPSED, **PLAIN), (10, 20)),
@@ -83,54 +81,13 @@ def reproduce() -> None:
         return
     measured: list[str] = []
     parts = (
-        accuracies, batch_models, convergence, numbers_of_topics, starting_topics, batch_sizes,
-        rounds_and_sweeps, burn_ins, sizes, remedies, bayespa_labels.multilabel,
-        bayespa_labels.scale, class_topics,
+        accuracies, batch_models, pages.convergence, pages.numbers_of_topics,
+        pages.starting_topics, pages.batch_sizes, pages.rounds_and_sweeps, pages.burn_ins,
+        pages.sizes, pages.remedies, bayespa_labels.multilabel, bayespa_labels.scale,
+        pages.class_topics,
     )  # fmt: skip
     tables = [part(measured) for part in parts]
     print("written to", write_page("papers/bayespa.md", HEAD, tables, measured))
-
-
-def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = None) -> dict:
-    """Accuracy, CPU seconds and number of topics of one fit, remembered."""
-
-    def measure() -> dict[str, Any]:
-        corpus = newsgroups() if data is None else data
-        model = make().set_params(random_state=seed, engine="serial")
-        # A small fit compiles what is not compiled yet.
-        few = np.arange(0, corpus.X.shape[0], corpus.X.shape[0] // 100)
-        make().set_params(engine="serial", n_passes=1).fit(corpus.X[few], corpus.y[few])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start = time.process_time()
-            model.fit(corpus.X, corpus.y)
-            cpu = time.process_time() - start
-        return {
-            "accuracy": float(model.score(corpus.X_test, corpus.y_test)),
-            "cpu": cpu,
-            "topics": model.n_topics_,
-        }
-
-    key = "".join(c if c.isalnum() else "-" for c in f"{name}-{seed}")
-    return remembered("bayespa", key, measure)
-
-
-def summary(
-    name: str, make: Callable[[], Any], measured: list[str], seeds: int = SEEDS,
-    data: Corpus | None = None,
-) -> tuple[list[float], float, list[int]]:  # fmt: skip
-    """Accuracies, median CPU seconds and numbers of topics over seeds."""
-    runs = [run(name, make, seed, data) for seed in range(seeds)]
-    measured += [r["measured"] for r in runs]
-    return (
-        [r["accuracy"] for r in runs],
-        statistics.median(r["cpu"] for r in runs),
-        [r["topics"] for r in runs],
-    )
-
-
-def _span(values: list[int]) -> str:
-    return f"{min(values)}" if min(values) == max(values) else f"{min(values)}..{max(values)}"
 
 
 def accuracies(measured: list[str]) -> Table:
@@ -147,7 +104,7 @@ def accuracies(measured: list[str]) -> Table:
             f"{np.mean(values):.4f}",
             ", ".join(f"{v:.3f}" for v in values),
             ASKED.get(name, ""),
-            _span(topics),
+            span(topics),
             f"{cpu:.2f}",
         )
     svm = remembered("bayespa", "svm", _svm)
@@ -207,231 +164,3 @@ def batch_models(measured: list[str]) -> Table:
             ratio = f"{found['cpu'] / fast:.1f}"
             table.add(name, n, f"{found['accuracy']:.4f}", f"{found['cpu']:.1f}", ratio)
     return table
-
-
-def convergence(measured: list[str]) -> Table:
-    """Figure 3: test accuracy while the first pass goes on."""
-    marks = [500, 1000, 2000, 4000, 8000, 11269]
-    table = Table(
-        "Accuracy while documents come (Figure 3)",
-        ["model", *(f"{n:,} documents" for n in marks)],
-        "![Accuracy while documents come](../images/bayespa_convergence.png)",
-    )
-    models = {
-        "MedLDA averaging": MedLDAClassifier,
-        "MedLDA Gibbs": lambda: MedLDAClassifier(loss="gibbs"),
-        "MedHDP averaging": MedHDPClassifier,
-        "MedHDP Gibbs": lambda: MedHDPClassifier(loss="gibbs"),
-    }
-    curves = {}
-    for name, make in models.items():
-        key = "curve-" + name.replace(" ", "-")
-        found = remembered("bayespa", key, lambda make=make: _curve(make, marks))
-        measured.append(found["measured"])
-        curves[name] = found["accuracy"]
-        table.add(name, *(f"{v:.3f}" for v in found["accuracy"]))
-    figures.curves("bayespa_convergence", marks, curves, "documents", "test accuracy")
-    return table
-
-
-def _curve(make: Callable[[], Any], marks: list[int]) -> dict[str, Any]:
-    data = newsgroups()
-    order = np.random.default_rng(0).permutation(data.X.shape[0])
-    model = make().set_params(random_state=0)
-    values, begin = [], 0
-    for end in marks:
-        rows = order[begin:end]
-        model.partial_fit(data.X[rows], data.y[rows], classes=np.arange(20))
-        values.append(float(model.score(data.X_test, data.y_test)))
-        begin = end
-    return {"accuracy": values}
-
-
-def numbers_of_topics(measured: list[str]) -> Table:
-    """Figure 4."""
-    table = Table(
-        "Numbers of topics (Figure 4)", ["loss", "topics", "accuracy, mean of 3", "CPU s"]
-    )
-    for loss in ("averaging", "gibbs"):
-        for k in (20, 40, 80):
-            name = f"topics-{loss}-{k}"
-            values, cpu, _ = summary(
-                name, lambda k=k, loss=loss: MedLDAClassifier(n_topics=k, loss=loss), measured, 3
-            )
-            table.add(loss, k, f"{np.mean(values):.4f}", f"{cpu:.2f}")
-    return table
-
-
-def starting_topics(measured: list[str]) -> Table:
-    table = Table(
-        "MedHDP from different starts",
-        ["loss", "start", "topics found", "accuracy, mean of 3"],
-        "A start with fewer topics than classes is filled up to one a class, so 5 and 20 are the "
-        "same run; only 60 is another start.",
-    )
-    for loss in ("averaging", "gibbs"):
-        for k in (5, 20, 60):
-            values, _, topics = summary(
-                f"start-{loss}-{k}",
-                lambda k=k, loss=loss: MedHDPClassifier(start_topics=k, loss=loss),
-                measured,
-                3,
-            )
-            table.add(loss, k, _span(topics), f"{np.mean(values):.4f}")
-    return table
-
-
-def batch_sizes(measured: list[str]) -> Table:
-    """Figures 6 and 7."""
-    table = Table("Batch sizes (Figures 6 and 7)", ["model", "batch size", "accuracy", "CPU s"])
-    for model in (MedLDAClassifier, MedHDPClassifier):
-        for loss in ("averaging", "gibbs"):
-            for size in (1, 16, 64, 256, 512):
-                if size == 1 and loss == "gibbs":
-                    continue
-                found = run(
-                    f"batch-{model.__name__}-{loss}-{size}",
-                    lambda m=model, loss=loss, size=size: m(loss=loss, batch_size=size),
-                    0,
-                )
-                measured.append(found["measured"])
-                table.add(
-                    f"{model.__name__}, {loss}",
-                    size,
-                    f"{found['accuracy']:.4f}",
-                    f"{found['cpu']:.2f}",
-                )
-    return table
-
-
-def rounds_and_sweeps(measured: list[str]) -> Table:
-    """Figure 8: the time is linear in both."""
-    table = Table(
-        "Rounds I and sweeps J (Figure 8)",
-        ["loss", "anchors", "I", "J", "accuracy", "CPU s"],
-        "Without anchors the averaging loss is blind in the first round, as the paper says.",
-    )
-    for loss, anchors in (("averaging", True), ("averaging", False), ("gibbs", True)):
-        plain = {} if anchors else PLAIN
-        for i, j in ((1, 1), (1, 3), (1, 6), (1, 12), (2, 3), (4, 3)):
-            found = run(
-                f"ij-{loss}-{anchors}-{i}-{j}",
-                lambda loss=loss, i=i, j=j, plain=plain: MedLDAClassifier(
-                    loss=loss, n_rounds=i, n_sweeps=j, **plain
-                ),
-                0,
-            )
-            measured.append(found["measured"])
-            table.add(loss, anchors, i, j, f"{found['accuracy']:.4f}", f"{found['cpu']:.2f}")
-    return table
-
-
-def burn_ins(measured: list[str]) -> Table:
-    """Table 3."""
-    table = Table(
-        "Samples and burn-in (Table 3)",
-        ["loss", "J", "burn-in", "accuracy, mean of 3", "the paper's"],
-    )
-    paper = {
-        ("averaging", 1, 0): 0.802, ("averaging", 3, 0): 0.803, ("averaging", 3, 2): 0.803,
-        ("averaging", 5, 0): 0.805, ("averaging", 5, 2): 0.805, ("averaging", 5, 4): 0.803,
-        ("gibbs", 1, 0): 0.783, ("gibbs", 3, 0): 0.803, ("gibbs", 3, 2): 0.799,
-        ("gibbs", 5, 0): 0.808, ("gibbs", 5, 2): 0.803, ("gibbs", 5, 4): 0.792,
-    }  # fmt: skip
-    for (loss, j, b), theirs in paper.items():
-        values, _, _ = summary(
-            f"burn-{loss}-{j}-{b}",
-            lambda loss=loss, j=j, b=b: MedLDAClassifier(loss=loss, n_sweeps=j, burn_in=b),
-            measured,
-            3,
-        )
-        table.add(loss, j, b, f"{np.mean(values):.4f}", theirs)
-    return table
-
-
-def sizes(measured: list[str]) -> Table:
-    table = Table("Training time and documents", ["loss", "documents", "CPU s", "us a token"])
-    whole = newsgroups()
-    order = np.random.default_rng(1).permutation(whole.X.shape[0])
-    for loss in ("averaging", "gibbs"):
-        for share in (4, 2, 1):
-            rows = order[: len(order) // share]
-            part = Corpus(
-                whole.X[rows], whole.y[rows], whole.X_test, whole.y_test, whole.words, whole.labels
-            )
-            found = run(
-                f"size-{loss}-{share}", lambda loss=loss: MedLDAClassifier(loss=loss), 0, part
-            )
-            measured.append(found["measured"])
-            per_token = 1e6 * found["cpu"] / part.X.sum()
-            table.add(loss, len(rows), f"{found['cpu']:.2f}", f"{per_token:.2f}")
-    return table
-
-
-def remedies(measured: list[str]) -> Table:
-    """Figure 9: many topics on a small set."""
-    table = Table(
-        "Many topics, few documents (Figure 9)",
-        ["loss", "topics", "one pass", "five passes", "ten ghosts"],
-        "alt.atheism against talk.religion.misc, 856 training and 569 test documents, mean of 5 "
-        "seeds.",
-    )
-    data = atheism_or_religion()
-    ways: dict[str, dict[str, int]] = {"one": {}, "five": {"n_passes": 5}, "ghosts": {"ghosts": 10}}
-    for loss in ("averaging", "gibbs"):
-        for k in (5, 10, 20, 40, 80):
-            cells = []
-            for name, way in ways.items():
-                values, _, _ = summary(
-                    f"small-{loss}-{k}-{name}",
-                    lambda loss=loss, k=k, way=way: MedLDAClassifier(loss=loss, n_topics=k, **way),
-                    measured,
-                    SEEDS,
-                    data,
-                )
-                cells.append(f"{np.mean(values):.3f}")
-            table.add(loss, k, *cells)
-    return table
-
-
-def class_topics(measured: list[str]) -> Table:
-    """Table 2: average topic proportions of classes grow sparse while documents come."""
-    table = Table(
-        "Topics of classes (Table 2)",
-        ["class", "documents seen", "topics with over 10 %", "largest", "its top words"],
-        "Average topic proportions over training documents of the class, MedLDA averaging.\n\n"
-        "![Average topic proportions](../images/bayespa_classes.png)",
-    )
-    found = remembered("bayespa", "class-topics", _class_topics)
-    measured.append(found["measured"])
-    for row in found["rows"]:
-        table.add(*row)
-    figures.heatmaps(
-        "bayespa_classes", [np.array(m) for m in found["proportions"]], found["marks"],
-        found["labels"],
-    )  # fmt: skip
-    return table
-
-
-def _class_topics() -> dict[str, Any]:
-    data, marks = newsgroups(), [256, 2048, 11269]
-    order = np.random.default_rng(0).permutation(data.X.shape[0])
-    model = MedLDAClassifier(random_state=0, vocabulary=data.words.tolist())
-    shown = [0, 3, 7, 11, 15]
-    rows, proportions, begin = [], [], 0
-    for end in marks:
-        part = order[begin:end]
-        model.partial_fit(data.X[part], data.y[part], classes=np.arange(20))
-        begin = end
-        z = model.transform(data.X)
-        means = np.array([z[data.y == q].mean(axis=0) for q in range(20)])
-        proportions.append(means.tolist())
-        words = model.top_words(6)
-        for q in shown:
-            best = int(means[q].argmax())
-            rows.append(
-                [data.labels[q], end, int((means[q] > 0.1).sum()), f"{means[q, best]:.2f}",
-                 ", ".join(words[best])]
-            )  # fmt: skip
-    rows.sort(key=lambda row: (data.labels.index(row[0]), row[1]))
-    return {"rows": rows, "proportions": proportions, "marks": marks, "labels": data.labels}

@@ -1,0 +1,59 @@
+"""Fits of the BayesPA experiments, each remembered: accuracy, CPU seconds and topics."""
+
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.corpora import Corpus, newsgroups
+from benchmarks.remember import remembered
+
+SEEDS = 5
+PLAIN = {"anchors": False, "margin": 16.0, "c": 500.0, "variance": 1e-3}
+"""The settings of the paper without anchors, for the averaging loss."""
+
+
+def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = None) -> dict:
+    """Accuracy, CPU seconds and number of topics of one fit, remembered."""
+
+    def measure() -> dict[str, Any]:
+        corpus = newsgroups() if data is None else data
+        model = make().set_params(random_state=seed, engine="serial")
+        # A small fit compiles what is not compiled yet.
+        few = np.arange(0, corpus.X.shape[0], corpus.X.shape[0] // 100)
+        make().set_params(engine="serial", n_passes=1).fit(corpus.X[few], corpus.y[few])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start = time.process_time()
+            model.fit(corpus.X, corpus.y)
+            cpu = time.process_time() - start
+        return {
+            "accuracy": float(model.score(corpus.X_test, corpus.y_test)),
+            "cpu": cpu,
+            "topics": model.n_topics_,
+        }
+
+    key = "".join(c if c.isalnum() else "-" for c in f"{name}-{seed}")
+    return remembered("bayespa", key, measure)
+
+
+def summary(
+    name: str, make: Callable[[], Any], measured: list[str], seeds: int = SEEDS,
+    data: Corpus | None = None,
+) -> tuple[list[float], float, list[int]]:  # fmt: skip
+    """Accuracies, median CPU seconds and numbers of topics over seeds."""
+    runs = [run(name, make, seed, data) for seed in range(seeds)]
+    measured += [r["measured"] for r in runs]
+    return (
+        [r["accuracy"] for r in runs],
+        statistics.median(r["cpu"] for r in runs),
+        [r["topics"] for r in runs],
+    )
+
+
+def span(values: list[int]) -> str:
+    """One number, or the least and the largest."""
+    return f"{min(values)}" if min(values) == max(values) else f"{min(values)}..{max(values)}"
