@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks import bayespa_figures as pages
 from benchmarks import bayespa_labels
-from benchmarks.bayespa_runs import PLAIN, run, span, summary
+from benchmarks.bayespa_runs import PLAIN, THEIR_TOPICS, run, span, summary
 from benchmarks.corpora import DATA, newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table, write_page
@@ -61,7 +61,7 @@ ASKED = {
     "MedLDA Gibbs with word weights": 0.84,
 }
 BATCH = {"batch_size": "all", "n_sweeps": 1}
-COLLAPSED = {**BATCH, "word_factor": "collapsed"}
+COLLAPSED = {**BATCH, "word_factor": "collapsed", "n_topics": THEIR_TOPICS}
 BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "batch MedLDA averaging, anchors": (lambda: MedLDAClassifier(**COLLAPSED), (2, 5, 20)),
     "batch MedLDA averaging, plain": (lambda: MedLDAClassifier(**COLLAPSED, **PLAIN), (10, 20)),
@@ -149,15 +149,15 @@ def batch_models(measured: list[str]) -> Table:
         "All documents in one batch: collapsed samplers with word counts that follow every draw, "
         "and weights solved anew in every round. MedLDA has 40 topics; one seed.",
     )
-    online = {
-        "MedLDA averaging": "MedLDA averaging, shared topics",
-        "MedLDA Gibbs": "MedLDA Gibbs, shared topics",
-        "MedHDP averaging": "MedHDP averaging",
-        "MedHDP Gibbs": "MedHDP Gibbs",
+    online: dict[str, tuple[str, Callable[[], Any]]] = {
+        "MedLDA averaging": ("topics-averaging-40", lambda: MedLDAClassifier(n_topics=40)),
+        "MedLDA Gibbs": ("topics-gibbs-40", lambda: MedLDAClassifier(n_topics=40, loss="gibbs")),
+        "MedHDP averaging": ("MedHDP averaging", MODELS["MedHDP averaging"]),
+        "MedHDP Gibbs": ("MedHDP Gibbs", MODELS["MedHDP Gibbs"]),
     }
     for name, (make, rounds) in BATCH_MODELS.items():
-        own = next(full for short, full in online.items() if short in name)
-        _, fast, _ = summary(own, MODELS[own], measured)
+        own, make_online = next(pair for short, pair in online.items() if short in name)
+        _, fast, _ = summary(own, make_online, measured, 3)
         for n in rounds:
             found = run(f"{name}-{n}", lambda n=n, make=make: make().set_params(n_rounds=n), 0)
             measured.append(found["measured"])

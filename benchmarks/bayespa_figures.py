@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import figures
-from benchmarks.bayespa_runs import PLAIN, SEEDS, run, span, summary
+from benchmarks.bayespa_runs import PLAIN, SEEDS, THEIR_TOPICS, run, span, summary
 from benchmarks.corpora import Corpus, atheism_or_religion, newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table
@@ -19,11 +19,12 @@ def convergence(measured: list[str]) -> Table:
     table = Table(
         "Accuracy while documents come (Figure 3)",
         ["model", *(f"{n:,} documents" for n in marks)],
+        "MedLDA has 40 topics.\n\n"
         "![Accuracy while documents come](../images/bayespa_convergence.png)",
     )
     models = {
-        "MedLDA averaging": MedLDAClassifier,
-        "MedLDA Gibbs": lambda: MedLDAClassifier(loss="gibbs"),
+        "MedLDA averaging": lambda: MedLDAClassifier(n_topics=THEIR_TOPICS),
+        "MedLDA Gibbs": lambda: MedLDAClassifier(loss="gibbs", n_topics=THEIR_TOPICS),
         "MedHDP averaging": MedHDPClassifier,
         "MedHDP Gibbs": lambda: MedHDPClassifier(loss="gibbs"),
     }
@@ -87,15 +88,21 @@ def starting_topics(measured: list[str]) -> Table:
 
 def batch_sizes(measured: list[str]) -> Table:
     """Figures 6 and 7."""
-    table = Table("Batch sizes (Figures 6 and 7)", ["model", "batch size", "accuracy", "CPU s"])
-    for model in (MedLDAClassifier, MedHDPClassifier):
+    table = Table(
+        "Batch sizes (Figures 6 and 7)",
+        ["model", "batch size", "accuracy", "CPU s"],
+        "MedLDA has 40 topics.",
+    )
+    for model, given in ((MedLDAClassifier, {"n_topics": THEIR_TOPICS}), (MedHDPClassifier, {})):
         for loss in ("averaging", "gibbs"):
             for size in (1, 16, 64, 256, 512):
                 if size == 1 and loss == "gibbs":
                     continue
                 found = run(
                     f"batch-{model.__name__}-{loss}-{size}",
-                    lambda m=model, loss=loss, size=size: m(loss=loss, batch_size=size),
+                    lambda m=model, loss=loss, size=size, given=given: m(
+                        loss=loss, batch_size=size, **given
+                    ),
                     0,
                 )
                 measured.append(found["measured"])
@@ -113,7 +120,8 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
     table = Table(
         "Rounds I and sweeps J (Figure 8)",
         ["loss", "anchors", "I", "J", "accuracy", "CPU s"],
-        "Without anchors the averaging loss is blind in the first round, as the paper says.",
+        "40 topics. Without anchors the averaging loss is blind in the first round, as the paper "
+        "says.",
     )
     for loss, anchors in (("averaging", True), ("averaging", False), ("gibbs", True)):
         plain = {} if anchors else PLAIN
@@ -121,7 +129,7 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
             found = run(
                 f"ij-{loss}-{anchors}-{i}-{j}",
                 lambda loss=loss, i=i, j=j, plain=plain: MedLDAClassifier(
-                    loss=loss, n_rounds=i, n_sweeps=j, **plain
+                    n_topics=THEIR_TOPICS, loss=loss, n_rounds=i, n_sweeps=j, **plain
                 ),
                 0,
             )
@@ -135,6 +143,7 @@ def burn_ins(measured: list[str]) -> Table:
     table = Table(
         "Samples and burn-in (Table 3)",
         ["loss", "J", "burn-in", "accuracy, mean of 3", "the paper's"],
+        "40 topics.",
     )
     paper = {
         ("averaging", 1, 0): 0.802, ("averaging", 3, 0): 0.803, ("averaging", 3, 2): 0.803,
@@ -145,7 +154,9 @@ def burn_ins(measured: list[str]) -> Table:
     for (loss, j, b), theirs in paper.items():
         values, _, _ = summary(
             f"burn-{loss}-{j}-{b}",
-            lambda loss=loss, j=j, b=b: MedLDAClassifier(loss=loss, n_sweeps=j, burn_in=b),
+            lambda loss=loss, j=j, b=b: MedLDAClassifier(
+                n_topics=THEIR_TOPICS, loss=loss, n_sweeps=j, burn_in=b
+            ),
             measured,
             3,
         )
@@ -154,7 +165,9 @@ def burn_ins(measured: list[str]) -> Table:
 
 
 def sizes(measured: list[str]) -> Table:
-    table = Table("Training time and documents", ["loss", "documents", "CPU s", "us a token"])
+    table = Table(
+        "Training time and documents", ["loss", "documents", "CPU s", "us a token"], "40 topics."
+    )
     whole = newsgroups()
     order = np.random.default_rng(1).permutation(whole.X.shape[0])
     for loss in ("averaging", "gibbs"):
@@ -164,7 +177,10 @@ def sizes(measured: list[str]) -> Table:
                 whole.X[rows], whole.y[rows], whole.X_test, whole.y_test, whole.words, whole.labels
             )
             found = run(
-                f"size-{loss}-{share}", lambda loss=loss: MedLDAClassifier(loss=loss), 0, part
+                f"size-{loss}-{share}",
+                lambda loss=loss: MedLDAClassifier(n_topics=THEIR_TOPICS, loss=loss),
+                0,
+                part,
             )
             measured.append(found["measured"])
             per_token = 1e6 * found["cpu"] / part.X.sum()
@@ -203,7 +219,8 @@ def class_topics(measured: list[str]) -> Table:
     table = Table(
         "Topics of classes (Table 2)",
         ["class", "documents seen", "topics with over 10 %", "largest", "its top words"],
-        "Average topic proportions over training documents of the class, MedLDA averaging.\n\n"
+        "Average topic proportions over training documents of the class, MedLDA averaging with 40 "
+        "topics.\n\n"
         "![Average topic proportions](../images/bayespa_classes.png)",
     )
     found = remembered("bayespa", "class-topics", _class_topics)
@@ -220,7 +237,7 @@ def class_topics(measured: list[str]) -> Table:
 def _class_topics() -> dict[str, Any]:
     data, marks = newsgroups(), [256, 2048, 11269]
     order = np.random.default_rng(0).permutation(data.X.shape[0])
-    model = MedLDAClassifier(random_state=0, vocabulary=data.words.tolist())
+    model = MedLDAClassifier(n_topics=THEIR_TOPICS, random_state=0, vocabulary=data.words.tolist())
     shown = [0, 3, 7, 11, 15]
     rows, proportions, begin = [], [], 0
     for end in marks:

@@ -26,8 +26,8 @@ class MedLDAClassifier(MaxMarginClassifier):
     Parameters
     ----------
     n_topics : int or None, default=None
-        None is two topics a class (10 at least; for an indicator matrix 100 at most), or 10 for
-        each task if `strategy="ovr"`.
+        None is one topic a class, or two without anchors (10 at least); two a column of an
+        indicator matrix (100 at most); and 10 for each task if `strategy="ovr"`.
     loss : {"averaging", "gibbs"}, default="averaging"
         "averaging": the mean weights shall meet the margins; quick. "gibbs": weights drawn from
         their posterior shall meet them on average; covariances of the weights are learned, which
@@ -192,8 +192,9 @@ class MedLDAClassifier(MaxMarginClassifier):
             return int(self.n_topics)
         if self._n_states(space) > 1:
             return _OWN_TOPICS
-        wanted = max(_FEWEST_TOPICS, 2 * space.n_tasks)
-        return min(wanted, _MOST_FOR_LABELS) if space.kind == "multilabel" else wanted
+        if space.kind == "multilabel":
+            return min(max(_FEWEST_TOPICS, 2 * space.n_tasks), _MOST_FOR_LABELS)
+        return max(_FEWEST_TOPICS, (1 if self.anchors else 2) * space.n_tasks)
 
     def _loss(self, space: LabelSpace) -> Loss:
         if space.kind == "multilabel":
