@@ -28,6 +28,12 @@ def test_one_task_alternates():
     assert state.weights.mean.tolist() == [[16, -16, 16, -16]]
 
 
+def test_one_task_against_several_others():
+    state = first_state(replace(LEARNER, loss=AVERAGING), 7, 5, np.array([0]), seed=0, n_rest=2)
+    assert state.codes.tolist() == [0, 1, 1, 0, 1]
+    assert state.weights.mean.tolist() == [[16, -16, -16, 16, -16]]
+
+
 def test_fewer_topics_than_tasks():
     state = first_state(replace(LEARNER, loss=AVERAGING), 7, 2, np.array([3, 1, 0, 2]), seed=0)
     assert state.codes.tolist() == [3, 1]

@@ -264,13 +264,15 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         seed, n_states = self._new_seed(), self._n_states(space)
         n_topics = self._start_topics(space)
         learner = self._learner(space, n_topics)
-        order = np.arange(space.n_tasks)
+        order, rest = np.arange(space.n_tasks), 1
         if space.kind == "multilabel" and n_topics < space.n_tasks:
             order = label_order(signs)
-        if n_states > 1:
-            order = np.zeros(1, np.int64)
+        if n_states > 1:  # topics stand for classes here too, though only one is told apart
+            order, rest = np.zeros(1, np.int64), space.n_tasks - 1
         seeds = [seed, *(int(stream(seed, "start", q).integers(2**31)) for q in range(1, n_states))]
-        states = tuple(first_state(learner, words.n_words, n_topics, order, s) for s in seeds)
+        states = tuple(
+            first_state(learner, words.n_words, n_topics, order, s, n_rest=rest) for s in seeds
+        )
         return Learned(states, words, space, learner.loss)
 
     def _targets(self, space: LabelSpace, signs: Signs) -> Targets:

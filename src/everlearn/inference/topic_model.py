@@ -154,14 +154,22 @@ class RoundInfo:
 
 
 def first_state(
-    learner: TopicLearner, n_words: int, n_topics: int, task_order: IntVec, seed: int
+    learner: TopicLearner,
+    n_words: int,
+    n_topics: int,
+    task_order: IntVec,
+    seed: int,
+    n_rest: int = 1,
 ) -> TopicState:
-    """The state before any data; topics are anchored to tasks in the order given."""
+    """The state before any data; topics are anchored to tasks in the order given.
+
+    The topics of a single task are anchored to yes, then `n_rest` of them to no, and so on.
+    """
     codes = np.full(n_topics, -1)
     weights: FixedSpread | Gaussians | None = None
     if learner.loss is not None:
         if learner.loss.anchored:
-            order = task_order if len(task_order) > 1 else np.arange(2)
+            order = task_order if len(task_order) > 1 else np.repeat([0, 1], [1, n_rest])
             codes = order[np.arange(n_topics) % len(order)]
         means = code_means(codes, len(task_order), learner.loss.margin)
         weights = _prior_weights(learner.loss, means)
