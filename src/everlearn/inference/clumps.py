@@ -76,12 +76,27 @@ def clumped(items: Items, leaf: Labels, n_leaves: int) -> Items:
     """
     mass, sums = np.zeros(n_leaves), np.zeros((n_leaves, items.features.shape[1]))
     set_sums(leaf, items.features, items.mass, mass, sums)
+    return Items(sums / mass[:, None], mass, *_pooled(items, leaf, items.groups, n_leaves))
+
+
+def regrouped(items: Items, into: IntVec) -> Items:
+    """The same items, the points of each group in the group it has become."""
+    own = np.arange(len(items), dtype=np.int32)
+    groups = into[items.groups].astype(np.int32)
+    return Items(items.features, items.mass, *_pooled(items, own, groups, len(items)))
+
+
+def _pooled(
+    items: Items, leaf: Labels, groups: Labels, n_leaves: int
+) -> tuple[IntVec, Labels, Vec]:
+    """Starts, groups and counts of leaves: each group once, with all points that items have in it.
+
+    `groups` are those of the items' entries.
+    """
     owner = np.repeat(leaf, np.diff(items.starts)).astype(np.int64)
     inside = np.flatnonzero(owner >= 0)
-    n_groups = int(items.groups.max(initial=0)) + 1
-    entries = owner[inside] * n_groups + items.groups[inside]
-    keys, inverse = np.unique(entries, return_inverse=True)
-    counts = np.bincount(inverse, items.counts[inside], len(keys)).astype(np.float64)
+    n_groups = int(groups.max(initial=0)) + 1
+    keys, entry = np.unique(owner[inside] * n_groups + groups[inside], return_inverse=True)
+    counts = np.bincount(entry, items.counts[inside], len(keys)).astype(np.float64)
     starts = np.searchsorted(keys // n_groups, np.arange(n_leaves + 1))
-    groups = (keys % n_groups).astype(np.int32)
-    return Items(sums / mass[:, None], mass, starts, groups, counts)
+    return starts, (keys % n_groups).astype(np.int32), counts

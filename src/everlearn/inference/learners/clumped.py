@@ -15,14 +15,14 @@ from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.errors import MemoryBudgetError
 from everlearn.inference.clumped_state import ClumpedState, KeepLimits, Past
 from everlearn.inference.clumped_topics import Topics
-from everlearn.inference.clumps import Items, clumped, joined
+from everlearn.inference.clumps import Items, clumped, joined, regrouped
 from everlearn.inference.engine import Engine
 from everlearn.inference.first_clumps import first_clumps
 from everlearn.inference.local.clumps import Assignment, ClumpStep
 from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
 from everlearn.inference.moves.group_merge import merge_groups
 from everlearn.inference.moves.topic_join import apply_joins, propose_joins
-from everlearn.inference.moves.topic_split import SplitProposals, apply_splits, propose_splits
+from everlearn.inference.moves.topic_split import apply_splits, propose_splits
 
 _LEAST_GAIN = 0.02
 """A move must gain this share of the price beyond it, so that no two moves undo each other."""
@@ -135,14 +135,15 @@ class _Search:
         joins = propose_joins(model, *given)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
         room = self.max_topics - len(self.topics)
-        splits = propose_splits(model, engine, *given, divisible if room > 0 else divisible[:0])
+        least = max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
+        tried = divisible if room > 0 else divisible[:0]
+        splits = propose_splits(model, engine, *given, tried, self.price + least)
         net = np.concatenate([joins.gains + self.price, splits.gains - self.price])
         touched = [*pairs, *((k,) for k in splits.chosen.tolist())]
-        least = max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
         chosen = _disjoint(net, touched, least)
         joined_pairs = [i for i in chosen if i < len(pairs)]
         divided = [i - len(pairs) for i in chosen if i >= len(pairs)][: max(room, 0)]
-        self._note_failures(splits, least)
+        self._note_failures(np.setdiff1d(tried, splits.chosen))
         if divided:
             self.topics = apply_splits(self.topics, splits, divided, self.next_id)
             self.next_id += len(divided)
@@ -152,8 +153,7 @@ class _Search:
         self.joins += len(joined_pairs)
         return bool(divided or joined_pairs)
 
-    def _note_failures(self, splits: SplitProposals, least: float) -> None:
-        hopeless = splits.chosen[~(splits.gains - self.price > least)]
+    def _note_failures(self, hopeless: IntVec) -> None:
         ids, n = self.topics.ids[hopeless].tolist(), self.topics.n[hopeless].tolist()
         self.failed |= dict(zip(ids, n, strict=True))
 
@@ -175,9 +175,7 @@ class _Search:
         np.add.at(counts, into, self.topics.counts)
         self.topics = replace(self.topics, counts=counts)
         self.sizes = np.bincount(into, self.sizes).astype(np.float64)
-        groups = into[self.items.groups].astype(np.int32)
-        own = np.arange(len(self.items), dtype=np.int32)
-        self.items = clumped(replace(self.items, groups=groups), own, len(own))
+        self.items = regrouped(self.items, into)
         return into
 
 

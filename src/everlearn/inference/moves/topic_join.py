@@ -20,7 +20,8 @@ from everlearn.inference.kernels.clumps import joint_entropy
 from everlearn.inference.local.clumps import Assignment
 
 CANDIDATES = 5
-_PAIR_ENTRIES = 4_000_000
+_ROWS = 256
+_PAIR_ENTRIES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +50,21 @@ def propose_joins(
 def _candidates(model: GroupedModel, topics: Topics) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs j < k: for each topic, those that would cost its points least to join."""
     k = len(topics)
-    if k < 2:
+    count = min(CANDIDATES, k - 1)
+    if count == 0:
         return np.empty(0, np.intp), np.empty(0, np.intp)
     eta, constant = model.family.natural(model.family.posterior(topics.n, topics.t))
     n = np.maximum(topics.n, 1e-10)
-    under = (topics.t / n[:, None]) @ eta.T + constant  # mean score of topic j's points under i
-    cost = np.diag(under)[:, None] - under - np.log1p(n[None, :] / n[:, None])
-    cost *= n[:, None]
-    np.fill_diagonal(cost, np.inf)
-    count = min(CANDIDATES, k - 1)
-    nearest = np.argpartition(cost, count - 1, axis=1)[:, :count].ravel()
-    own = np.repeat(np.arange(k), count)
-    keys = np.unique(np.minimum(own, nearest) * k + np.maximum(own, nearest))
+    places = topics.t / n[:, None]
+    nearest = []
+    for start in range(0, k, _ROWS):
+        rows = np.arange(start, min(start + _ROWS, k))
+        # The mean score of topic j's points under each topic i, next to that under itself.
+        under = places[rows] @ eta.T + constant + np.log1p(n / n[rows, None])
+        under[np.arange(len(rows)), rows] = -np.inf
+        nearest.append(np.argpartition(-under, count - 1, axis=1)[:, :count].ravel())
+    own, other = np.repeat(np.arange(k), count), np.concatenate(nearest)
+    keys = np.unique(np.minimum(own, other) * k + np.maximum(own, other))
     return keys // k, keys % k
 
 

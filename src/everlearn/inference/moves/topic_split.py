@@ -7,7 +7,7 @@ stays as it is; the gain in the bound is exact and needs the topic's own sums on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from everlearn.inference.local.clumps import Assignment
 DIRECTIONS = 3
 _REFINEMENTS = 5
 _CHUNKS = 16
+_COUNT_ENTRIES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class Halves:
     t: Mat
     counts: Mat
     entropy: Vec
+
+    def at(self, where: IntVec) -> Halves:
+        """Of some topics only."""
+        return Halves(self.n[where], self.t[where], self.counts[where], self.entropy[where])
 
     def take(self, other: Halves, where: NDArray[np.bool_]) -> Halves:
         """The other's halves at `where`, these elsewhere."""
@@ -53,6 +58,15 @@ class SplitProposals:
     chosen: IntVec
     halves: Halves
     gains: Vec
+
+    @classmethod
+    def joined(cls, parts: Sequence[SplitProposals]) -> SplitProposals:
+        """All proposals of the parts."""
+        halves = (
+            np.concatenate([getattr(part.halves, f.name) for part in parts]) for f in fields(Halves)
+        )
+        chosen = np.concatenate([part.chosen for part in parts])
+        return cls(chosen, Halves(*halves), np.concatenate([part.gains for part in parts]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,18 @@ class Divider:
         for _ in range(_REFINEMENTS):
             halves = self.divided(*self._contrast(halves), hard=False)
         return halves
+
+    def best(self) -> tuple[Halves, Vec]:
+        """For each topic the best division along one of its widest directions, and its gain."""
+        n, t = self.topics.n, self.topics.t
+        axes = principal_axes(self.model.family, n, t, self.items, self.members, DIRECTIONS)
+        best = self.along(axes[0])
+        gains = self.gains(best)
+        for axis in axes[1:]:
+            halves = self.along(axis)
+            other = self.gains(halves)
+            best, gains = best.take(halves, other > gains), np.maximum(gains, other)
+        return best, gains
 
     def _alphas(self, halves: Halves) -> tuple[Vec, Vec]:
         """Alpha of both halves, in proportion to their points."""
@@ -161,19 +187,23 @@ def propose_splits(
     items: Items,
     found: Assignment,
     chosen: IntVec,
+    least_gain: float = -np.inf,
 ) -> SplitProposals:
-    """The best division of each chosen topic; `topics` must be the statistics of `found`."""
-    members = sorted_by_topic(found, len(topics), chosen)
-    some = topics.at(chosen)
-    divider = Divider(model, engine, some, sizes, items, members)
-    axes = principal_axes(model.family, some.n, some.t, items, members, DIRECTIONS)
-    best = divider.along(axes[0])
-    gains = divider.gains(best)
-    for axis in axes[1:]:
-        halves = divider.along(axis)
-        other = divider.gains(halves)
-        best, gains = best.take(halves, other > gains), np.maximum(gains, other)
-    return SplitProposals(chosen, best, gains)
+    """Divisions of the chosen topics that gain more than `least_gain`.
+
+    `topics` must be the statistics of `found`. Some topics at a time are worked on, so that memory
+    does not grow with their number.
+    """
+    step = max(_CHUNKS, _COUNT_ENTRIES // max(1, len(sizes)))
+    parts = []
+    for start in range(0, max(1, len(chosen)), step):
+        some = chosen[start : start + step]
+        members = sorted_by_topic(found, len(topics), some)
+        divider = Divider(model, engine, topics.at(some), sizes, items, members)
+        halves, gains = divider.best()
+        good = np.flatnonzero(gains > least_gain)
+        parts.append(SplitProposals(some[good], halves.at(good), gains[good]))
+    return SplitProposals.joined(parts)
 
 
 def apply_splits(
