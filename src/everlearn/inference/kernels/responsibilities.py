@@ -340,3 +340,11 @@ def sparse_summary(responsibilities: Reals, features: Reals, out: Mat) -> None:
             if r != 0.0:
                 for p in range(features.shape[1]):
                     out[k, p] += r * features[n, p]
+
+
+@kernel()
+def add_products(products: Reals, out: Mat) -> None:
+    """Add a matrix to `out`, which may be more precise: what NumPy does with casts in pieces."""
+    for k in range(out.shape[0]):
+        for p in range(out.shape[1]):
+            out[k, p] += products[k, p]
