@@ -10,6 +10,7 @@ import numpy as np
 from everlearn.core.mixture import Mixture, MixturePosterior
 from everlearn.core.random import stream
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings, lap, open_batches
+from everlearn.inference.learners.ventures import MOST_LAPS, venture
 from everlearn.inference.local.runner import LocalRunner
 from everlearn.inference.moves.birth import seed_labels
 from everlearn.inference.rows import Rows
@@ -18,6 +19,10 @@ from everlearn.inference.state import State
 WARM_START_ABOVE = 15_000
 WARM_START_ROWS = 10_000
 _WARM_START_LAPS = 8
+_CALM = 10.0
+"""Times the tolerance: how little a lap may gain before births that cost are ventured."""
+_FUTILE = 1
+"""Ventures in a row that may come to nothing."""
 _LEAST_SCALE = 1000.0
 """Nats: of small data sets, changes are compared with this rather than with their bound."""
 
@@ -111,16 +116,32 @@ def run_laps(
     schedule: Schedule,
     on_lap: Callable[[LapInfo], None],
 ) -> Fit:
-    """Laps until the bound and the structure stand still."""
+    """Laps, and ventures when little happens, until the bound and the structure stand still.
+
+    The laps of a venture count, whether it is undone or not; one that is kept is told as one lap.
+    """
     laps: list[LapInfo] = []
-    for _ in range(schedule.max_laps):
+    left, futile, ventured = schedule.max_laps, 0, 0
+    while left > 0:
         before = laps[-1].bound if laps else -np.inf
         state, info = lap(state, runner, moves)
+        left -= 1
         laps.append(info)
         on_lap(info)
-        still = abs(info.bound - before) <= schedule.tol * max(abs(info.bound), _LEAST_SCALE)
-        if info.settled and still:
+        rise = abs(info.bound - before) / max(abs(info.bound), _LEAST_SCALE)
+        done = futile >= _FUTILE or "birth" not in moves.kinds
+        if done and info.settled and rise <= schedule.tol:
             return Fit(state, True, tuple(laps))
+        calm = rise <= _CALM * schedule.tol and not any(m.accepted for m in info.moves)
+        if not done and calm and left > MOST_LAPS:
+            tried = venture(state, runner, moves, ventured)
+            state, left, ventured = tried.state, left - tried.n_laps, ventured + 1
+            futile += 1
+            if tried.info is not None:
+                laps.append(tried.info)
+                on_lap(tried.info)
+                if tried.info.bound - info.bound > _CALM * schedule.tol * abs(info.bound):
+                    futile = 0
     return Fit(state, False, tuple(laps))
 
 

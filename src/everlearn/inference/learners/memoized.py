@@ -34,6 +34,8 @@ class MoveSettings:
     max_deletes: int = 5
     margin: float = 1e-9
     """An accepted move must raise the bound by more than this share of it."""
+    n_bold: int = 0
+    """Births that are accepted whatever they cost, best first: see `ventures`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ def _judge(
     room = moves.births.max_components
     records: list[MoveRecord] = []
     used: set[int] = set()
-    state = _judge_births(state, plan, tracked, margin, room, records, used)
+    bold = _boldest(state, plan, tracked, moves.n_bold)
+    state = _judge_births(state, plan, tracked, margin, room, bold, records, used)
     if not used:
         state = _judge_deletes(state, plan, tracked, margin, records, used)
     state = _judge_merges(state, plan, tracked, margin, records, used)
@@ -145,6 +148,7 @@ def _judge_births(
     tracked: list[Summary],
     margin: float,
     room: int,
+    bold: set[int],
     records: list[MoveRecord],
     used: set[int],
 ) -> State:
@@ -154,13 +158,21 @@ def _judge_births(
         gain = after.bound() - before
         added = np.intersect1d(proposal.parts.ids, after.total.ids).tolist()
         fits = len(after.total) <= max(room, len(state.total))
-        accepted = bool(added) and fits and gain > margin
+        accepted = bool(added) and fits and (gain > margin or index in bold)
         records.append(MoveRecord("birth", (proposal.target,), tuple(added), gain, accepted))
         if accepted:
             state = replace(after, next_id=max(after.next_id, max(added) + 1))
             before = state.bound()
             used |= {proposal.target, *added}
     return state
+
+
+def _boldest(state: State, plan: Plan, tracked: list[Summary], limit: int) -> set[int]:
+    """Positions of the proposed births that, each alone, gain most or cost least."""
+    if limit == 0:
+        return set()
+    bounds = [_split(state, p.target, i, tracked).bound() for i, p in enumerate(plan.births)]
+    return set(np.argsort(-np.array(bounds), kind="stable")[:limit].tolist())
 
 
 def _split(state: State, target: int, index: int, tracked: list[Summary]) -> State:

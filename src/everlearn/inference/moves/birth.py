@@ -49,12 +49,14 @@ class BirthSettings:
     n_rows : rows of each that are looked at
     min_rows : rows that a part must have at least
     max_components : never more components than this
+    least_parts : parts that are proposed even if one would explain the rows looked at better
     """
 
     n_targets: int = 25
     n_rows: int = MOST_ROWS
     min_rows: float = 1.0
     max_components: int = 1000
+    least_parts: int = 1
 
     def smallest_part(self, mass: float) -> float:
         """Mass below which a part is not worth proposing, in `mass` rows."""
@@ -138,11 +140,17 @@ def _create(
     labels = seed_labels(points, rows.weights, n_parts, rng)
     parts = runner.hard_stats(rows, labels, np.arange(n_parts))
     others = np.delete(state.total.n, k)
-    return refine(state.model, runner, rows, parts, others, smallest)
+    return refine(state.model, runner, rows, parts, others, smallest, settings.least_parts)
 
 
 def refine(
-    model: Mixture, runner: LocalRunner, rows: Rows, parts: Stats, others: Vec, smallest: float
+    model: Mixture,
+    runner: LocalRunner,
+    rows: Rows,
+    parts: Stats,
+    others: Vec,
+    smallest: float,
+    least: int = 1,
 ) -> Stats | None:
     """Restricted learning in which only the parts compete, and merges; None if one is left."""
     while True:
@@ -154,7 +162,7 @@ def refine(
         summary, _ = runner.run(model.posterior(settled), Plan(pairs=pairs), rows)
         loss = np.zeros((len(settled), len(settled)))
         loss[j, l] = loss[l, j] = summary.pair_loss
-        parts = merge_greedily(model, summary.stats, loss, others)
+        parts = merge_greedily(model, summary.stats, loss, others, least)
         if len(parts) == len(settled):
             return parts
 

@@ -85,16 +85,19 @@ def judge_pairs(
     return judged
 
 
-def merge_greedily(model: Mixture, stats: Stats, pair_loss: Mat, others: Vec) -> Stats:
-    """Merge the best pair again and again while the bound rises; `others` are masses elsewhere.
+def merge_greedily(
+    model: Mixture, stats: Stats, pair_loss: Mat, others: Vec, least: int = 1
+) -> Stats:
+    """Merge the best pair again and again while the bound rises and more than `least` are left.
 
-    `pair_loss` (K, K) is added up for merged components, an upper bound of what they lose.
+    `others` are masses elsewhere. `pair_loss` (K, K) is added up for merged components, an upper
+    bound of what they lose.
     """
     k = len(stats)
     fixed = np.full((k, k), -np.inf)
     j, l = np.triu_indices(k, 1)
     fixed[j, l] = _observation_gains(model, stats, j, l) - pair_loss[j, l]
-    while len(stats) > 1:
+    while len(stats) > least:
         j, l = np.triu_indices(len(stats), 1)
         gains = fixed[j, l] + _allocation_gains(model, stats.n, j, l, others)
         best = int(np.argmax(gains))
