@@ -2,7 +2,10 @@
 
 One exception, stated here because it is not visible below: a plain
 `check_estimator(DPMixture(family="multinomial"))` stops at the two checks of sparse input, which
-take whatever has `predict_proba` for a classifier (`WithoutProbabilities` says more).
+take whatever has `predict_proba` for a classifier (`WithoutProbabilities` says more). No tag helps:
+they read `classifier_tags.multi_class`, which is None of an estimator that is no classifier, and
+with it would ask for exactly two or four columns, the number of classes of their own y, where a
+mixture has as many as it found components. Nor is there a tag for having `predict_proba`.
 """
 
 from typing import Any
