@@ -268,3 +268,12 @@ def test_sparse_summary_does_not_touch_rows_of_zeros():
     out = np.zeros((2, 2))
     kernels.sparse_summary(r, features, out)
     assert_array_equal(out, [[0.0, 0.0], [1.0, 2.0]])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("k", "p"), [(1, 1), (7, 13)])
+def test_products_are_added_in_double_precision(k, p, dtype):
+    products = np.random.default_rng(p).normal(size=(k, p)).astype(dtype)
+    out = np.ones((k, p))
+    kernels.add_products(products, out)
+    assert_array_equal(out, 1.0 + products.astype(np.float64))

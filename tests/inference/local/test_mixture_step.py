@@ -189,6 +189,18 @@ class TestSinglePrecision:
     X = principal_components(9000, 20)
     CASES = (diagonal_scaled("diagonal", X), full("full", X[:, :12]))
 
+    @pytest.mark.parametrize("n", [0, 1, 127, 128, 129, 4096])
+    @pytest.mark.parametrize(("k", "width"), [(1, 1), (3, 6), (90, 100)])
+    def test_long_sums_keep_their_digits(self, n, k, width):
+        """Of positive features, which a float32 sum of thousands keeps to five digits only."""
+        rng = np.random.default_rng(n)
+        r = rng.random((n, k)).astype(np.float32)
+        features = (9 + rng.random((n, width))).astype(np.float32)
+        step = MixtureStep(PLAIN.family, np.float32)
+        t = step.summarize(np.arange(k), features, r, np.zeros(k)).t
+        assert t.dtype == np.float64
+        assert_allclose(t, r.T.astype(float) @ features.astype(float), rtol=1e-6)
+
     @pytest.mark.parametrize("data_type", [np.float32, np.float64])
     @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
     def test_one_step(self, case, data_type):
