@@ -72,7 +72,7 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     birth_window : int, default=10000
         Rows of a stream that stay open for births.
     max_laps : int, default=50
-        Passes over the data in `fit`.
+        Passes over the data in `fit`, those that were undone included.
     tol : float, default=1e-6
         `fit` stops when the bound rises by less than this share of it and no move is left.
     moves : sequence of {"birth", "merge", "delete"}, default=all
@@ -83,7 +83,8 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     top_l : int or None, default=None
         Keep this many components for each row at most; None keeps all.
     dtype : {"float64", "float32"}, default="float64"
-        Precision of the work on rows. Statistics and bounds are float64 always.
+        Precision of the work on rows. Statistics and bounds are float64 always, and so are sums
+        over more than 128 dense rows.
     memory_budget : int, str or None, default=None
         Bytes, or text such as "64MB", that statistics, open rows and work space may take. The
         rows given to a call, and in `fit` a label for each, are not counted.
@@ -105,9 +106,10 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     bound_ : float
         Lower bound of the log evidence of every row seen, constants included.
     bound_history_ : ndarray
-        The bound after each lap.
+        The bound after each lap that was kept.
     history_ : History
-        Laps, accepted moves, and counts of moves judged.
+        Laps, accepted moves, and counts of moves judged. Births that cost at first are listed
+        if they paid within a few laps.
     n_rows_seen_ : int
         Rows learned from.
     converged_ : bool
