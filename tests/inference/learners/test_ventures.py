@@ -78,6 +78,15 @@ class TestInAFit:
         assert len(told) < result.state.clock <= 30
         assert never_falls([info.bound for info in told])
 
+    def test_a_fit_settles_when_too_few_laps_are_left(self, monkeypatch):
+        monkeypatch.setattr(fitting, "MOST_LAPS", 99)
+        plan = Schedule(100, 60, 1e-6)
+        result = fitting.fit(
+            model_of(PLAIN), Rows(PLAIN.X), 0, runner_of(PLAIN), lively(), plan, quiet
+        )
+        assert result.settled
+        assert result.state.clock == len(result.laps) < 60
+
     def test_there_are_none_without_births(self):
         moves = lively(kinds=frozenset({"merge", "delete"}))
         plan = Schedule(100, 60, 1e-6, start_components=6)

@@ -129,11 +129,11 @@ def run_laps(
         laps.append(info)
         on_lap(info)
         rise = abs(info.bound - before) / max(abs(info.bound), _LEAST_SCALE)
-        done = futile >= _FUTILE or "birth" not in moves.kinds
+        done = futile >= _FUTILE or "birth" not in moves.kinds or left <= MOST_LAPS
         if done and info.settled and rise <= schedule.tol:
             return Fit(state, True, tuple(laps))
         calm = rise <= _CALM * schedule.tol and not any(m.accepted for m in info.moves)
-        if not done and calm and left > MOST_LAPS:
+        if calm and not done:
             tried = venture(state, runner, moves, ventured)
             state, left, ventured = tried.state, left - tried.n_laps, ventured + 1
             futile += 1
