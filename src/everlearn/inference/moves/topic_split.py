@@ -25,6 +25,8 @@ DIRECTIONS = 3
 _REFINEMENTS = 5
 _CHUNKS = 16
 _COUNT_ENTRIES = 500_000
+_LEAST_SHARE = 1e-9
+"""Share of its topic's points up to which a half is rounding and not points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Divider:
 
     def _alphas(self, halves: Halves) -> tuple[Vec, Vec]:
         """Alpha of both halves, in proportion to their points."""
-        share = np.clip(halves.n / np.maximum(self.topics.n, 1e-300), 1e-12, 1.0 - 1e-12)
+        share = _share(halves.n, self.topics.n)
         return self.topics.alpha * share, self.topics.alpha * (1.0 - share)
 
     def _contrast(self, halves: Halves) -> tuple[Mat, Vec, Mat]:
@@ -148,8 +150,13 @@ class Divider:
             - _rising(topics.alpha[topic], whole)
         )
         gain += np.bincount(topic, self.sizes[group] * parts, len(topics))
-        empty = (halves.n <= 0.0) | (n2 <= 0.0)
+        empty = np.minimum(halves.n, n2) <= _LEAST_SHARE * topics.n
         return np.where(empty, -np.inf, gain)
+
+
+def _share(part: Vec, whole: Vec) -> Vec:
+    """Share of its topic's alpha that a half gets: never all of it, for no alpha may be zero."""
+    return np.clip(part / np.maximum(whole, 1e-300), 1e-12, 1.0 - 1e-12)
 
 
 def _rising(a: Vec, n: Vec) -> Vec:
@@ -221,7 +228,7 @@ def apply_splits(
     n2 = np.maximum(topics.n[k] - n1, 0.0)
     t2, c2 = topics.t[k] - t1, np.maximum(topics.counts[:, k].T - c1, 0.0)
     wide = first[:, None]
-    share = np.clip(np.where(first, n1, n2) / topics.n[k], 0.0, 1.0)
+    share = _share(np.where(first, n1, n2), topics.n[k])
     n, t, counts, alpha = (
         topics.n.copy(),
         topics.t.copy(),
