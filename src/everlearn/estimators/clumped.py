@@ -75,7 +75,7 @@ class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimato
         never changes afterwards.
     memory_budget : int, str or None, default="64MB"
         Bytes, or text such as "64MB", that may be kept between calls: clumps, single points,
-        topics and groups. None sets no limit.
+        topics with their prior, and groups. None sets no limit.
     max_clumps : int, "auto" or None, default="auto"
         Clumps and single points to keep. "auto" is 1000, or twice the topics if these are more;
         None leaves it to the budget, and keeps single points where that saves bytes. With

@@ -113,7 +113,7 @@ class ClumpedAttributes:
         Returns
         -------
         report : dict
-            "clumps", "single points", "topics", "groups", "total" and "budget" in bytes;
+            "clumps", "single points", "topics", "groups", "prior", "total" and "budget" in bytes;
             "n_clumps", "n_single_points" and "n_groups".
         """
         state: ClumpedState = self._fitted()

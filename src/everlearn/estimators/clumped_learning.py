@@ -80,7 +80,8 @@ def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned
 
 def compress(params: Any, learned: Learned) -> Learned:
     """The same within the present limits."""
-    if limits_of(params).unlimited:
+    limits = limits_of(params)
+    if limits.unlimited and limits.max_groups == np.inf:
         return learned
     with open_engine(params.engine) as engine:
         state, info = learner_of(params, engine).recompress(learned.state)

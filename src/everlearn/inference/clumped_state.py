@@ -104,7 +104,8 @@ class ClumpedState:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays that are kept."""
-        return self.topics.nbytes + self.past.nbytes + self.sizes.nbytes + self.group_ids.nbytes
+        groups = self.sizes.nbytes + self.group_ids.nbytes
+        return self.model.nbytes + self.topics.nbytes + self.past.nbytes + groups
 
     def memory(self) -> dict[str, int]:
         """Bytes that are kept, by what they are for."""
@@ -114,6 +115,7 @@ class ClumpedState:
             "single points": self.past.singles.nbytes + self.past.single_groups.nbytes,
             "topics": self.topics.nbytes - self.topics.counts.nbytes,
             "groups": groups,
+            "prior": self.model.nbytes,
             "total": self.nbytes,
         }
 
@@ -145,9 +147,10 @@ class KeepLimits:
         each = 8 * n_topics + GROUP_BYTES
         return max(1.0, min(self.max_groups, 0.25 * self.max_bytes // each))
 
-    def item_bytes(self, n_topics: int, n_groups: int, n_stats: int) -> float:
+    def item_bytes(self, model: GroupedModel, n_topics: int, n_groups: int) -> float:
         """Bytes left for clumps and single points."""
-        fixed = topics_bytes(n_topics, n_groups, n_stats) + GROUP_BYTES * n_groups
+        beliefs = topics_bytes(n_topics, n_groups, model.family.n_stats)
+        fixed = model.nbytes + beliefs + GROUP_BYTES * n_groups
         return self.max_bytes - fixed - 8  # one more start than clumps
 
     def prices(self, n_stats: int, n_features: int) -> StoragePrices:

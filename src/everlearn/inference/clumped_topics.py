@@ -6,7 +6,7 @@ a function of sums alone: masses, feature sums, points per group and topic, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,11 @@ class GroupedModel:
 
     family: Family[Any]
     dirichlet: LearnedDirichlet
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of the family and its prior."""
+        return _array_bytes(self.family)
 
     def empty_cumulant(self) -> float:
         """Cumulant of a topic that has no points."""
@@ -89,6 +94,15 @@ class Topics:
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
         return sum(a.nbytes for a in (self.ids, self.n, self.t, self.counts, self.alpha))
+
+
+def _array_bytes(value: Any) -> int:
+    """Bytes of the arrays in a dataclass, and in those that it holds."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if not is_dataclass(value):
+        return 0
+    return sum(_array_bytes(getattr(value, f.name)) for f in fields(value))
 
 
 def topics_bytes(n_topics: int, n_groups: int, n_stats: int) -> int:

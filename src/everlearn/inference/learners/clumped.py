@@ -251,13 +251,12 @@ class ClumpedLearner:
 
     def _kept(self, state: ClumpedState, search: _Search) -> tuple[ClumpedState, EpochInfo]:
         """The state with everything, of which the search knows more, compressed."""
-        family = state.model.family
         before = search.bound
         ids, merged = self._fewer_groups(search, state.group_ids)
         if self.limits.unlimited:
             past, forced = _regrouped(state.past, search.items), 0
         else:
-            room, forced = self._room(search, family.n_stats, family.n_features)
+            room, forced = self._room(search)
             past = self._compressed(search, room, state)
             search.items = past.items(state.model)
             search.iterate(1)
@@ -284,15 +283,16 @@ class ClumpedLearner:
         firsts = np.unique(into, return_index=True)[1]
         return ids[firsts], len(ids) - len(firsts)
 
-    def _room(self, search: _Search, n_stats: int, n_features: int) -> tuple[StorageRoom, int]:
+    def _room(self, search: _Search) -> tuple[StorageRoom, int]:
         """Room for clumps; topics are joined until their own leaves take half of it at most."""
-        prices = self.limits.prices(n_stats, n_features)
+        model, n_features = search.step.model, search.step.model.family.n_features
+        prices = self.limits.prices(model.family.n_stats, n_features)
         forced = 0
         while True:
             k = len(search.topics)
             room = StorageRoom(
                 prices,
-                self.limits.item_bytes(k, len(search.sizes), n_stats),
+                self.limits.item_bytes(model, k, len(search.sizes)),
                 self.limits.items_within(k),
             )
             rest = room.charged(self._compressor(search).topic_leaves())
