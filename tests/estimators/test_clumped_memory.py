@@ -1,0 +1,286 @@
+"""Compression keeps all that was counted (M4), and what is kept stays within its limits (M5)."""
+
+import tracemalloc
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from estimators.clumped_data import (
+    BYTES,
+    FAMILIES,
+    WIDTH,
+    assert_same,
+    content,
+    documents,
+    model_of,
+    sums_of,
+    taught,
+)
+from everlearn.core.errors import ForcedJoinWarning, MemoryBudgetError
+
+every = pytest.mark.parametrize("family", FAMILIES)
+forced = pytest.mark.filterwarnings("ignore::everlearn.core.errors.ForcedJoinWarning")
+
+
+def learn(model: Any, parts: Any) -> Any:
+    """Learn, whether topics have to be joined or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForcedJoinWarning)
+        return model.partial_fit(parts)
+
+
+def limit(model: Any, **params: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForcedJoinWarning)
+        return model.set_params(**params)
+
+
+def assert_within_limits(model: Any) -> None:
+    """Bytes as reported, as added up, and as they are in a file; items and groups."""
+    report = model.memory_report()
+    assert report["total"] == sum(report[name] for name in BYTES)
+    arrays = model.to_checkpoint()[1]
+    assert report["total"] == sum(a.nbytes for a in arrays.values())
+    if report["budget"] is not None:
+        assert report["total"] <= report["budget"]
+    n_items = report["n_clumps"] + report["n_single_points"]
+    if isinstance(model.max_clumps, int):
+        assert n_items <= model.max_clumps
+    if model.max_groups is not None:
+        assert report["n_groups"] <= model.max_groups
+
+
+def assert_conserved(model: Any, parts: list[Any]) -> None:
+    """Counts exactly, moments to 1e-12: whatever was seen is still there."""
+    features = model._learned.state.model.family.features(np.concatenate(parts))
+    t, per_group, n_documents = sums_of(model)
+    scale = np.abs(features).sum(axis=0)
+    assert (np.abs(t - features.sum(axis=0)) <= 1e-12 * scale).all()
+    assert n_documents == len(parts) == model.n_documents_seen_
+    assert per_group.sum() == sum(map(len, parts)) == model.n_points_seen_
+    assert (per_group == np.floor(per_group)).all()
+    state = model._learned.state
+    assert_allclose(state.topics.counts.sum(axis=1), per_group, rtol=1e-12)
+    assert_allclose(state.topics.t.sum(axis=0), t, rtol=1e-9, atol=1e-9 * scale.max())
+    starts = state.past.clumps.starts
+    if len(starts) > 1:
+        entries = np.add.reduceat(state.past.clumps.counts, starts[:-1])
+        assert_array_equal(entries, state.past.clumps.mass)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("epoch"), st.integers(1, 6)),
+    st.tuples(st.just("memory_budget"), st.sampled_from([None, 3000, 5000, 12_000, "1MB"])),
+    st.tuples(st.just("max_clumps"), st.sampled_from([None, "auto", 8, 20, 100])),
+    st.tuples(st.just("max_groups"), st.sampled_from([None, 1, 2, 5])),
+    st.tuples(st.just("group_merge"), st.sampled_from(["cosine", "free-energy"])),
+    st.tuples(st.just("expected_points"), st.sampled_from([None, 1e6])),
+)
+
+
+@every
+@settings(max_examples=15)
+@given(st.lists(STEPS, min_size=1, max_size=7), st.integers(0, 100))
+def test_m4_and_m5_whatever_is_done_counts_stay_and_limits_hold(family, steps, seed):
+    parts, _ = documents(family, 40, seed, points=15)
+    model, seen = learn(model_of(family, memory_budget=20_000), parts[:2]), 2
+    for name, value in steps:
+        if name == "epoch":
+            learn(model, parts[seen : seen + value])
+            seen += value
+        else:
+            limit(model, **{name: value})
+        assert_within_limits(model)
+        assert_conserved(model, parts[:seen])
+
+
+@every
+@settings(max_examples=15)
+@given(st.integers(1500, 40_000), st.sampled_from([None, "auto", 6, 30]),
+       st.sampled_from([None, 3]), st.integers(0, 50))  # fmt: skip
+def test_m5_random_budgets_hold_after_every_epoch(family, budget, clumps, groups, seed):
+    parts, _ = documents(family, 18, seed, points=20)
+    model = model_of(family, memory_budget=budget, max_clumps=clumps, max_groups=groups)
+    for start in range(0, 18, 3):
+        learn(model, parts[start : start + 3])
+        assert_within_limits(model)
+        assert_conserved(model, parts[: start + 3])
+
+
+@every
+def test_m5_topics_are_joined_where_their_clumps_do_not_fit(family):
+    parts, _ = documents(family, 12)
+    free = model_of(family).partial_fit(parts)
+    assert free.n_components_ >= 3
+    model = model_of(family, max_clumps=2)
+    with pytest.warns(ForcedJoinWarning, match="topics of ClumpedTopicModel were joined"):
+        model.partial_fit(parts)
+    assert model.n_components_ <= 2
+    assert_within_limits(model)
+    assert_conserved(model, parts)
+
+
+@every
+def test_m5_or_the_budget_is_refused_and_nothing_changes(family):
+    parts, _ = documents(family, 12)
+    model = model_of(family, on_budget="error").partial_fit(parts[:6])
+    before = content(model)
+    for params in ({"memory_budget": 400}, {"max_clumps": 2}):
+        with pytest.raises(MemoryBudgetError, match="'memory_budget' of ClumpedTopicModel"):
+            model.set_params(**params)
+        assert_same(content(model), before)
+    model.__dict__["memory_budget"] = 400  # as if there had been more room before
+    with pytest.raises(MemoryBudgetError):
+        model.partial_fit(parts[6:])
+    model.__dict__["memory_budget"] = "64MB"
+    assert_same(content(model), before)
+
+
+@every
+def test_m5_a_budget_for_nothing_is_refused(family):
+    parts, _ = documents(family, 4)
+    with pytest.raises(MemoryBudgetError, match="1 topics and"):
+        learn(model_of(family, memory_budget=100), parts)
+
+
+def test_the_report_is_what_python_holds() -> None:
+    """A model of some size against tracemalloc."""
+    parts, _ = documents("full", 12, points=300)
+    model_of(memory_budget=None, max_clumps=None).partial_fit(parts[:2])
+    tracemalloc.start()
+    try:
+        start = tracemalloc.get_traced_memory()[0]
+        model = model_of(memory_budget=None, max_clumps=None).partial_fit(parts)
+        held = tracemalloc.get_traced_memory()[0] - start
+    finally:
+        tracemalloc.stop()
+    total = model.memory_report()["total"]
+    assert abs(held - total) <= 0.1 * total + 20_000
+
+
+# Changing limits while running
+
+
+@every
+def test_lowering_a_limit_compresses_at_once_and_raising_uses_the_room(family):
+    parts, _ = documents(family, 24)
+    model = model_of(family, max_clumps=None, memory_budget="1MB").partial_fit(parts[:8])
+    full = model.memory_report()["total"]
+    assert model.memory_report()["n_single_points"] == 8 * 40  # everything fits
+    model.set_params(memory_budget=full // 2)
+    small = model.memory_report()["total"]
+    assert full // 4 < small <= full // 2
+    model.set_params(memory_budget=full)
+    assert model.memory_report()["total"] <= small * 1.01  # there is nothing more to keep yet
+    model.partial_fit(parts[8:16])
+    assert model.memory_report()["total"] > 0.8 * full
+    assert_within_limits(model)
+    model.set_params(max_clumps=10)
+    assert model.memory_report()["n_clumps"] + model.memory_report()["n_single_points"] == 10
+    model.set_params(max_clumps=60).partial_fit(parts[16:])
+    assert model.memory_report()["n_clumps"] + model.memory_report()["n_single_points"] == 60
+    assert_conserved(model, parts)
+
+
+@pytest.mark.parametrize("limits", [{}, {"memory_budget": None}, {"max_clumps": None},
+                                    {"memory_budget": None, "max_clumps": None}])  # fmt: skip
+@pytest.mark.parametrize("criterion", ["cosine", "free-energy"])
+def test_groups_are_merged_at_once(criterion, limits):
+    parts, _ = documents("diagonal", 12)
+    model = model_of("diagonal", group_merge=criterion, **limits).partial_fit(parts)
+    assert_array_equal(model.group_sizes_, np.ones(12))
+    model.set_params(max_groups=5)
+    assert len(model.group_sizes_) == len(model.group_ids_) == 5
+    assert model.group_sizes_.sum() == 12
+    assert (np.diff(model.group_ids_) > 0).all()
+    assert_conserved(model, parts)
+    model.partial_fit(parts[:3])
+    assert len(model.group_sizes_) == 5
+    assert_conserved(model, parts + parts[:3])
+
+
+def test_limits_that_cannot_be_are_refused_and_change_nothing():
+    model = taught()
+    before = content(model)
+    for params in ({"memory_budget": "lots"}, {"max_clumps": 1}, {"max_groups": 0},
+                   {"memory_budget": -5}, {"no_such": 1}):  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match="ClumpedTopicModel"):
+            model.set_params(**params)
+        assert_same(content(model), before)
+
+
+@every
+def test_what_fits_is_kept_as_it_came(family):
+    parts, _ = documents(family, 8)
+    model = model_of(family, max_clumps=None, memory_budget=None).partial_fit(parts)
+    assert_array_equal(model._learned.state.past.singles, np.concatenate(parts))
+    assert model.compression_loss_ == 0.0
+    roomy = model_of(family, max_clumps=None, memory_budget="10MB").partial_fit(parts)
+    assert roomy.memory_report()["n_single_points"] == 8 * 40
+    assert abs(roomy.compression_loss_) < 1.0
+
+
+@every
+def test_the_loss_is_what_the_bound_loses(family):
+    """Beliefs that no iteration betters any more: then only compression moves the bound."""
+    parts, _ = documents(family, 6, points=20)
+    model = model_of(family, max_clumps=None, memory_budget=None, batch_size=None)
+    model.partial_fit(parts)
+    for _ in range(15):  # every visit is an iteration, as nothing needs to go
+        model.set_params(memory_budget="10MB")
+    before, lost = model.bound_, model.compression_loss_
+    k = model.n_components_
+    model.set_params(max_clumps=3 * k)
+    assert model.n_components_ == k
+    assert model.compression_loss_ >= lost
+    assert_allclose(before - model.bound_, model.compression_loss_ - lost, rtol=1e-3, atol=1e-3)
+
+
+@every
+def test_merging_documents_costs_bound(family):
+    parts, _ = documents(family, 10)
+    model = model_of(family, max_clumps=None, memory_budget=None).partial_fit(parts)
+    before = model.bound_
+    model.set_params(max_groups=2)
+    assert model.bound_ < before
+    assert model.compression_loss_ > 0
+
+
+def test_the_budget_of_a_quarter_for_groups():
+    parts, _ = documents("diagonal", 60, points=5)
+    model = model_of("diagonal", memory_budget=6000, batch_size=10)
+    learn(model, parts)
+    assert len(model.group_ids_) < 60
+    assert_within_limits(model)
+    assert_conserved(model, parts)
+
+
+@forced
+def test_wide_points_fit_too():
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(10 * rng.integers(3), 1, (20, 128)) for _ in range(12)]
+    model = model_of("diagonal", memory_budget="60kB").partial_fit(parts)
+    assert_within_limits(model)
+    assert_conserved(model, parts)
+    assert np.isfinite(model.bound_)
+    assert WIDTH < 128 == model.n_features_in_
+
+
+@pytest.mark.slow
+def test_an_endless_stream_at_constant_memory():
+    parts, _ = documents("full", 40, points=500)
+    params = {"max_groups": 20, "batch_size": 10, "topic_price": 200.0}
+    model = model_of("full", memory_budget=20_000, **params)
+    totals = []
+    for _ in range(25):
+        learn(model, parts)
+        assert_within_limits(model)
+        totals.append(model.memory_report()["total"])
+    assert model.n_points_seen_ == 25 * 40 * 500
+    assert max(totals[5:]) <= 20_000
+    assert_conserved(model, parts * 25)
