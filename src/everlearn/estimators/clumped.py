@@ -12,7 +12,14 @@ from sklearn.base import BaseEstimator
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.errors import CheckpointError
-from everlearn.core.params import ByteSize, Constraint, Instance, Interval, Options
+from everlearn.core.params import (
+    ByteSize,
+    Constraint,
+    Instance,
+    Interval,
+    Options,
+    check_params,
+)
 from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
 from everlearn.estimators.clumped_attributes import ClumpedAttributes
 from everlearn.estimators.clumped_checkpoint import STATE_KEYS, pack_state, unpack_state
@@ -20,7 +27,6 @@ from everlearn.estimators.clumped_input import Grouped, checked_documents
 from everlearn.estimators.clumped_learning import (
     Learned,
     check_same_model,
-    clumped_family,
     compress,
     learn,
 )
@@ -39,6 +45,7 @@ from everlearn.runtime.engine import open_engine
 
 FAMILIES = ("full", "diagonal", "multinomial")
 _LIMITS = frozenset({"memory_budget", "max_clumps", "max_groups"})
+_NEIGHBOURS = (Interval(1, integer=True),)
 
 
 class Neighbours(NamedTuple):
@@ -372,6 +379,7 @@ class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimato
             `positions` and `scores`, best first.
         """
         state = self._fitted()
+        check_params(f"{type(self).__name__}.retrieve", {"n": n}, {"n": _NEIGHBOURS})
         document = checked_documents(self, X, None, reset=False)
         if len(document.parts) != 1:
             raise ValueError(
@@ -425,7 +433,6 @@ class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimato
         try:
             estimator._check_params()
             check_same_model(estimator, estimator._learned)
-            clumped_family(estimator.family, estimator.prior, np.ones((1, width)))
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
         estimator.n_features_in_ = width
@@ -437,7 +444,8 @@ class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimato
 
 def _checked_index(estimator: ClumpedTopicModel, index: Any) -> Mat:
     """Dirichlet parameters of documents over the topics there are."""
-    zetas = np.asarray(index, np.float64)
+    with named_errors(estimator, "index"):
+        zetas = np.asarray(index, np.float64)
     k = estimator.n_components_
     if zetas.ndim != 2 or zetas.shape[1] != k or not (np.isfinite(zetas) & (zetas > 0)).all():
         raise ValueError(

@@ -71,10 +71,17 @@ def _is_table(value: Any) -> bool:
 
 
 def _from_list(estimator: Any, X: Any, *, reset: bool) -> Grouped:
-    tables = [
-        _checked_table(estimator, part, f"X[{position}]", reset=reset and position == 0)
-        for position, part in enumerate(X)
-    ]
+    """Documents of a list; whatever is wrong with one of them, its position is named."""
+    tables = []
+    for position, part in enumerate(X):
+        argument = f"X[{position}]"
+        try:
+            first = reset and position == 0
+            tables.append(_checked_table(estimator, part, argument, reset=first))
+        except (TypeError, ValueError) as error:
+            if argument in str(error):
+                raise
+            raise type(error)(f"{argument!r}: {error}") from error
     return Grouped(tuple(tables), listed=True)
 
 

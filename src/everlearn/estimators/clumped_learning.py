@@ -90,18 +90,29 @@ def compress(params: Any, learned: Learned) -> Learned:
 
 
 def check_same_model(params: Any, learned: Learned) -> None:
-    """Refuse to go on with another family or price than learning began with."""
+    """Refuse to go on with another family, prior or price than learning began with."""
     state = learned.state
-    known: dict[str, Any] = {"family": _FAMILY_NAMES[type(state.model.family)]}
+    family = state.model.family
+    _check_unchanged(params, "family", params.family, _FAMILY_NAMES[type(family)])
     if params.topic_price != "auto":
-        known["topic_price"] = state.price
-    for name, value in known.items():
-        if getattr(params, name) != value:
-            raise ValueError(
-                f"the {name!r} parameter of {type(params).__name__} was {value!r} when learning "
-                "began and cannot change without a new fit. "
-                f"Got {getattr(params, name)!r} instead."
-            )
+        _check_unchanged(params, "topic_price", params.topic_price, state.price)
+    if isinstance(params.prior, str):
+        return
+    with named_errors(params, "prior"):
+        given: Any = clumped_family(params.family, params.prior, np.ones((1, family.n_features)))
+    known: Any = family
+    for name in params.prior:
+        now, then = getattr(given.prior, name), getattr(known.prior, name)
+        if not np.array_equal(now, then):
+            _check_unchanged(params, "prior", f"{name}: {now}", f"{name}: {then}")
+
+
+def _check_unchanged(params: Any, name: str, now: Any, then: Any) -> None:
+    if now != then:
+        raise ValueError(
+            f"the {name!r} parameter of {type(params).__name__} was {then!r} when learning "
+            f"began and cannot change without a new fit. Got {now!r} instead."
+        )
 
 
 def _warn_of_joins(params: Any, info: EpochInfo) -> None:
