@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, TransformerTags
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.errors import CheckpointError
@@ -303,6 +304,10 @@ class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimato
         zeta = self.document_index(X, groups)
         return np.asarray(zeta / zeta.sum(axis=1, keepdims=True))
 
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Mat:
+        """`fit`, then `transform` of the same documents."""
+        return self.fit(X, y, groups).transform(X, groups)
+
     def assign(self, X: Any, groups: Any = None) -> Labels | list[Labels]:
         """The likeliest topic of each point, in the light of its document.
 
@@ -407,6 +412,12 @@ class ClumpedTopicModel(ClumpedAttributes, LearnerMixin, SaveMixin, BaseEstimato
         super()._check_params()
         with named_errors(self, "prior"):
             check_prior(self.family, self.prior)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.family == "multinomial"
+        tags.transformer_tags = TransformerTags()
+        return tags
 
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted estimator as JSON and arrays; `save` writes them."""

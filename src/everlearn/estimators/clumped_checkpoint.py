@@ -161,5 +161,20 @@ def _check_sums(state: ClumpedState) -> None:
     per_group += np.bincount(past.clumps.groups, past.clumps.counts, len(state.sizes))
     near = np.abs(topics.counts.sum(axis=1) - per_group) <= _CLOSE * (1.0 + per_group)
     require(near.all(), "topics/counts", "the points of each group")
+    most = state.n_points * np.log(max(len(topics), 2)) * (1 + _CLOSE)
+    if topics.entropy > most:
+        raise CheckpointError(f"the header's 'entropy' must be at most {most:g}")
+    # No step of alpha gives more, and joins leave the sum as it is.
+    most = max(1.0, seen / state.model.dirichlet.rate) * (1 + _CLOSE)
+    require(topics.alpha.sum() <= most, "topics/alpha", f"at most {most:g} in sum")
+    _check_features(state)
     stats = Stats(topics.ids, topics.n, topics.t, np.full(len(topics), 0.0), state.base)
     check_stats(state.model.family, stats, "topics")
+
+
+def _check_features(state: ClumpedState) -> None:
+    """Refuse clumps and points whose features are not those that the topics have in sum."""
+    items = state.past.items(state.model)
+    kept, size = items.mass @ items.features, items.mass @ np.abs(items.features)
+    near = np.abs(state.topics.t.sum(axis=0) - kept) <= _CLOSE * size + 1e-300
+    require(near.all(), "clumps/features", "with the single points, what 'topics/t' has in sum")
