@@ -1,0 +1,500 @@
+"""`ClumpedTopicModel` as users meet it: input of any form, new documents, neighbours, edges."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import gammaln, psi
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from estimators.clumped_data import (
+    FAMILIES,
+    assert_same,
+    content,
+    documents,
+    model_of,
+    taught,
+)
+from everlearn.estimators.clumped import ClumpedTopicModel
+from everlearn.inference.clumped_topics import Topics
+from everlearn.inference.learners import clumped as learner
+
+every = pytest.mark.parametrize("family", FAMILIES)
+
+
+# Forms of input
+
+LABELS = {
+    "numbers": lambda d: d,
+    "backwards": lambda d: 100 - d,
+    "floats": lambda d: d + 0.5,
+    "strings": lambda d: np.array([f"document {i}" for i in d]),
+    "a list of strings": lambda d: [f"{i}" for i in d],
+    "objects": lambda d: np.array([f"{i}" for i in d], object),
+    "a series": lambda d: pd.Series(d, index=d + 7),
+    "categories": lambda d: pd.Series([f"{i}" for i in d], dtype="category"),
+    "dates": lambda d: np.datetime64("2020-01-01") + d,
+    "small integers": lambda d: d.astype(np.uint8),
+    "truth values": lambda d: d,
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_groups_say_the_same_as_a_list(kind: str) -> None:
+    parts = documents("full", 6)[0]
+    if kind == "truth values":
+        parts = parts[:2]
+    document = np.repeat(np.arange(len(parts)), 40)
+    groups = document.astype(bool) if kind == "truth values" else LABELS[kind](document)
+    X = np.concatenate(parts)
+    listed = model_of().partial_fit(parts)
+    assert_same(content(model_of().partial_fit(X, groups=groups)), content(listed))
+    assert_array_equal(listed.transform(X, groups=groups), listed.transform(parts))
+    assert listed.score(X, groups=groups) == listed.score(parts)
+    assert_array_equal(listed.assign(X, groups=groups), np.concatenate(listed.assign(parts)))
+
+
+@every
+def test_groups_need_not_be_sorted(family: str) -> None:
+    """Documents are in the order of their first points; points keep their order within one."""
+    parts = documents(family, 6)[0]
+    rng = np.random.default_rng(0)
+    order = rng.permutation(np.repeat(np.arange(6), 40))
+    first = list(dict.fromkeys(order.tolist()))
+    X = np.empty((240, 3))
+    for j in range(6):
+        X[order == j] = parts[j]
+    listed = model_of(family).partial_fit([parts[j] for j in first])
+    mixed = model_of(family).partial_fit(X, groups=order)
+    assert_same(content(mixed), content(listed))
+    labels = mixed.assign(X, groups=order)
+    for j in range(6):
+        assert_array_equal(labels[order == j], mixed.assign([parts[j]])[0])
+    assert_array_equal(mixed.transform(X, groups=order), mixed.transform([parts[j] for j in first]))
+
+
+def test_one_table_is_one_document() -> None:
+    X = documents("full", 1)[0][0]
+    model = model_of().partial_fit(X)
+    assert model.n_documents_seen_ == 1
+    assert_same(content(model_of().partial_fit([X])), content(model))
+    assert model.transform(X).shape == (1, model.n_components_)
+    assert model.assign(X).shape == (40,)
+
+
+@pytest.mark.parametrize("form", [lambda x: x.tolist(), np.asfortranarray, pd.DataFrame,
+                                  lambda x: x[::-1][::-1], lambda x: np.ma.array(x)])  # fmt: skip
+def test_documents_of_any_form(form: Any) -> None:
+    parts = documents("full", 4)[0]
+    want = content(model_of().partial_fit(parts))[1]
+    for listed in ([form(part) for part in parts], tuple(form(part) for part in parts)):
+        assert_same((0, content(model_of().partial_fit(listed))[1]), (0, want))
+
+
+def test_every_call_brings_new_documents() -> None:
+    X = documents("full", 1)[0][0]
+    model = model_of().partial_fit(X, groups=np.zeros(40)).partial_fit(X, groups=np.zeros(40))
+    assert model.n_documents_seen_ == 2
+    assert_array_equal(model.group_ids_, [0, 1])
+
+
+@every
+def test_threads_change_nothing(family: str) -> None:
+    parts = documents(family, 12, points=150)[0]
+    models = [model_of(family, max_clumps=60, engine=e).partial_fit(parts)
+              for e in ("serial", "threads")]  # fmt: skip
+    serial, threads = (content(model) for model in models)
+    assert_same((0, serial[1]), (0, threads[1]))
+    assert serial[0]["state"] == threads[0]["state"]
+    new = documents(family, 5, seed=4)[0]
+    assert_array_equal(models[0].transform(new), models[1].transform(new))
+
+
+@every
+def test_learning_does_not_depend_on_chance_or_on_calls(family: str) -> None:
+    parts = documents(family, 8)[0]
+    one = model_of(family, random_state=0).fit(parts)
+    two = model_of(family, random_state=1).partial_fit(parts[:4]).partial_fit(parts[4:])
+    assert_same((0, content(one)[1]), (0, content(two)[1]))
+    again = clone(one).fit(parts)
+    assert_same(content(again), content(one))
+    assert_same(content(one.fit(parts)), content(again))  # fit begins anew
+
+
+# What is learned, and new documents
+
+
+@every
+def test_attributes_fit_together(family: str) -> None:
+    model = taught(family, count=12, max_clumps=30, max_groups=7)
+    k = model.n_components_
+    assert_allclose(model.weights_.sum(), 1.0)
+    assert model.means_.shape == (k, 3)
+    assert model.covariances_.shape[0] == k
+    assert model.alpha_.shape == model.component_ids_.shape == (k,)
+    assert len(set(model.component_ids_.tolist())) == k
+    assert model.group_sizes_.sum() == model.n_documents_seen_ == 12
+    assert model.n_points_seen_ == 12 * 40
+    assert model.bound_history_.shape == (3,)
+    assert_allclose(model.bound_history_[-1], model.bound_)
+    assert model.topic_price_ == 0.075 * 40
+    assert model.memory_report()["n_groups"] == 7
+
+
+@every
+def test_mixtures_are_of_each_document_by_itself(family: str) -> None:
+    model = taught(family)
+    new = documents(family, 7, seed=3)[0]
+    mixtures = model.transform(new)
+    assert mixtures.shape == (7, model.n_components_)
+    assert (mixtures > 0).all()
+    assert_allclose(mixtures.sum(axis=1), 1.0, rtol=1e-12)
+    for part, row in zip(new, mixtures, strict=True):
+        assert_array_equal(model.transform(part)[0], row)
+    assert_array_equal(model.transform(new[::-1]), mixtures[::-1])
+    index = model.document_index(new)
+    assert_allclose(index / index.sum(axis=1, keepdims=True), mixtures)
+    assert_allclose(index.sum(axis=1), model.alpha_.sum() + 40)
+    assert_array_equal(
+        model_of(family).fit_transform(new), model_of(family).fit(new).transform(new)
+    )
+
+
+@every
+def test_points_have_the_topics_of_their_document(family: str) -> None:
+    model = taught(family)
+    new, truth = documents(family, 7, seed=3)
+    labels = model.assign(new)
+    mixtures = model.transform(new)
+    for own, z, mixture in zip(labels, truth, mixtures, strict=True):
+        shares = np.bincount(own, minlength=model.n_components_) / len(own)
+        assert np.abs(shares - mixture).max() < 0.15
+        if family != "multinomial":  # whose six topics are three
+            assert len(set(zip(own.tolist(), z.tolist(), strict=True))) == len(set(z.tolist()))
+
+
+@every
+def test_the_score_is_a_bound_by_the_definition(family: str) -> None:
+    """Against the free energy of one document, points and topics one by one."""
+    model = taught(family, count=6)
+    state = model._learned.state
+    part = documents(family, 1, seed=9, points=12)[0][0]
+    eta, constant = state.model.family.natural(
+        state.model.family.posterior(state.topics.n, state.topics.t)
+    )
+    scores = state.model.family.features(part) @ eta.T + constant
+    base = state.model.family.log_base(part).sum()
+    alpha, best = model.alpha_, -np.inf
+    zeta = alpha.copy()
+    for _ in range(300):
+        log_pi = psi(zeta) - psi(zeta.sum())
+        r = np.exp(scores + log_pi - np.logaddexp.reduce(scores + log_pi, axis=1)[:, None])
+        zeta = alpha + r.sum(axis=0)
+        log_pi = psi(zeta) - psi(zeta.sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.where(r > 0, r * (scores + log_pi - np.log(r)), 0.0).sum()
+        divergence = gammaln(zeta.sum()) - gammaln(zeta).sum() - gammaln(alpha.sum())
+        divergence += gammaln(alpha).sum() + (zeta - alpha) @ log_pi
+        best = own - divergence + base
+    assert_allclose(12 * model.score([part]), best, rtol=1e-4, atol=1e-3)
+
+
+@every
+def test_documents_of_the_same_kind_score_higher(family: str) -> None:
+    model = taught(family)
+    same = documents(family, 5, seed=6)[0]
+    other = [part[:, ::-1] * 1.0 + (3.0 if family != "multinomial" else 0.0) for part in same]
+    assert np.isfinite(model.score(same))
+    parts = [model.score([p]) for p in same]
+    assert_allclose(model.score(same), np.mean(parts))
+    if family != "multinomial":
+        assert model.score(same) > model.score(other) + 1.0
+
+
+@every
+def test_reading_changes_nothing(family: str) -> None:
+    model = taught(family)
+    before, new = content(model), documents(family, 3, seed=3)[0]
+    for method in (model.transform, model.assign, model.score, model.document_index):
+        method(new)
+    model.retrieve(new[0])
+    assert_same(content(model), before)
+
+
+# M12
+
+
+@every
+def test_m12_neighbours_are_those_of_brute_force(family: str) -> None:
+    model = taught(family)
+    state = model._learned.state
+    new, query = documents(family, 9, seed=3)[0], documents(family, 1, seed=4)[0][0]
+    posterior = state.model.family.posterior(state.topics.n, state.topics.t)
+    eta, constant = state.model.family.natural(posterior)
+    index = model.document_index(new)
+    own = state.topics.alpha + state.topics.counts / state.sizes[:, None]
+    for zetas, found in ((index, model.retrieve(query, 9, index)), (own, model.retrieve(query))):
+        want = []
+        for zeta in zetas:
+            score = -len(query) * psi(zeta.sum())
+            for f in state.model.family.features(query):
+                score += max(f @ eta[k] + constant[k] + psi(zeta[k]) for k in range(len(zeta)))
+            want.append(score)
+        assert_allclose(found.scores, np.sort(want)[::-1], rtol=1e-11)
+        assert_array_equal(found.positions, np.argsort(-np.array(want), kind="stable"))
+    assert len(model.retrieve(query, 3).positions) == 3
+    assert len(model.retrieve([query], 300, index).positions) == 9
+
+
+def test_documents_of_the_same_topics_are_near() -> None:
+    model = taught("full", count=20)
+    new, truth = documents("full", 40, seed=3)
+    index = model.document_index(new)
+    query, own = documents("full", 10, seed=5)
+    hits = []
+    for part, z in zip(query, own, strict=True):
+        best = model.retrieve(part, 1, index).positions[0]
+        shared = set(z.tolist()) & set(truth[best].tolist())
+        hits.append(len(shared) / len(set(z.tolist())))
+    assert np.mean(hits) > 0.8
+
+
+# Edges
+
+
+@every
+@pytest.mark.parametrize("limits", [{}, {"max_clumps": None}, {"max_clumps": 2}])
+def test_one_point(family: str, limits: dict[str, Any]) -> None:
+    x = np.array([[1.0, 2.0, 0.0]])
+    model = model_of(family, **limits).partial_fit(x)
+    assert model.n_components_ == model.n_points_seen_ == model.n_documents_seen_ == 1
+    assert np.isfinite(model.bound_)
+    assert_array_equal(model.transform(x), [[1.0]])
+    assert_array_equal(model.assign(x), [0])
+    model.partial_fit([x, x + 1.0, x])
+    assert model.n_documents_seen_ == 4
+    assert np.isfinite(model.score(x))
+
+
+@every
+def test_one_feature(family: str) -> None:
+    rng = np.random.default_rng(0)
+    parts = [np.abs(np.round(rng.normal(10 * rng.integers(3), 1, (30, 1)))) for _ in range(8)]
+    model = model_of(family, max_clumps=20).partial_fit(parts)
+    assert model.n_features_in_ == 1
+    assert np.isfinite(model.bound_)
+    assert_allclose(model.transform(parts).sum(axis=1), 1.0)
+    if family != "multinomial":
+        assert model.n_components_ == 3
+
+
+@every
+@pytest.mark.parametrize("offset", [0.0, 7.0])
+def test_a_constant_column(family: str, offset: float) -> None:
+    parts = documents(family, 8)[0]
+    for part in parts:
+        part[:, 1] = offset
+    model = model_of(family, max_clumps=20).partial_fit(parts)
+    assert np.isfinite(model.bound_)
+    assert np.isfinite(model.score(parts))
+
+
+@every
+@pytest.mark.parametrize("limits", [{"max_clumps": 10}, {"max_clumps": None}])
+def test_duplicates(family: str, limits: dict[str, Any]) -> None:
+    rows = documents(family, 1)[0][0][:3]
+    parts = [np.tile(rows, (15, 1)) for _ in range(6)]
+    model = model_of(family, memory_budget="8kB", **limits).partial_fit(parts)
+    assert model.n_points_seen_ == 6 * 45
+    assert np.isfinite(model.bound_)
+    assert len(np.unique(model.assign(parts[0]))) <= 3
+    same = model_of(family, **limits).partial_fit([np.tile(rows[:1], (50, 1))] * 4)
+    assert same.n_components_ == 1
+
+
+@every
+def test_documents_one_at_a_time(family: str) -> None:
+    parts = documents(family, 10)[0]
+    model = model_of(family, batch_size=1, max_clumps=40).partial_fit(parts)
+    assert len(model.bound_history_) == 10
+    whole = model_of(family, batch_size=None, max_clumps=40).partial_fit(parts)
+    assert len(whole.bound_history_) == 1
+    assert_array_equal(model.group_ids_, whole.group_ids_)
+
+
+@pytest.mark.parametrize("family", ["full", "diagonal"])
+def test_far_from_zero_is_as_good_as_near(family: str) -> None:
+    parts = documents(family, 12)[0]
+    near = model_of(family, max_clumps=40).partial_fit(parts)
+    far = model_of(family, max_clumps=40).partial_fit([part + 1e6 for part in parts])
+    assert far.n_components_ == near.n_components_
+    assert_allclose(far.bound_, near.bound_, rtol=1e-6)
+    assert_allclose(far.means_ - 1e6, near.means_, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["full", "diagonal"])
+@pytest.mark.filterwarnings("ignore::everlearn.core.errors.ForcedJoinWarning")
+def test_data_that_move_far_away_later_do_no_harm(family: str) -> None:
+    """The origin of the moments is that of the first epoch: digits are lost, soundness is not."""
+    parts = documents(family, 12)[0]
+    model = model_of(family, max_clumps=40).partial_fit(parts[:4])
+    for step in (1e3, 1e5, 1e6):
+        model.partial_fit([part + step for part in parts[4:8]])
+        assert np.isfinite(model.bound_)
+        assert np.isfinite(model.score([parts[8] + step]))
+    assert model.n_components_ > 6
+
+
+def test_units_do_not_matter() -> None:
+    parts = documents("full", 8)[0]
+    one = model_of().partial_fit(parts)
+    for scale in (1e-6, 1e6):
+        other = model_of().partial_fit([scale * part for part in parts])
+        assert other.n_components_ == one.n_components_
+        assert_allclose(other.means_ / scale, one.means_, rtol=1e-3, atol=1e-3)
+
+
+def test_wide_diagonal_points() -> None:
+    rng = np.random.default_rng(0)
+    centres = 5.0 * rng.normal(size=(4, 128))
+    parts = [rng.normal(centres[rng.integers(4, size=30)], 1.0) for _ in range(8)]
+    model = model_of("diagonal", max_clumps=30).partial_fit(parts)
+    assert model.n_components_ == 4
+    assert np.isfinite(model.bound_)
+
+
+def test_one_topic_at_most() -> None:
+    model = taught(max_topics=1)
+    assert model.n_components_ == 1
+    assert_array_equal(model.transform(documents("full", 2)[0]), [[1.0], [1.0]])
+    assert np.isfinite(model.score(documents("full", 2)[0]))
+
+
+@every
+def test_free_topics_do_no_harm(family: str) -> None:
+    """A price of nothing: all that the bound gains is taken."""
+    model = taught(family, topic_price=0.0, max_clumps=200)
+    assert np.isfinite(model.bound_)
+    assert (model.alpha_ > 0).all()
+    assert np.isfinite(model.transform(documents(family, 3, seed=2)[0])).all()
+
+
+def test_the_price_decides_on_topics() -> None:
+    counts = [taught(topic_price=price).n_components_ for price in (1.0, 30.0, 1e5)]
+    assert counts[0] >= counts[1] > counts[2] == 1
+
+
+def test_ids_are_never_used_twice() -> None:
+    model, seen, old = model_of(max_clumps=40, topic_price=5.0), set(), set()
+    for seed in range(5):
+        model.partial_fit(documents("full", 4, seed=seed)[0])
+        now = set(model.component_ids_.tolist())
+        assert not now & (seen - old)  # what has gone does not come back
+        seen |= now
+        old = now
+        assert max(seen) < model._learned.state.next_id
+
+
+# First clumps
+
+
+def large(count: int, points: int, seed: int = 0) -> list[np.ndarray]:
+    return documents("full", count, seed, points=points)[0]
+
+
+def test_large_documents_are_searched_on_first_clumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = []
+    real = learner.first_clumps
+
+    def spy(model: Any, points: Any, of: Any, most: int) -> Any:
+        clumps = real(model, points, of, most)
+        used.append((len(points), len(clumps)))
+        assert clumps.mass.sum() == len(points)
+        gap = clumps.mass @ clumps.features - points.features.sum(axis=0)
+        assert (np.abs(gap) <= 1e-12 * np.abs(points.features).sum(axis=0)).all()
+        per_document = np.bincount(clumps.groups, clumps.counts)
+        assert_array_equal(per_document[-len(np.bincount(of)) :], np.bincount(of))
+        return clumps
+
+    monkeypatch.setattr(learner, "first_clumps", spy)
+    parts = large(3, 5001)
+    model = model_of(first_clumps=50, max_clumps=100).partial_fit(parts)
+    assert used == [(15_003, 150)]
+    assert model.n_components_ == len(set(np.concatenate(documents("full", 3, 0, 5001)[1])))
+    assert model.n_points_seen_ == 15_003
+    model.partial_fit(large(3, 5000))  # not above 5,000
+    assert len(used) == 1
+    raw = model_of(first_clumps=0, max_clumps=100).partial_fit(parts)
+    assert len(used) == 1
+    assert raw.n_components_ == model.n_components_
+    assert_allclose(
+        model_of(first_clumps=50, max_clumps=100).fit(parts).bound_, raw.bound_, rtol=1e-3
+    )
+
+
+def test_fewer_points_than_first_clumps() -> None:
+    parts = [*large(1, 12_000), *large(1, 7, seed=1)]
+    model = model_of(first_clumps=20).partial_fit(parts)
+    assert model.n_points_seen_ == 12_007
+    assert model.n_documents_seen_ == 2
+
+
+# Others
+
+
+def test_nothing_works_before_a_fit() -> None:
+    model, X = ClumpedTopicModel(), np.ones((3, 2))
+    for call in (model.transform, model.assign, model.score, model.retrieve, model.document_index):
+        with pytest.raises(NotFittedError):
+            call(X)
+    with pytest.raises(NotFittedError):
+        model.memory_report()
+    with pytest.raises(NotFittedError):
+        model.bound_  # noqa: B018
+    model.set_params(max_clumps=5, memory_budget="1kB")
+
+
+def test_a_prior_by_hand() -> None:
+    parts = documents("full", 6)[0]
+    prior = {"mean": 0.0, "mean_precision": 0.5, "degrees_of_freedom": 6.0, "scale": np.eye(3)}
+    model = model_of(prior=prior).partial_fit(parts)
+    own = model._learned.state.model.family.prior
+    assert own.degrees_of_freedom == 6.0
+    assert_array_equal(own.scale, np.eye(3))
+    model.partial_fit(parts)
+    model.set_params(prior=prior | {"mean_precision": 0.1})
+    with pytest.raises(ValueError, match=r"'prior'.*cannot change"):
+        model.partial_fit(parts)
+
+
+@every
+def test_expecting_more_points_keeps_within_limits_and_counts(family: str) -> None:
+    model = taught(family, expected_points=1e7, max_clumps=20)
+    assert model.memory_report()["n_clumps"] + model.memory_report()["n_single_points"] == 20
+    assert model.n_points_seen_ == 320
+    few = taught(family, expected_points=1.0, max_clumps=20)  # less than was seen: as if not given
+    assert_same((0, content(few)[1]), (0, content(taught(family, max_clumps=20))[1]))
+
+
+@every
+def test_bounds_do_not_fall_while_an_epoch_is_built(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iterations on the same items and topics only ever raise the bound."""
+    real, falls = learner._Search.iterate, []
+
+    def spy(self: Any, most: int, least_gain: float = 0.0) -> None:
+        for _ in range(most):
+            before, k = self.bound, len(self.topics)
+            counted: Topics = self.topics
+            real(self, 1)
+            if np.isclose(counted.n.sum(), self.items.mass.sum()) and k == len(self.topics):
+                falls.append((before - self.bound) / abs(self.bound))
+
+    monkeypatch.setattr(learner._Search, "iterate", spy)
+    taught(family, max_clumps=None, memory_budget=None)
+    assert len(falls) > 5
+    assert max(falls) <= 1e-9
