@@ -17,13 +17,12 @@ from everlearn.core.priors import LearnedDirichlet
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_families import Moments, resolve_family
-from everlearn.inference.clumped_state import ClumpedState, KeepLimits
+from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits
 from everlearn.inference.clumped_topics import GroupedModel
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.clumped import (
     BuildSettings,
     ClumpedLearner,
-    Epoch,
     EpochInfo,
 )
 from everlearn.inference.learners.memoized import LapInfo

@@ -1,7 +1,8 @@
-"""What a lifelong topic model keeps between epochs, and how many bytes that is."""
+"""What a lifelong topic model is given, and what it keeps, in how many bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,21 @@ LEAST_ITEMS, ITEMS_PER_TOPIC = 1000, 2
 _FEATURE_ROWS = 4096
 GROUP_BYTES = 16
 """Of a group, but for its counts: its id and its number of documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Documents to learn from: points, and the position of each one's document, ascending."""
+
+    X: Mat
+    documents: Labels
+    n_documents: int
+
+    @classmethod
+    def of(cls, parts: Sequence[Mat]) -> Epoch:
+        """From the points of each document."""
+        documents = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p) for p in parts])
+        return cls(np.concatenate(parts), documents, len(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.errors import MemoryBudgetError
-from everlearn.inference.clumped_state import ClumpedState, KeepLimits, Past
+from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past
 from everlearn.inference.clumped_topics import Topics
 from everlearn.inference.clumps import Items, clumped, joined, regrouped
 from everlearn.inference.engine import Engine
@@ -28,6 +28,8 @@ _LEAST_GAIN = 0.02
 """A move must gain this share of the price beyond it, so that no two moves undo each other."""
 _FIRST, _BETWEEN, _LAST = 6, 3, 10
 """Iterations before the first round of moves, after each, and after the last."""
+_STALLS = 3
+"""Rounds of moves in a row that fail to raise what they should before the search gives up."""
 _LAST_JOINS = 4
 _SAME = 0.1
 """Share of a topic's points within which it counts as unchanged."""
@@ -47,21 +49,6 @@ class BuildSettings:
     large_document: int = 5000
     raw_iterations: int = 3
     max_topics: int = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """Documents to learn from: points, and the position of each one's document, ascending."""
-
-    X: Mat
-    documents: Labels
-    n_documents: int
-
-    @classmethod
-    def of(cls, parts: Sequence[Mat]) -> Epoch:
-        """From the points of each document."""
-        documents = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p) for p in parts])
-        return cls(np.concatenate(parts), documents, len(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +95,26 @@ class _Search:
                 return
             before = after
 
+    @property
+    def _objective(self) -> float:
+        return self.bound - self.price * len(self.topics)
+
     def build(self) -> None:
-        """Splits and joins, all that do not touch each other at a time, until none is left."""
+        """Splits and joins, all that do not touch each other at a time, until none is left.
+
+        Every move raises bound - price x topics, but for rounding, and for items that would need
+        more topics than they may share: rounds that bring nothing, again and again, are the last.
+        """
         self.iterate(_FIRST, 0.5 * self.price)
-        while self._move(self._changed()) or self._move(np.arange(len(self.topics))):
+        best, kept, stalls = self._objective, self.topics, 0
+        while stalls < _STALLS and (
+            self._move(self._changed()) or self._move(np.arange(len(self.topics)))
+        ):
             self.iterate(_BETWEEN, 0.5 * self.price)
+            stalls += 1
+            if self._objective > best:
+                best, kept, stalls = self._objective, self.topics, 0
+        self.topics = kept
         self.iterate(_LAST, 0.5 * self.price)
 
     def join(self, rounds: int) -> None:
@@ -162,7 +164,8 @@ class _Search:
         assert self.found is not None
         joins = propose_joins(self.step.model, self.topics, self.sizes, self.items, self.found)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
-        chosen = _disjoint(joins.gains, pairs, -np.inf)[:count]
+        gains = np.nan_to_num(joins.gains, nan=-1e300, neginf=-1e300)  # some pair is always joined
+        chosen = _disjoint(gains, pairs, -np.inf)[:count]
         self.topics = apply_joins(self.topics, joins, chosen)
         self.iterate(1)
         return len(chosen)
