@@ -44,10 +44,8 @@ LABELS = {
 
 @pytest.mark.parametrize("kind", LABELS)
 def test_groups_say_the_same_as_a_list(kind: str) -> None:
-    parts = documents("full", 6)[0]
-    if kind == "truth values":
-        parts = parts[:2]
-    document = np.repeat(np.arange(len(parts)), 40)
+    parts = documents("full", 2 if kind == "truth values" else 4, points=12)[0]
+    document = np.repeat(np.arange(len(parts)), 12)
     groups = document.astype(bool) if kind == "truth values" else LABELS[kind](document)
     X = np.concatenate(parts)
     listed = model_of().partial_fit(parts)
@@ -88,7 +86,7 @@ def test_one_table_is_one_document() -> None:
 @pytest.mark.parametrize("form", [lambda x: x.tolist(), np.asfortranarray, pd.DataFrame,
                                   lambda x: x[::-1][::-1], lambda x: np.ma.array(x)])  # fmt: skip
 def test_documents_of_any_form(form: Any) -> None:
-    parts = documents("full", 4)[0]
+    parts = documents("full", 4, points=12)[0]
     want = content(model_of().partial_fit(parts))[1]
     for listed in ([form(part) for part in parts], tuple(form(part) for part in parts)):
         assert_same((0, content(model_of().partial_fit(listed))[1]), (0, want))

@@ -32,8 +32,6 @@ def expected_failures(estimator: Any) -> dict[str, str]:
         ClumpedTopicModel(),
         ClumpedTopicModel(family="diagonal"),
         ClumpedTopicModel(family="multinomial"),
-        ClumpedTopicModel(max_clumps=None, memory_budget="1MB"),
-        ClumpedTopicModel(max_clumps=None, memory_budget=None),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -24,6 +24,7 @@ from estimators.clumped_data import (
 from everlearn.core.errors import ForcedJoinWarning, MemoryBudgetError
 
 every = pytest.mark.parametrize("family", FAMILIES)
+FEW = settings(max_examples=max(5, settings.default.max_examples // 6))
 forced = pytest.mark.filterwarnings("ignore::everlearn.core.errors.ForcedJoinWarning")
 
 
@@ -84,7 +85,7 @@ STEPS = st.one_of(
 
 
 @every
-@settings(max_examples=15)
+@FEW
 @given(st.lists(STEPS, min_size=1, max_size=7), st.integers(0, 100))
 def test_m4_and_m5_whatever_is_done_counts_stay_and_limits_hold(family, steps, seed):
     parts, _ = documents(family, 40, seed, points=15)
@@ -100,7 +101,7 @@ def test_m4_and_m5_whatever_is_done_counts_stay_and_limits_hold(family, steps, s
 
 
 @every
-@settings(max_examples=15)
+@FEW
 @given(st.integers(1500, 40_000), st.sampled_from([None, "auto", 6, 30]),
        st.sampled_from([None, 3]), st.integers(0, 50))  # fmt: skip
 def test_m5_random_budgets_hold_after_every_epoch(family, budget, clumps, groups, seed):

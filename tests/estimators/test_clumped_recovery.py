@@ -68,6 +68,7 @@ def test_planted_topics_are_found_in_a_stream_under_a_small_budget(family: str) 
     assert successes(family, stream=True, memory_budget="8kB", max_groups=10) >= 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{"max_clumps": 24}, {"group_merge": "free-energy"},
                                     {"expected_points": 1e6}])  # fmt: skip
 def test_planted_topics_are_found_whatever_the_limits(params: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
@@ -23,6 +23,7 @@ from oracles.clumped_runs import FAMILIES, corpus, dense_of
 
 every = named(FAMILIES)
 tied = pytest.mark.parametrize("tied", [False, True], ids=["points", "clumps"])
+FEW = settings(max_examples=max(5, settings.default.max_examples // 4))
 TIGHT = 1e-9
 
 
@@ -128,6 +129,7 @@ def test_m1_no_update_ever_lowers_the_bound(case, tied, order, seed):
 
 
 @every
+@FEW
 @given(st.permutations(["q", "xi", "zeta"]), st.integers(0, 100))
 def test_m1_the_definition_never_rises_in_any_order(case, order, seed):
     """The same for the oracle's updates one by one, with beliefs that lag behind."""

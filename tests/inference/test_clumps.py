@@ -1,16 +1,19 @@
 """Items, their partition into leaves, and what is kept of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.inference.axes import location, principal_axes
-from everlearn.inference.clumped_state import ClumpedState, KeepLimits, Past
+from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past
 from everlearn.inference.clumps import Items, clumped, joined
 from everlearn.inference.first_clumps import first_clumps
-from everlearn.inference.learners.clumped import BuildSettings, ClumpedLearner, Epoch
+from everlearn.inference.learners import clumped as clumped_learner
+from everlearn.inference.learners.clumped import BuildSettings, ClumpedLearner
 from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_items
 from everlearn.inference.moves.group_merge import merge_groups, merge_loss
 from everlearn.inference.partition import Refiner
@@ -184,7 +187,6 @@ def test_axes_are_the_widest_directions(case):
 
 
 @given(st.integers(0, 1000), st.integers(2, 12), st.sampled_from(["cosine", "free-energy"]))
-@settings(max_examples=30)
 def test_merged_groups(seed, n_groups, criterion):
     c = corpus(FAMILIES[1], n=40, n_documents=max(n_groups, 4), n_groups=n_groups, seed=seed)
     topics, _ = c.topics(seed)
@@ -246,3 +248,51 @@ def test_the_bound_of_a_state_is_that_of_its_items(case):
         assert_allclose(state.topics.n.sum(), 60, rtol=1e-12)
         assert state.base == float(case.family.log_base(case.X[:60]).sum())
         assert state.bound == state.topics.bound(model, state.sizes, state.base)
+
+
+def test_gains_that_do_not_come_true_end_the_search(monkeypatch):
+    """Rounding can promise what the next iteration does not keep, for ever if one believes it."""
+    case, real, rounds = FAMILIES[0], clumped_learner.propose_splits, []
+
+    def promise(*args):
+        rounds.append(1)
+        found = real(*args)
+        return replace(found, gains=np.full(len(found.gains), 1e6))
+
+    model = corpus(case).model
+    learner = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
+    honest, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
+    monkeypatch.setattr(clumped_learner, "propose_splits", promise)
+    state, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
+    assert len(rounds) < 15
+    assert len(state.topics) <= len(honest.topics) + 1
+    assert np.isfinite(state.bound)
+
+
+@pytest.mark.parametrize("gain", [np.nan, -np.inf])
+def test_topics_are_joined_even_if_nothing_is_known_of_the_loss(gain, monkeypatch):
+    case, real = FAMILIES[1], clumped_learner.propose_joins
+
+    def unknown(*args):
+        joins = real(*args)
+        return replace(joins, gains=np.full(len(joins.gains), gain))
+
+    free = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
+    state, _ = free.learn(ClumpedState.fresh(corpus(case).model, 1.0), epoch_of(case))
+    assert len(state.topics) > 2
+    monkeypatch.setattr(clumped_learner, "propose_joins", unknown)
+    tight = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits(max_items=2.0))
+    small, info = tight.recompress(state)
+    assert len(small.topics) <= 2
+    assert info.forced_joins > 0
+
+
+def test_scales_that_no_sum_can_hold_do_not_keep_it_for_ever():
+    """A few points a hundred orders of magnitude away from the others."""
+    rng = np.random.default_rng(0)
+    case = FAMILIES[0]
+    parts = [rng.normal(size=(20, 3)), 1e80 * rng.normal(size=(20, 3)), rng.normal(size=(20, 3))]
+    learner = ClumpedLearner(SerialEngine(), BuildSettings(max_topics=200), KeepLimits())
+    state, _ = learner.learn(ClumpedState.fresh(corpus(case).model, 0.0), Epoch.of(parts))
+    assert np.isfinite(state.bound)
+    assert len(state.topics) < 100

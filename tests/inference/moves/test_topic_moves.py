@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -16,6 +16,7 @@ from oracles.cases import named
 from oracles.clumped_runs import FAMILIES, corpus, dense_of
 
 every = named(FAMILIES)
+FEW = settings(max_examples=max(5, settings.default.max_examples // 4))
 
 
 def settled(c, seed=0, steps=3):
@@ -35,6 +36,7 @@ def joins_of(c, topics, found):
 
 
 @every
+@FEW
 @given(st.integers(0, 1000), st.booleans(), st.integers(1, 5), st.integers(0, 3))
 def test_m7_split_gains_are_what_the_bound_gains(case, seed, tied, k, steps):
     c = corpus(case, tied=tied, n=60, k=k, seed=seed)
@@ -55,6 +57,7 @@ def test_m7_split_gains_are_what_the_bound_gains(case, seed, tied, k, steps):
 
 
 @every
+@FEW
 @given(st.integers(0, 1000), st.booleans(), st.integers(2, 7), st.integers(0, 3))
 def test_m7_join_gains_are_what_the_bound_gains(case, seed, tied, k, steps):
     c = corpus(case, tied=tied, n=60, k=k, seed=seed)
