@@ -20,9 +20,8 @@ from benchmarks.table import ROOT
 from everlearn import ClumpedTopicModel
 from everlearn.features.descriptors import dense_descriptors
 from everlearn.features.pixels import pixel_points
-from everlearn.inference.clumped_state import ClumpedState
+from everlearn.inference.clumped_state import ClumpedState, Epoch
 from everlearn.inference.clumps import Items
-from everlearn.inference.learners.clumped import Epoch
 from everlearn.inference.local.clumps import ClumpStep
 from everlearn.runtime.engine import open_engine
 

@@ -138,7 +138,8 @@ def test_attributes_fit_together(family: str) -> None:
     assert model.n_points_seen_ == 12 * 40
     assert model.bound_history_.shape == (3,)
     assert_allclose(model.bound_history_[-1], model.bound_)
-    assert model.topic_price_ == 0.075 * 40
+    numbers = 40 if family == "multinomial" else 40 * 3
+    assert_allclose(model.topic_price_, 0.015 * numbers)
     assert model.memory_report()["n_groups"] == 7
 
 

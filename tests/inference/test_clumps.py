@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.inference.axes import location, principal_axes
-from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past
-from everlearn.inference.clumps import Items, clumped, joined
+from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits
+from everlearn.inference.clumps import Items, clumped, joined, regrouped
 from everlearn.inference.first_clumps import first_clumps
 from everlearn.inference.learners import clumped as clumped_learner
 from everlearn.inference.learners.clumped import BuildSettings, ClumpedLearner
-from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_items
+from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
 from everlearn.inference.moves.group_merge import merge_groups, merge_loss
 from everlearn.inference.partition import Refiner
 from everlearn.runtime.engine import SerialEngine
@@ -53,13 +53,14 @@ def test_parts_and_wholes(case):
     c = corpus(case)
     n = len(c.items)
     same(joined([c.items]), c.items)
-    parts = [c.items.select(np.arange(3)), c.items.select(np.arange(3, n))]
-    same(joined(parts), c.items)
-    none = c.items.select(np.arange(0))
+    none = c.items.first(0)
     assert len(none) == 0
     same(joined([none, c.items, none]), c.items)
-    back = c.items.select(np.arange(n)[::-1]).select(np.arange(n)[::-1])
-    same(back, c.items)
+    same(c.items.first(n), c.items)
+    twice = joined([c.items, c.items])
+    same(twice.first(n), c.items)
+    assert_array_equal(np.diff(twice.starts), np.tile(np.diff(c.items.starts), 2))
+    same(joined([c.items, c.items], twice.features), twice)
     arrays = (c.items.features, c.items.mass, c.items.starts, c.items.groups, c.items.counts)
     assert c.items.nbytes == sum(a.nbytes for a in arrays)
 
@@ -67,15 +68,13 @@ def test_parts_and_wholes(case):
 @every
 def test_regrouping_moves_points_and_loses_none(case):
     c = corpus(case, n_groups=3)
-    singles = case.X[:4]
-    past = Past(c.items, singles, np.array([0, 1, 2, 2], np.int32))
-    after = past.regrouped(np.array([0, 0, 1]))
-    assert_array_equal(after.single_groups, [0, 0, 1, 1])
-    assert after.clumps.counts.sum() == c.items.counts.sum()
+    after = regrouped(c.items, np.array([0, 0, 1]))
+    assert after.counts.sum() == c.items.counts.sum()
     before = np.bincount(c.items.groups, c.items.counts)
-    assert_array_equal(
-        np.bincount(after.clumps.groups, after.clumps.counts), [before[0] + before[1], before[2]]
-    )
+    want = [before[0] + before[1], before[2]]
+    assert_array_equal(np.bincount(after.groups, after.counts), want)
+    assert_array_equal(np.add.reduceat(after.counts, after.starts[:-1]), c.items.mass)
+    same(regrouped(c.items, np.arange(3)), c.items)
 
 
 def compressed(c, limits, magnified=1.0):
@@ -99,10 +98,9 @@ def compressed(c, limits, magnified=1.0):
 def test_bytes_as_charged_are_bytes_as_kept(case, budget, tied, most, seed, magnified):
     c = corpus(case, tied=tied, n=60, n_documents=8, seed=seed)
     leaves, room, _ = compressed(c, KeepLimits(budget, most), magnified)
-    numbers, alone = kept_items(leaves, room.prices)
-    packed = np.flatnonzero(~alone)
-    n_leaves = int(numbers[packed].max(initial=-1)) + 1
-    clumps = clumped(c.items.select(packed), numbers[packed], n_leaves)
+    numbers, n_leaves = kept_clumps(leaves, room.prices)
+    alone = numbers < 0
+    clumps = clumped(c.items, numbers, n_leaves)
     n_single = int(alone.sum())
     assert (c.items.mass[alone] == 1).all()
     held = clumps.nbytes + n_single * (8 * case.family.n_features + 4)
@@ -116,8 +114,8 @@ def test_bytes_as_charged_are_bytes_as_kept(case, budget, tied, most, seed, magn
         assert leaves.facts.size[leaf] == inside.sum()
         assert leaves.facts.n[leaf] == c.items.mass[inside].sum()
         assert leaves.facts.clumps[leaf] == (c.items.mass[inside] > 1).sum()
-        own = c.items.select(np.flatnonzero(inside))
-        assert leaves.facts.span[leaf] == len(np.unique(own.groups))
+        entries = np.repeat(inside, np.diff(c.items.starts))
+        assert leaves.facts.span[leaf] == len(np.unique(c.items.groups[entries]))
         want = c.items.mass[inside] @ c.items.features[inside]
         assert_allclose(leaves.facts.t[leaf], want, rtol=1e-8, atol=1e-8)
 

@@ -110,7 +110,7 @@ def test_sums_sorting_and_joint_entropy(seed, n, k):
     n_entries = np.count_nonzero(shares)
     topic_starts = np.empty(k + 1, np.int64)
     members, each = np.empty(n_entries, np.int32), np.empty(n_entries)
-    by_topic(topics, shares, topic_starts, members, each)
+    by_topic(topics, shares, np.arange(k, dtype=np.int32), topic_starts, members, each)
     for i in range(k):
         inside = slice(topic_starts[i], topic_starts[i + 1])
         assert_array_equal(members[inside], np.flatnonzero(q[:, i]))
@@ -134,7 +134,7 @@ def test_split_shares(hard, seed, steep):
     topics, shares = assignments(rng, 10, 3, 3)
     topic_starts, size = np.empty(4, np.int64), np.count_nonzero(shares)
     members, each = np.empty(size, np.int32), np.empty(size)
-    by_topic(topics, shares, topic_starts, members, each)
+    by_topic(topics, shares, np.arange(3, dtype=np.int32), topic_starts, members, each)
     slope, offset = steep * rng.normal(size=(3, 3)), rng.normal(size=3)
     tilt = rng.normal(size=(3, 4))
     n, t = np.empty(3), np.empty((3, 3))
@@ -185,12 +185,13 @@ def test_division_of_sets(seed, n):
             assert spans[i, s] == np.count_nonzero(N)
             each = gammaln(alpha[i, s] + N / sizes) - gammaln(alpha[i, s])
             assert_allclose(terms[i, s], sizes @ each, atol=1e-9)
-    vectors, out = rng.normal(size=(2, 3, 2)), np.zeros((2, 3, 2))
+    vectors, out = rng.normal(size=(2, 2, 3)), np.zeros((2, 2, 3))
     centres = rng.normal(size=(2, 3))
     scatter_times(set_starts, members, np.ones(n), features, mass, centres, vectors, out)
     for i in range(2):
         away = features[of == i] - centres[i]
-        assert_allclose(out[i], (mass[of == i, None] * away).T @ away @ vectors[i], atol=1e-9)
+        scatter = (mass[of == i, None] * away).T @ away
+        assert_allclose(out[i], vectors[i] @ scatter, atol=1e-9)
 
 
 @given(SEED, st.integers(2, 9), st.booleans())

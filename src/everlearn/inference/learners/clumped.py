@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.arrays import IntVec, Vec
 from everlearn.core.errors import MemoryBudgetError
 from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past
 from everlearn.inference.clumped_topics import Topics
@@ -331,4 +331,8 @@ class ClumpedLearner:
 def _regrouped(past: Past, items: Items) -> Past:
     """The past as it was, but for the groups that its items are in now."""
     n_clumps = len(past.clumps)
-    return Past(items.first(n_clumps), past.singles, items.groups[items.starts[n_clumps:-1]])
+    now = items.first(n_clumps)
+    clumps = replace(
+        past.clumps, starts=now.starts.copy(), groups=now.groups.copy(), counts=now.counts.copy()
+    )
+    return Past(clumps, past.singles, items.groups[items.starts[n_clumps:-1]])
