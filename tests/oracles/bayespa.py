@@ -135,6 +135,19 @@ def picked(probabilities: np.ndarray, u: float, likely: int) -> int:
     return order[min(int(np.sum(np.cumsum(probabilities[order]) <= u)), len(order) - 1)]
 
 
+def started(before, factors, alpha, u: float) -> int:
+    """The topic at u of a word with these factors, after tokens whose topics are `before`.
+
+    Topics that the document has come first, in the order in which they came, by their tokens;
+    then all topics by the prior.
+    """
+    order = list(dict.fromkeys(before))
+    counts = tally(before, len(alpha))
+    weights = np.concatenate([counts[order] * factors[order], alpha * factors])
+    place = min(int(np.sum(np.cumsum(weights) / weights.sum() <= u)), len(weights) - 1)
+    return [*order, *range(len(alpha))][place]
+
+
 def gibbs_path(words, factors, alpha, labels, key, n_sweeps, start, mean_only=False):
     """Topics and 1 / lambda of one document after each sweep under the Gibbs loss."""
     stream, n_topics = Stream(key), len(alpha)
@@ -153,8 +166,8 @@ def gibbs_path(words, factors, alpha, labels, key, n_sweeps, start, mean_only=Fa
     z = [None] * len(words)
     for i in range(len(words)):
         u = stream.uniform()
-        p = conditional(without_labels, z, i, n_topics)
-        z[i] = int(u * n_topics) if start == "uniform" else picked(p, u, 0)
+        uniform = int(u * n_topics)
+        z[i] = uniform if start == "uniform" else started(z[:i], factors[words[i]], alpha, u)
     inverses, path = draw_inverses(z), []
     for _ in range(n_sweeps):
         for i in range(len(words)):

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from everlearn.core.documents import Documents
-from everlearn.inference.kernels import augmented as kernels
-from everlearn.inference.kernels.augmented import (
-    Hinges,
-    Live,
-    sample_augmented,
-    sweep_collapsed,
-)
+from everlearn.inference.kernels import choices, collapsed
+from everlearn.inference.kernels import hinges as kernels
+from everlearn.inference.kernels.augmented import sample_augmented
+from everlearn.inference.kernels.collapsed import Live, sweep_collapsed
 from everlearn.inference.kernels.draws import LARGEST_INVERSE, stream_keys
+from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.topics import (
     CONTINUE,
     PREDICTIVE,
@@ -135,8 +133,8 @@ class TestConditionals:
             rows = np.ascontiguousarray(table_of(factors))
             expected = oracle.conditional(log_joint, z, i, len(alpha))
             for weigh, a, b in (
-                (kernels._weigh, s.gains, s.boosts),
-                (kernels._weigh_exactly, s.exponent, s.couplings),
+                (choices.weigh, s.gains, s.boosts),
+                (choices.weigh_exactly, s.exponent, s.couplings),
             ):
                 weights = np.empty(len(alpha))
                 total = weigh(a, b, old, held, rows, words[i], weights)
@@ -165,10 +163,17 @@ class TestConditionals:
         for _ in range(12):
             i, new = rng.integers(4), int(rng.integers(n_topics))
             if new != z[i]:
+                s.tally[z[i]] -= 1.0
+                s.tally[new] += 1.0
                 if not s.ready[new]:
                     kernels.make_coupling(new, hinges, s)
-                kernels._shift(s.exponent, s.gains, s.couplings, z[i], new)
+                least = kernels.scaled(s.gains, s.boosts, s.drops, z[i], new)
+                assert least == s.gains.min()
                 z[i] = new
+                gains = s.gains.copy()
+                kernels.refresh(s)
+                assert np.ptp(np.log(gains / s.gains)) < 1e-11
+                s.gains[:] = gains
             self.compare(words, z, factors, alpha, inverses, labels, s)
 
     def test_words_of_the_other_tokens(self):
@@ -187,8 +192,8 @@ class TestConditionals:
                 totals[old] -= 1
                 rows, weights = np.empty((1, 2)), np.empty(2)
                 scale = 1.0 / totals
-                kernels._live_row(delta - 0.1, words[i], 0.1, live, words[i], scale, tilt, rows)
-                total = kernels._weigh_plainly(held, rows, 0, weights)
+                collapsed._live_row(delta - 0.1, words[i], 0.1, live, words[i], scale, tilt, rows)
+                total = choices.weigh_plainly(held, rows, 0, weights)
 
                 def log_joint(z, d=d, i=i):
                     others = [z if e == d else topics[e] for e in range(2)]
@@ -249,7 +254,7 @@ class TestPaths:
     @pytest.mark.parametrize("start", ["uniform", "predictive"])
     @pytest.mark.parametrize("mean_only", [False, True])
     @pytest.mark.parametrize(
-        ("n_topics", "n_tasks", "scale"), [(2, 1, 1.0), (3, 3, 1.0), (3, 2, 4.0)]
+        ("n_topics", "n_tasks", "scale"), [(2, 1, 1.0), (3, 3, 1.0), (3, 2, 4.0), (19, 2, 2.0)]
     )
     def test_same_draws(self, n_topics, n_tasks, scale, start, mean_only):
         factors, alpha = factors_of(n_topics), np.linspace(0.3, 0.7, n_topics)
@@ -276,8 +281,25 @@ class TestPaths:
             np.testing.assert_array_equal(out.totals, tallies.sum(axis=0))
             np.testing.assert_array_equal(out.topics, out.kept[-1])
 
+    def test_long_documents(self):
+        """Most tokens stay, and are seen to without a look at all topics."""
+        tokens = [np.repeat(np.arange(N_WORDS), [30, 0, 11, 19]).tolist()]
+        factors, alpha = factors_of(9), np.full(9, 0.02)
+        moved = 0.0
+        for seed in range(4):
+            labels, keys = [labels_of(9, 3, scale=30.0, seed=seed)], stream_keys(seed, 0, 0, 1)
+            out, _, _ = run(
+                tokens, factors, alpha, hinges_of(labels), (4, 0, PREDICTIVE), keys=keys
+            )
+            path = oracle.gibbs_path(
+                tokens[0], table_of(factors), alpha, labels[0], keys[0], 4, "predictive"
+            )
+            assert out.kept.tolist() == [z for z, _ in path]
+            moved += (out.kept[2] != out.kept[3]).mean() / 4
+        assert 0.02 < moved < 0.4
+
     def test_products_that_vanish(self):
-        """Weights so strong that `_weigh` alone would lose topics."""
+        """Weights so strong that `weigh` alone would lose topics."""
         factors, alpha = factors_of(3), np.full(3, 0.5)
         labels = varied(labels_of(3, 2, scale=3000.0), len(TOKENS))
         lost = 0
@@ -294,7 +316,7 @@ class TestPaths:
                     s.tally[:] = oracle.tally(z, 3)
                     kernels.set_exponent(d, len(z), found, hinges_of(labels), s)
                     products = (s.gains[0] * s.boosts[z[0]]).sum()
-                    lost += products < kernels._TINY
+                    lost += products < choices.TINY
         assert lost > 5
 
     def test_going_on_equals_never_having_stopped(self):

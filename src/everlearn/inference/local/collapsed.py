@@ -10,7 +10,7 @@ import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.priors import SharedSticks
-from everlearn.inference.kernels.augmented import Live, sweep_collapsed
+from everlearn.inference.kernels.collapsed import Live, sweep_collapsed
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.tables import count_tables
