@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
-from everlearn.core.margin import mirrored
 from everlearn.inference.kernels.dual import ascend, dual_ascent
-from everlearn.inference.kernels.hinges import Hinges, add_moments
+from everlearn.inference.kernels.gaussians import add_moments, tabulate
+from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.topic_model import Loss, Targets
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 
@@ -115,21 +115,14 @@ def hinges_of(loss: Loss, weights: Gaussians, targets: Targets) -> Hinges:
     A tube around a number is two hinges that share their weights.
     """
     mean, covariance = weights.moments()
-    second = covariance + mean[:, :, None] * mean[:, None, :]
     signs, offsets = hinge_targets(loss, targets)
     if loss.regression:
-        mean, second = np.concatenate([mean, mean]), np.concatenate([second, second])
-    return Hinges(
-        signs,
-        offsets,
-        mean,
-        np.ascontiguousarray(mean.T),
-        np.ascontiguousarray(second.transpose(1, 0, 2)),
-        np.ascontiguousarray(second.transpose(1, 2, 0)),
-        np.ascontiguousarray(np.einsum("qkk->qk", second)),
-        loss.c,
-        loss.mean_only,
-    )
+        mean, covariance = np.concatenate([mean, mean]), np.concatenate([covariance, covariance])
+    q, k = mean.shape
+    seconds, pairs, squares = np.empty((k, q, k)), np.empty((k, k, q)), np.empty((q, k))
+    tabulate(mean, covariance, seconds, pairs, squares)
+    means = np.ascontiguousarray(mean.T)
+    return Hinges(signs, offsets, mean, means, seconds, pairs, squares, loss.c, loss.mean_only)
 
 
 def no_hinges(n: int, n_topics: int) -> Hinges:
@@ -161,15 +154,8 @@ def accumulated(
     Products of topic frequencies, tallies (n_kept, B, K) over lengths, and of `inverses`
     (n_kept, B, hinges) are averaged over sweeps, not the frequencies themselves.
     """
-    k, n_hinges = tallies.shape[2], inverses.shape[2]
-    half, force = np.zeros((k, k, n_hinges)), np.zeros((k, n_hinges))
+    precision, shift = weights.precision.copy(), weights.shift.copy()
     signs, offsets = hinge_targets(loss, targets)
-    add_moments(tallies, lengths, inverses, signs, offsets, loss.c, half, force)
-    gram, pull = mirrored(half.transpose(2, 0, 1)), force.T
-    if loss.regression:
-        q = n_hinges // 2
-        gram, pull = gram[:q] + gram[q:], pull[:q] + pull[q:]
     scale = ghosts / len(tallies)
-    return Gaussians(
-        weights.precision + loss.c**2 * scale * gram, weights.shift + loss.c * scale * pull
-    )
+    add_moments(tallies, lengths, inverses, signs, offsets, loss.c, scale, precision, shift)
+    return Gaussians(precision, shift)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
-from everlearn.core.margin import moments
+from everlearn.inference.kernels.gaussians import invert
 
 
 class Weights(Protocol):
@@ -74,7 +74,10 @@ class Gaussians:
 
     def moments(self) -> tuple[Mat, Cube]:
         """Means (Q, K) and covariances (Q, K, K)."""
-        return moments(self.precision, self.shift)
+        mean, covariance = np.empty_like(self.shift), np.empty_like(self.precision)
+        if not invert(self.precision, self.shift, mean, covariance):
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        return mean, covariance
 
     def extended(self, means: Mat, variance: float) -> Gaussians:
         q, old = self.shift.shape

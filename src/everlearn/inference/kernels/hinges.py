@@ -35,7 +35,8 @@ class Hinges(NamedTuple):
     signs : (B, Q), 0 for no loss
     offsets : (B, Q)
     weights : (Q, K), means; `means` (K, Q) are the same
-    seconds : (K, Q, K), E[w w'] with the task in the middle; `pairs` (K, K, Q) are the same
+    seconds : (K, Q, K), E[w w'] with the task in the middle
+    pairs : (K, K, Q), the same for pairs of topics, of which the first is not before the second
     squares : (Q, K), its diagonals
     c : weight of the loss
     mean_only : whether augmentation variables take their means instead of being drawn
@@ -238,48 +239,3 @@ def draw_inverses(
         word = advanced(second)
         inverses[q] = inverse_gaussian(mean, uniform(first), uniform(second), uniform(word))
     return word
-
-
-@kernel(SUMMED)
-def add_moments(
-    tallies: NDArray[np.float64],
-    lengths: Vec,
-    inverses: NDArray[np.float64],
-    signs: NDArray[np.int8],
-    offsets: Mat,
-    c: float,
-    gram: NDArray[np.float64],
-    pull: Mat,
-) -> None:
-    """Sums over kept sweeps and documents of BayesPA eq. 28, without c and the prior.
-
-    Parameters
-    ----------
-    tallies, inverses : (kept sweeps, B, K) and (kept sweeps, B, Q)
-    signs, offsets, c : as in `Hinges`
-    gram : (K, K, Q), of z z' / lambda; only entries with k >= l are added to
-    pull : (K, Q), of s (1 + c o / lambda) z
-    """
-    n_topics, n_tasks = pull.shape
-    present = np.empty(n_topics, np.int64)
-    inverse, force = np.empty(n_tasks), np.empty(n_tasks)
-    for sweep in range(tallies.shape[0]):
-        for d in range(tallies.shape[1]):
-            m = 0
-            for k in range(n_topics):
-                present[m] = k
-                m += tallies[sweep, d, k] != 0.0
-            for q in range(n_tasks):
-                sign = signs[d, q]
-                inverse[q] = inverses[sweep, d, q] if sign != 0 else 0.0
-                force[q] = sign * (1.0 + c * offsets[d, q] * inverse[q])
-            for i in range(m):
-                k = present[i]
-                z = tallies[sweep, d, k] / lengths[d]
-                for q in range(n_tasks):
-                    pull[k, q] += z * force[q]
-                for j in range(i + 1):
-                    l = present[j]
-                    product = z * tallies[sweep, d, l] / lengths[d]
-                    for q in range(n_tasks):
-                        gram[k, l, q] += product * inverse[q]
