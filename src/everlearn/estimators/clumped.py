@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, TransformerTags
 
+from everlearn.core.arrays import Mat
 from everlearn.core.errors import CheckpointError
 from everlearn.core.params import (
     ByteSize,

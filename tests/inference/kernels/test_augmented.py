@@ -167,8 +167,8 @@ class TestConditionals:
                 s.tally[new] += 1.0
                 if not s.ready[new]:
                     kernels.make_coupling(new, hinges, s)
-                least = kernels.scaled(s.gains, s.boosts, s.drops, z[i], new)
-                assert least == s.gains.min()
+                kernels.scale_gains(s.gains, s.boosts, s.drops, z[i], new)
+                assert kernels.least_of(s.gains) == s.gains.min()
                 z[i] = new
                 gains = s.gains.copy()
                 kernels.refresh(s)

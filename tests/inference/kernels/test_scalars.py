@@ -22,6 +22,22 @@ def test_exponential_is_accurate(kernel, dtype, deepest, bound):
     assert np.abs(fast / exact - 1.0).max() < bound
 
 
+def test_logarithm_is_accurate():
+    x = np.concatenate([np.linspace(1e-3, 3.0, 30_001), np.logspace(-300, 300, 2001)])
+    x = np.concatenate([x, 1.0 - np.logspace(-16, -1, 500), [np.sqrt(0.5), np.sqrt(2.0), 1.0]])
+    exact = np.log(x.astype(np.longdouble))
+    fast = np.array([scalars.log(value) for value in x], np.longdouble)
+    assert np.abs(fast - exact).max() < 3e-13
+    assert (np.abs(fast - exact) <= 1e-15 * np.abs(exact)).all()
+
+
+def test_squared_cosine_is_accurate():
+    x = np.concatenate([np.linspace(0.0, 1.0, 30_001), np.linspace(-3.0, 3.0, 1001)])
+    fast = np.array([scalars.squared_cosine(value) for value in x], np.longdouble)
+    exact = np.cos(2.0 * np.longdouble("3.14159265358979323846") * x) ** 2
+    assert np.abs(fast - exact).max() < 1e-15
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ranks_order_as_the_numbers_do(dtype):
     info = np.finfo(dtype)

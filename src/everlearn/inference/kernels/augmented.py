@@ -28,12 +28,14 @@ from everlearn.inference.kernels.choices import (
 from everlearn.inference.kernels.draws import Words, advanced, uniform
 from everlearn.inference.kernels.hinges import (
     LEAST_GAIN,
+    MOVES,
     Hinges,
     Scratch,
     draw_inverses,
+    least_of,
     make_coupling,
     refresh,
-    scaled,
+    scale_gains,
     scratch,
     set_exponent,
 )
@@ -155,9 +157,10 @@ def _sweep(
                 topics[i] = k
                 if not ready[k]:
                     make_coupling(k, hinges, s)
-                if steep[0] or scaled(gains, boosts, drops, old, k) < LEAST_GAIN:
-                    refresh(s)
+                scale_gains(gains, boosts, drops, old, k)
                 n_moves += 1
+                if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
+                    refresh(s)
             elif stamps[old] != n_moves:
                 stamps[old] = n_moves
                 rests[old] = others(gains, boosts, old, held)

@@ -21,12 +21,14 @@ from everlearn.inference.kernels.choices import (
 from everlearn.inference.kernels.draws import Words, advanced, uniform
 from everlearn.inference.kernels.hinges import (
     LEAST_GAIN,
+    MOVES,
     Hinges,
     Scratch,
     draw_inverses,
+    least_of,
     make_coupling,
     refresh,
-    scaled,
+    scale_gains,
     scratch,
     set_exponent,
 )
@@ -149,7 +151,7 @@ def _visit(
     s: Scratch,
 ) -> np.uint64:
     """Draw every token of a document once. Nothing is written for those that stay."""
-    i = bags.starts[d]
+    i, n_moves = bags.starts[d], 0
     gibbs = s.strengths.size > 0
     held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
     gains, boosts, drops, ready, steep = s.gains, s.boosts, s.drops, s.ready, s.steep
@@ -189,7 +191,9 @@ def _visit(
                 if gibbs:
                     if not ready[k]:
                         make_coupling(k, hinges, s)
-                    if steep[0] or scaled(gains, boosts, drops, old, k) < LEAST_GAIN:
+                    scale_gains(gains, boosts, drops, old, k)
+                    n_moves += 1
+                    if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
                         refresh(s)
             held[k] += 1.0
             _recount(1.0, k, counts, w, smoothing, batch, at, totals, scale, tilt, rows)

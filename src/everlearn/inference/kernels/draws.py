@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from everlearn.core.margin import LARGEST_INVERSE
 from everlearn.inference.kernels._jit import kernel
+from everlearn.inference.kernels.scalars import log, squared_cosine
 
 Word = np.uint64
 Words = NDArray[np.uint64]
@@ -76,13 +77,11 @@ def inverse_gaussian_of(mean: float, square: float, share: float) -> np.float64:
     """
     h = 0.5 * mean * square
     small = mean / (1.0 + h + math.sqrt(h * (h + 2.0)))
-    if share * (mean + small) <= mean:
-        return np.float64(min(small, LARGEST_INVERSE))
-    return np.float64(min(mean * mean / small, LARGEST_INVERSE))
+    found = small if share * (mean + small) <= mean else mean * mean / small
+    return np.float64(found if found < LARGEST_INVERSE else LARGEST_INVERSE)
 
 
 @kernel()
 def inverse_gaussian(mean: float, first: float, second: float, third: float) -> np.float64:
     """`inverse_gaussian_of` three uniform numbers."""
-    cosine = math.cos(2.0 * math.pi * second)
-    return inverse_gaussian_of(mean, -2.0 * math.log(1.0 - first) * cosine * cosine, third)
+    return inverse_gaussian_of(mean, -2.0 * log(1.0 - first) * squared_cosine(second), third)

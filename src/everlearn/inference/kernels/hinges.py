@@ -25,8 +25,8 @@ from everlearn.inference.kernels.topics import Bags, Index
 LEAST_RADICAND = 1e-12
 STEEPEST, STEEPEST_ROW = -250.0, -100.0
 """Gains are followed by products while exponents, and rows of M, spread over less than this."""
-LEAST_GAIN = 1e-200
-"""A row of M cannot take a gain from here to where numbers vanish."""
+LEAST_GAIN, MOVES = 1e-130, 4
+"""So many moves cannot take a gain from here to where numbers vanish."""
 
 
 class Hinges(NamedTuple):
@@ -75,6 +75,8 @@ class Scratch(NamedTuple):
     present: IntVec  # topics of the document
     scores: Vec  # (Q,): of the tasks
     spreads: Vec  # (Q,): their second moments
+    pulls: Vec  # (Q,): factors of the means in a
+    uniforms: Mat  # (3, Q): random numbers
 
 
 @kernel()
@@ -101,6 +103,8 @@ def scratch(bags: Bags, k: int, q: int) -> Scratch:
         np.empty(k, np.int64),
         np.empty(q),
         np.empty(q),
+        np.empty(q),
+        np.zeros((3, q)),
     )
 
 
@@ -126,13 +130,22 @@ def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
     """Make a row of M, and its exponentials."""
     s.ready[topic] = True
     couplings, strengths, seconds = s.couplings, s.strengths, hinges.seconds
-    for k in range(couplings.shape[1]):
+    n_tasks, n_topics = strengths.size, couplings.shape[1]
+    for k in range(n_topics):
         couplings[topic, k] = 0.0
-    for q in range(strengths.size):
-        strength = strengths[q]
-        if strength != 0.0:
-            for k in range(couplings.shape[1]):
-                couplings[topic, k] += strength * seconds[topic, q, k]
+    for q in range(n_tasks // 4):
+        q *= 4
+        s0, s1, s2, s3 = strengths[q], strengths[q + 1], strengths[q + 2], strengths[q + 3]
+        for k in range(n_topics):
+            couplings[topic, k] += (
+                s0 * seconds[topic, q, k]
+                + s1 * seconds[topic, q + 1, k]
+                + s2 * seconds[topic, q + 2, k]
+                + s3 * seconds[topic, q + 3, k]
+            )
+    for q in range(n_tasks // 4 * 4, n_tasks):
+        for k in range(n_topics):
+            couplings[topic, k] += strengths[q] * seconds[topic, q, k]
     if exponentials(couplings, topic, s.boosts) < STEEPEST_ROW:
         s.steep[0] = True
     for k in range(couplings.shape[1]):
@@ -142,19 +155,26 @@ def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
 @kernel(SUMMED)
 def set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: Scratch) -> None:
     """The exponent of a document whose tokens are all in place."""
-    c, base, strengths = hinges.c, s.base, s.strengths
+    c, base, pulls, strengths = hinges.c, s.base, s.pulls, s.strengths
     weights, squares = hinges.weights, hinges.squares
     s.ready[:] = False
     s.steep[0] = False
     base[:] = 0.0
     for q in range(strengths.size):
         sign = hinges.signs[d, q]
-        strength = c * c * inverses[q] / (n * n) if sign != 0 else 0.0
-        strengths[q] = strength
-        if sign != 0:
-            pull = c * sign * (1.0 + c * hinges.offsets[d, q] * inverses[q]) / n
-            for k in range(base.shape[1]):
-                base[0, k] += pull * weights[q, k] - 0.5 * strength * squares[q, k]
+        strengths[q] = c * c * inverses[q] / (n * n) if sign != 0 else 0.0
+        pulls[q] = c * sign * (1.0 + c * hinges.offsets[d, q] * inverses[q]) / n
+    for q in range(strengths.size // 2):
+        q *= 2
+        p0, p1 = pulls[q], pulls[q + 1]
+        h0, h1 = 0.5 * strengths[q], 0.5 * strengths[q + 1]
+        for k in range(base.shape[1]):
+            base[0, k] += (p0 * weights[q, k] - h0 * squares[q, k]) + (
+                p1 * weights[q + 1, k] - h1 * squares[q + 1, k]
+            )
+    for q in range(strengths.size // 2 * 2, strengths.size):
+        for k in range(base.shape[1]):
+            base[0, k] += pulls[q] * weights[q, k] - 0.5 * strengths[q] * squares[q, k]
     for topic in range(s.tally.size):
         if s.tally[topic] != 0.0:
             make_coupling(topic, hinges, s)
@@ -177,13 +197,18 @@ def refresh(s: Scratch) -> None:
 
 
 @kernel(SUMMED)
-def scaled(gains: Mat, boosts: Mat, drops: Mat, old: Index, new: Index) -> float:
-    """Multiply the gains as a token's move from one topic to another does; the least of them.
+def scale_gains(gains: Mat, boosts: Mat, drops: Mat, old: Index, new: Index) -> None:
+    """Multiply the gains as a token's move from one topic to another does.
 
     This is exact up to rounding unless a factor was cut off.
     """
     for k in range(gains.shape[1]):
         gains[0, k] *= boosts[old, k] * drops[new, k]
+
+
+@kernel(SUMMED)
+def least_of(gains: Mat) -> float:
+    """The least of the gains, which are positive: their bits order as they do."""
     least = np.float64(gains[0, 0]).view(np.int64)
     for k in range(gains.shape[1]):
         bits = np.float64(gains[0, k]).view(np.int64)
@@ -218,24 +243,34 @@ def _task_moments(hinges: Hinges, s: Scratch) -> None:
 
 
 @kernel()
+def _inverse_means(d: int, n: int, hinges: Hinges, s: Scratch, means: Vec) -> None:
+    """Means of 1 / lambda (BayesPA eq. 30), of no use where there is no label."""
+    signs, offsets, scores, spreads, c = hinges.signs, hinges.offsets, s.scores, s.spreads, hinges.c
+    for q in range(means.size):
+        score = scores[q] / n
+        spread = spreads[q] / (n * n) - score * score
+        gap = offsets[d, q] - signs[d, q] * score
+        radicand = gap * gap + (spread if spread > 0.0 else 0.0)
+        means[q] = 1.0 / (c * math.sqrt(radicand if radicand > LEAST_RADICAND else LEAST_RADICAND))
+
+
+@kernel()
 def draw_inverses(
     d: int, n: int, word: np.uint64, hinges: Hinges, inverses: Vec, s: Scratch
 ) -> np.uint64:
     """1 / lambda of each task given the topics of the document (BayesPA eq. 30)."""
+    signs, uniforms = hinges.signs, s.uniforms
     _task_moments(hinges, s)
+    _inverse_means(d, n, hinges, s, inverses)
+    if not hinges.mean_only:
+        for q in range(inverses.size):
+            if signs[d, q] != 0:
+                for i in range(3):
+                    word = advanced(word)
+                    uniforms[i, q] = uniform(word)
+        for q in range(inverses.size):
+            first, second, third = uniforms[0, q], uniforms[1, q], uniforms[2, q]
+            inverses[q] = inverse_gaussian(inverses[q], first, second, third)
     for q in range(inverses.size):
-        if hinges.signs[d, q] == 0:
-            inverses[q] = 0.0
-            continue
-        score = s.scores[q] / n
-        spread = max(0.0, s.spreads[q] / (n * n) - score * score)
-        gap = hinges.offsets[d, q] - hinges.signs[d, q] * score
-        mean = 1.0 / (hinges.c * math.sqrt(max(gap * gap + spread, LEAST_RADICAND)))
-        if hinges.mean_only:
-            inverses[q] = mean
-            continue
-        first = advanced(word)
-        second = advanced(first)
-        word = advanced(second)
-        inverses[q] = inverse_gaussian(mean, uniform(first), uniform(second), uniform(word))
+        inverses[q] = inverses[q] if signs[d, q] != 0 else 0.0
     return word

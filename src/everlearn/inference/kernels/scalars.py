@@ -12,6 +12,10 @@ LN2_HIGH = 6.93147180369123816490e-01  # the low bits are zero: q * LN2_HIGH is 
 LN2_LOW = 1.90821492927058770002e-10
 ROUND_BITS = 1.5 * 2.0**52  # adding it leaves the nearest integer in the lowest bits
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12 = (1.0 / math.factorial(i) for i in range(2, 13))
+D14, D16, D18, D20, D22 = (1.0 / math.factorial(i) for i in range(14, 23, 2))
+TWO_PI = 2.0 * math.pi
+MANTISSA = 0x000FFFFFFFFFFFFF
+ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of the root of 1/2
 
 LOG2_E_SINGLE = np.float32(LOG2_E)
 LN2_HIGH_SINGLE = np.float32(0.693359375)
@@ -83,6 +87,48 @@ def _unrank_double(rank: np.int64) -> np.float64:
 def _unrank_single(rank: np.int32) -> np.float32:
     """The inverse of `_rank_single`."""
     return np.int32(rank ^ ((rank >> 31) & 0x7FFFFFFF)).view(np.float32)
+
+
+@kernel(FUSED)
+def log(x: float) -> np.float64:
+    """log(x) for normal x > 0: x = m 2^q with m about 1, and a series in (m - 1) / (m + 1)."""
+    bits = np.float64(x).view(np.int64) - ROOT_HALF_BITS
+    m = np.int64((bits & MANTISSA) + ROOT_HALF_BITS).view(np.float64)
+    q = np.float64(bits >> 52)
+    f = (m - 1.0) / (m + 1.0)
+    g = f * f
+    p = 2.0 / 21.0
+    p = p * g + 2.0 / 19.0
+    p = p * g + 2.0 / 17.0
+    p = p * g + 2.0 / 15.0
+    p = p * g + 2.0 / 13.0
+    p = p * g + 2.0 / 11.0
+    p = p * g + 2.0 / 9.0
+    p = p * g + 2.0 / 7.0
+    p = p * g + 2.0 / 5.0
+    p = p * g + 2.0 / 3.0
+    return q * LN2_HIGH + (q * LN2_LOW + f * (2.0 + p * g))
+
+
+@kernel(FUSED)
+def squared_cosine(turns: float) -> np.float64:
+    """cos(2 pi turns)^2 for |turns| < 1e15: a quarter turn to either side, Taylor polynomial."""
+    shifted = 2.0 * turns + ROUND_BITS
+    x = TWO_PI * (turns - 0.5 * (shifted - ROUND_BITS))
+    g = x * x
+    p = -D22
+    p = p * g + D20
+    p = p * g - D18
+    p = p * g + D16
+    p = p * g - D14
+    p = p * g + C12
+    p = p * g - C10
+    p = p * g + C8
+    p = p * g - C6
+    p = p * g + C4
+    p = p * g - C2
+    cosine = p * g + 1.0
+    return cosine * cosine
 
 
 exp = by_precision(_exp_single, _exp_double)
