@@ -1,5 +1,7 @@
 """How weights take in a batch: optimality of the dual, and sums under the Gibbs loss."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from everlearn.inference.margin_step import (
 )
 from everlearn.inference.topic_model import Loss, Targets
 from everlearn.inference.topic_state import FixedSpread, Gaussians
+from everlearn.runtime.engine import ThreadEngine
 from oracles import bayespa as oracle
 from oracles.passive_aggressive import best_tau, dual_value
 
@@ -204,6 +207,17 @@ class TestHinges:
         np.testing.assert_array_equal(hinges.offsets, 1.5)
         assert hinges.c == GIBBS.c
         assert all(a.flags.c_contiguous for a in hinges[:7])
+
+    @pytest.mark.parametrize("n_workers", [2, 3, 5])
+    def test_tasks_may_be_shared_out(self, n_workers, monkeypatch):
+        weights, (_, targets) = gaussians(), batch()
+        alone = hinges_of(GIBBS, weights, targets)
+        monkeypatch.setattr(margin_step, "_WORTH_SHARING", 0)
+        with ThreadPoolExecutor(n_workers) as pool:
+            shared = hinges_of(GIBBS, weights, targets, ThreadEngine(pool, n_workers))
+        for one, other in zip(alone[:5], shared[:5], strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(alone.squares, shared.squares)
 
     def test_a_tube_is_two_hinges(self):
         loss = Loss("gibbs", margin=0.3, c=0.4, variance=1.0, regression=True, mean_only=True)

@@ -47,6 +47,44 @@ def engine(request):
         yield ThreadEngine(pool, 2)
 
 
+class TestMap:
+    @pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 13])
+    def test_results_come_in_the_order_of_items(self, engine, n):
+        found = engine.map(lambda shared, item: (shared, item), list(range(n)), "s")
+        assert found == [("s", i) for i in range(n)]
+
+    def test_the_caller_does_what_nobody_has_begun(self):
+        """The only thread of the pool waits until the caller has done all the rest."""
+        done, begun = threading.Event(), threading.Event()
+        callers = []
+
+        def task(_, item):
+            if threading.current_thread() is not threading.main_thread():
+                begun.set()
+                assert done.wait(30)
+            else:
+                assert begun.wait(30)
+                callers.append(item)
+                if len(callers) == 4:
+                    done.set()
+            return item
+
+        with ThreadPoolExecutor(1) as pool:
+            assert ThreadEngine(pool, 2).map(task, list(range(5)), None) == list(range(5))
+        assert callers == [0, 4, 3, 2]
+
+    @pytest.mark.parametrize("bad", [0, 1, 4])
+    def test_errors_reach_the_caller_and_leave_the_engine_usable(self, engine, bad):
+        def task(_, item):
+            if item == bad:
+                raise RuntimeError("broken")
+            return item
+
+        with pytest.raises(RuntimeError, match="broken"):
+            engine.map(task, list(range(5)), None)
+        assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
+
+
 class TestMapSum:
     @pytest.mark.parametrize("n", [1, 2, 3, 8, 13])
     def test_sums_in_the_order_of_items(self, engine, n):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.core.arrays import Mat, Vec
+from everlearn.core.arrays import Cube, Mat, Vec
+from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.dual import ascend, dual_ascent
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
 from everlearn.inference.kernels.hinges import Hinges
@@ -16,6 +19,8 @@ _TOLERANCE = 1e-3
 _MOST_SWEEPS = 50
 _MOST_AT_ONCE = 1024
 """Documents whose Gram matrix is made."""
+_WORTH_SHARING = 4_000_000
+"""Multiplications in inverting precisions that are worth sending some to another thread."""
 
 
 def averaged(
@@ -26,6 +31,9 @@ def averaged(
     `z` (B, K) are topic frequencies, `start` the multipliers to start from. Multipliers of a
     regression have the sign of the pull. A large batch is solved in runs of documents, in turn.
     """
+    if len(z) <= _MOST_AT_ONCE:
+        mean, multipliers = _solved(loss, weights.mean, z, targets, box, start)
+        return FixedSpread(mean), multipliers
     runs = [slice(i, i + _MOST_AT_ONCE) for i in range(0, len(z), _MOST_AT_ONCE)]
     multipliers = start.copy()
     mean = weights.mean + loss.variance * (targets.signs * multipliers).T @ z
@@ -33,13 +41,11 @@ def averaged(
         moved = 0.0
         for where in runs:
             part, old = z[where], multipliers[where]
-            others = weights.mean.copy()
-            if len(runs) > 1:
-                others = mean - loss.variance * (targets.signs[where] * old).T @ part
+            others = mean - loss.variance * (targets.signs[where] * old).T @ part
             found, new = _solved(loss, others, part, targets[where], box, old)
             moved = max(moved, float(np.abs(found - mean).max(initial=0.0)))
             mean, multipliers[where] = found, new
-        if len(runs) < 2 or moved <= _TOLERANCE * loss.margin:
+        if moved <= _TOLERANCE * loss.margin:
             break
     return FixedSpread(mean), multipliers
 
@@ -109,12 +115,30 @@ def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
     )
 
 
-def hinges_of(loss: Loss, weights: Gaussians, targets: Targets) -> Hinges:
+def _moments(weights: Gaussians, engine: Engine | None) -> tuple[Mat, Cube]:
+    """Means and covariances; many topics are worth sharing the tasks out."""
+    q, k = weights.shift.shape
+    n_parts = 1 if engine is None or q * k**3 < _WORTH_SHARING else min(engine.n_workers, q)
+    if engine is None or n_parts < 2:
+        return weights.moments()
+    edges = [q * i // n_parts for i in range(n_parts + 1)]
+    tasks = [slice(a, b) for a, b in pairwise(edges)]
+    means, covariances = zip(*engine.map(_moments_of, tasks, weights), strict=True)
+    return np.concatenate(means), np.concatenate(covariances)
+
+
+def _moments_of(weights: Gaussians, tasks: slice) -> tuple[Mat, Cube]:
+    return Gaussians(weights.precision[tasks], weights.shift[tasks]).moments()
+
+
+def hinges_of(
+    loss: Loss, weights: Gaussians, targets: Targets, engine: Engine | None = None
+) -> Hinges:
     """The losses of a batch under the Gibbs classifier.
 
     A tube around a number is two hinges that share their weights.
     """
-    mean, covariance = weights.moments()
+    mean, covariance = _moments(weights, engine)
     signs, offsets = hinge_targets(loss, targets)
     if loss.regression:
         mean, covariance = np.concatenate([mean, mean]), np.concatenate([covariance, covariance])

@@ -128,7 +128,7 @@ def squared_cosine(turns: float) -> np.float64:
     p = p * g + C4
     p = p * g - C2
     cosine = p * g + 1.0
-    return cosine * cosine
+    return np.float64(cosine * cosine)
 
 
 exp = by_precision(_exp_single, _exp_double)

@@ -297,14 +297,18 @@ def _recount(bags: Bags, d: int, topics: Topics, s: _Scratch) -> int:
 def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat, totals: Vec) -> None:
     """Add `weight` to word-topic counts and topic totals for every token and kept sweep."""
     i = 0
-    for place in range(bags.words.size):
-        row = counts[bags.words[place]]
-        for _ in range(bags.counts[place]):
+    words, repeats = bags.words, bags.counts
+    tally = np.zeros(totals.size, np.int64)
+    for place in range(words.size):
+        w = words[place]
+        for _ in range(repeats[place]):
             for sweep in range(kept.shape[0]):
                 k = kept[sweep, i]
-                row[k] += weight
-                totals[k] += weight
+                counts[w, k] += weight
+                tally[k] += 1
             i += 1
+    for k in range(totals.size):
+        totals[k] += weight * tally[k]
 
 
 @kernel()

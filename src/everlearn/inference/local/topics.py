@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -61,7 +62,7 @@ class Draws:
     tables: Vec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """Documents with what their tasks ask for."""
 
@@ -71,15 +72,17 @@ class Batch:
     def __len__(self) -> int:
         return len(self.bags.indptr) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> Vec:
         """Tokens of each document, at least 1."""
-        return np.maximum(np.diff(self.bags.starts), 1).astype(np.float64)
+        starts = self.bags.starts
+        return np.asarray(np.maximum(starts[1:] - starts[:-1], 1), np.float64)
 
 
 def as_bags(documents: Documents) -> Bags:
     """The form that kernels take."""
-    ends = np.concatenate([[0], np.cumsum(documents.counts, dtype=np.int64)])
+    ends = np.zeros(len(documents.counts) + 1, np.int64)
+    np.cumsum(documents.counts, out=ends[1:])
     return Bags(documents.indptr, documents.words, documents.counts, ends[documents.indptr])
 
 
@@ -117,6 +120,8 @@ class Block:
 
     def cut(self, where: slice) -> Block:
         """A run of its documents."""
+        if where == slice(0, len(self.keys)):
+            return self
         tokens = slice(int(self.bags.starts[where.start]), int(self.bags.starts[where.stop]))
         return Block(
             cut(self.bags, where),
@@ -192,7 +197,7 @@ def _room(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Sample
     n_sweeps, burn_in, _ = schedule
     return Samples(
         block.topics.copy(),
-        np.zeros((n_sweeps - burn_in, len(block.topics)), np.uint16),
+        np.empty((n_sweeps - burn_in, len(block.topics)), np.uint16),
         np.zeros((len(block.keys), n_topics)),
     )
 
@@ -236,7 +241,7 @@ class IndependentSampler:
         signs, offsets = batch.targets.signs, batch.targets.values
         step: AveragingStep | GibbsStep
         if isinstance(weights, Gaussians) and learner.loss is not None:
-            hinges = hinges_of(learner.loss, weights, batch.targets)
+            hinges = hinges_of(learner.loss, weights, batch.targets, self._engine)
             signs, offsets = hinges.signs, hinges.offsets
             step = GibbsStep(factors, self._alpha, hinges, schedule)
             if number == 0:

@@ -68,9 +68,21 @@ class ThreadEngine:
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Item], shared: Shared
     ) -> list[Info]:
-        if len(items) == 1:
-            return SerialEngine().map(task, items, shared)
-        return list(self._pool.map(partial(task, shared), items))
+        """The caller takes the first item and then, from the last on, what nobody has begun.
+
+        Nobody waits for a thread to wake up that way while there is something to do.
+        """
+        futures = [self._pool.submit(task, shared, item) for item in items[1:]]
+        try:
+            mine = [task(shared, item) for item in items[:1]]
+            own: list[Info] = []
+            while futures and futures[-1].cancel():
+                futures.pop()
+                own.append(task(shared, items[1 + len(futures)]))
+            return [*mine, *(future.result() for future in futures), *reversed(own)]
+        finally:
+            for future in futures:
+                future.cancel()
 
     def map_sum(
         self,
