@@ -48,8 +48,10 @@ def _sweep_out(a: Cube, q: int, p: int, width: int, corner: Mat, columns: Mat, r
     for l in range(width):
         for j in range(p):
             columns[l, j] = a[q, p + l, j]
-        for j in range(p + width, n):
-            columns[l, j] = a[q, j, p + l]
+    for j in range(n):
+        if j >= p + width:
+            for l in range(width):
+                columns[l, j] = a[q, j, p + l]
     for l in range(width):
         for m in range(width):
             for j in range(n):
@@ -58,16 +60,18 @@ def _sweep_out(a: Cube, q: int, p: int, width: int, corner: Mat, columns: Mat, r
         stop = min(n, (i // 16 + 1) * 16)
         c0, c1, c2, c3 = columns[0, i], columns[1, i], columns[2, i], columns[3, i]
         for j in range(stop):
-            upper = c0 * rows[0, j] + c1 * rows[1, j]
-            lower = c2 * rows[2, j] + c3 * rows[3, j]
-            a[q, i, j] -= upper + lower
+            value = a[q, i, j] - c0 * rows[0, j]
+            value -= c1 * rows[1, j]
+            value -= c2 * rows[2, j]
+            a[q, i, j] = value - c3 * rows[3, j]
+        if i >= p + width:
+            for l in range(width):
+                a[q, i, p + l] = rows[l, i]
     for l in range(width):
         for j in range(p):
             a[q, p + l, j] = rows[l, j]
         for m in range(width):
             a[q, p + l, p + m] = -corner[l, m]
-        for j in range(p + width, n):
-            a[q, j, p + l] = rows[l, j]
 
 
 @kernel(SUMMED)
