@@ -148,6 +148,7 @@ def _sweep(
             total = weigh(gains, boosts, old, held, rows, j, weights)
             if not TINY < total < HUGE:
                 refresh(s)
+                stamps[:] = -1  # the gains have another factor now
                 total = weigh_exactly(exponent, couplings, old, held, rows, j, weights)
             k = pick(weights, u * total, old)
             held[k] += 1.0
