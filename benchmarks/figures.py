@@ -49,6 +49,20 @@ def pairs(name: str, rows: list[tuple[np.ndarray, np.ndarray]]) -> None:
     _save(figure, name)
 
 
+def rows_of_images(name: str, rows: list[list[tuple[np.ndarray, str]]]) -> None:
+    """Rows of images with their labels, the first apart from those found for it."""
+    figure, axes = plt.subplots(
+        len(rows), len(rows[0]), figsize=(1.7 * len(rows[0]), 1.6 * len(rows)), layout="constrained"
+    )
+    for line, row in zip(axes, rows, strict=True):
+        for ax, (image, label) in zip(line, row, strict=True):
+            ax.imshow(image)
+            ax.set_axis_off()
+            same = label == row[0][1]
+            ax.set_title(label, fontsize=8, color="black" if same else "tab:red")
+    _save(figure, name)
+
+
 def _save(figure: plt.Figure, name: str) -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGES / f"{name}.png", dpi=110)

@@ -238,7 +238,7 @@ def test_m12_neighbours_are_those_of_brute_force(family: str) -> None:
     for zetas, found in ((index, model.retrieve(query, 9, index)), (own, model.retrieve(query))):
         want = []
         for zeta in zetas:
-            score = -len(query) * psi(zeta.sum())
+            score = -len(query) * psi(zeta.sum()) + state.model.family.log_base(query).sum()
             for f in state.model.family.features(query):
                 score += max(f @ eta[k] + constant[k] + psi(zeta[k]) for k in range(len(zeta)))
             want.append(score)

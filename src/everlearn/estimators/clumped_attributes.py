@@ -114,7 +114,8 @@ class ClumpedAttributes:
         -------
         report : dict
             "clumps", "single points", "topics", "groups", "prior", "total" and "budget" in bytes;
-            "n_clumps", "n_single_points" and "n_groups".
+            "n_clumps", "n_single_points" and "n_groups"; "n_groups_of_clumps", the groups that
+            clumps have points in, summed over clumps.
         """
         state: ClumpedState = self._fitted()
         budget = limits_of(self).max_bytes
@@ -124,4 +125,5 @@ class ClumpedAttributes:
             "n_clumps": len(state.past.clumps),
             "n_single_points": len(state.past.singles),
             "n_groups": len(state.sizes),
+            "n_groups_of_clumps": len(state.past.clumps.groups),
         }

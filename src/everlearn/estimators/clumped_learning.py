@@ -35,6 +35,8 @@ _FAMILY_NAMES: dict[type, str] = {
     FullGaussian: "full",
     Multinomial: "multinomial",
 }
+MOST_GROUPS = 1000
+"""Groups under a budget, if nothing is said of their number: merging takes their square."""
 PRICE_PER_NUMBER = 0.015
 """Nats a topic must earn for each number in a typical document, if no price is given."""
 _WITHIN = 0.1
@@ -49,7 +51,7 @@ class Learned:
     state: ClumpedState
     history: History
 
-    def after(self, state: ClumpedState, info: EpochInfo) -> Learned:
+    def after(self, state: ClumpedState) -> Learned:
         """After an epoch."""
         lap = LapInfo(
             state.n_epochs, state.bound, len(state.topics), float(state.n_points), (), False
@@ -71,16 +73,15 @@ def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned
                 learned = Learned(_fresh(params, epoch), History())
             state, info = learner.learn(learned.state, epoch)
             _warn_of_joins(params, info)
-            learned = learned.after(state, info)
+            learned = learned.after(state)
             progress.show(start + epoch.n_documents, len(state.topics))
     assert learned is not None
     return learned
 
 
 def compress(params: Any, learned: Learned) -> Learned:
-    """The same within the present limits."""
-    limits = limits_of(params)
-    if limits.unlimited and limits.max_groups == np.inf:
+    """The same within the present limits; nothing changes if it is within them already."""
+    if limits_of(params).met_by(learned.state):
         return learned
     with open_engine(params.engine) as engine:
         state, info = learner_of(params, engine).recompress(learned.state)
@@ -128,13 +129,12 @@ def _warn_of_joins(params: Any, info: EpochInfo) -> None:
 def limits_of(params: Any) -> KeepLimits:
     """The limits that the parameters say."""
     budget, clumps, groups = params.memory_budget, params.max_clumps, params.max_groups
-    items = np.inf if clumps is None else None if clumps == "auto" else float(clumps)
-    if budget is None and clumps == "auto":
-        items = None
+    if groups is None:
+        groups = np.inf if budget is None else MOST_GROUPS
     return KeepLimits(
         np.inf if budget is None else float(parse_bytes(budget)),
-        items,
-        np.inf if groups is None else float(groups),
+        np.inf if clumps is None else None if clumps == "auto" else float(clumps),
+        float(groups),
     )
 
 

@@ -138,7 +138,8 @@ class ClumpedPredictions(ClumpedAttributes):
             zetas = state.topics.alpha + state.topics.counts / state.sizes[:, None]
         else:
             zetas = _checked_index(self, index)
-        scores = Reader.of(state.model, state.topics).resemblance(document.parts[0], zetas)
+        with open_engine(self.engine):
+            scores = Reader.of(state.model, state.topics).resemblance(document.parts[0], zetas)
         best = np.argsort(-scores, kind="stable")[:n]
         return Neighbours(best, scores[best])
 

@@ -38,7 +38,7 @@ def principal_axes(
         centres = t[:, place] / np.maximum(n, 1e-300)[:, None]
         for _ in range(_POWER_STEPS):
             moved = np.zeros_like(vectors)
-            scatter_times(*sets, items.features[:, place], items.mass, centres, vectors, moved)
+            scatter_times(*sets, items.features, place.start, items.mass, centres, vectors, moved)
             vectors = _orthonormal(moved, vectors)
     slopes = np.zeros((count, len(n), family.n_stats))
     slopes[:, :, place] = vectors.transpose(1, 0, 2)

@@ -27,6 +27,11 @@ class Epoch:
     documents: Labels
     n_documents: int
 
+    @property
+    def lengths(self) -> Vec:
+        """Points of each document."""
+        return np.bincount(self.documents, minlength=self.n_documents).astype(np.float64)
+
     @classmethod
     def of(cls, parts: Sequence[Mat]) -> Epoch:
         """From the points of each document."""
@@ -152,6 +157,15 @@ class KeepLimits:
         """Whether every point may stay as it came."""
         return self.max_bytes == np.inf == self.max_items
 
+    def met_by(self, state: ClumpedState) -> bool:
+        """Whether the state keeps no more than these limits allow."""
+        k = len(state.topics)
+        return (
+            state.memory()["total"] <= self.max_bytes
+            and len(state.past) <= self.items_within(k)
+            and len(state.sizes) <= self.groups_within(k)
+        )
+
     def items_within(self, n_topics: int) -> float:
         """Clumps and single points that may be kept of so many topics."""
         if self.max_items is None:
@@ -160,6 +174,8 @@ class KeepLimits:
 
     def groups_within(self, n_topics: int) -> float:
         """As many groups as are allowed, and as fit into a quarter of the bytes."""
+        if np.isinf(self.max_bytes):
+            return self.max_groups
         each = 8 * n_topics + GROUP_BYTES
         return max(1.0, min(self.max_groups, 0.25 * self.max_bytes // each))
 

@@ -38,6 +38,13 @@ class GroupedModel:
         q = self.family.posterior(magnified * n, magnified * t)
         return np.asarray(self.empty_cumulant() - self.family.cumulant(q))
 
+    def contrast(self, n: Vec, t: Mat, rest_n: Vec, rest_t: Mat) -> tuple[Mat, Vec]:
+        """Slope and offset of how much better features suit one part of a topic than the rest."""
+        eta, constant = self.family.natural(self.family.posterior(n, t))
+        rest = self.family.posterior(np.maximum(rest_n, 0.0), rest_t)
+        rest_eta, rest_constant = self.family.natural(rest)
+        return eta - rest_eta, constant - rest_constant
+
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -74,10 +81,10 @@ class Topics:
         topics = model.topic_bounds(self.n, self.t, magnified).sum()
         return float(topics + documents + magnified * (self.entropy + base))
 
-    def with_better_alpha(self, model: GroupedModel, sizes: Vec, magnified: float = 1.0) -> Topics:
+    def with_better_alpha(self, model: GroupedModel, sizes: Vec) -> Topics:
         """After a few steps of alpha, which never lower the bound."""
         entries = GroupCounts.of(self.counts, sizes)
-        return replace(self, alpha=model.dirichlet.improved(self.alpha, entries, magnified))
+        return replace(self, alpha=model.dirichlet.improved(self.alpha, entries))
 
     def at(self, chosen: IntVec) -> Topics:
         """Some of the topics only; the entropy remains that of all."""
@@ -85,10 +92,26 @@ class Topics:
         parts = (self.ids[chosen], self.n[chosen], self.t[chosen], counts, self.alpha[chosen])
         return Topics(*parts, self.entropy)
 
-    def with_groups(self, n_new: int) -> Topics:
-        """With new groups, of which nothing is known yet."""
-        empty = np.zeros((n_new, len(self)))
-        return replace(self, counts=np.concatenate([self.counts, empty]))
+    @property
+    def shares(self) -> Vec:
+        """Share of each topic in all points; all the same if there are none."""
+        total = self.n.sum()
+        return np.asarray(self.n / total if total > 0 else np.full(len(self), 1.0 / len(self)))
+
+    def with_groups(self, lengths: Vec) -> Topics:
+        """With new groups of one document with so many points, taken to be like all others.
+
+        From alpha alone, which is small, a topic that has none of a document's points at first
+        would hardly get any later, and others would be split off to take its place.
+        """
+        likely = lengths[:, None] * self.shares
+        return replace(self, counts=np.concatenate([self.counts, likely]))
+
+    def regrouped(self, into: IntVec) -> Topics:
+        """With the points of each group in the group it has become."""
+        counts = np.zeros((int(into.max()) + 1, len(self)))
+        np.add.at(counts, into, self.counts)
+        return replace(self, counts=counts)
 
     @property
     def nbytes(self) -> int:

@@ -246,11 +246,10 @@ class Refiner:
 
     def _contrast(self, whole: LeafFacts, n: Vec, t: Mat) -> tuple[Mat, Vec]:
         """The function of features that is positive where the upper half suits a point better."""
-        family, gamma = self.model.family, self.magnified
-        eta, constant = family.natural(family.posterior(gamma * n, gamma * t))
-        rest = family.posterior(gamma * np.maximum(whole.n - n, 0.0), gamma * (whole.t - t))
-        eta2, constant2 = family.natural(rest)
-        return eta - eta2, constant - constant2
+        gamma = self.magnified
+        return self.model.contrast(
+            gamma * n, gamma * t, gamma * (whole.n - n), gamma * (whole.t - t)
+        )
 
 
 def _next_round(leaves: Leaves, limit: Limit) -> NDArray[np.intp]:

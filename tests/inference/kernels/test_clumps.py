@@ -187,7 +187,8 @@ def test_division_of_sets(seed, n):
             assert_allclose(terms[i, s], sizes @ each, atol=1e-9)
     vectors, out = rng.normal(size=(2, 2, 3)), np.zeros((2, 2, 3))
     centres = rng.normal(size=(2, 3))
-    scatter_times(set_starts, members, np.ones(n), features, mass, centres, vectors, out)
+    wide = np.ascontiguousarray(np.hstack([rng.normal(size=(n, 2)), features]))
+    scatter_times(set_starts, members, np.ones(n), wide, 2, mass, centres, vectors, out)
     for i in range(2):
         away = features[of == i] - centres[i]
         scatter = (mass[of == i, None] * away).T @ away

@@ -22,6 +22,11 @@ _INNER_STEPS = 5
 _SLACK = 1e-12
 
 
+def rising(a: Vec, n: Vec) -> Vec:
+    """Log of the rising factorial a (a + 1) ... (a + n - 1), for any n that is not negative."""
+    return np.asarray(gammaln(a + n) - gammaln(a))
+
+
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
     """The non-zero averages n_sk = N_sk / D_s of points per document, group and topic.
@@ -59,12 +64,9 @@ class LearnedDirichlet:
     def bound(self, alpha: Vec, counts: GroupCounts, magnified: float = 1.0) -> float:
         """What documents and alpha contribute to the bound, each document `magnified` times."""
         total = alpha.sum()
-        a = alpha[counts.topic]
-        used = gammaln(a + counts.each) - gammaln(a)
-        documents = counts.sizes @ (gammaln(total) - gammaln(total + counts.lengths))
-        return float(
-            magnified * (documents + counts.sizes[counts.group] @ used) - self.rate * total
-        )
+        used = counts.sizes[counts.group] @ rising(alpha[counts.topic], counts.each)
+        documents = used - counts.sizes @ rising(total, counts.lengths)
+        return float(magnified * documents - self.rate * total)
 
     def improved(self, alpha: Vec, counts: GroupCounts, magnified: float = 1.0) -> Vec:
         """A few steps up the bound in alpha; the bound never falls."""

@@ -16,20 +16,24 @@ def scatter_times(
     starts: IntVec,
     members: Labels,
     shares: Vec,
-    places: Mat,
+    features: Mat,
+    first: int,
     mass: Vec,
     centres: Mat,
     vectors: Cube,
     out: Cube,
 ) -> None:
-    """Add the scatter matrix of each set times `vectors` (n_sets, count, d) to `out`."""
+    """Add the scatter matrix of each set times `vectors` (n_sets, count, d) to `out`.
+
+    The positions that are scattered are the d features from the `first` on.
+    """
     count, d = vectors.shape[1:]
     away = np.empty(d)
     for k in range(starts.size - 1):
         for j in range(starts[k], starts[k + 1]):
             c = members[j]
             for i in range(d):
-                away[i] = places[c, i] - centres[k, i]
+                away[i] = features[c, first + i] - centres[k, i]
             weight = mass[c] * shares[j]
             for m in range(count):
                 along = 0.0

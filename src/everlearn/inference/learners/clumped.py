@@ -66,6 +66,7 @@ class EpochInfo:
 class _Search:
     """Topics, items and their groups while an epoch is at work.
 
+    `found` are the assignments that the beliefs `assigned_by` made, and `topics` their sums.
     `failed` has the points that topics had, by id, when they could not be split.
     """
 
@@ -77,6 +78,7 @@ class _Search:
     topics: Topics
     next_id: int
     found: Assignment | None = None
+    assigned_by: Topics | None = None
     splits: int = 0
     joins: int = 0
     failed: dict[int, float] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class _Search:
         """Coordinate ascent, until an iteration gains no more than `least_gain`."""
         before = -np.inf
         for _ in range(most):
+            self.assigned_by = self.topics
             self.topics, self.found = self.step.iterate(self.topics, self.sizes, self.items)
             after = self.bound
             if after - before <= least_gain:
@@ -170,13 +173,18 @@ class _Search:
         self.iterate(1)
         return len(chosen)
 
+    def tied_bound(self, items: Items) -> float:
+        """The bound if the points were these clumps: same beliefs, same alpha, new assignments."""
+        assert self.assigned_by is not None
+        found = self.step.assign(self.assigned_by, self.sizes, items)
+        return self.step.summarize(self.topics, items, found).bound(self.step.model, self.sizes)
+
     def merge_groups(self, most: int, criterion: str) -> IntVec:
         """Merge groups of documents until `most` are left; what each has become."""
+        assert self.assigned_by is not None
         into = merge_groups(self.topics, self.sizes, most, criterion)
-        n_groups = int(into.max()) + 1
-        counts = np.zeros((n_groups, len(self.topics)))
-        np.add.at(counts, into, self.topics.counts)
-        self.topics = replace(self.topics, counts=counts)
+        self.topics = self.topics.regrouped(into)
+        self.assigned_by = self.assigned_by.regrouped(into)
         self.sizes = np.bincount(into, self.sizes).astype(np.float64)
         self.items = regrouped(self.items, into)
         return into
@@ -213,7 +221,7 @@ class ClumpedLearner:
         grown = replace(
             state,
             past=state.past.followed_by(epoch.X, groups),
-            topics=state.topics.with_groups(epoch.n_documents),
+            topics=state.topics.with_groups(epoch.lengths),
             sizes=np.concatenate([state.sizes, np.ones(epoch.n_documents)]),
             group_ids=np.concatenate([state.group_ids, new_ids]),
             base=state.base + float(state.model.family.log_base(epoch.X).sum()),
@@ -258,13 +266,13 @@ class ClumpedLearner:
         ids, merged = self._fewer_groups(search, state.group_ids)
         if self.limits.unlimited:
             past, forced = _regrouped(state.past, search.items), 0
+            loss = before - search.bound
         else:
             room, forced = self._room(search)
             past = self._compressed(search, room, state)
             search.items = past.items(state.model)
+            loss = before - search.tied_bound(search.items)
             search.iterate(1)
-        loss = before - search.bound
-        if not self.limits.unlimited:
             search.join(_LAST_JOINS)
         new = replace(
             state,

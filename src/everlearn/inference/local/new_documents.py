@@ -42,28 +42,33 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Fixed beliefs, as reading needs them: natural parameters, constants, and alpha."""
+    """Fixed beliefs, as reading needs them: natural parameters, constants, alpha, and shares.
+
+    Reading starts from the `shares` that topics have in all points: with alpha alone, a topic that
+    gets no point at first could hardly get one later.
+    """
 
     model: GroupedModel
     eta: Mat
     constant: Vec
     alpha: Vec
+    shares: Vec
 
     @classmethod
     def of(cls, model: GroupedModel, topics: Topics) -> Reader:
         """The beliefs of a model as it is now."""
         eta, constant = model.family.natural(model.family.posterior(topics.n, topics.t))
-        return cls(model, eta, constant, topics.alpha)
+        return cls(model, eta, constant, topics.alpha, topics.shares)
 
     def read_all(self, documents: Sequence[Mat], engine: Engine) -> list[Reading]:
         """Each document by itself."""
         return engine.map(_read, documents, self)
 
     def read(self, X: Mat) -> Reading:
-        """A document's mixture of topics by coordinate ascent, from the prior's mixture."""
+        """A document's mixture of topics by coordinate ascent."""
         features = np.ascontiguousarray(self.model.family.features(X))
         items = Items.points(features, np.zeros(len(X), np.int32))
-        zeta = self.alpha
+        zeta = self.alpha + len(X) * self.shares
         for _ in range(_MOST_STEPS):
             found = assigned(self.eta, (self.constant + psi(zeta))[None, :], items)
             used, zeta = zeta, self.alpha + summed(items, found, (1, len(self.alpha)))[2][0]
@@ -72,14 +77,15 @@ class Reader:
         # The assignments are optimal for `used`, at which the bound is therefore taken.
         points = float(found.log_norm.sum() + self.model.family.log_base(X).sum())
         bound = points - len(X) * float(psi(used.sum())) - _divergence(used, self.alpha)
-        return Reading(zeta, found.topics[:, 0], bound)
+        return Reading(zeta, found.topics[:, 0].copy(), bound)
 
     def resemblance(self, X: Mat, zetas: Mat) -> Vec:
         """How likely documents with these posteriors make the points, each by its best topic."""
-        scores = np.ascontiguousarray(self.model.family.features(X) @ self.eta.T + self.constant)
+        family = self.model.family
+        scores = np.ascontiguousarray(family.features(X) @ self.eta.T + self.constant)
         out = np.empty(len(zetas))
         best_path_scores(scores, np.ascontiguousarray(psi(zetas)), out)
-        return np.asarray(out - len(X) * psi(zetas.sum(axis=1)))
+        return np.asarray(out - len(X) * psi(zetas.sum(axis=1)) + family.log_base(X).sum())
 
 
 def _read(reader: Reader, X: Mat) -> Reading:

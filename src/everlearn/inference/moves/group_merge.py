@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.priors.learned_dirichlet import rising
 from everlearn.inference.clumped_topics import Topics
 
 NEAREST = 10
@@ -99,6 +99,5 @@ def merge_loss(
 def _document_terms(alpha: Vec, counts: Mat, sizes: Vec) -> Vec:
     """What the documents of each group contribute to the bound."""
     each = counts / sizes[:, None]
-    total = alpha.sum()
-    topics = (gammaln(alpha + each) - gammaln(alpha)).sum(axis=1)
-    return np.asarray(sizes * (topics + gammaln(total) - gammaln(total + each.sum(axis=1))))
+    topics = rising(alpha, each).sum(axis=1)
+    return np.asarray(sizes * (topics - rising(alpha.sum(), each.sum(axis=1))))

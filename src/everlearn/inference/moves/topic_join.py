@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.core.priors.learned_dirichlet import rising
 from everlearn.inference.clumped_topics import GroupedModel, Topics
 from everlearn.inference.clumps import Items
 from everlearn.inference.kernels.clumps import joint_entropy
@@ -87,22 +87,21 @@ def _document_gains(
 ) -> Vec:
     """What documents gain when two topics are one."""
     each = np.ascontiguousarray((topics.counts / sizes[:, None]).T)
-    own = _rising(topics.alpha[:, None], each) @ sizes
+    own = _rising_where_used(topics.alpha[:, None], each) @ sizes
     gains = np.empty(len(first))
     step = max(1, _PAIR_ENTRIES // max(1, len(sizes)))
     for start in range(0, len(first), step):
         j, k = first[start : start + step], second[start : start + step]
         alpha = topics.alpha[j] + topics.alpha[k]
-        gains[start : start + step] = _rising(alpha[:, None], each[j] + each[k]) @ sizes
+        gains[start : start + step] = _rising_where_used(alpha[:, None], each[j] + each[k]) @ sizes
     return gains - own[first] - own[second]
 
 
-def _rising(alpha: Mat, each: Mat) -> Mat:
+def _rising_where_used(alpha: Mat, each: Mat) -> Mat:
     """Log rising factorials, taken where counts are not zero."""
     out = np.zeros(each.shape)
     where = np.nonzero(each)
-    a = np.broadcast_to(alpha, each.shape)[where]
-    out[where] = gammaln(a + each[where]) - gammaln(a)
+    out[where] = rising(np.broadcast_to(alpha, each.shape)[where], each[where])
     return out
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, psi
+from scipy.special import psi
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.priors.learned_dirichlet import rising
 from everlearn.inference.axes import principal_axes
 from everlearn.inference.clumped_topics import GroupedModel, Topics
 from everlearn.inference.clumps import Items
@@ -120,10 +121,10 @@ class Divider:
 
     def _contrast(self, halves: Halves) -> tuple[Mat, Vec, Mat]:
         """What an item prefers about the first half: slope, offset and tilt."""
-        topics, family = self.topics, self.model.family
-        eta, constant = family.natural(family.posterior(halves.n, halves.t))
-        rest = family.posterior(np.maximum(topics.n - halves.n, 0.0), topics.t - halves.t)
-        eta2, constant2 = family.natural(rest)
+        topics = self.topics
+        slope, offset = self.model.contrast(
+            halves.n, halves.t, topics.n - halves.n, topics.t - halves.t
+        )
         alpha, alpha2 = self._alphas(halves)
         topic, group = np.nonzero(topics.counts.T)
         first = halves.counts[topic, group] / self.sizes[group]
@@ -132,7 +133,7 @@ class Divider:
         tilt[topic, group] = psi(alpha[topic] + first) - psi(
             alpha2[topic] + np.maximum(second, 0.0)
         )
-        return eta - eta2, constant - constant2, tilt
+        return slope, offset, tilt
 
     def gains(self, halves: Halves) -> Vec:
         """Exact gain of dividing each topic so; -inf where a half is empty."""
@@ -145,9 +146,9 @@ class Divider:
         whole = topics.counts[group, topic] / self.sizes[group]
         first = halves.counts[topic, group] / self.sizes[group]
         parts = (
-            _rising(alpha[topic], first)
-            + _rising(alpha2[topic], np.maximum(whole - first, 0.0))
-            - _rising(topics.alpha[topic], whole)
+            rising(alpha[topic], first)
+            + rising(alpha2[topic], np.maximum(whole - first, 0.0))
+            - rising(topics.alpha[topic], whole)
         )
         gain += np.bincount(topic, self.sizes[group] * parts, len(topics))
         empty = np.minimum(halves.n, n2) <= _LEAST_SHARE * topics.n
@@ -157,11 +158,6 @@ class Divider:
 def _share(part: Vec, whole: Vec) -> Vec:
     """Share of its topic's alpha that a half gets: never all of it, for no alpha may be zero."""
     return np.clip(part / np.maximum(whole, 1e-300), 1e-12, 1.0 - 1e-12)
-
-
-def _rising(a: Vec, n: Vec) -> Vec:
-    """Log of the rising factorial a (a + 1) ... (a + n - 1)."""
-    return np.asarray(gammaln(a + n) - gammaln(a))
 
 
 def _divide(shared: tuple[Divider, Mat, Vec, Mat, bool, Halves], chunk: tuple[int, int]) -> None:
