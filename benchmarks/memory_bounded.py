@@ -65,8 +65,8 @@ def _run(measured: set[str], name: str, key: str, **arguments: Any) -> dict[str,
 WAYS: dict[str, dict[str, Any]] = {
     "batch": {"batch_size": None, "max_clumps": None, "first_clumps": 0},
     "batch, first clumps": {"batch_size": None, "max_clumps": None, "first_clumps": 500},
-    "1000 clumps": {"batch_size": EPOCH, "max_clumps": 1000, "first_clumps": 0},
-    "1000 clumps, first clumps": {"batch_size": EPOCH, "max_clumps": 1000, "first_clumps": 500},
+    "4000 clumps": {"batch_size": EPOCH, "max_clumps": 4000, "first_clumps": 0},
+    "4000 clumps, first clumps": {"batch_size": EPOCH, "max_clumps": 4000, "first_clumps": 500},
 }
 
 
@@ -75,7 +75,7 @@ def _faces(measured: set[str], key: str, seed: int, **how: Any) -> dict[str, Any
 
 
 def _one_topic(measured: set[str], seed: int) -> float:
-    how = WAYS["1000 clumps, first clumps"]
+    how = WAYS["4000 clumps, first clumps"]
     return _faces(measured, "one", seed, **how, max_topics=1)["bound"]
 
 
@@ -130,7 +130,7 @@ def _limits(measured: set[str]) -> Table:
         "First clumps throughout. Bound / batch is 1 - (L of batch - L) / |L of batch|.",
     )
     shares: list[float] = []
-    for clumps, groups in [*((c, None) for c in CLUMPS), *((1000, g) for g in GROUPS)]:
+    for clumps, groups in [*((c, None) for c in CLUMPS), *((4000, g) for g in GROUPS)]:
         run = _faces(
             measured, f"limits-{clumps}-{groups}", 0, batch_size=EPOCH, max_clumps=clumps,
             first_clumps=500, max_groups=groups,

@@ -12,7 +12,7 @@ from everlearn.inference.clumped_topics import GroupedModel, Topics, topics_byte
 from everlearn.inference.clumps import Items, joined
 from everlearn.inference.moves.compress import StoragePrices
 
-LEAST_ITEMS, ITEMS_PER_TOPIC = 1000, 2
+LEAST_ITEMS, ITEMS_PER_TOPIC = 4000, 2
 """Items that are kept if nothing is said of their number."""
 _FEATURE_ROWS = 4096
 GROUP_BYTES = 16
@@ -26,11 +26,6 @@ class Epoch:
     X: Mat
     documents: Labels
     n_documents: int
-
-    @property
-    def lengths(self) -> Vec:
-        """Points of each document."""
-        return np.bincount(self.documents, minlength=self.n_documents).astype(np.float64)
 
     @classmethod
     def of(cls, parts: Sequence[Mat]) -> Epoch:

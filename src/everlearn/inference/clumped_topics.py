@@ -98,14 +98,10 @@ class Topics:
         total = self.n.sum()
         return np.asarray(self.n / total if total > 0 else np.full(len(self), 1.0 / len(self)))
 
-    def with_groups(self, lengths: Vec) -> Topics:
-        """With new groups of one document with so many points, taken to be like all others.
-
-        From alpha alone, which is small, a topic that has none of a document's points at first
-        would hardly get any later, and others would be split off to take its place.
-        """
-        likely = lengths[:, None] * self.shares
-        return replace(self, counts=np.concatenate([self.counts, likely]))
+    def with_groups(self, n_new: int) -> Topics:
+        """With new groups, of which nothing is known yet."""
+        empty = np.zeros((n_new, len(self)))
+        return replace(self, counts=np.concatenate([self.counts, empty]))
 
     def regrouped(self, into: IntVec) -> Topics:
         """With the points of each group in the group it has become."""

@@ -31,8 +31,8 @@ _FIRST, _BETWEEN, _LAST = 6, 3, 10
 _STALLS = 3
 """Rounds of moves in a row that fail to raise what they should before the search gives up."""
 _LAST_JOINS = 4
-_SAME = 0.1
-"""Share of a topic's points within which it counts as unchanged."""
+_SAME, _QUITE_SAME = 0.1, 0.01
+"""Shares of a topic's points within which it counts as unchanged: as a rule, and at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _Search:
         self.iterate(_FIRST, 0.5 * self.price)
         best, kept, stalls = self._objective, self.topics, 0
         while stalls < _STALLS and (
-            self._move(self._changed()) or self._move(np.arange(len(self.topics)))
+            self._move(self._changed(_SAME)) or self._move(self._changed(_QUITE_SAME))
         ):
             self.iterate(_BETWEEN, 0.5 * self.price)
             stalls += 1
@@ -127,10 +127,10 @@ class _Search:
                 return
             self.iterate(1)
 
-    def _changed(self) -> IntVec:
-        """Topics that have not failed to split since they had about as many points as now."""
+    def _changed(self, share: float) -> IntVec:
+        """Topics that have not failed to split since they had the points of now, up to a share."""
         known = np.array([self.failed.get(i, -np.inf) for i in self.topics.ids.tolist()])
-        return np.flatnonzero(np.abs(self.topics.n - known) > _SAME * self.topics.n)
+        return np.flatnonzero(np.abs(self.topics.n - known) > share * self.topics.n)
 
     def _move(self, divisible: IntVec) -> bool:
         """One round of joins and of splits of some topics; whether there were any."""
@@ -221,7 +221,7 @@ class ClumpedLearner:
         grown = replace(
             state,
             past=state.past.followed_by(epoch.X, groups),
-            topics=state.topics.with_groups(epoch.lengths),
+            topics=state.topics.with_groups(epoch.n_documents),
             sizes=np.concatenate([state.sizes, np.ones(epoch.n_documents)]),
             group_ids=np.concatenate([state.group_ids, new_ids]),
             base=state.base + float(state.model.family.log_base(epoch.X).sum()),
