@@ -497,3 +497,21 @@ def test_bounds_do_not_fall_while_an_epoch_is_built(
     taught(family, max_clumps=None, memory_budget=None)
     assert len(falls) > 5
     assert max(falls) <= 1e-9
+
+
+def test_a_topic_that_was_rare_is_recognised_in_a_document_full_of_it() -> None:
+    """Its alpha is so small that a document must not be read from alpha alone."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [40.0, 0.0], [4.0, 4.0]])
+
+    def document(shares: list[float]) -> Any:
+        return rng.normal(centres[rng.choice(3, 200, p=shares)], 1.0)
+
+    parts = [document([0.5, 0.5, 0.0]) for _ in range(40)] + [document([0.0, 0.0, 1.0])]
+    model = ClumpedTopicModel(max_clumps=60, engine="serial").fit(parts)
+    assert model.n_components_ == 3
+    rare = int(np.argmin(np.abs(model.means_ - centres[2]).sum(axis=1)))
+    mixture = model.transform(document([0.0, 0.0, 1.0]))[0]
+    assert mixture[rare] > 0.9
+    both = model.transform(document([0.5, 0.0, 0.5]))[0]
+    assert 0.3 < both[rare] < 0.7
