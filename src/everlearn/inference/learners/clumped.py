@@ -55,10 +55,7 @@ class BuildSettings:
 class EpochInfo:
     """What an epoch did."""
 
-    splits: int
-    joins: int
     forced_joins: int
-    merged_groups: int
     compression_loss: float
 
 
@@ -79,8 +76,6 @@ class _Search:
     next_id: int
     found: Assignment | None = None
     assigned_by: Topics | None = None
-    splits: int = 0
-    joins: int = 0
     failed: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -154,8 +149,6 @@ class _Search:
             self.next_id += len(divided)
         if joined_pairs:
             self.topics = apply_joins(self.topics, joins, joined_pairs)
-        self.splits += len(divided)
-        self.joins += len(joined_pairs)
         return bool(divided or joined_pairs)
 
     def _note_failures(self, hopeless: IntVec) -> None:
@@ -263,7 +256,7 @@ class ClumpedLearner:
     def _kept(self, state: ClumpedState, search: _Search) -> tuple[ClumpedState, EpochInfo]:
         """The state with everything, of which the search knows more, compressed."""
         before = search.bound
-        ids, merged = self._fewer_groups(search, state.group_ids)
+        ids = self._fewer_groups(search, state.group_ids)
         if self.limits.unlimited:
             past, forced = _regrouped(state.past, search.items), 0
             loss = before - search.bound
@@ -283,16 +276,15 @@ class ClumpedLearner:
             next_id=search.next_id,
             compression_loss=state.compression_loss + loss,
         )
-        return new, EpochInfo(search.splits, search.joins, forced, merged, loss)
+        return new, EpochInfo(forced, loss)
 
-    def _fewer_groups(self, search: _Search, ids: IntVec) -> tuple[IntVec, int]:
-        """Merge groups if there are too many; ids of those that stay, and how many went."""
+    def _fewer_groups(self, search: _Search, ids: IntVec) -> IntVec:
+        """Merge groups if there are too many; ids of those that stay."""
         most = self.limits.groups_within(len(search.topics))
         if len(search.sizes) <= most:
-            return ids, 0
+            return ids
         into = search.merge_groups(int(most), self.group_merge)
-        firsts = np.unique(into, return_index=True)[1]
-        return ids[firsts], len(ids) - len(firsts)
+        return ids[np.unique(into, return_index=True)[1]]
 
     def _room(self, search: _Search) -> tuple[StorageRoom, int]:
         """Room for clumps; topics are joined until their own leaves take half of it at most."""
