@@ -232,9 +232,8 @@ def test_samples_have_the_moments_of_the_model(family: str) -> None:
         np.testing.assert_allclose(np.cov(drawn.T), np.cov(X.T), atol=0.06 * X.var())
         for k in range(model.n_components_):
             own = drawn[labels == k]
-            np.testing.assert_allclose(
-                own.mean(axis=0), model.means_[k], atol=0.1 * own.std() + 0.01
-            )
+            off = max(0.1, 5.0 / np.sqrt(len(own))) * own.std()  # small components have few draws
+            np.testing.assert_allclose(own.mean(axis=0), model.means_[k], atol=off + 0.01)
 
 
 def test_samples_are_reproducible() -> None:
