@@ -25,7 +25,7 @@ EPOCH = 5
 CLUMPS = (125, 250, 500, 1000, 2000, 4000)
 GROUPS = (5, 10, 20, 30)
 POINTS = (1000, 3000, 10_000)
-GROUPS_OF_IMAGES = (100,)
+GROUPS_OF_IMAGES: tuple[int, ...] = ()
 POINTS_WITH_GROUPS = 10_000
 MODEL_FILE = "out/reproduce/memory_bounded/faces.evl"
 HEAD = """# Memory-bounded topic models: the paper's experiments
@@ -36,18 +36,17 @@ a\\*, b\\*) with X and Y divided by the sides of the image and colours by 100; b
 scale. "Share" is (L - L1) / (L of batch - L1) with L1 the bound of one topic: tied is the bound of
 the run itself, with all its points in clumps; raw is that of its topics on all points, after three
 iterations. Held-out is a lower bound of the log-likelihood per pixel of five other images. Peak
-memory is resident memory above that of a process that has imported the library, so that compiled
-code (some 50 MB) and the files of the images (a few MB) are part of it.
+memory is resident memory above that of a process that has imported the library; reading image files
+(48 MB) and compiled code (50 MB) are part of it, in all runs alike.
 
 The price of a topic was not chosen here: it is the specification's 0.075 nats a pixel, which its
-author chose on other subsets of the same faces. The paper reports 3.09 h of batch against 0.68 h
+author chose on faces of the same set. The paper reports 3.09 h of batch against 0.68 h
 of bounded learning for E1, 15 h, 85 topics and 257 MB for E2.
 
 What makes E1 fast is first clumping, not the bound on memory: batch learning on first clumps is as
 fast as bounded learning on them. Without first clumps, bounded learning takes about half the time
 of batch learning, since each of its searches sees a sixth of the images and the clumps of the
-others. What the bound on memory saves is memory. Of the peak, reading image files (48 MB) and
-compiled code (50 MB) are part in all runs alike.
+others. What the bound on memory saves is memory. Other programs ran on the machine meanwhile.
 """
 
 
