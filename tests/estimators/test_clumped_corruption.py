@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from estimators.clumped_data import FAMILIES, documents, taught
+from estimators.spoiling import FLOATS, SHAPES
 from everlearn.core.errors import CheckpointError
 from everlearn.estimators import persistence
 from everlearn.estimators.persistence import load
@@ -51,28 +52,6 @@ def assert_named(file: Checkpoint, *names: str) -> None:
     assert "does not make" not in found  # an error that nobody had thought of
 
 
-def with_entry(value: float) -> Callable[[np.ndarray], np.ndarray]:
-    def change(a: np.ndarray) -> np.ndarray:
-        a.flat[a.size // 2] = value
-        return a
-
-    return change
-
-
-SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "shorter": lambda a: a[:-1],
-    "longer": lambda a: np.concatenate([a, a]),
-    "one axis more": lambda a: a[..., None],
-    "no axis": lambda a: np.array(3, a.dtype),
-    "empty": lambda a: np.empty((0,) * a.ndim, a.dtype),
-}
-FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "nan": with_entry(np.nan),
-    "inf": with_entry(np.inf),
-    "huge": with_entry(1e301),
-    "single precision": lambda a: a.astype(np.float32),
-    "whole numbers": lambda a: a.astype(np.int64),
-}
 INTEGERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "negative": lambda a: a - 100,
     "large": lambda a: a + 2**20,

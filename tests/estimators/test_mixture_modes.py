@@ -148,8 +148,11 @@ def test_sparse_arrays_of_the_caller_stay_as_they_are() -> None:
 
 def test_read_only_rows_are_fine() -> None:
     X = rows_of("diagonal", 50, RNG(0))
+    own = mixture().fit(X).partial_fit(X)
     X.flags.writeable = False
-    mixture().fit(X).partial_fit(X).predict(X)
+    model = mixture().fit(X).partial_fit(X)
+    assert file_of(model) == file_of(own)
+    np.testing.assert_array_equal(model.predict(X), own.predict(X))
 
 
 # Progress and reports

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from estimators.corpora import BATCH, FITTED, TEXTS, VOCABULARY, X, model_of, targets_of, teach
+from estimators.spoiling import FLOATS, SHAPES, with_entry
 from everlearn.core.errors import CheckpointError
 from everlearn.estimators import persistence
 from everlearn.estimators.persistence import load
@@ -58,28 +59,6 @@ def assert_named(file: Checkpoint, name: str) -> None:
 # Every member, one thing wrong at a time
 
 
-def with_entry(value: float) -> Callable[[np.ndarray], np.ndarray]:
-    def change(a: np.ndarray) -> np.ndarray:
-        a.flat[a.size // 2] = value
-        return a
-
-    return change
-
-
-SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "shorter": lambda a: a[:-1],
-    "longer": lambda a: np.concatenate([a, a]),
-    "one axis more": lambda a: a[..., None],
-    "no axis": lambda a: np.array(3, a.dtype),
-    "empty": lambda a: np.empty((0,) * a.ndim, a.dtype),
-}
-FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "nan": with_entry(np.nan),
-    "inf": with_entry(np.inf),
-    "huge": with_entry(1e301),
-    "single precision": lambda a: a.astype(np.float32),
-    "whole numbers": lambda a: a.astype(np.int64),
-}
 NOT_NEGATIVE = ("counts", "totals", "tables", "word_frequencies")
 INTEGERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "negative": lambda a: a - 100,

@@ -5,56 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.arrays import IntVec, Vec
+from everlearn.core.families import Family
 from everlearn.estimators.clumped_learning import Learned, limits_of
-from everlearn.estimators.history import History
+from everlearn.estimators.component_attributes import ComponentAttributes, Components
 from everlearn.inference.clumped_state import ClumpedState
 
 
-class ClumpedAttributes:
+class ClumpedAttributes(ComponentAttributes):
     """Fitted attributes, computed from the state when asked for."""
 
     _learned: Learned
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learned")
 
     def _fitted(self) -> ClumpedState:
         check_is_fitted(self)
         return self._learned.state
 
-    @property
-    def n_components_(self) -> int:
-        """Topics in use."""
-        return len(self._fitted().topics)
-
-    @property
-    def component_ids_(self) -> IntVec:
-        """Permanent ids of the topics."""
-        return self._fitted().topics.ids.copy()
+    def _components(self) -> tuple[Family[Any], Components]:
+        state = self._fitted()
+        return state.model.family, state.topics
 
     @property
     def weights_(self) -> Vec:
         """Share of each topic in all points seen."""
         n = self._fitted().topics.n
         return np.asarray(n / n.sum())
-
-    @property
-    def means_(self) -> Mat:
-        """Expected mean of each topic; for counts, the probability of each symbol."""
-        state = self._fitted()
-        family = state.model.family
-        return family.means(family.posterior(state.topics.n, state.topics.t))
-
-    @property
-    def covariances_(self) -> NDArray[np.float64]:
-        """Inverse expected precision: (K, D) if diagonal, (K, D, D) if full."""
-        state = self._fitted()
-        family = state.model.family
-        return family.covariances(family.posterior(state.topics.n, state.topics.t))
 
     @property
     def alpha_(self) -> Vec:
@@ -65,17 +42,6 @@ class ClumpedAttributes:
     def bound_(self) -> float:
         """Lower bound of the log evidence of all points seen, as they are kept."""
         return self._fitted().bound
-
-    @property
-    def bound_history_(self) -> Vec:
-        """The bound after each epoch."""
-        return self.history_.curve[:, 2].copy()
-
-    @property
-    def history_(self) -> History:
-        """Points seen, bound and topics after each epoch."""
-        self._fitted()
-        return self._learned.history
 
     @property
     def topic_price_(self) -> float:

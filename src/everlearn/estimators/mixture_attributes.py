@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.arrays import Vec
+from everlearn.core.families import Family
 from everlearn.core.params import parse_bytes
-from everlearn.estimators.history import History
+from everlearn.estimators.component_attributes import ComponentAttributes, Components
 from everlearn.estimators.mixture_learning import Learned, held_bytes, memory_limits
 from everlearn.inference.memory import stats_bytes
 from everlearn.inference.state import State
 
 
-class MixtureAttributes:
+class MixtureAttributes(ComponentAttributes):
     """Fitted attributes, computed from the statistics when asked for."""
 
     _learned: Learned
@@ -24,22 +24,13 @@ class MixtureAttributes:
     birth_window: int
     memory_budget: Any
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learned")
-
     def _fitted(self) -> State:
         check_is_fitted(self)
         return self._learned.state
 
-    @property
-    def n_components_(self) -> int:
-        """Components in use."""
-        return len(self._fitted().total)
-
-    @property
-    def component_ids_(self) -> IntVec:
-        """Permanent ids of the components."""
-        return self._fitted().total.ids.copy()
+    def _components(self) -> tuple[Family[Any], Components]:
+        state = self._fitted()
+        return state.model.family, state.total
 
     @property
     def weights_(self) -> Vec:
@@ -49,34 +40,9 @@ class MixtureAttributes:
         return np.asarray(known / known.sum())
 
     @property
-    def means_(self) -> Mat:
-        """Expected mean of each component; for counts, the probability of each symbol."""
-        state = self._fitted()
-        family = state.model.family
-        return family.means(family.posterior(state.total.n, state.total.t))
-
-    @property
-    def covariances_(self) -> NDArray[np.float64]:
-        """Inverse expected precision: (K, D) if diagonal, (K, D, D) if full."""
-        state = self._fitted()
-        family = state.model.family
-        return family.covariances(family.posterior(state.total.n, state.total.t))
-
-    @property
     def bound_(self) -> float:
         """Lower bound of the log evidence of every row seen."""
         return self._fitted().bound()
-
-    @property
-    def bound_history_(self) -> Vec:
-        """The bound after each lap."""
-        return self.history_.curve[:, 2].copy()
-
-    @property
-    def history_(self) -> History:
-        """Laps, accepted moves, and counts of moves judged."""
-        self._fitted()
-        return self._learned.history
 
     @property
     def n_rows_seen_(self) -> int:
