@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import everlearn
-from everlearn.app import demo as demo_module
 from everlearn.app import report, streaming
 from everlearn.app.cli import app
+from everlearn.app.commands import demo as demo_module
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 

@@ -10,17 +10,14 @@ from typing import Annotated
 import typer
 
 import everlearn
-from everlearn.app.demo import demo
-
-_EXIT_CODES = (
-    "Exit codes: 0 done; 1 failed while running; 2 wrong usage, such as an unknown option or a "
-    "place that cannot be written to; 130 interrupted."
-)
+from everlearn.app.commands.demo import demo
+from everlearn.app.commands.exits import EXIT_CODES
+from everlearn.app.commands.learn import learn
 
 app = typer.Typer(
     name="everlearn",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -32,7 +29,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog=_EXIT_CODES)
+@app.callback(epilog=EXIT_CODES)
 def main(
     version: Annotated[
         bool,
@@ -45,4 +42,5 @@ def main(
     """
 
 
-app.command(epilog=_EXIT_CODES)(demo)
+for command in (learn, demo):
+    app.command(epilog=EXIT_CODES)(command)

@@ -21,6 +21,7 @@ from everlearn.runtime.store import read_checkpoint, write_checkpoint
 Arrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 _HUGE: Final = 1e300
+_EXTRAS: Final = "stream"
 
 _ESTIMATORS = {
     "bayesian-pa-classifier": (
@@ -66,8 +67,22 @@ class SaveMixin:
         path : str or path-like
             The file to write; ``.evl`` is the usual ending.
         """
-        header, arrays = self.to_checkpoint()
-        write_checkpoint(path, {"estimator": self.checkpoint_key, **header}, arrays)
+        save_with(path, self, {}, {})
+
+
+def save_with(
+    path: str | os.PathLike[str],
+    estimator: Any,
+    extras: Mapping[str, Any],
+    extra_arrays: Arrays,
+) -> None:
+    """Write an estimator and what belongs to it, such as how far a stream is, as one file."""
+    header, arrays = estimator.to_checkpoint()
+    whole = {"estimator": estimator.checkpoint_key, **header}
+    if extras:
+        whole[_EXTRAS] = dict(extras)
+    members = {f"{_EXTRAS}/{name}": array for name, array in extra_arrays.items()}
+    write_checkpoint(path, whole, {**arrays, **members})
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -88,8 +103,27 @@ def load(path: str | os.PathLike[str]) -> Any:
     everlearn.core.errors.CheckpointError
         If the file is corrupt, truncated, foreign or newer than this library.
     """
+    return load_with(path)[0]
+
+
+def load_with(path: str | os.PathLike[str]) -> tuple[Any, Mapping[str, Any], Arrays]:
+    """Read an estimator and what was written with it by `save_with`."""
     checkpoint = read_checkpoint(path)
-    key = checkpoint.header.get("estimator")
+    header = dict(checkpoint.header)
+    extras = header.pop(_EXTRAS, {})
+    if not isinstance(extras, dict):
+        raise CheckpointError(f"{path}: the header's {_EXTRAS!r} must be an object")
+    arrays = {k: v for k, v in checkpoint.arrays.items() if not k.startswith(f"{_EXTRAS}/")}
+    extra_arrays = {
+        k.removeprefix(f"{_EXTRAS}/"): v
+        for k, v in checkpoint.arrays.items()
+        if k.startswith(f"{_EXTRAS}/")
+    }
+    return _estimator_of(path, header, arrays), extras, extra_arrays
+
+
+def _estimator_of(path: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
+    key = header.get("estimator")
     if not isinstance(key, str) or key not in _ESTIMATORS:
         known = ", ".join(sorted(_ESTIMATORS))
         raise CheckpointError(f"{path}: no estimator is called {key!r}; there are {known}")
@@ -97,7 +131,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     estimator: type[Storable] = getattr(importlib.import_module(module), name)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused
-            return estimator.from_checkpoint(checkpoint.header, checkpoint.arrays)
+            return estimator.from_checkpoint(header, arrays)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

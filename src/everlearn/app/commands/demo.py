@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-FAILED = 1
+from everlearn.app.commands.exits import fail
+
 MAX_BATCH = 1000
 
 
@@ -35,7 +36,7 @@ def demo(
     """
     _check_output(output)
     if find_spec("plotly") is None:
-        _fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
+        fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
 
     from everlearn.app import console, digits, streaming
     from everlearn.app.report import write_report
@@ -49,11 +50,11 @@ def demo(
     if not quiet:
         console.show_study(study, run)
     if not run.identical:
-        _fail("the model that was saved, loaded and continued differs from one never stopped")
+        fail("the model that was saved, loaded and continued differs from one never stopped")
     try:
         write_report(study, output)
     except OSError as error:
-        _fail(f"the report could not be written: {error}")
+        fail(f"the report could not be written: {error}")
     typer.echo(str(output))
 
 
@@ -69,8 +70,3 @@ def _check_output(output: Path) -> None:
     else:
         return
     raise typer.BadParameter(problem, param_hint="'--output'")
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"Error: {message}", err=True)
-    raise typer.Exit(FAILED)

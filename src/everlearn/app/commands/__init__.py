@@ -1,0 +1,1 @@
+"""The commands of the tool, one module each."""

@@ -1,0 +1,53 @@
+"""Exit codes, and how a command ends with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+import typer
+
+FAILED: Final = 1
+USAGE: Final = 2
+BAD_RECORD: Final = 3
+BAD_MODEL: Final = 4
+LOCKED: Final = 5
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+EXIT_CODES: Final = (
+    "Exit codes: 0 done; 1 failed while running, such as a full disk; 2 wrong usage, such as an "
+    "unknown option or a source that is not there; 3 a bad record under --strict; 4 a model file "
+    "that is damaged or foreign; 5 another process is learning into the model; 130 and 143 "
+    "interrupted (Ctrl-C, SIGTERM), with everything learned so far written."
+)
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """End the command with a message on standard error."""
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def told_errors() -> Iterator[None]:
+    """Errors that users can do something about end the command with a line and a code."""
+    from everlearn.app.tool.kinds import UsageError
+    from everlearn.app.tool.learning import BadRecordError
+    from everlearn.core.errors import CheckpointError
+    from everlearn.runtime.stream.lock import LockedError
+    from everlearn.runtime.stream.sources import SourceError
+
+    try:
+        yield
+    except BadRecordError as error:
+        fail(str(error), BAD_RECORD)
+    except (SourceError, UsageError) as error:
+        fail(str(error), USAGE)
+    except CheckpointError as error:
+        fail(str(error), BAD_MODEL)
+    except LockedError as error:
+        fail(str(error), LOCKED)
+    except OSError as error:
+        fail(str(error))

@@ -1,0 +1,80 @@
+"""Arguments and options of the commands, with their help texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+KindName: TypeAlias = Literal[
+    "mixture", "topics", "tree", "classifier", "regressor", "clumped", "components", "ppca"
+]
+LineFormat: TypeAlias = Literal["jsonl", "csv", "tsv", "text"]
+
+ModelFile = Annotated[Path, typer.Argument(help="The model file, such as news.evl.")]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...",
+        help="Files (.jsonl .csv .tsv .txt, also .gz; .parquet .npy .npz), folders of texts, "
+        "images or such files, or - for standard input.",
+    ),
+]
+KindOption = Annotated[
+    KindName | None, typer.Option("--kind", help="What to learn; needed to begin a model.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter of the estimator."),
+]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch", min=1, help="Records that are learned together [256].")
+]
+Memory = Annotated[
+    str | None, typer.Option("--memory", help="Bytes that the model may hold, such as 256MB.")
+]
+Every = Annotated[
+    str, typer.Option("--every", help="A checkpoint every 30s, every 5m, or every 100 (batches).")
+]
+LabelField = Annotated[
+    str | None, typer.Option("--label", help="The field with the label [label].")
+]
+TextField = Annotated[str | None, typer.Option("--text", help="The field with the text [text].")]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", help="Names of the columns to learn from, with commas between."),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option("--classes", help="All labels, with commas between; else files are searched."),
+]
+ImageSide = Annotated[
+    int | None,
+    typer.Option("--image-side", min=1, help="Images are shrunk to this many pixels [64]."),
+]
+StdinFormat = Annotated[
+    LineFormat, typer.Option("--format", help="What comes through standard input.")
+]
+Idle = Annotated[
+    float,
+    typer.Option("--idle", min=0, help="Seconds until the records of a silent pipe are learned."),
+]
+ScoreEvery = Annotated[
+    int,
+    typer.Option(
+        "--score-every", min=0, help="Score every so many batches, for log and audit; 0 is never."
+    ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at a bad record instead of setting it aside.")
+]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", help="Where to compute: serial or threads [threads].")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, max=2**32 - 1, help="Of all random choices [0]."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of tables.")]

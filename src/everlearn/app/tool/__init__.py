@@ -1,0 +1,1 @@
+"""Learning from files and pipes: what the commands of the tool are made of."""

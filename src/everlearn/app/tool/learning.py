@@ -1,0 +1,302 @@
+"""The loop of `everlearn learn`: batch after batch, exactly once, into one file."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from everlearn.app.tool.kinds import UsageError
+from everlearn.app.tool.layout import Layout
+from everlearn.app.tool.records import (
+    Origin,
+    Prepared,
+    checked_label,
+    field_of,
+    prepare,
+    with_form,
+)
+from everlearn.app.tool.session import Session, begun
+from everlearn.core.arrays import IntVec
+from everlearn.runtime.stream.chunks import Bad, Batch
+from everlearn.runtime.stream.reading import Reader
+from everlearn.runtime.stream.runlog import BatchLog
+from everlearn.runtime.stream.sources import Source
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+class BadRecordError(ValueError):
+    """A bad record under ``--strict``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When things happen: `every` seconds or batches a checkpoint, and how often to score.
+
+    `every_batches` None means by seconds. `score_every` batches are scored before and after they
+    are learned; 0 scores none. `idle` is what `Reader` calls so.
+    """
+
+    every_seconds: float = 30.0
+    every_batches: int | None = None
+    score_every: int = 20
+    idle: float = 60.0
+
+
+@dataclass(slots=True)
+class Learning:
+    """One run of learning into a model file.
+
+    Attributes
+    ----------
+    path : the model file
+    session : what it will hold at the next checkpoint
+    sources : where records come from
+    params : parameters of a model that is begun now
+    pace : when to write and to score
+    strict : whether a bad record ends the run
+    on_batch : called with each line of the run log
+    """
+
+    path: Path
+    session: Session
+    sources: Sequence[Source]
+    params: Mapping[str, Any]
+    pace: Pace = Pace()
+    strict: bool = False
+    on_batch: Callable[[Mapping[str, Any]], None] = lambda line: None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> Session:
+        """Learn until the sources end or `stop` is set; the file is written at the end too."""
+        last = self.session.ledger.batches
+        with (
+            BatchLog(log_path(self.path), last) as log,
+            BatchLog(quarantine_path(self.path), last) as quarantine,
+        ):
+            log.cut()
+            quarantine.cut()
+            saved, saved_at = last, time.monotonic()
+            for prepared, line in self._batches():
+                batch = self.session.ledger.batches
+                for origin, fault in prepared.bad:
+                    quarantine.write(batch, self._fault(origin, fault))
+                log.write(batch, line)
+                self.on_batch({"batch": batch, **line})
+                if self._due(batch - saved, time.monotonic() - saved_at):
+                    self._save(log, quarantine)
+                    saved, saved_at = batch, time.monotonic()
+            if self.session.ledger.batches > saved:
+                self._save(log, quarantine)
+        return self.session
+
+    def _save(self, log: BatchLog, quarantine: BatchLog) -> None:
+        if self.session.model is not None:
+            log.flush()
+            quarantine.flush()
+            self.session.save(self.path)
+
+    def _due(self, batches: int, seconds: float) -> bool:
+        if self.pace.every_batches is not None:
+            return batches >= self.pace.every_batches
+        return seconds >= self.pace.every_seconds
+
+    def _fault(self, origin: Origin, fault: Bad) -> dict[str, Any]:
+        name = self.sources[origin.source].name
+        return {
+            "source": name,
+            "place": origin.place,
+            "reason": fault.reason,
+            "record": fault.record,
+        }
+
+    # ------------------------------------------------------------------ batches
+
+    def _batches(self) -> Iterator[tuple[Prepared, dict[str, Any]]]:
+        """Each batch once it is learned, with its line of the log."""
+        layout = self.session.layout
+        if layout.kind_of_model.target == "class" and layout.classes is None:
+            layout = replace(layout, classes=self._scanned_classes())
+            self.session = replace(self.session, layout=layout)
+        latest = [layout]
+
+        def prepared(batch: Batch) -> Prepared:
+            out = prepare(batch, latest[0], self._allows_missing)
+            latest[0] = out.layout
+            return out
+
+        reader = Reader(self.sources, self.session.ledger, layout.batch, prepared, self.pace.idle)
+        for arrived in reader.batches(self.stop):
+            start = time.perf_counter()
+            done, line = self._learn(arrived.prepared)
+            if self.strict and done.bad:
+                origin, fault = done.bad[0]
+                where = self._fault(origin, fault)
+                raise BadRecordError(
+                    f"{where['source']}, at {where['place']}: {fault.reason}: {fault.record}"
+                )
+            ledger = self.session.ledger.after(arrived.progress, len(done), len(done.bad))
+            self.session = replace(self.session, ledger=ledger, layout=done.layout)
+            yield done, line | self._counts(time.perf_counter() - start)
+
+    def _allows_missing(self, layout: Layout) -> bool:
+        if layout.form != "rows":
+            return False
+        model = self.session.model
+        if model is None:
+            model = layout.kind_of_model.estimator(layout.form)(**self.params)
+        return bool(model.__sklearn_tags__().input_tags.allow_nan)
+
+    def _scanned_classes(self) -> tuple[str, ...]:
+        """All labels of the sources that can be read twice, in order."""
+        found: set[str] = set()
+        if not all(source.rewinds for source in self.sources):
+            raise UsageError("labels of a pipe are not known in advance; name them by --classes")
+        for number, source in enumerate(self.sources):
+            start = source.resume(self.session.ledger.of(source.name))
+            for chunk in source.read(number, start):
+                layout = with_form(chunk, self.session.layout)
+                for i, row in enumerate(chunk.rows):
+                    if i in chunk.bad:
+                        continue
+                    found.update(_label_names(row, chunk.names, layout))
+        if len(found) < 2:
+            raise UsageError(
+                f"a classifier needs at least two labels in the field "
+                f"{self.session.layout.label!r}, found {sorted(found)}"
+            )
+        return tuple(sorted(found))
+
+    def _learn(self, batch: Prepared) -> tuple[Prepared, dict[str, Any]]:
+        """The batch with the records that the model refused, and what happened to the model."""
+        if not len(batch):
+            return batch, {}
+        if self.session.model is None:
+            self.session = begun(replace(self.session, layout=batch.layout), self.params)
+        model = self.session.model
+        before, moves = _ids(model), _n_moves(model)
+        number = self.session.ledger.batches
+        scored = self.pace.score_every and number % self.pace.score_every == 0
+        line: dict[str, Any] = {}
+        if scored and number:
+            line["score_before"] = _score(model, batch)
+        refused = self._feed(batch, whole=True)
+        if scored:
+            line["score_after"] = _score(model, batch)
+        line |= _changes(before, _ids(model)) | _moves(model, moves)
+        if not refused:
+            return batch, line
+        gone = {origin for origin, _ in refused}
+        kept = tuple(origin for origin in batch.origins if origin not in gone)
+        return replace(batch, bad=(*batch.bad, *refused), origins=kept), line
+
+    def _feed(self, batch: Prepared, *, whole: bool) -> list[tuple[Origin, Bad]]:
+        """Learn a batch; if it is refused, its halves, down to the records that are at fault."""
+        try:
+            _partial_fit(self.session.model, batch)
+        except ValueError as error:
+            if len(batch) == 1 and not whole:
+                return [(batch.origins[0], Bad(str(error)[:200], repr(batch.X[0])[:200]))]
+            if len(batch) == 1:
+                raise UsageError(f"the model refuses the data: {error}") from error
+            half = len(batch) // 2
+            refused = self._feed(batch.part(0, half), whole=False)
+            refused += self._feed(batch.part(half, len(batch)), whole=False)
+            if whole and len(refused) == len(batch):
+                raise UsageError(f"the model refuses the data: {error}") from error
+            return refused
+        return []
+
+    def _counts(self, seconds: float) -> dict[str, Any]:
+        model, ledger = self.session.model, self.session.ledger
+        counts = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "records": ledger.records,
+            "bad": ledger.bad,
+            "seconds": round(seconds, 4),
+        }
+        if model is not None and hasattr(model, "n_components_"):
+            counts["components"] = int(model.n_components_)
+        if model is not None and hasattr(model, "bound_"):
+            counts["bound"] = float(model.bound_)
+        return counts
+
+
+def log_path(model: Path) -> Path:
+    """The run log of a model file."""
+    return model.with_name(f"{model.name}.log.jsonl")
+
+
+def quarantine_path(model: Path) -> Path:
+    """The records that could not be learned, and why."""
+    return model.with_name(f"{model.name}.quarantine.jsonl")
+
+
+def _partial_fit(model: Any, batch: Prepared) -> None:
+    if batch.y is None:
+        model.partial_fit(batch.X)
+    elif batch.layout.kind_of_model.target == "class":
+        model.partial_fit(batch.X, batch.y, classes=list(batch.layout.classes or ()))
+    else:
+        model.partial_fit(batch.X, batch.y)
+
+
+def _score(model: Any, batch: Prepared) -> float | None:
+    """How well the model explains the batch, as far as it can say."""
+    try:
+        score = model.score(batch.X) if batch.y is None else model.score(batch.X, batch.y)
+    except (AttributeError, ValueError):
+        return None
+    return float(score) if np.isfinite(score) else None
+
+
+def _ids(model: Any) -> IntVec:
+    try:
+        return np.asarray(model.component_ids_, np.int64)
+    except AttributeError:
+        return _NONE
+
+
+def _changes(before: IntVec, after: IntVec) -> dict[str, Any]:
+    born, gone = np.setdiff1d(after, before), np.setdiff1d(before, after)
+    line: dict[str, Any] = {}
+    if len(born):
+        line["born"] = born.tolist()
+    if len(gone):
+        line["gone"] = gone.tolist()
+    return line
+
+
+def _n_moves(model: Any) -> int:
+    """Moves that the model has accepted so far."""
+    counts = getattr(getattr(model, "history_", None), "counts", {})
+    return sum(n for name, n in counts.items() if name.endswith("accepted"))
+
+
+def _moves(model: Any, before: int) -> dict[str, Any]:
+    """The moves that the model has accepted since then, if it keeps a record of them."""
+    new = _n_moves(model) - before
+    if not new:
+        return {}
+    latest = model.history_.moves[-new:]
+    return {
+        "moves": [
+            {"kind": m.kind, "removed": list(m.removed), "added": list(m.added), "gain": m.gain}
+            for m in latest
+        ]
+    }
+
+
+def _label_names(row: Any, names: tuple[str, ...] | None, layout: Any) -> list[str]:
+    try:
+        label = checked_label(field_of(row, layout.label, names), layout)
+    except ValueError:
+        return []
+    return label if isinstance(label, list) else [label]

@@ -1,0 +1,307 @@
+"""From records to what an estimator learns from; records that do not fit are set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from scipy import sparse
+
+from everlearn.app.tool.kinds import Form, UsageError
+from everlearn.app.tool.layout import Layout
+from everlearn.core.errors import ImageDecodeError
+from everlearn.runtime.stream.chunks import Bad, Batch, Chunk
+
+_SHOWN: Final = 200
+_TOKENS: Final = "tokens"
+_POINTS: Final = "points"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a record came from: number of its source, and place after it."""
+
+    source: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A batch as an estimator takes it.
+
+    Attributes
+    ----------
+    X, y : good records and their labels (None without)
+    origins : where each good record came from
+    bad : the others, with the reason
+    layout : how records are read from now on
+    """
+
+    X: Any
+    y: Any
+    origins: tuple[Origin, ...]
+    bad: tuple[tuple[Origin, Bad], ...]
+    layout: Layout
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    def part(self, start: int, stop: int) -> Prepared:
+        """Some of the good records."""
+        y = None if self.y is None else self.y[start:stop]
+        return replace(self, X=self.X[start:stop], y=y, origins=self.origins[start:stop], bad=())
+
+
+def prepare(batch: Batch, layout: Layout, allows_missing: Callable[[Layout], bool]) -> Prepared:
+    """The records of a batch for the model that the layout is of."""
+    parts: list[Any] = []
+    labels: list[Any] = []
+    origins: list[Origin] = []
+    bad: list[tuple[Origin, Bad]] = []
+    for chunk in batch:
+        layout = with_form(chunk, layout)
+        values, faults = _values(chunk, layout, allows_missing(layout))
+        given = _labels(chunk, layout, faults)
+        for i, place in enumerate(chunk.places):
+            if i in faults:
+                bad.append((Origin(chunk.source, place), faults[i]))
+            else:
+                origins.append(Origin(chunk.source, place))
+        kept = [i for i in range(len(chunk)) if i not in faults]
+        if kept:
+            whole = len(kept) == len(chunk)
+            parts.append(values if whole else _taken(values, kept))
+            labels += [given[i] for i in kept] if given else []
+    y = _targets(labels, layout) if layout.supervised and labels else None
+    return Prepared(_joined(parts), y, tuple(origins), tuple(bad), layout)
+
+
+def with_form(chunk: Chunk, layout: Layout) -> Layout:
+    """The layout, with what the first good record shows about form and columns."""
+    good = next((i for i in range(len(chunk)) if i not in chunk.bad), None)
+    if good is None:
+        return layout
+    first = chunk.rows[good]
+    if layout.form is None:
+        form = _form_of(first, chunk.names, layout)
+        layout.kind_of_model.estimator(form)  # raises if the kind does not learn from such records
+        multilabel = isinstance(field_of(first, layout.label, chunk.names), (list, tuple))
+        layout = replace(layout, form=form, multilabel=layout.supervised and multilabel)
+    if layout.form == "rows" and layout.columns is None:
+        names = chunk.names or (tuple(first) if isinstance(first, dict) else None)
+        if names is None:
+            names = tuple(str(i) for i in range(np.shape(first)[-1] if np.ndim(first) else 1))
+        layout = replace(layout, columns=tuple(n for n in names if n != layout.label))
+    return layout
+
+
+def _form_of(first: Any, names: tuple[str, ...] | None, layout: Layout) -> Form:
+    """What a record is, judged by the first one and by what the kind of model can take."""
+    known = layout.kind_of_model.estimators
+    if len(known) == 1:
+        return next(iter(known))
+    words = isinstance(first, str) or sparse.issparse(first)
+    fields = first if isinstance(first, dict) else names or ()
+    if isinstance(first, list) and first and isinstance(first[0], str) and names is None:
+        words = True
+    return "documents" if words or layout.text in fields or _TOKENS in fields else "rows"
+
+
+def field_of(row: Any, name: str, names: tuple[str, ...] | None) -> Any:
+    """The field of a row by its name; None if it has none."""
+    if isinstance(row, dict):
+        return row.get(name)
+    if names is not None and name in names:
+        return row[names.index(name)]
+    return None
+
+
+def _values(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dict[int, Bad]]:
+    """One value a record, and what is wrong with those that have none."""
+    if layout.form == "rows":
+        return _number_rows(chunk, layout, allow_missing)
+    if sparse.issparse(chunk.rows):
+        return chunk.rows, dict(chunk.bad)
+    read = _document if layout.form == "documents" else _points
+    values: list[Any] = []
+    faults = dict(chunk.bad)
+    for i, row in enumerate(chunk.rows):
+        try:
+            values.append(None if i in faults else read(row, chunk.names, layout))
+        except ValueError as error:
+            faults[i] = _fault(error, row)
+            values.append(None)
+    return values, faults
+
+
+def _fault(error: Exception, row: Any) -> Bad:
+    return Bad(str(error)[:_SHOWN], repr(row)[:_SHOWN])
+
+
+def _document(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
+    """A text or a list of tokens."""
+    if isinstance(row, str):
+        return row
+    if isinstance(row, list) and names is None and all(isinstance(t, str) for t in row):
+        return row
+    text = field_of(row, layout.text, names)
+    if isinstance(text, str):
+        return text
+    tokens = field_of(row, _TOKENS, names)
+    if isinstance(tokens, list) and all(isinstance(t, str) for t in tokens):
+        return tokens
+    raise ValueError(f"no text in the field {layout.text!r} and no list of words in {_TOKENS!r}")
+
+
+def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
+    """The points of an image, or those that are given."""
+    if isinstance(row, str):
+        from everlearn.features.images import read_image
+        from everlearn.features.pixels import pixel_points
+
+        try:
+            return pixel_points(read_image(row), layout.image_side)
+        except (ImageDecodeError, OSError) as error:
+            raise ValueError(f"the image cannot be read: {error}") from error
+    given = field_of(row, _POINTS, names) if isinstance(row, dict) else row
+    points = np.array(given, dtype=np.float64, ndmin=2)
+    if points.ndim != 2 or not points.size or not np.isfinite(points).all():
+        raise ValueError(f"{_POINTS!r} must be a list of points with finite numbers")
+    return points
+
+
+def _number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dict[int, Bad]]:
+    columns = layout.columns or ()
+    if isinstance(chunk.rows, np.ndarray):
+        return _checked(np.asarray(chunk.rows, np.float64), columns, allow_missing, chunk)
+    if sparse.issparse(chunk.rows):
+        return _checked(chunk.rows.toarray(), columns, allow_missing, chunk)
+    rows = _chosen(chunk, columns)
+    try:
+        table = np.array(rows, dtype=np.float64)
+        if table.shape == (len(rows), len(columns)):
+            return _checked(table, columns, allow_missing, chunk)
+    except (TypeError, ValueError):
+        pass  # some record is odd: find out which
+    table = np.zeros((len(rows), len(columns)))
+    faults = dict(chunk.bad)
+    for i, row in enumerate(rows):
+        if i not in faults:
+            try:
+                table[i] = _numbers(row, columns)
+            except ValueError as error:
+                faults[i] = _fault(error, chunk.rows[i])
+    return _checked(table, columns, allow_missing, replace(chunk, bad=faults))
+
+
+def _chosen(chunk: Chunk, columns: Sequence[str]) -> list[Any]:
+    """The fields of each row that are columns; a row that has others stays as it is."""
+    if chunk.names is not None:
+        lacking = [name for name in columns if name not in chunk.names]
+        if lacking:
+            raise UsageError(f"the columns {lacking} are missing from {list(chunk.names)}")
+        where = [chunk.names.index(name) for name in columns]
+        if where == list(range(len(chunk.names))):
+            return list(chunk.rows)
+        return [row if i in chunk.bad else [row[j] for j in where] for i, row in _numbered(chunk)]
+    return [
+        [row.get(name) for name in columns] if isinstance(row, dict) else row for row in chunk.rows
+    ]
+
+
+def _numbered(chunk: Chunk) -> list[tuple[int, Any]]:
+    return list(enumerate(chunk.rows))
+
+
+def _numbers(row: Any, columns: Sequence[str]) -> list[float]:
+    if not isinstance(row, (list, tuple)):
+        raise ValueError(f"expected a row of {len(columns)} numbers, got {type(row).__name__}")
+    if len(row) != len(columns):
+        raise ValueError(f"expected {len(columns)} numbers, got {len(row)}")
+    out = []
+    for name, value in zip(columns, row, strict=True):
+        try:
+            out.append(float("nan") if value is None or value == "" else float(value))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name!r} is not a number: {value!r:.40}") from error
+    return out
+
+
+def _checked(
+    table: Any, columns: Sequence[str], allow_missing: bool, chunk: Chunk
+) -> tuple[Any, dict[int, Bad]]:
+    faults = dict(chunk.bad)
+    if table.shape[1] != len(columns):
+        raise UsageError(f"rows have {table.shape[1]} columns, the model learned {len(columns)}")
+    wrong = np.isinf(table) if allow_missing else ~np.isfinite(table)
+    for i in np.flatnonzero(wrong.any(axis=1)):
+        if int(i) not in faults:
+            name = columns[int(np.argmax(wrong[i]))]
+            value = table[i][int(np.argmax(wrong[i]))]
+            what = "is missing" if np.isnan(value) else "is infinite"
+            faults[int(i)] = Bad(f"{name!r} {what}", repr(chunk.rows[int(i)])[:_SHOWN])
+    return table, faults
+
+
+def _labels(chunk: Chunk, layout: Layout, faults: dict[int, Bad]) -> list[Any]:
+    """Labels of the records, if the model needs any; records without a good one become faults."""
+    if not layout.supervised:
+        return []
+    out: list[Any] = []
+    for i, row in enumerate(chunk.rows):
+        label = None if i in faults else field_of(row, layout.label, chunk.names)
+        try:
+            out.append(None if i in faults else checked_label(label, layout))
+        except ValueError as error:
+            faults[i] = _fault(error, row)
+            out.append(None)
+    return out
+
+
+def checked_label(label: Any, layout: Layout) -> Any:
+    """A label as the model takes it, or a ValueError that says what is wrong with it."""
+    if label is None or label == "":
+        raise ValueError(f"no label in the field {layout.label!r}")
+    if layout.kind_of_model.target == "number":
+        try:
+            number = float(label)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the label {label!r:.40} is not a number") from error
+        if not np.isfinite(number):
+            raise ValueError(f"the label {label!r:.40} is not finite")
+        return number
+    names = [str(name) for name in label] if isinstance(label, (list, tuple)) else [str(label)]
+    unknown = [n for n in names if layout.classes is not None and n not in layout.classes]
+    if unknown:
+        raise ValueError(f"unknown label {unknown[0]!r:.40}")
+    if isinstance(label, (list, tuple)) != layout.multilabel:
+        raise ValueError(
+            "a label must be a list as others are" if layout.multilabel else "a label is a list"
+        )
+    return names if layout.multilabel else names[0]
+
+
+def _targets(labels: list[Any], layout: Layout) -> Any:
+    if layout.kind_of_model.target == "number":
+        return np.array(labels, np.float64)
+    if not layout.multilabel or layout.classes is None:
+        return np.array(labels, dtype=object) if layout.multilabel else np.array(labels)
+    indicator = np.zeros((len(labels), len(layout.classes)), np.int64)
+    where = {name: j for j, name in enumerate(layout.classes)}
+    for i, names in enumerate(labels):
+        indicator[i, [where[name] for name in names]] = 1
+    return indicator
+
+
+def _taken(values: Any, kept: list[int]) -> Any:
+    return [values[i] for i in kept] if isinstance(values, list) else values[kept]
+
+
+def _joined(parts: list[Any]) -> Any:
+    if not parts or isinstance(parts[0], list):
+        return [value for part in parts for value in part]
+    if sparse.issparse(parts[0]):
+        return sparse.csr_array(sparse.vstack(parts))
+    return parts[0] if len(parts) == 1 else np.vstack(parts)

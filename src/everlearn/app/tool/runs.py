@@ -1,0 +1,189 @@
+"""One call of `everlearn learn`: from its options to a run that can be interrupted."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import SpinnerColumn, TextColumn
+
+from everlearn.app.tool.kinds import UsageError, parse_settings
+from everlearn.app.tool.layout import Layout
+from everlearn.app.tool.learning import Learning, Pace
+from everlearn.app.tool.session import Session, opened
+from everlearn.runtime.progress import ProgressLine
+from everlearn.runtime.stream.lines import LineFormat
+from everlearn.runtime.stream.lock import only_writer
+from everlearn.runtime.stream.opening import open_sources
+from everlearn.runtime.stream.sources import STDIN
+
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for on the command line.
+
+    Attributes
+    ----------
+    model : the model file
+    sources : names of files and folders, or "-"
+    layout : how records shall be read; None leaves it to the model file
+    params : parameters of the estimator
+    pace : when to write and to score
+    seed : of a new model
+    stdin_format : what comes through standard input
+    strict : whether a bad record ends the run
+    """
+
+    model: Path
+    sources: tuple[str, ...]
+    layout: Layout | None
+    params: Mapping[str, Any]
+    pace: Pace
+    seed: int | None = None
+    stdin_format: LineFormat = "jsonl"
+    strict: bool = False
+
+
+def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -> int:
+    """Learn, showing how it goes; the exit code."""
+    if not request.model.parent.is_dir():
+        raise UsageError(f"there is no folder {str(request.model.parent)!r}")
+    with only_writer(request.model), _stopping() as (stop, caught):
+        learning = _prepared(request, stop)
+        with LearnProgress(quiet=quiet or as_json) as progress:
+            learning.on_batch = _print_line if as_json else progress.show
+            session = learning.run()
+    if not quiet and not as_json:
+        Console(stderr=True).print(_summary(request.model, session))
+    return 128 + caught[0] if caught else 0
+
+
+def _prepared(request: Request, stop: threading.Event) -> Learning:
+    session = opened(request.model, request.layout, request.params)
+    stdin = None
+    if STDIN in request.sources:
+        stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115  # lives as long as we
+    sources = open_sources(
+        request.sources, stdin, stdin_format=request.stdin_format, label=session.layout.label
+    )
+    params = {"random_state": request.seed or 0, **request.params}
+    learning = Learning(request.model, session, sources, params, request.pace, request.strict)
+    learning.stop = stop
+    return learning
+
+
+@contextmanager
+def _stopping() -> Iterator[tuple[threading.Event, list[int]]]:
+    """Ctrl-C and SIGTERM set an event; when they come again they end the process."""
+    stop = threading.Event()
+    caught: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if caught:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        caught.append(number)
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop, caught
+        return
+    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    try:
+        yield stop, caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class LearnProgress(ProgressLine):
+    """Records, bad records and components of a stream whose end nobody knows."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.completed:,.0f} records"),
+            TextColumn("{task.fields[bad]}"),
+            TextColumn("[bold]{task.fields[found]}[/bold]"),
+        )
+        super().__init__(not quiet, None, columns, Console(stderr=True), bad="", found="")
+
+    def show(self, line: Mapping[str, Any]) -> None:
+        """One more batch is learned."""
+        bad = f"{line['bad']:,} bad" if line["bad"] else ""
+        found = f"K {line['components']}" if "components" in line else ""
+        self._update(completed=line["records"], bad=bad, found=found)
+
+
+def _print_line(line: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def _summary(model: Path, session: Session) -> str:
+    ledger = session.ledger
+    bad = f", {ledger.bad:,} bad ones set aside" if ledger.bad else ""
+    if session.model is None:
+        return "Nothing to learn from."
+    return f"{model}: {ledger.records:,} records learned in {ledger.batches:,} batches{bad}."
+
+
+# ---------------------------------------------------------------------- options
+
+
+def layout_of(kind: str | None, **fields: Any) -> Layout | None:
+    """How records shall be read; None if nothing is said about it."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    if kind is None:
+        if given:
+            raise UsageError(
+                f"{', '.join('--' + n.replace('_', '-') for n in given)} belong to the beginning "
+                "of a model, together with --kind"
+            )
+        return None
+    return Layout(kind, **given)
+
+
+def names_of(text: str | None) -> tuple[str, ...] | None:
+    """Names with commas between them."""
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(","))
+    if len(set(names)) < len(names) or not all(names):
+        raise UsageError(f"names must differ and not be empty, got {text!r}")
+    return names
+
+
+def params_of(settings: Sequence[str], memory: str | None, engine: str | None) -> dict[str, Any]:
+    """Parameters of the estimator from the options that set them."""
+    params = parse_settings(settings)
+    for name, value in (("memory_budget", memory), ("engine", engine)):
+        if value is not None:
+            params[name] = value
+    return params
+
+
+def pace_of(every: str, score_every: int, idle: float) -> Pace:
+    """When to write: text such as "30s", "5m" or "100"."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", every.strip())
+    if match is None or float(match[1]) <= 0:
+        raise UsageError(
+            f"--every must be a time such as 30s or a number of batches, got {every!r}"
+        )
+    pace = Pace(score_every=score_every, idle=idle)
+    if match[2]:
+        return replace(pace, every_seconds=float(match[1]) * _SECONDS[match[2]])
+    return replace(pace, every_batches=max(1, round(float(match[1]))))

@@ -1,0 +1,110 @@
+"""A model that is being learned from a stream, and the one file that holds all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from everlearn.app.tool.kinds import UsageError, check_settings
+from everlearn.app.tool.layout import Layout
+from everlearn.core.errors import CheckpointError
+from everlearn.estimators.persistence import load_with, save_with
+from everlearn.runtime.stream.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Session:
+    """What a model file holds: the model, how records are read, and how far sources are.
+
+    Attributes
+    ----------
+    model : estimator, or None before the first batch
+    layout : how records are read
+    ledger : how far each source is learned
+    """
+
+    model: Any
+    layout: Layout
+    ledger: Ledger
+
+    def save(self, path: Path) -> None:
+        """Write the file, replacing it in one step."""
+        header, arrays = self.ledger.to_checkpoint()
+        save_with(path, self.model, {"layout": self.layout.to_json(), "ledger": header}, arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Session:
+        """Read a file that the tool has written."""
+        model, extras, arrays = load_with(path)
+        if not extras:
+            raise CheckpointError(
+                f"{path}: this model was saved by a program, not learned from a stream by "
+                "everlearn learn, so it does not say how its records are read"
+            )
+        try:
+            layout = Layout.from_json(extras.get("layout"))
+            ledger = Ledger.from_checkpoint(extras.get("ledger") or {}, arrays)
+        except CheckpointError as error:
+            raise CheckpointError(f"{path}: {error}") from error
+        return cls(model, layout, ledger)
+
+
+def opened(path: Path, asked: Layout | None, changes: Mapping[str, Any]) -> Session:
+    """The session of a model file, or a new one if there is no file yet.
+
+    Parameters
+    ----------
+    path : the model file
+    asked : how records shall be read; None takes the file's word for it
+    changes : parameters that are given on the command line
+    """
+    if not path.exists():
+        if asked is None:
+            raise UsageError(f"there is no model {str(path)!r} yet; say what it shall be by --kind")
+        _check_any(asked, changes)
+        return Session(None, asked, Ledger())
+    session = Session.load(path)
+    if asked is not None:
+        _check_same(asked, session.layout)
+    if changes:
+        check_settings(type(session.model), changes)
+        session.model.set_params(**changes)
+    return session
+
+
+def _check_any(asked: Layout, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that no model of the kind has, before any record is read."""
+    kind = asked.kind_of_model
+    refusals = []
+    for form in kind.estimators:
+        try:
+            check_settings(kind.estimator(form), params)
+        except UsageError as error:
+            refusals.append(error)
+    if len(refusals) == len(kind.estimators):
+        raise refusals[0]
+
+
+def _check_same(asked: Layout, known: Layout) -> None:
+    """Refuse to read records in another way than the model began with."""
+    for name in ("kind", "batch", "text", "label", "image_side"):
+        if getattr(asked, name) != getattr(known, name):
+            raise UsageError(
+                f"--{name.replace('_', '-')} was {getattr(known, name)!r} when the model was begun "
+                f"and cannot be {getattr(asked, name)!r} now"
+            )
+    for name in ("columns", "classes"):
+        given = getattr(asked, name)
+        if given is not None and given != getattr(known, name):
+            raise UsageError(f"--{name} was {getattr(known, name)} when the model was begun")
+
+
+def begun(session: Session, params: Mapping[str, Any]) -> Session:
+    """With a new model, now that the form of the records is known."""
+    if session.layout.form is None:
+        raise UsageError("no record could be read, so there is nothing to learn from")
+    estimator = session.layout.kind_of_model.estimator(session.layout.form)
+    check_settings(estimator, params)
+    return replace(session, model=estimator(**params))

@@ -1,0 +1,1 @@
+"""Streams of records from files, folders and pipes, each learned exactly once."""

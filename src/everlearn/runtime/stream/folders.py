@@ -1,0 +1,78 @@
+"""Folders whose files are records: texts or images."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from everlearn.runtime.stream.chunks import Bad, Chunk
+from everlearn.runtime.stream.ledger import Progress
+from everlearn.runtime.stream.sources import CHUNK
+
+TEXTS: Final = frozenset({".txt", ".md", ".rst", ".text"})
+IMAGES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"})
+
+
+def mark(name: str) -> int:
+    """A number for a file of a folder by its name, the same at all times and on all machines."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def files_below(folder: str) -> list[str]:
+    """Names of all files in a folder and below it, relative to it, in order; hidden ones not."""
+    found = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        base = os.path.relpath(where, folder)
+        found += [os.path.normpath(os.path.join(base, n)) for n in names if n[0] != "."]
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSource:
+    """Each file with one of these endings is a record: a text, or the path of an image.
+
+    A file is known by its name and learned once; files that are added later are found.
+    """
+
+    name: str
+    endings: frozenset[str]
+    rewinds: bool = True
+
+    def resume(self, known: Progress) -> Progress:
+        """What was learned of the folder."""
+        return known
+
+    def read(self, number: int, start: Progress) -> Iterator[Chunk]:
+        """The files that are not learned yet."""
+        names = [n for n in files_below(self.name) if Path(n).suffix.lower() in self.endings]
+        marks = np.array([mark(name) for name in names], np.uint64)
+        new = np.flatnonzero(~np.isin(marks, start.done))
+        size = CHUNK if self.endings & TEXTS else 16
+        for first in range(0, len(new), size):
+            picked = new[first : first + size]
+            rows, bad = self._rows([names[i] for i in picked])
+            yield Chunk(number, rows, [int(m) for m in marks[picked]], None, bad)
+
+    def _rows(self, names: Sequence[str]) -> tuple[list[str], dict[int, Bad]]:
+        paths = [os.path.join(self.name, name) for name in names]
+        if not self.endings & TEXTS:
+            return paths, {}
+        rows, bad = [], {}
+        for i, path in enumerate(paths):
+            try:
+                rows.append(Path(path).read_text("utf-8"))
+            except (OSError, UnicodeDecodeError) as error:
+                bad[i] = Bad(f"not a text: {error}"[:200], path)
+                rows.append("")
+        return rows, bad
+
+    def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
+        """After these files are learned."""
+        return progress.with_done(places)

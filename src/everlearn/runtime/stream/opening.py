@@ -1,0 +1,71 @@
+"""From names on a command line to sources."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from everlearn.runtime.stream.folders import IMAGES, TEXTS, FolderSource, files_below
+from everlearn.runtime.stream.lines import LineFormat, LineSource, PipeSource
+from everlearn.runtime.stream.sources import STDIN, Source, SourceError, is_folder
+from everlearn.runtime.stream.tables import ArraySource, ParquetSource
+
+_LINES: Final[dict[str, LineFormat]] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "text",
+}
+_ARRAYS: Final = frozenset({".npy", ".npz"})
+_PARQUET: Final = frozenset({".parquet", ".pq"})
+
+
+def open_sources(
+    names: Iterable[str], stdin: Any, *, stdin_format: LineFormat = "jsonl", label: str = "label"
+) -> list[Source]:
+    """The sources that these names stand for, in order; a folder of data files is all of them."""
+    sources: list[Source] = []
+    for name in names:
+        if name == STDIN:
+            sources.append(PipeSource(stdin, stdin_format))
+        elif is_folder(name):
+            sources += _of_folder(os.path.normpath(name), label)
+        else:
+            sources.append(_of_file(os.path.normpath(name), label))
+    doubled = {s.name for s in sources if sum(t.name == s.name for t in sources) > 1}
+    if doubled:
+        raise SourceError(f"a source can be given once; given twice: {sorted(doubled)}")
+    return sources
+
+
+def _of_file(name: str, label: str) -> Source:
+    ending = Path(name.removesuffix(".gz")).suffix.lower()
+    if ending in _LINES:
+        return LineSource(name, format=_LINES[ending])
+    if ending in _ARRAYS:
+        return ArraySource(name, label=label)
+    if ending in _PARQUET:
+        return ParquetSource(name)
+    known = sorted({*_LINES, *_ARRAYS, *_PARQUET})
+    raise SourceError(f"{name!r} has none of the endings {', '.join(known)}")
+
+
+def _of_folder(name: str, label: str) -> list[Source]:
+    endings = {Path(n.removesuffix(".gz")).suffix.lower() for n in files_below(name)}
+    if endings & IMAGES:
+        return [FolderSource(name, IMAGES)]
+    data = (set(_LINES) - TEXTS) | _ARRAYS | _PARQUET
+    if endings & data:
+        files = (n for n in files_below(name) if _ending(n) in data)
+        return [_of_file(os.path.join(name, n), label) for n in files]
+    if endings & TEXTS:
+        return [FolderSource(name, TEXTS)]
+    raise SourceError(f"the folder {name!r} holds no texts, images or data files")
+
+
+def _ending(name: str) -> str:
+    return Path(name.removesuffix(".gz")).suffix.lower()

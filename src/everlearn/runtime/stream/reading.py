@@ -1,0 +1,140 @@
+"""Reading ahead: one thread reads and prepares batches while another learns from them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from everlearn.runtime.stream.chunks import Batch, Batcher
+from everlearn.runtime.stream.ledger import Ledger, Progress
+from everlearn.runtime.stream.sources import Source
+
+P = TypeVar("P")
+_AHEAD: Final = 2
+_POLL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived(Generic[P]):
+    """A batch, what was made of it, and how far its sources are once it is learned."""
+
+    prepared: P
+    progress: tuple[Progress, ...]
+
+
+class Reader(Generic[P]):
+    """Batches of the sources, one after the other, from where the ledger says on.
+
+    Parameters
+    ----------
+    sources : the sources in the order in which they are read
+    ledger : what was learned of them before
+    size : records in a batch
+    prepare : what is done with a batch by the reading thread, in the order of the batches
+    idle : seconds after which records of a pipe that has fallen silent make a batch
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        ledger: Ledger,
+        size: int,
+        prepare: Callable[[Batch], P],
+        idle: float,
+    ) -> None:
+        self._sources, self._ledger, self._prepare, self._idle = sources, ledger, prepare, idle
+        self._progress: dict[int, Progress] = {}
+        self._batcher = Batcher(size)
+        self._lock = threading.Lock()
+        self._ready: queue.Queue[Arrived[P] | BaseException | None] = queue.Queue(_AHEAD)
+        self._closing = threading.Event()
+        self._abandoned = threading.Event()
+        self._heard = time.monotonic()
+
+    def batches(self, stop: threading.Event) -> Iterator[Arrived[P]]:
+        """Batches until the sources end, or until `stop` is set.
+
+        What a file holds beyond the last batch can be read again, and is left; what came through
+        a pipe cannot, and makes a last batch.
+        """
+        thread = threading.Thread(target=self._run, name="everlearn-reader", daemon=True)
+        thread.start()
+        try:
+            while not (stop.is_set() and self._rewinds()):
+                if stop.is_set():
+                    self._closing.set()
+                try:
+                    arrived = self._ready.get(timeout=_POLL)
+                except queue.Empty:
+                    if stop.is_set() or self._silent():
+                        rest = self._take_rest()
+                        if rest is not None:
+                            yield rest
+                        if stop.is_set():
+                            return
+                    continue
+                if isinstance(arrived, BaseException):
+                    raise arrived
+                if arrived is None:
+                    return
+                yield arrived
+        finally:
+            self._abandoned.set()
+
+    def _rewinds(self) -> bool:
+        return all(source.rewinds for source in self._sources)
+
+    def _silent(self) -> bool:
+        return not self._rewinds() and time.monotonic() - self._heard > self._idle
+
+    def _take_rest(self) -> Arrived[P] | None:
+        """The records that wait for a batch to be full, unless full ones arrived meanwhile."""
+        if not self._lock.acquire(timeout=_POLL):
+            return None
+        try:
+            if not self._ready.empty() or not self._batcher.pending:
+                return None
+            return self._arrived(self._batcher.rest())
+        finally:
+            self._lock.release()
+
+    def _run(self) -> None:
+        try:
+            for number, source in enumerate(self._sources):
+                start = source.resume(self._ledger.of(source.name))
+                self._progress[number] = start
+                for chunk in source.read(number, start):
+                    self._heard = time.monotonic()
+                    with self._lock:
+                        for batch in self._batcher.add(chunk):
+                            self._put(self._arrived(batch))
+                    if self._abandoned.is_set():
+                        return
+                    if self._closing.is_set():
+                        break
+            with self._lock:
+                if self._batcher.pending:
+                    self._put(self._arrived(self._batcher.rest()))
+            self._put(None)
+        except BaseException as error:
+            self._put(error)
+
+    def _arrived(self, batch: Batch) -> Arrived[P]:
+        touched = {}
+        for chunk in batch:
+            source = self._sources[chunk.source]
+            progress = source.advanced(self._progress[chunk.source], chunk.places)
+            self._progress[chunk.source] = touched[chunk.source] = progress
+        return Arrived(self._prepare(batch), tuple(touched.values()))
+
+    def _put(self, item: Arrived[P] | BaseException | None) -> None:
+        while not self._abandoned.is_set():
+            try:
+                self._ready.put(item, timeout=_POLL)
+                return
+            except queue.Full:
+                continue

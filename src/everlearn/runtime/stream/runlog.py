@@ -1,0 +1,94 @@
+"""The run log and the quarantine: JSON lines beside a model, one file each.
+
+Every line carries the number of the batch that it is about. After a crash the lines of batches that
+the checkpoint does not know are cut off, since those batches will be learned again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Self
+
+_TAIL = 1 << 16
+
+
+class BatchLog:
+    """A file of JSON lines with a `batch` each, ascending, to which lines are added."""
+
+    def __init__(self, path: Path, last_batch: int) -> None:
+        self.path = path
+        self._last = last_batch
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, batch: int, line: Mapping[str, Any]) -> None:
+        """Add a line; the file is made when there is a first one."""
+        if self._file is None:
+            self._file = self._opened()
+        text = json.dumps({"batch": batch, **line}, ensure_ascii=False, allow_nan=False)
+        self._file.write(text.encode("utf-8", "replace") + b"\n")
+
+    def flush(self) -> None:
+        """Hand what was written to the system."""
+        if self._file is not None:
+            self._file.flush()
+
+    def cut(self) -> None:
+        """Drop lines of batches after the last one that is in the checkpoint."""
+        if self._file is None and self.path.exists():
+            self._file = self._opened()
+
+    def _opened(self) -> BinaryIO:
+        mode: Literal["r+b", "w+b"] = "r+b" if self.path.exists() else "w+b"
+        file = open(self.path, mode)  # noqa: SIM115  # closed by __exit__
+        file.truncate(_length_up_to(file, self._last))
+        file.seek(0, os.SEEK_END)
+        return file
+
+
+def _length_up_to(file: BinaryIO, last_batch: int) -> int:
+    """Bytes of the lines whose batch is at most `last_batch`, looked for from the end."""
+    end = file.seek(0, os.SEEK_END)
+    start = end
+    while start > 0:
+        start = max(0, start - _TAIL)
+        file.seek(start)
+        block = file.read(end - start)
+        first = 0 if start == 0 else block.find(b"\n") + 1
+        kept = start + first
+        found = start == 0
+        for line in block[first:].splitlines(keepends=True):
+            if not line.endswith(b"\n") or _batch_of(line) > last_batch:
+                break
+            kept += len(line)
+            found = True
+        if found:
+            return kept
+    return 0
+
+
+def _batch_of(line: bytes) -> float:
+    try:
+        number = json.loads(line)["batch"]
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
+    return number if isinstance(number, int) else float("inf")
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a log, if there is one; a line that is still being written is left out."""
+    if not path.exists():
+        return
+    with open(path, "rb") as file:
+        for line in file:
+            if _batch_of(line) < float("inf"):
+                yield json.loads(line)

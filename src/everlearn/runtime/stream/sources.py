@@ -1,0 +1,79 @@
+"""Where records come from: what every source can do, and which one a name stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from everlearn.runtime.stream.chunks import Chunk
+from everlearn.runtime.stream.ledger import HEAD, Progress, digest
+
+STDIN: Final = "-"
+CHUNK: Final = 512
+"""Records that are read at a time, at most."""
+
+
+class SourceError(ValueError):
+    """A source that cannot be read at all, as opposed to a bad record within one."""
+
+
+class Source(Protocol):
+    """Records that can be read from any place on."""
+
+    @property
+    def name(self) -> str:
+        """What the source is called on the command line."""
+
+    @property
+    def rewinds(self) -> bool:
+        """Whether what was read once can be read again."""
+
+    def resume(self, known: Progress) -> Progress:
+        """Where to go on: `known`, or the start if this is not the source that it was."""
+
+    def read(self, number: int, start: Progress) -> Iterator[Chunk]:
+        """The records from there on, in chunks that carry `number`."""
+
+    def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
+        """After the records with these places are learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """What all sources that are one file have in common: they are known by their first bytes."""
+
+    name: str
+    rewinds: bool = True
+
+    def _head(self, n_bytes: int) -> bytes:
+        with open(self.name, "rb") as file:
+            return file.read(n_bytes)
+
+    def _size(self) -> int:
+        return os.stat(self.name).st_size
+
+    def resume(self, known: Progress) -> Progress:
+        """The place to go on from, or the start of another file of the same name."""
+        same = digest(self._head(known.head_bytes)) == known.head
+        return known if same else Progress(self.name)
+
+    def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
+        """After the records with these places are learned."""
+        if progress.head_bytes < HEAD:
+            head = self._head(min(HEAD, self._settled(places[-1])))
+            progress = replace(progress, head_bytes=len(head), head=digest(head))
+        return replace(progress, position=places[-1])
+
+    def _settled(self, place: int) -> int:
+        """First bytes that will be the same when the file is read again."""
+        return self._size()
+
+
+def is_folder(name: str) -> bool:
+    """Whether a name stands for a folder that is there; a name that stands for nothing raises."""
+    if name != STDIN and not Path(name).exists():
+        raise SourceError(f"there is no file or folder {name!r}")
+    return name != STDIN and Path(name).is_dir()

@@ -1,0 +1,102 @@
+"""Sources of rows: NumPy and SciPy files, and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from everlearn.runtime.stream.chunks import Chunk
+from everlearn.runtime.stream.ledger import Progress
+from everlearn.runtime.stream.sources import CHUNK, FileSource, SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySource(FileSource):
+    """A ``.npy`` file, mapped into memory, or a ``.npz`` file; places are numbers of rows.
+
+    A ``.npz`` file holds a sparse table as SciPy writes it, or an array ``X`` and, for learning
+    with labels, ``y``, whose entries become the field `label`.
+    """
+
+    label: str = "label"
+
+    def read(self, number: int, start: Progress) -> Iterator[Chunk]:
+        """The rows from there on."""
+        table, labels = self._load()
+        for first in range(start.position, table.shape[0], CHUNK):
+            rows: Any = table[first : first + CHUNK]
+            n = rows.shape[0]
+            names = None
+            if labels is not None:
+                names = (*(str(i) for i in range(table.shape[1])), self.label)
+                given = labels[first : first + CHUNK].tolist()
+                rows = [(*row, y) for row, y in zip(rows.tolist(), given, strict=True)]
+            yield Chunk(number, rows, range(first + 1, first + n + 1), names)
+
+    def _load(self) -> tuple[Any, Any]:
+        try:
+            loaded = np.load(self.name, mmap_mode="r", allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return _rows_of(loaded, self.name), None
+            with loaded:
+                if "X" in loaded:
+                    labels = loaded.get("y")
+                    return _rows_of(loaded["X"], self.name), labels
+            return sparse.csr_array(sparse.load_npz(self.name)), None
+        except (ValueError, KeyError, EOFError) as error:
+            raise SourceError(f"{self.name!r} holds no table of rows: {error}") from error
+
+
+def _rows_of(array: Any, name: str) -> Any:
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise SourceError(
+            f"{name!r} must hold rows of numbers, got the shape {array.shape} of {array.dtype}"
+        )
+    return array
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSource(FileSource):
+    """A Parquet file, read a few rows at a time; places are numbers of rows."""
+
+    def read(self, number: int, start: Progress) -> Iterator[Chunk]:
+        """The rows from there on; row groups before them are not read."""
+        file = _parquet_file(self.name)
+        done = 0
+        for group in range(file.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            if done + size > start.position:
+                skip = max(0, start.position - done)
+                yield from self._group(file, group, number, done, skip)
+            done += size
+
+    def _group(self, file: Any, group: int, number: int, done: int, skip: int) -> Iterator[Chunk]:
+        for batch in file.iter_batches(batch_size=CHUNK, row_groups=[group]):
+            n = batch.num_rows
+            if skip >= n:
+                skip, done = skip - n, done + n
+                continue
+            columns = [column.to_pylist() for column in batch.slice(skip).columns]
+            rows = list(zip(*columns, strict=True))
+            names = tuple(str(name) for name in batch.schema.names)
+            yield Chunk(number, rows, range(done + skip + 1, done + n + 1), names)
+            skip, done = 0, done + n
+
+
+def _parquet_file(name: str) -> Any:
+    try:
+        from pyarrow import lib, parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise SourceError(
+            "a Parquet file needs pyarrow; pip install 'everlearn[parquet]' brings it"
+        ) from error
+    try:
+        return parquet.ParquetFile(name)
+    except lib.ArrowException as error:
+        raise SourceError(f"{name!r} is no Parquet file: {error}") from error
