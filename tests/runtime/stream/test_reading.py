@@ -1,0 +1,182 @@
+"""Reading ahead, stopping, and what a crash leaves of the logs."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from everlearn.core.errors import CheckpointError
+from everlearn.runtime.stream.chunks import Bad, Chunk
+from everlearn.runtime.stream.ledger import MAX_SOURCES, Ledger, Progress
+from everlearn.runtime.stream.lock import LockedError, only_writer
+from everlearn.runtime.stream.reading import Reader
+from everlearn.runtime.stream.runlog import BatchLog, read_log
+
+
+class Numbers:
+    """A source of the numbers 0, 1, ...; a pipe waits for `gate` before its last record."""
+
+    def __init__(self, name, n, *, rewinds=True, gate=None):
+        self.name, self.n, self.rewinds, self.gate = name, n, rewinds, gate
+
+    def resume(self, known):
+        return known
+
+    def read(self, number, start):
+        for i in range(start.position, self.n):
+            if self.gate is not None and i == self.n - 1:
+                self.gate.wait(5)
+            yield Chunk(number, [i], [i + 1])
+
+    def advanced(self, progress, places):
+        return Progress(progress.name or self.name, places[-1])
+
+
+def listed(batch):
+    return [row for chunk in batch for row in chunk.rows]
+
+
+def reader(sources, size=4, idle=60.0, ledger=None):
+    return Reader(sources, ledger or Ledger(), size, listed, idle)
+
+
+class TestReader:
+    def test_batches_span_sources_and_the_rest_is_a_batch(self):
+        got = list(reader([Numbers("a", 6), Numbers("b", 5)]).batches(threading.Event()))
+        assert [one.prepared for one in got] == [[0, 1, 2, 3], [4, 5, 0, 1], [2, 3, 4]]
+        assert [p.position for p in got[1].progress] == [6, 2]
+
+    def test_it_goes_on_where_the_ledger_says(self):
+        ledger = Ledger({"a": Progress("a", 5)})
+        got = list(reader([Numbers("a", 7)], ledger=ledger).batches(threading.Event()))
+        assert [one.prepared for one in got] == [[5, 6]]
+
+    def test_a_stopped_file_is_left_where_the_last_batch_ended(self):
+        stop = threading.Event()
+        got = []
+        for one in reader([Numbers("a", 1000)]).batches(stop):
+            got.append(one.prepared)
+            if len(got) == 3:
+                stop.set()
+        assert got == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+    def test_what_came_through_a_stopped_pipe_is_not_lost(self):
+        stop, gate = threading.Event(), threading.Event()
+        got = []
+        for one in reader([Numbers("-", 7, rewinds=False, gate=gate)]).batches(stop):
+            got += one.prepared
+            stop.set()
+        assert got == [0, 1, 2, 3, 4, 5]
+        gate.set()
+
+    def test_an_endless_pipe_can_be_stopped(self):
+        stop = threading.Event()
+        taken = 0
+        for _ in reader([Numbers("-", 10**9, rewinds=False)]).batches(stop):
+            taken += 1
+            stop.set()
+            assert taken < 10
+        assert taken >= 1
+
+    def test_a_silent_pipe_makes_a_batch_of_what_it_has(self):
+        gate = threading.Event()
+        source = Numbers("-", 3, rewinds=False, gate=gate)
+        batches = reader([source], idle=0.2).batches(threading.Event())
+        assert next(batches).prepared == [0, 1]
+        gate.set()
+        assert next(batches).prepared == [2]
+
+    def test_an_error_of_a_source_arrives(self):
+        class Broken(Numbers):
+            def read(self, number, start):
+                yield Chunk(number, [1], [1])
+                raise OSError("the disk is gone")
+
+        with pytest.raises(OSError, match="the disk is gone"):
+            list(reader([Broken("a", 1)]).batches(threading.Event()))
+
+
+class TestLedger:
+    def test_it_comes_back_from_a_checkpoint(self):
+        ledger = Ledger().after([Progress("a", 7, 3, "x"), Progress("f").with_done([9, 3])], 5, 1)
+        back = Ledger.from_checkpoint(*ledger.to_checkpoint())
+        assert back.to_checkpoint()[0] == ledger.to_checkpoint()[0]
+        assert back.of("f").done.tolist() == [3, 9]
+        assert (back.batches, back.records, back.bad) == (1, 5, 1)
+        assert back.of("new").position == 0
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"sources": "all"},
+            {"sources": [["a", -1, 0, ""]]},
+            {"sources": [["a", 1, 0]]},
+            {"batches": -1},
+            {"bad": None},
+        ],
+    )
+    def test_what_is_no_ledger_is_refused(self, change):
+        header, arrays = Ledger().to_checkpoint()
+        with pytest.raises(CheckpointError):
+            Ledger.from_checkpoint({**header, **change}, arrays)
+
+    def test_marks_must_ascend(self):
+        header, _ = Ledger().after([Progress("f").with_done([1, 2])], 1, 0).to_checkpoint()
+        with pytest.raises(CheckpointError, match="ascending"):
+            Ledger.from_checkpoint(header, {"done/0": np.array([2, 1], np.uint64)})
+
+    def test_it_remembers_the_latest_sources(self):
+        many = Ledger({str(i): Progress(str(i), 1) for i in range(MAX_SOURCES)})
+        after = many.after([Progress("0", 2), Progress("new", 1)], 1, 0)
+        assert len(after.sources) == MAX_SOURCES
+        assert after.of("0").position == 2
+        assert "1" not in after.sources
+
+
+class TestLogs:
+    def test_lines_of_batches_that_are_lost_are_cut(self, tmp_path):
+        path = tmp_path / "log.jsonl"
+        with BatchLog(path, 0) as log:
+            for batch in range(1, 2001):
+                log.write(batch, {"n": batch, "pad": "x" * 100})
+        with open(path, "ab") as file:
+            file.write(b'{"batch": 2001, "torn')
+        with BatchLog(path, 1990) as log:
+            log.write(1991, {"again": True})
+        lines = list(read_log(path))
+        assert [line["batch"] for line in lines] == list(range(1, 1992))
+        assert lines[-1] == {"batch": 1991, "again": True}
+
+    @pytest.mark.parametrize("last", [0, 1, 3, 7])
+    def test_cutting_alone(self, tmp_path, last):
+        path = tmp_path / "log.jsonl"
+        with BatchLog(path, 0) as log:
+            for batch in (1, 1, 3, 5):
+                log.write(batch, {})
+        with BatchLog(path, last) as log:
+            log.cut()
+        assert [line["batch"] for line in read_log(path)] == [b for b in (1, 1, 3, 5) if b <= last]
+
+    def test_no_line_no_file(self, tmp_path):
+        with BatchLog(tmp_path / "none", 3) as log:
+            log.cut()
+        assert not (tmp_path / "none").exists()
+        assert list(read_log(tmp_path / "none")) == []
+
+
+def test_one_writer_at_a_time(tmp_path):
+    model = tmp_path / "m.evl"
+    with (
+        only_writer(model),
+        pytest.raises(LockedError, match="another process"),
+        only_writer(model),
+    ):
+        pass
+    with only_writer(model):
+        pass
+
+
+def test_bad_records_stay_with_their_rows():
+    chunk = Chunk(0, list("abcd"), [1, 2, 3, 4], None, {1: Bad("why"), 3: Bad("so")})
+    assert set(chunk.part(1, 3).bad) == {0}
+    assert chunk.part(3, 4).bad[0].reason == "so"
