@@ -13,6 +13,8 @@ import everlearn
 from everlearn.app.commands.demo import demo
 from everlearn.app.commands.exits import EXIT_CODES
 from everlearn.app.commands.learn import learn
+from everlearn.app.commands.looking import audit, diff, log, predict, show
+from everlearn.app.commands.report import report
 
 app = typer.Typer(
     name="everlearn",
@@ -42,5 +44,5 @@ def main(
     """
 
 
-for command in (learn, demo):
+for command in (learn, show, predict, report, log, diff, audit, demo):
     app.command(epilog=EXIT_CODES)(command)

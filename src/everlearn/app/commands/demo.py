@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from everlearn.app.commands.exits import fail
+from everlearn.app.commands.places import check_output
 
 MAX_BATCH = 1000
 
@@ -34,7 +34,7 @@ def demo(
 
     Example: everlearn demo --seed 1 --output digits.html
     """
-    _check_output(output)
+    check_output(output)
     if find_spec("plotly") is None:
         fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
 
@@ -56,17 +56,3 @@ def demo(
     except OSError as error:
         fail(f"the report could not be written: {error}")
     typer.echo(str(output))
-
-
-def _check_output(output: Path) -> None:
-    """Refuse a place that cannot be written to before any work is done."""
-    folder = output.parent
-    if output.is_dir():
-        problem = f"'{output}' is a folder; name a file in it, such as '{output / 'report.html'}'."
-    elif not folder.is_dir():
-        problem = f"there is no folder '{folder}'; create it first or choose another place."
-    elif not os.access(output if output.exists() else folder, os.W_OK):
-        problem = f"'{output}' cannot be written to; choose another place."
-    else:
-        return
-    raise typer.BadParameter(problem, param_hint="'--output'")

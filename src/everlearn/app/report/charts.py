@@ -103,15 +103,15 @@ def confusion(truth: Truth, classes: Agreement, found: Sequence[Component]) -> F
         "showscale": False,
     }
     layout = {
-        **_base_layout(92 + 30 * len(order)),
+        **base_layout(92 + 30 * len(order)),
         "xaxis": {
-            **_axis(escape(f"true {truth.noun}")),
+            **axis(escape(f"true {truth.noun}")),
             "type": "category",
             "side": "top",
             "showgrid": False,
         },
         "yaxis": {
-            **_axis("component"),
+            **axis("component"),
             "type": "category",
             "autorange": "reversed",
             "showgrid": False,
@@ -168,18 +168,18 @@ def _growth_layout(study: Study, last: int) -> Figure:
     )
     marks = [m for m in study.marks if 0 < m.rows <= last]
     return {
-        **_base_layout(560),
+        **base_layout(560),
         "xaxis": {
-            **_axis(f"{noun}s seen"),
+            **axis(f"{noun}s seen"),
             "anchor": "y3",
             "range": [0, 1.03 * last],
             "tickformat": ",",
             "showgrid": False,
         },
-        "yaxis": {**_axis(), "domain": [0.66, 0.97], "rangemode": "tozero", "tickformat": "d"},
-        "yaxis2": {**_axis(), "domain": [0.27, 0.57]},
+        "yaxis": {**axis(), "domain": [0.66, 0.97], "rangemode": "tozero", "tickformat": "d"},
+        "yaxis2": {**axis(), "domain": [0.27, 0.57]},
         "yaxis3": {
-            **_axis(),
+            **axis(),
             "domain": [0.0, 0.17],
             "type": "category",
             "categoryorder": "array",
@@ -189,13 +189,14 @@ def _growth_layout(study: Study, last: int) -> Figure:
         "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
         "shapes": [_mark_line(m.rows) for m in marks],
         "annotations": [
-            *(_panel_title(y, text) for y, text in titles),
+            *(panel_title(y, text) for y, text in titles),
             *(_mark_text(m.rows, m.text, m.rows > _RIGHT_PART * last) for m in marks),
         ],
     }
 
 
-def _base_layout(height: int) -> Figure:
+def base_layout(height: int) -> Figure:
+    """What all charts share: no frame, colours and letters of the page."""
     return {
         "height": height,
         "autosize": True,
@@ -213,7 +214,8 @@ def _base_layout(height: int) -> Figure:
     }
 
 
-def _axis(title: str = "") -> Figure:
+def axis(title: str = "") -> Figure:
+    """An axis in the colours of the page."""
     return {
         "title": {"text": title, "font": {"size": 13, "color": "--muted"}},
         "gridcolor": "--line",
@@ -225,7 +227,8 @@ def _axis(title: str = "") -> Figure:
     }
 
 
-def _panel_title(y: float, text: str) -> Figure:
+def panel_title(y: float, text: str) -> Figure:
+    """The title of one of several panels, at its left."""
     return {
         "text": text,
         "xref": "paper",

@@ -10,7 +10,7 @@ from pathlib import Path
 from everlearn.app.report import charts
 from everlearn.app.report.components import component_cards, component_table
 from everlearn.app.report.html import details, escape, minus, paragraph, section, table
-from everlearn.app.report.page import page
+from everlearn.app.report.page import NO_SCRIPT, page
 from everlearn.app.study import (
     Agreement,
     Component,
@@ -23,10 +23,6 @@ from everlearn.app.study import (
     move_text,
 )
 from everlearn.estimators.mixture import DPMixture
-
-_NO_SCRIPT = (
-    '<noscript><p class="notice">The charts need JavaScript; the tables do not.</p></noscript>'
-)
 
 
 def write_report(study: Study, path: Path) -> None:
@@ -67,7 +63,7 @@ def render(study: Study) -> str:
         study.title,
         study.lead,
         _key_numbers(study, classes),
-        (_NO_SCRIPT, *sections),
+        (NO_SCRIPT, *sections),
         scripts=(get_plotlyjs(), f"\n{draw}\n"),
     )
 

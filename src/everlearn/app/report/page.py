@@ -9,6 +9,11 @@ from string import Template
 import everlearn
 from everlearn.app.report.html import escape, numbers
 
+NO_SCRIPT = (
+    '<noscript><p class="notice">The charts need JavaScript; the tables do not.</p></noscript>'
+)
+"""What a page with charts says to those who see none."""
+
 
 def page(
     title: str,

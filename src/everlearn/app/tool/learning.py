@@ -186,10 +186,10 @@ class Learning:
         scored = self.pace.score_every and number % self.pace.score_every == 0
         line: dict[str, Any] = {}
         if scored and number:
-            line["score_before"] = _score(model, batch)
+            line["score_before"] = score_of(model, batch)
         refused = self._feed(batch, whole=True)
         if scored:
-            line["score_after"] = _score(model, batch)
+            line |= {"score_after": score_of(model, batch), "places": self._places(batch)}
         line |= _changes(before, _ids(model)) | _moves(model, moves)
         if not refused:
             return batch, line
@@ -207,12 +207,19 @@ class Learning:
             if len(batch) == 1:
                 raise UsageError(f"the model refuses the data: {error}") from error
             half = len(batch) // 2
-            refused = self._feed(batch.part(0, half), whole=False)
-            refused += self._feed(batch.part(half, len(batch)), whole=False)
+            refused = self._feed(batch.taken(range(half)), whole=False)
+            refused += self._feed(batch.taken(range(half, len(batch))), whole=False)
             if whole and len(refused) == len(batch):
                 raise UsageError(f"the model refuses the data: {error}") from error
             return refused
         return []
+
+    def _places(self, batch: Prepared) -> dict[str, list[int]]:
+        """Where the records of a scored batch are, so that an audit finds them again."""
+        places: dict[str, list[int]] = {}
+        for origin in batch.origins:
+            places.setdefault(self.sources[origin.source].name, []).append(origin.place)
+        return places
 
     def _counts(self, seconds: float) -> dict[str, Any]:
         model, ledger = self.session.model, self.session.ledger
@@ -248,7 +255,7 @@ def _partial_fit(model: Any, batch: Prepared) -> None:
         model.partial_fit(batch.X, batch.y)
 
 
-def _score(model: Any, batch: Prepared) -> float | None:
+def score_of(model: Any, batch: Prepared) -> float | None:
     """How well the model explains the batch, as far as it can say."""
     try:
         score = model.score(batch.X) if batch.y is None else model.score(batch.X, batch.y)

@@ -48,14 +48,21 @@ class Prepared:
     def __len__(self) -> int:
         return len(self.origins)
 
-    def part(self, start: int, stop: int) -> Prepared:
+    def taken(self, rows: Sequence[int]) -> Prepared:
         """Some of the good records."""
-        y = None if self.y is None else self.y[start:stop]
-        return replace(self, X=self.X[start:stop], y=y, origins=self.origins[start:stop], bad=())
+        y = None if self.y is None else self.y[rows]
+        origins = tuple(self.origins[i] for i in rows)
+        return replace(self, X=_taken(self.X, rows), y=y, origins=origins, bad=())
 
 
-def prepare(batch: Batch, layout: Layout, allows_missing: Callable[[Layout], bool]) -> Prepared:
-    """The records of a batch for the model that the layout is of."""
+def prepare(
+    batch: Batch, layout: Layout, allows_missing: Callable[[Layout], bool], *, labelled: bool = True
+) -> Prepared:
+    """The records of a batch for the model that the layout is of.
+
+    With `labelled`, records of a model that learns from labels must have one.
+    """
+    labelled = labelled and layout.supervised
     parts: list[Any] = []
     labels: list[Any] = []
     origins: list[Origin] = []
@@ -63,7 +70,7 @@ def prepare(batch: Batch, layout: Layout, allows_missing: Callable[[Layout], boo
     for chunk in batch:
         layout = with_form(chunk, layout)
         values, faults = _values(chunk, layout, allows_missing(layout))
-        given = _labels(chunk, layout, faults)
+        given = _labels(chunk, layout, faults) if labelled else []
         for i, place in enumerate(chunk.places):
             if i in faults:
                 bad.append((Origin(chunk.source, place), faults[i]))
@@ -74,7 +81,7 @@ def prepare(batch: Batch, layout: Layout, allows_missing: Callable[[Layout], boo
             whole = len(kept) == len(chunk)
             parts.append(values if whole else _taken(values, kept))
             labels += [given[i] for i in kept] if given else []
-    y = _targets(labels, layout) if layout.supervised and labels else None
+    y = _targets(labels, layout) if labels else None
     return Prepared(_joined(parts), y, tuple(origins), tuple(bad), layout)
 
 
@@ -246,9 +253,7 @@ def _checked(
 
 
 def _labels(chunk: Chunk, layout: Layout, faults: dict[int, Bad]) -> list[Any]:
-    """Labels of the records, if the model needs any; records without a good one become faults."""
-    if not layout.supervised:
-        return []
+    """Labels of the records; records without a good one become faults."""
     out: list[Any] = []
     for i, row in enumerate(chunk.rows):
         label = None if i in faults else field_of(row, layout.label, chunk.names)
@@ -295,7 +300,14 @@ def _targets(labels: list[Any], layout: Layout) -> Any:
     return indicator
 
 
-def _taken(values: Any, kept: list[int]) -> Any:
+def joined(batches: Sequence[Prepared]) -> Prepared:
+    """Several batches as one."""
+    y = None if batches[0].y is None else np.concatenate([b.y for b in batches])
+    origins = tuple(origin for b in batches for origin in b.origins)
+    return replace(batches[-1], X=_joined([b.X for b in batches]), y=y, origins=origins)
+
+
+def _taken(values: Any, kept: Sequence[int]) -> Any:
     return [values[i] for i in kept] if isinstance(values, list) else values[kept]
 
 

@@ -24,8 +24,7 @@ from everlearn.app.tool.session import Session, opened
 from everlearn.runtime.progress import ProgressLine
 from everlearn.runtime.stream.lines import LineFormat
 from everlearn.runtime.stream.lock import only_writer
-from everlearn.runtime.stream.opening import open_sources
-from everlearn.runtime.stream.sources import STDIN
+from everlearn.runtime.stream.opening import open_sources, standard_input
 
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -73,11 +72,11 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
 
 def _prepared(request: Request, stop: threading.Event) -> Learning:
     session = opened(request.model, request.layout, request.params)
-    stdin = None
-    if STDIN in request.sources:
-        stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115  # lives as long as we
     sources = open_sources(
-        request.sources, stdin, stdin_format=request.stdin_format, label=session.layout.label
+        request.sources,
+        standard_input(request.sources),
+        stdin_format=request.stdin_format,
+        label=session.layout.label,
     )
     params = {"random_state": request.seed or 0, **request.params}
     learning = Learning(request.model, session, sources, params, request.pace, request.strict)

@@ -42,6 +42,13 @@ def open_sources(
     return sources
 
 
+def standard_input(names: Iterable[str]) -> Any:
+    """Standard input, which hands over what there is without waiting for more, if it is named."""
+    if STDIN not in names:
+        return None
+    return open(0, "rb", buffering=0, closefd=False)  # lives as long as we do
+
+
 def _of_file(name: str, label: str) -> Source:
     ending = Path(name.removesuffix(".gz")).suffix.lower()
     if ending in _LINES:

@@ -1,0 +1,203 @@
+"""The report on a model learned from a stream: what it found, how it grew, what it read."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from everlearn.app.report import charts, timeline
+from everlearn.app.report.html import details, escape, minus, paragraph, section, table
+from everlearn.app.report.page import NO_SCRIPT, page
+from everlearn.app.study import megabytes
+from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
+from everlearn.app.tool.session import Session
+from everlearn.app.tool.views import events
+
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStory:
+    """All that the page tells of.
+
+    Attributes
+    ----------
+    title : headline
+    session : the model and its sources
+    log : lines of the run log, first to last
+    reasons : how often each reason for setting a record aside occurred
+    """
+
+    title: str
+    session: Session
+    log: Sequence[dict[str, Any]]
+    reasons: Counter[str]
+
+
+def write_stream_report(story: StreamStory, path: Path) -> None:
+    """Write the report to one file."""
+    path.write_text(render_stream(story), encoding="utf-8", newline="\n")
+
+
+def render_stream(story: StreamStory) -> str:
+    """The report as one HTML page that needs nothing from elsewhere."""
+    from plotly.offline import get_plotlyjs
+
+    draw = files(__package__).joinpath("page.js").read_text("utf-8")
+    session = story.session
+    found = parts_of(session.model, session.layout.columns)
+    lead = (
+        f"A {session.layout.kind} learned from {session.ledger.records:,} records, each of them "
+        "read once."
+    )
+    sections = (
+        NO_SCRIPT,
+        _found(story, found),
+        _growth(story),
+        _happenings(story),
+        _memory(session.model),
+        _reading(story),
+        _making(session),
+    )
+    return page(
+        story.title,
+        lead,
+        _numbers(story),
+        sections,
+        scripts=(get_plotlyjs(), f"\n{draw}\n"),
+    )
+
+
+def _numbers(story: StreamStory) -> list[tuple[str, str]]:
+    ledger = story.session.ledger
+    facts = facts_of(story.session.model)
+    facts.pop("model")
+    return [
+        ("records", f"{ledger.records:,}"),
+        ("batches", f"{ledger.batches:,}"),
+        ("bad records", f"{ledger.bad:,}"),
+        *((name, minus(value)) for name, value in facts.items()),
+    ]
+
+
+def _found(story: StreamStory, found: Sequence[Part]) -> str:
+    is_tree = any(part.parent is not None for part in found)
+    shared = [part for part in found if part.share is not None]
+    picture = ""
+    if is_tree:
+        picture = charts.chart(
+            "chart-tree",
+            timeline.tree_map(found),
+            f"A tree of {len(found)} nodes; the table below lists them all.",
+        )
+    elif shared:
+        picture = charts.chart(
+            "chart-shares",
+            timeline.shares(shared),
+            f"Shares of the {len(shared)} parts of the model; the table below lists them all.",
+        )
+    rows = [
+        (f"#{p.id}", " ".join(p.about), "" if p.share is None else f"{p.share:.2%}")
+        for p in found[:_MOST]
+    ]
+    more = len(found) - len(rows)
+    return section(
+        "found",
+        "What it found",
+        paragraph(
+            "Numbers with a # are permanent: they mean the same in every report, log and file of "
+            "this model."
+        ),
+        picture,
+        table("What was found", ("id", "about", "share"), rows, text_columns=2),
+        paragraph(f"and {more} smaller ones.") if more > 0 else "",
+    )
+
+
+def _growth(story: StreamStory) -> str:
+    figure = timeline.growth(story.log)
+    if figure is None:
+        return ""
+    return section(
+        "growth",
+        "How it grew",
+        paragraph(
+            "Over the records learned. Scores are those of batches before they were learned (how "
+            "well the model predicted them) and right after."
+        ),
+        charts.chart("chart-growth", figure, "Curves over the records learned."),
+    )
+
+
+def _happenings(story: StreamStory) -> str:
+    rows = [
+        (what, str(line.get("time", "")), f"{line.get('records', 0):,}")
+        for line in story.log
+        for what in events(line)
+    ]
+    if not rows:
+        return ""
+    listed = table(
+        "Births, merges and deletions, the latest last",
+        ("what", "when", "records"),
+        rows[-_MOST:],
+        text_columns=2,
+    )
+    return section("happenings", "What happened", details(f"{len(rows):,} events", listed))
+
+
+def _memory(model: Any) -> str:
+    report = {k: v for k, v in memory_of(model).items() if v is not None}
+    if not report:
+        return ""
+    rows = [(name.replace("_", " "), f"{value:,}") for name, value in report.items()]
+    total = report.get("total")
+    return section(
+        "memory",
+        "Memory",
+        paragraph(f"The model holds {megabytes(total)}.") if total is not None else "",
+        table("The model's own account, sizes in bytes", ("what", "size"), rows),
+    )
+
+
+def _reading(story: StreamStory) -> str:
+    sources = list(story.session.ledger.sources.values())[-_MOST:]
+    reasons = story.reasons.most_common(20)
+    return section(
+        "reading",
+        "What it read",
+        table(
+            "Sources", ("source", "learned up to"), [(p.name, f"{p.position:,}") for p in sources]
+        ),
+        table("Records set aside", ("reason", "times"), [(r, f"{n:,}") for r, n in reasons])
+        if reasons
+        else "",
+    )
+
+
+def _making(session: Session) -> str:
+    model = session.model
+    defaults = type(model)().get_params(deep=False)
+    changed = [
+        (name, repr(value))
+        for name, value in model.get_params(deep=False).items()
+        if value != defaults[name]
+    ]
+    machine = f"Python {platform.python_version()} on {platform.machine()}"
+    return section(
+        "making",
+        "How this was made",
+        f'<ul class="notes"><li>{escape(machine)}.</li></ul>',
+        table(
+            f"Parameters of {type(model).__name__} that are not the default",
+            ("parameter", "value"),
+            changed,
+        )
+        if changed
+        else "",
+    )

@@ -1,0 +1,121 @@
+"""Charts of a stream: curves over the records learned, shares of the parts, and a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from everlearn.app.report.charts import Figure, axis, base_layout, panel_title
+from everlearn.app.report.html import escape
+from everlearn.app.tool.portrait import Part
+
+_POINTS = 1000
+_BARS = 40
+_TOP = 0.9
+
+
+def growth(log: Sequence[dict[str, Any]]) -> Figure | None:
+    """Components and scores over the records learned; None if the log has neither."""
+    panels = [
+        ("components in use", [("components", "components", "--accent", "hv")]),
+        (
+            "score of a batch",
+            [
+                ("before it was learned", "score_before", "--accent-2", "linear"),
+                ("after", "score_after", "--accent", "linear"),
+            ],
+        ),
+    ]
+    drawn = [
+        (title, [(s, points) for s in series if len(points := _points(log, s[1])) > 0])
+        for title, series in panels
+    ]
+    drawn = [(title, series) for title, series in drawn if series]
+    if not drawn:
+        return None
+    height = 1.0 / len(drawn)
+    layout = {
+        **base_layout(60 + 220 * len(drawn)),
+        "xaxis": {**axis("records learned"), "tickformat": ",", "rangemode": "tozero"},
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
+        "showlegend": True,
+        "legend": {"orientation": "h", "y": -0.12, "font": {"color": "--muted"}},
+        "annotations": [],
+    }
+    data: list[Figure] = []
+    for i, (title, series) in enumerate(drawn):
+        low = 1.0 - (i + 1) * height
+        name = "yaxis" if i == 0 else f"yaxis{i + 1}"
+        layout[name] = {**axis(), "domain": [low + 0.03, low + _TOP * height]}
+        layout["annotations"].append(panel_title(low + 0.96 * height, title))
+        data += [_line(s, points, i) for s, points in series]
+    layout["xaxis"]["anchor"] = "y" if len(drawn) == 1 else f"y{len(drawn)}"
+    return {"data": data, "layout": layout}
+
+
+def _points(log: Sequence[dict[str, Any]], key: str) -> list[tuple[int, float]]:
+    """(records, value) of the lines that have one, thinned to what a screen can show."""
+    points = [(line["records"], line[key]) for line in log if line.get(key) is not None]
+    step = max(1, len(points) // _POINTS)
+    return points[::step]
+
+
+def _line(series: tuple[str, str, str, str], points: list[tuple[int, float]], i: int) -> Figure:
+    name, _, color, shape = series
+    return {
+        "x": [x for x, _ in points],
+        "y": [y for _, y in points],
+        "yaxis": "y" if i == 0 else f"y{i + 1}",
+        "name": name,
+        "mode": "lines" if len(points) > 1 else "markers",
+        "line": {"color": color, "width": 2.5, "shape": shape},
+        "hovertemplate": "%{x:,} records<br>%{y:,.4g}<extra>" + escape(name) + "</extra>",
+    }
+
+
+def shares(parts: Sequence[Part]) -> Figure:
+    """Bars, the largest part on top."""
+    shown = list(parts[:_BARS])
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "x": [part.share for part in shown],
+        "y": [f"#{part.id}" for part in shown],
+        "hovertext": [escape(" ".join(part.about)) or f"#{part.id}" for part in shown],
+        "hoverinfo": "text+x",
+        "marker": {"color": "--accent"},
+        "showlegend": False,
+    }
+    layout = {
+        **base_layout(80 + 22 * len(shown)),
+        "xaxis": {**axis("share"), "tickformat": ".0%", "rangemode": "tozero"},
+        "yaxis": {**axis(), "type": "category", "autorange": "reversed", "showgrid": False},
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
+        "bargap": 0.25,
+    }
+    return {"data": [bars], "layout": layout}
+
+
+def tree_map(parts: Sequence[Part]) -> Figure:
+    """A tree as nested columns: a click opens a branch, the column on the left goes back."""
+    icicle = {
+        "type": "icicle",
+        "ids": [str(part.id) for part in parts],
+        "parents": ["" if part.parent is None else str(part.parent) for part in parts],
+        "labels": [_label(part) for part in parts],
+        "values": [part.share for part in parts],
+        "branchvalues": "remainder",
+        "hovertext": [escape(" ".join(part.about)) or f"#{part.id}" for part in parts],
+        "hoverinfo": "text",
+        "tiling": {"orientation": "h"},
+        "marker": {"line": {"width": 2, "color": "--surface"}},
+        "root": {"color": "--line"},
+        "textfont": {"size": 13},
+    }
+    height = max(420, 24 * sum(1 for part in parts if part.parent is not None))
+    layout = {**base_layout(min(height, 1400)), "margin": {"l": 4, "r": 4, "t": 8, "b": 8}}
+    return {"data": [icicle], "layout": layout}
+
+
+def _label(part: Part) -> str:
+    return f"#{part.id} {escape(' '.join(part.about[:4]))}".strip()

@@ -1,0 +1,68 @@
+"""Two states of one model, compared by permanent ids."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from everlearn.app.tool.kinds import UsageError
+from everlearn.app.tool.portrait import Part, parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A part that is in both states."""
+
+    old: Part
+    new: Part
+
+    @property
+    def growth(self) -> float:
+        """How much its share has grown."""
+        return (self.new.share or 0.0) - (self.old.share or 0.0)
+
+    @property
+    def arrived(self) -> tuple[str, ...]:
+        """What describes it now and did not before."""
+        return tuple(word for word in self.new.about if word not in self.old.about)
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What was born, what is gone, and what stayed, by how much its share changed."""
+
+    born: tuple[Part, ...]
+    gone: tuple[Part, ...]
+    stayed: tuple[Change, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "born": [asdict(part) for part in self.born],
+            "gone": [asdict(part) for part in self.gone],
+            "stayed": [
+                {
+                    "id": c.new.id,
+                    "old_share": c.old.share,
+                    "share": c.new.share,
+                    "arrived": list(c.arrived),
+                }
+                for c in self.stayed
+            ],
+        }
+
+
+def differences(old: Any, new: Any) -> Differences:
+    """What changed from one state of a model to a later one."""
+    if type(old) is not type(new):
+        raise UsageError(
+            f"only models of one kind compare, got {type(old).__name__} and {type(new).__name__}"
+        )
+    before = {part.id: part for part in parts_of(old)}
+    after = {part.id: part for part in parts_of(new)}
+    stayed = [Change(before[i], part) for i, part in after.items() if i in before]
+    return Differences(
+        tuple(part for i, part in after.items() if i not in before),
+        tuple(part for i, part in before.items() if i not in after),
+        tuple(sorted(stayed, key=lambda c: (-abs(c.growth), c.new.id))),
+    )

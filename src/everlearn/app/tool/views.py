@@ -1,0 +1,197 @@
+"""What the commands print: tables for people, plain JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from everlearn.app.study import megabytes
+from everlearn.app.tool.audit import ReportCard
+from everlearn.app.tool.differences import Differences
+from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
+from everlearn.app.tool.session import Session
+
+_MOST = 40
+
+
+def show(path: Path, session: Session) -> None:
+    """Print what a model has found."""
+    console = Console(highlight=False)
+    model, ledger = session.model, session.ledger
+    facts = {
+        **facts_of(model),
+        "records learned": f"{ledger.records:,} in {ledger.batches:,} batches",
+        "bad records": f"{ledger.bad:,}",
+    }
+    console.print(Text(str(path), style="bold"))
+    console.print(_grid(facts))
+    if hasattr(model, "tree_"):
+        console.print(model.tree_)
+    else:
+        console.print(_part_table("What was found", parts_of(model, session.layout.columns)))
+    memory = {k: _bytes(k, v) for k, v in memory_of(model).items() if v is not None}
+    if memory:
+        console.print(_titled("Memory", memory))
+    console.print(_source_table(session))
+
+
+def _bytes(name: str, value: int) -> str:
+    counted = name.startswith(("max_", "window_")) or name.endswith(("rows_limit", "limit"))
+    return f"{value:,}" if counted else megabytes(value)
+
+
+def summary(session: Session) -> dict[str, Any]:
+    """The same as plain JSON."""
+    return {
+        **facts_of(session.model),
+        "records": session.ledger.records,
+        "batches": session.ledger.batches,
+        "bad": session.ledger.bad,
+        "parts": [asdict(part) for part in parts_of(session.model, session.layout.columns)],
+        "memory": dict(memory_of(session.model)),
+        "sources": {p.name: p.position for p in session.ledger.sources.values()},
+    }
+
+
+def show_log(lines: Iterable[Mapping[str, Any]]) -> None:
+    """Print births, merges and deletions with their dates."""
+    table = _table("What happened", ("when", "records"), ("what",))
+    n = 0
+    for line in lines:
+        for what in events(line):
+            table.add_row(str(line.get("time", "")), f"{line.get('records', 0):,}", Text(what))
+            n += 1
+    console = Console(highlight=False)
+    console.print(table if n else "Nothing was born, merged or deleted yet.")
+
+
+def events(line: Mapping[str, Any]) -> list[str]:
+    """What a line of the run log says about the structure of the model."""
+    moves = line.get("moves") or []
+    told = [
+        f"{move['kind']}: {_ids(move['removed']) or 'none'} → {_ids(move['added']) or 'none'} "
+        f"(+{move['gain']:,.1f} nats)"
+        for move in moves
+    ]
+    by_moves = {i for move in moves for i in (*move["removed"], *move["added"])}
+    born = [i for i in line.get("born", []) if i not in by_moves]
+    gone = [i for i in line.get("gone", []) if i not in by_moves]
+    if born:
+        told.append(f"born: {_ids(born)}")
+    if gone:
+        told.append(f"gone: {_ids(gone)}")
+    return told
+
+
+def _ids(ids: Sequence[int]) -> str:
+    shown = ", ".join(f"#{i}" for i in ids[:_MOST])
+    return f"{shown} and {len(ids) - _MOST} more" if len(ids) > _MOST else shown
+
+
+def show_differences(found: Differences) -> None:
+    """Print what was born, what is gone and what changed."""
+    console = Console(highlight=False)
+    for title, parts in (("Born", found.born), ("Gone", found.gone)):
+        if parts:
+            console.print(_part_table(title, parts))
+    table = _table("Stayed", ("id", "share before", "share now", "change"), ("new in it",))
+    for change in found.stayed[:_MOST]:
+        table.add_row(
+            f"#{change.new.id}",
+            _share(change.old.share),
+            _share(change.new.share),
+            f"{change.growth:+.1%}",
+            Text(" ".join(change.arrived)),
+        )
+    console.print(table)
+    if len(found.stayed) > _MOST:
+        console.print(f"and {len(found.stayed) - _MOST} that changed less")
+
+
+def show_card(card: ReportCard) -> None:
+    """Print the marks of an audit."""
+    table = _table("Learned then, explained now", ("batch", "records", "then", "now", "change"))
+    table.add_column("when learned")
+    shown = card.marks if len(card.marks) <= _MOST else card.marks[:: len(card.marks) // _MOST]
+    for mark in shown:
+        style = "red" if mark.change < 0 else "green"
+        table.add_row(
+            f"{mark.batch:,}",
+            f"{mark.records:,}",
+            f"{mark.then:,.4f}",
+            f"{mark.now:,.4f}",
+            Text(f"{mark.change:+,.4f}", style=style),
+            mark.time,
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(_grid({k: f"{v:+,.4f}" for k, v in _verdict(card).items()}))
+
+
+def card_summary(card: ReportCard) -> dict[str, Any]:
+    """The marks as plain JSON."""
+    marks = [{**asdict(mark), "change": mark.change} for mark in card.marks]
+    return {"batches": len(marks), **_verdict(card), "marks": marks}
+
+
+def _verdict(card: ReportCard) -> dict[str, float]:
+    return {
+        "mean change": card.mean_change,
+        "worst change": card.worst.change,
+        "forgotten on average": card.forgotten,
+    }
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def _table(title: str, numbers: Sequence[str], words: Sequence[str] = ()) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for name in numbers:
+        table.add_column(name, justify="right")
+    for name in words:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _grid(facts: Mapping[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        grid.add_row(Text(name, style="dim"), Text(value, style="bold"))
+    return grid
+
+
+def _titled(title: str, facts: Mapping[str, str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), value)
+    return table
+
+
+def _part_table(title: str, parts: Sequence[Part]) -> Table:
+    table = _table(title, ("id", "share"), ("about",))
+    for part in parts[:_MOST]:
+        table.add_row(f"#{part.id}", _share(part.share), Text(" ".join(part.about)))
+    if len(parts) > _MOST:
+        table.caption = f"and {len(parts) - _MOST} smaller ones"
+    return table
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def _source_table(session: Session) -> Table:
+    table = _table("Sources", ("learned up to",), ("source",))
+    for progress in list(session.ledger.sources.values())[-_MOST:]:
+        table.add_row(f"{progress.position:,}", Text(progress.name))
+    return table
