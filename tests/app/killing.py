@@ -41,7 +41,7 @@ def ended(pid):
 
 def trial(name, folder, n_kills, rng):
     """Kills that hit, and whether the last file is the one of a run without kills."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     case = CASES[name]
     warm, stdin = case.request(folder, folder / "warm.evl")
     if stdin is None:

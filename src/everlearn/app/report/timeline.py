@@ -47,6 +47,8 @@ def growth(log: Sequence[dict[str, Any]]) -> Figure | None:
         low = 1.0 - (i + 1) * height
         name = "yaxis" if i == 0 else f"yaxis{i + 1}"
         layout[name] = {**axis(), "domain": [low + 0.03, low + _TOP * height]}
+        if series[0][0][1] == "components":
+            layout[name] |= {"rangemode": "tozero", "tickformat": "d"}
         layout["annotations"].append(panel_title(low + 0.96 * height, title))
         data += [_line(s, points, i) for s, points in series]
     layout["xaxis"]["anchor"] = "y" if len(drawn) == 1 else f"y{len(drawn)}"
@@ -67,6 +69,7 @@ def _line(series: tuple[str, str, str, str], points: list[tuple[int, float]], i:
         "y": [y for _, y in points],
         "yaxis": "y" if i == 0 else f"y{i + 1}",
         "name": name,
+        "showlegend": shape != "hv",
         "mode": "lines" if len(points) > 1 else "markers",
         "line": {"color": color, "width": 2.5, "shape": shape},
         "hovertemplate": "%{x:,} records<br>%{y:,.4g}<extra>" + escape(name) + "</extra>",

@@ -95,6 +95,11 @@ class Learning:
                     saved, saved_at = batch, time.monotonic()
             if self.session.ledger.batches > saved:
                 self._save(log, quarantine)
+            if self.session.model is None and self.session.ledger.bad:
+                raise UsageError(
+                    f"none of {self.session.ledger.bad:,} records could be learned; "
+                    f"{str(quarantine.path)!r} says why"
+                )
         return self.session
 
     def _save(self, log: BatchLog, quarantine: BatchLog) -> None:
@@ -203,7 +208,9 @@ class Learning:
             _partial_fit(self.session.model, batch)
         except ValueError as error:
             if len(batch) == 1 and not whole:
-                return [(batch.origins[0], Bad(str(error)[:200], repr(batch.X[0])[:200]))]
+                record = batch.X[0]
+                shown = record.tolist() if isinstance(record, np.ndarray) else record
+                return [(batch.origins[0], Bad(str(error)[:200], repr(shown)[:200]))]
             if len(batch) == 1:
                 raise UsageError(f"the model refuses the data: {error}") from error
             half = len(batch) // 2

@@ -49,7 +49,7 @@ def facts_of(model: Any) -> dict[str, str]:
             facts[label] = f"{int(value):,}"
     bound = getattr(model, "bound_", None)
     if bound is not None:
-        facts["bound"] = f"{bound:,.1f} nats"
+        facts["bound, nats"] = f"{bound:,.0f}"
     return facts
 
 

@@ -213,9 +213,15 @@ def _chosen(chunk: Chunk, columns: Sequence[str]) -> list[Any]:
         if where == list(range(len(chunk.names))):
             return list(chunk.rows)
         return [row if i in chunk.bad else [row[j] for j in where] for i, row in _numbered(chunk)]
-    return [
-        [row.get(name) for name in columns] if isinstance(row, dict) else row for row in chunk.rows
-    ]
+    return [_by_name(row, columns) if isinstance(row, dict) else row for row in chunk.rows]
+
+
+def _by_name(row: dict[str, Any], columns: Sequence[str]) -> Any:
+    """The fields in the order of the columns; the row itself if it lacks one."""
+    try:
+        return [row[name] for name in columns]
+    except KeyError:
+        return row
 
 
 def _numbered(chunk: Chunk) -> list[tuple[int, Any]]:
@@ -223,6 +229,9 @@ def _numbered(chunk: Chunk) -> list[tuple[int, Any]]:
 
 
 def _numbers(row: Any, columns: Sequence[str]) -> list[float]:
+    if isinstance(row, dict):
+        lacking = next(name for name in columns if name not in row)
+        raise ValueError(f"the field {lacking!r} is missing")
     if not isinstance(row, (list, tuple)):
         raise ValueError(f"expected a row of {len(columns)} numbers, got {type(row).__name__}")
     if len(row) != len(columns):

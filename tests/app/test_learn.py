@@ -1,0 +1,339 @@
+"""Learning from a stream: what is learned, what is set aside, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stream_cases import CASES, json_rows, json_texts
+from typer.testing import CliRunner
+
+from everlearn.app.cli import app
+from everlearn.app.commands.exits import BAD_MODEL, BAD_RECORD, FAILED, LOCKED, USAGE
+from everlearn.app.tool.runs import carry_out
+from everlearn.app.tool.session import Session
+from everlearn.core.errors import CheckpointError
+from everlearn.estimators.persistence import load
+from everlearn.runtime.stream.lock import only_writer
+from everlearn.runtime.stream.runlog import read_log
+
+HERE = Path(__file__).parent
+FILES = [name for name, case in CASES.items() if not case.stdin]
+KILLS = 200
+
+
+@pytest.fixture
+def invoke(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def learned(folder, name, model="m.evl"):
+    request, _ = CASES[name].request(folder, folder / model)
+    assert carry_out(request, quiet=True) == 0
+    return request
+
+
+def environment():
+    here = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)])
+    old = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [here, old]))}
+
+
+class TestLearning:
+    @pytest.mark.parametrize("name", FILES)
+    def test_running_again_learns_nothing_twice(self, tmp_path, name):
+        request = learned(tmp_path, name)
+        once = request.model.read_bytes()
+        assert carry_out(request, quiet=True) == 0
+        assert request.model.read_bytes() == once
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_the_model_is_the_one_that_partial_fit_gives(self, tmp_path, name):
+        request = learned(tmp_path, name)
+        session = Session.load(request.model)
+        log = list(read_log(Path(f"{request.model}.log.jsonl")))
+        assert session.ledger.batches == len(log) == log[-1]["batch"]
+        assert session.ledger.records == log[-1]["records"]
+        assert type(session.model) is type(load(request.model))
+
+    def test_a_mixture_equals_one_learned_by_hand(self, tmp_path):
+        from everlearn.estimators.mixture import DPMixture
+
+        request = learned(tmp_path, "mixture from an array")
+        X = np.load(tmp_path / "rows.npy")
+        model = DPMixture(engine="serial", random_state=3)
+        for i in range(0, len(X), 20):
+            model.partial_fit(X[i : i + 20])
+        by_hand, by_tool = model.to_checkpoint(), load(request.model).to_checkpoint()
+        assert by_hand[0] == by_tool[0]
+        for name, array in by_hand[1].items():
+            assert array.tobytes() == by_tool[1][name].tobytes()
+
+    def test_what_is_added_to_a_file_is_learned(self, tmp_path):
+        request = learned(tmp_path, "mixture from JSON lines")
+        path = tmp_path / "rows.jsonl"
+        with open(path, "a") as file:
+            file.write('{"a": 1, "b": 2, "c": 3, "d": 4}\n' * 5)
+        carry_out(request, quiet=True)
+        assert Session.load(request.model).ledger.records == 240 - 3 + 5
+
+    def test_bad_records_are_set_aside_with_the_reason(self, tmp_path):
+        request = learned(tmp_path, "mixture from JSON lines")
+        lines = list(read_log(Path(f"{request.model}.quarantine.jsonl")))
+        assert [line["reason"] for line in lines] == [
+            "not JSON: Expecting value: line 1 column 1 (char 0)",
+            "the field 'c' is missing",
+            "'d' is infinite",
+        ]
+        assert lines[0]["record"] == "not JSON"
+        assert lines[0]["batch"] == 1
+
+    def test_unknown_labels_and_images_that_do_not_decode(self, tmp_path):
+        request = learned(tmp_path, "clumped from images")
+        (line,) = read_log(Path(f"{request.model}.quarantine.jsonl"))
+        assert "image cannot be read" in line["reason"]
+        path = json_texts(tmp_path)
+        with open(path, "a") as file:
+            file.write('{"text": "sea", "label": "new"}\n{"text": "sea"}\n')
+        model = tmp_path / "c.evl"
+        arguments = ["learn", model, path, "--kind", "classifier", "--classes", "t0,t1,t2,t3", "-q"]
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        assert result.exit_code == 0, result.output
+        reasons = [line["reason"] for line in read_log(Path(f"{model}.quarantine.jsonl"))]
+        assert reasons == ["unknown label 'new'", "no label in the field 'label'"]
+
+    def test_a_record_that_only_the_model_refuses_is_found(self, tmp_path):
+        path = tmp_path / "rows.jsonl"
+        rows = [{"x": float(i % 7), "y": float(i % 5)} for i in range(40)]
+        rows[17]["x"] = 1e300
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        result = CliRunner().invoke(
+            app, ["learn", str(tmp_path / "m.evl"), str(path), "--kind", "mixture", "-q"]
+        )
+        assert result.exit_code == 0, result.output
+        (line,) = read_log(tmp_path / "m.evl.quarantine.jsonl")
+        assert "1e+300" in line["record"]
+        assert load(tmp_path / "m.evl").n_rows_seen_ == 39
+
+
+class TestStopping:
+    @pytest.mark.parametrize("part", range(2))
+    def test_killed_at_any_moment_the_bytes_are_the_same(self, tmp_path, part):
+        names = list(CASES)[part::2]
+        kills = -(-KILLS // len(CASES))
+        done = subprocess.run(
+            [sys.executable, HERE / "killing.py", tmp_path / "k", str(kills), str(part), *names],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        results = json.loads(done.stdout)
+        assert list(results) == names
+        assert all(same for _, same in results.values()), results
+        assert sum(hits for hits, _ in results.values()) >= kills * len(names)
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+    def test_a_signal_ends_it_with_everything_written(self, tmp_path, number, code):
+        path = json_rows(tmp_path)
+        model = tmp_path / "m.evl"
+        command = "from everlearn.app.cli import app; app()"
+        arguments = ["learn", model, "-", "--kind", "mixture", "--columns", "a,b,c,d", "-q"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", command, *map(str, arguments), "--batch", "50", "--every", "1"],
+            stdin=subprocess.PIPE,
+            env=environment(),
+        )
+        process.stdin.write(path.read_bytes())
+        process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not model.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(60) == code
+        process.stdin.close()
+        ledger = Session.load(model).ledger
+        assert ledger.records + ledger.bad == 240
+
+    def test_a_second_writer_is_refused(self, invoke, tmp_path):
+        with only_writer(tmp_path / "m.evl"):
+            result = invoke("learn", tmp_path / "m.evl", json_rows(tmp_path), "--kind", "mixture")
+        assert result.exit_code == LOCKED
+        assert "another process is learning" in result.stderr
+
+    def test_a_full_disk_leaves_the_last_checkpoint(self, tmp_path):
+        """The limit on the size of files is what a full disk is to a writer."""
+        request = learned(tmp_path, "mixture from JSON lines")
+        before = request.model.read_bytes()
+        with open(tmp_path / "rows.jsonl", "a") as file:
+            file.write('{"a": 1, "b": 2, "c": 3, "d": 4}\n' * 5)
+        code = (
+            "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) // 2},) * 2); "
+            "from everlearn.app.cli import app; app()"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, "learn", request.model, tmp_path / "rows.jsonl"],
+            env={**environment(), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == FAILED, done.stderr
+        assert "File too large" in done.stderr
+        assert request.model.read_bytes() == before
+
+    def test_many_readers_and_one_writer(self, tmp_path):
+        request = learned(tmp_path, "mixture from an array")
+        session = Session.load(request.model)
+        stop, faults, reads = threading.Event(), [], []
+
+        def read():
+            while not stop.is_set():
+                try:
+                    reads.append(load(request.model).n_rows_seen_)
+                except Exception as error:
+                    faults.append(error)
+                    return
+
+        readers = [threading.Thread(target=read) for _ in range(32)]
+        for reader in readers:
+            reader.start()
+        for _ in range(40):
+            session.save(request.model)
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert not faults
+        assert len(reads) >= 32
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "code", "words"),
+        [
+            (["rows.jsonl"], USAGE, "say what it shall be by --kind"),
+            (["none.csv", "--kind", "mixture"], USAGE, "there is no file or folder"),
+            (["rows.jsonl", "--kind", "mixture", "--set", "foo=1"], USAGE, "no parameter 'foo'"),
+            (["rows.jsonl", "--kind", "mixture", "--set", "family=round"], USAGE, "one of"),
+            (["rows.jsonl", "--kind", "mixture", "--set", "family"], USAGE, "NAME=VALUE"),
+            (["rows.jsonl", "--kind", "mixture", "--every", "soon"], USAGE, "--every must be"),
+            (["rows.jsonl", "--kind", "mixture", "--columns", "a,q"], USAGE, "none of 240 records"),
+            (["rows.jsonl", "--kind", "mixture", "--strict"], BAD_RECORD, "rows.jsonl, at"),
+            (["rows.jsonl", "--kind", "topics"], USAGE, "none of 240 records"),
+            (["rows.jsonl", "--kind", "mixture", "--memory", "a lot"], USAGE, "memory_budget"),
+            (["-", "--kind", "classifier"], USAGE, "--classes"),
+        ],
+    )
+    def test_wrong_use_is_told_and_leaves_no_model(
+        self, invoke, tmp_path, monkeypatch, arguments, code, words
+    ):
+        monkeypatch.chdir(tmp_path)
+        json_rows(tmp_path)
+        result = invoke("learn", "m.evl", *arguments)
+        assert result.exit_code == code, result.output
+        assert words in result.stderr
+        assert not (tmp_path / "m.evl").exists()
+
+    def test_a_damaged_model_is_named(self, invoke, tmp_path):
+        (tmp_path / "m.evl").write_bytes(b"nonsense")
+        for command in ("show", "predict", "learn"):
+            sources = [] if command == "show" else [json_rows(tmp_path)]
+            result = invoke(command, tmp_path / "m.evl", *sources)
+            assert result.exit_code == BAD_MODEL
+            assert "cannot read checkpoint" in result.stderr
+
+    def test_a_model_that_no_stream_made_cannot_go_on(self, tmp_path):
+        from everlearn.estimators.mixture import DPMixture
+
+        DPMixture().fit(np.eye(4)).save(tmp_path / "m.evl")
+        with pytest.raises(CheckpointError, match="everlearn learn"):
+            Session.load(tmp_path / "m.evl")
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (["--kind", "topics"], "--kind was 'mixture'"),
+            (["--kind", "mixture", "--batch", "7"], "--batch was 20"),
+            (["--kind", "mixture", "--batch", "20", "--columns", "a,b"], "--columns was"),
+        ],
+    )
+    def test_a_model_is_read_as_it_was_begun(self, invoke, tmp_path, change, words):
+        request = learned(tmp_path, "mixture from JSON lines")
+        result = invoke("learn", request.model, tmp_path / "rows.jsonl", *change)
+        assert result.exit_code == USAGE
+        assert words in result.stderr
+
+
+class TestLooking:
+    @pytest.mark.parametrize("name", FILES)
+    def test_every_kind_can_be_shown_and_predicts(self, invoke, tmp_path, name):
+        request = learned(tmp_path, name)
+        shown = invoke("show", request.model)
+        assert shown.exit_code == 0, shown.output
+        assert "records learned" in shown.stdout
+        as_json = json.loads(invoke("show", request.model, "--json").stdout)
+        assert as_json["parts"]
+        answers = invoke("predict", request.model, *request.sources)
+        assert answers.exit_code == 0, answers.output
+        lines = [json.loads(line) for line in answers.stdout.splitlines()]
+        ledger = Session.load(request.model).ledger
+        assert len(lines) == ledger.records + ledger.bad
+        assert sum("error" in line for line in lines) == ledger.bad
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_every_kind_can_be_audited(self, invoke, tmp_path, name):
+        request = learned(tmp_path, name)
+        result = invoke("audit", request.model, *request.sources, "--json")
+        assert result.exit_code == 0, result.output
+        card = json.loads(result.stdout)
+        batches = Session.load(request.model).ledger.batches
+        assert card["batches"] == -(-batches // 3)
+        assert "worst change" in invoke("audit", request.model, *request.sources).stdout
+
+    def test_forgetting_is_found(self, invoke, tmp_path):
+        """A classifier that is taught the opposite forgets what it knew."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(200, 3))
+        names = np.where(X[:, 0] > 0, "p", "q")
+        for name, labels in (("a", names), ("b", np.where(names == "p", "q", "p"))):
+            rows = [
+                {"x": x.tolist()[0], "z": x[1], "label": k} for x, k in zip(X, labels, strict=True)
+            ]
+            (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+        model = tmp_path / "m.evl"
+        options = ["--kind", "classifier", "--batch", 50, "--score-every", 1, "-q"]
+        assert invoke("learn", model, tmp_path / "a.jsonl", *options).exit_code == 0
+        before = json.loads(invoke("audit", model, tmp_path / "a.jsonl", "--json").stdout)
+        for _ in range(2):
+            (tmp_path / "b.jsonl").write_text((tmp_path / "b.jsonl").read_text() * 2)
+        assert invoke("learn", model, tmp_path / "b.jsonl", "-q").exit_code == 0
+        after = json.loads(invoke("audit", model, tmp_path / "a.jsonl", "--json").stdout)
+        assert before["forgotten on average"] < 0.1
+        assert after["forgotten on average"] > 0.5
+
+    def test_the_log_tells_births_and_the_difference_tells_shares(self, invoke, tmp_path):
+        request = learned(tmp_path, "mixture from an array")
+        assert "birth: #0" in invoke("log", request.model).stdout
+        old = tmp_path / "old.evl"
+        old.write_bytes(request.model.read_bytes())
+        far = np.random.default_rng(1).normal(200, 1, (300, 4))
+        np.save(tmp_path / "far.npy", far)
+        assert invoke("learn", request.model, tmp_path / "far.npy", "-q").exit_code == 0
+        found = json.loads(invoke("diff", old, request.model, "--json").stdout)
+        assert found["born"]
+        assert invoke("diff", old, request.model).exit_code == 0
+
+    def test_models_of_two_kinds_do_not_compare(self, invoke, tmp_path):
+        one = learned(tmp_path, "mixture from an array", "a.evl").model
+        other = learned(tmp_path, "topics from counts", "b.evl").model
+        assert invoke("diff", one, other).exit_code == USAGE
