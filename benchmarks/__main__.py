@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import against_sklearn, documents_stream, lap, sampler, stream
+from benchmarks import against_sklearn, documents_stream, lap, pipe, sampler, stream
 from benchmarks.table import write_page
 
 PARTS = {
@@ -10,6 +10,7 @@ PARTS = {
     "sklearn": against_sklearn.run,
     "stream": stream.run,
     "documents": documents_stream.run,
+    "pipe": pipe.run,
     "sampler": sampler.against_tomotopy,
     "threads": sampler.threads,
 }

@@ -38,12 +38,18 @@ def test_version(invoke):
     assert result.stdout == f"everlearn {everlearn.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("demo", "--help"), ("demo", "-h")])
-def test_help_has_an_example_and_the_exit_codes(invoke, arguments):
-    result = invoke(*arguments)
+COMMANDS = ("learn", "show", "predict", "report", "log", "diff", "audit", "demo")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_has_an_example_and_the_exit_codes(invoke, command, flag):
+    result = invoke(*filter(None, [command, flag]))
     assert result.exit_code == 0
-    assert "Example: everlearn demo" in plain(result.stdout)
-    assert "Exit codes: 0 done; 1 failed while running; 2 wrong usage" in plain(result.stdout)
+    text = plain(result.stdout)
+    assert re.search(f"Examples?: everlearn {command or 'demo'}", text)
+    assert "Exit codes: 0 done; 1 failed while running" in text
+    assert "143 interrupted" in text
 
 
 def test_help_of_the_demo_names_options_and_defaults(invoke):

@@ -39,15 +39,13 @@ def learn(
     Bad records go to MODEL.quarantine.jsonl with the reason. What happened
     when is in MODEL.log.jsonl; see everlearn log.
 
-    Examples
-    --------
-    everlearn learn news.evl --kind topics articles/ --set n_topics=100
+    Example: everlearn learn news.evl --kind topics articles/ --set n_topics=100
 
-    everlearn learn sales.evl --kind mixture today.csv --memory 64MB
+    Or: everlearn learn sales.evl --kind mixture today.csv --memory 64MB
 
-    tail -f app.jsonl | everlearn learn app.evl --kind tree --text message -
+    Or: tail -f app.jsonl | everlearn learn app.evl --kind tree --text message -
 
-    everlearn learn spam.evl --kind classifier mails.parquet --label folder
+    Or: everlearn learn spam.evl --kind classifier mails.parquet --label folder
     """
     with told_errors():
         from everlearn.app.tool import runs

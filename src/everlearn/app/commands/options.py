@@ -29,7 +29,8 @@ Settings = Annotated[
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter of the estimator."),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option("--batch", min=1, help="Records that are learned together [256].")
+    int | None,
+    typer.Option("--batch", min=1, help="Records that are learned together (default: 256)."),
 ]
 Memory = Annotated[
     str | None, typer.Option("--memory", help="Bytes that the model may hold, such as 256MB.")
@@ -38,9 +39,11 @@ Every = Annotated[
     str, typer.Option("--every", help="A checkpoint every 30s, every 5m, or every 100 (batches).")
 ]
 LabelField = Annotated[
-    str | None, typer.Option("--label", help="The field with the label [label].")
+    str | None, typer.Option("--label", help="The field with the label (default: label).")
 ]
-TextField = Annotated[str | None, typer.Option("--text", help="The field with the text [text].")]
+TextField = Annotated[
+    str | None, typer.Option("--text", help="The field with the text (default: text).")
+]
 Columns = Annotated[
     str | None,
     typer.Option("--columns", help="Names of the columns to learn from, with commas between."),
@@ -51,7 +54,9 @@ Classes = Annotated[
 ]
 ImageSide = Annotated[
     int | None,
-    typer.Option("--image-side", min=1, help="Images are shrunk to this many pixels [64]."),
+    typer.Option(
+        "--image-side", min=1, help="Images are shrunk to this many pixels (default: 64)."
+    ),
 ]
 StdinFormat = Annotated[
     LineFormat, typer.Option("--format", help="What comes through standard input.")
@@ -70,11 +75,12 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at a bad record instead of setting it aside.")
 ]
 EngineName = Annotated[
-    str | None, typer.Option("--engine", help="Where to compute: serial or threads [threads].")
+    str | None,
+    typer.Option("--engine", help="Where to compute: serial or threads (default: threads)."),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, max=2**32 - 1, help="Of all random choices [0]."),
+    typer.Option("--seed", min=0, max=2**32 - 1, help="Of all random choices (default: 0)."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of tables.")]

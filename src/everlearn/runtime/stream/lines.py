@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
+
+import orjson
 
 from everlearn.runtime.stream.chunks import Bad, Chunk
 from everlearn.runtime.stream.ledger import HEAD, Progress, digest
@@ -77,8 +78,8 @@ def _parse_json(lines: Sequence[bytes]) -> _Parsed:
         if line.isspace():
             continue
         try:
-            rows.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
+            rows.append(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
             bad[len(rows)] = Bad(f"not JSON: {error}"[:_SHOWN], _shown(line))
             rows.append(None)
         numbers.append(number)

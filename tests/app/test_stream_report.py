@@ -1,0 +1,60 @@
+"""The page about a model that was learned from a stream."""
+
+import pytest
+from stream_cases import CASES
+from typer.testing import CliRunner
+
+from app.browser import needs_browser, opened
+from everlearn.app.cli import app
+from everlearn.app.tool.runs import carry_out
+
+FILES = [name for name, case in CASES.items() if not case.stdin]
+
+
+def reported(folder, name):
+    request, _ = CASES[name].request(folder, folder / "m<b>.evl")
+    carry_out(request, quiet=True)
+    page = folder / "page.html"
+    result = CliRunner().invoke(app, ["report", str(request.model), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == str(page)
+    return page
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_kind_has_a_page(tmp_path, name):
+    text = reported(tmp_path, name).read_text("utf-8")
+    assert "m&lt;b&gt;.evl" in text
+    assert "m<b>" not in text
+    assert "What it found" in text
+    assert 'data-chart="chart-growth"' in text
+
+
+@needs_browser
+@pytest.mark.parametrize("name", ["mixture from JSON lines", "topics from a folder"])
+def test_the_charts_are_drawn_and_nothing_goes_wrong(tmp_path, name):
+    dom, said = opened(reported(tmp_path, name), tmp_path)
+    assert said == []
+    assert dom.count("js-plotly-plot") == 2
+    assert "Records set aside" in dom or name.startswith("topics")
+
+
+@needs_browser
+def test_nothing_sticks_out_on_a_narrow_screen(tmp_path):
+    page = reported(tmp_path, "mixture from JSON lines")
+    measure = (
+        "<script>var all = document.documentElement;"
+        "all.dataset.width = all.scrollWidth + ' of ' + all.clientWidth;</script>"
+    )
+    text = page.read_text("utf-8").replace("</body>", f"{measure}</body>")
+    page.write_text(text, encoding="utf-8")
+    dom, _ = opened(page, tmp_path, "--window-size=500,900")
+    width = dom.split('data-width="')[1].split('"')[0]
+    inner, outer = map(int, width.split(" of "))
+    assert inner <= outer
+
+
+def test_a_place_that_cannot_be_written_to_is_refused(tmp_path):
+    result = CliRunner().invoke(app, ["report", "m.evl", "-o", str(tmp_path / "no" / "x.html")])
+    assert result.exit_code == 2
+    assert "there is no folder" in result.stderr
