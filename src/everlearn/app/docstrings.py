@@ -1,7 +1,7 @@
 """Docstrings of the installed scientific packages: a labelled corpus that every machine has.
 
-Source files are parsed, not imported. A document is the docstring of a public function or class, its
-label the package; names of packages are left out of the text, or they would give the label away.
+Source files are parsed, not imported. A document is the docstring of a public function or class; its
+label is the package. Names of packages are left out of the text: they would give the label away.
 """
 
 from __future__ import annotations
