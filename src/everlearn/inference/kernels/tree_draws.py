@@ -12,7 +12,7 @@ import numpy as np
 from everlearn.core.arrays import IntVec, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
 from everlearn.inference.kernels.draws import Word, Words, advanced, uniform
-from everlearn.inference.kernels.scalars import exp
+from everlearn.inference.kernels.scalars import exp, log
 from everlearn.inference.kernels.tree_scores import Nodes, Priors, Scratch, Tokens, score_level
 
 _DEEPEST = -700.0
@@ -40,11 +40,11 @@ def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
                 continue
             if level:
                 p = nodes.parents[j]
-                s.reach[j] = s.reach[p] + np.log(nodes.mass[j]) - s.below[p] + s.scores[j]
+                s.reach[j] = s.reach[p] + log(nodes.mass[j]) - s.below[p] + s.scores[j]
             if level == depth - 1:
                 s.weights[j] = s.reach[j]
             else:
-                s.below[j] = np.log(s.below[j] + gamma)
+                s.below[j] = log(s.below[j] + gamma)
                 if room:
                     s.weights[j] = s.reach[j] + np.log(gamma) - s.below[j] + fresh
             peak = max(peak, s.weights[j])

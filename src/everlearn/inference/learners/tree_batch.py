@@ -18,7 +18,7 @@ from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_level
 
 LEVELS_FROM = 10
 LEVELS_EVERY = 5
-MERGE_EVERY = 20
+MERGE_EVERY = 10
 CHOOSE_EVERY = 4
 """Sweeps between changes of the prior of levels, between mergers, between looks at all slots."""
 
@@ -60,9 +60,11 @@ def drawn(
         sampler.sweep(seed, done)
         if rules.learn_levels and done > LEVELS_FROM and done % LEVELS_EVERY == 0:
             sampler.alpha = sampled_levels(sampler.alpha, sampler.level_counts)
-        if plan.moves == "sampled" and (done % MERGE_EVERY == 0 or done == plan.n_sweeps):
+        if plan.moves == "sampled" and done % MERGE_EVERY == 0:
             merge_nodes(sampler, rules)
         report(done, sampler.n_nodes)
+    if plan.moves == "sampled":
+        merge_nodes(sampler, rules)
     return sampler.found(), sampler.level_counts
 
 

@@ -28,7 +28,9 @@ LEVELS_FROM = 200
 PAST = 2000
 """Documents whose levels are remembered for that prior."""
 RAMP = 40.0
-LEAST_RAMP = 0.1
+"""Tokens for each word of the vocabulary before topics have the full prior of words."""
+LEAST_PRIOR = 0.1
+"""Where that prior begins, if it is larger."""
 _LEAVING = PathStep(most=1, steps=15)
 
 
@@ -90,7 +92,8 @@ class StreamPlan:
 
 def ramped(word_prior: float, n_tokens: int, n_words: int) -> float:
     """A prior of words that grows with the tokens seen, so that early topics can form."""
-    return word_prior * min(1.0, max(LEAST_RAMP, n_tokens / (RAMP * n_words)))
+    share = min(1.0, n_tokens / (RAMP * n_words))
+    return max(share * word_prior, min(LEAST_PRIOR, word_prior))
 
 
 def learn_batch(

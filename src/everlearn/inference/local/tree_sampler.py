@@ -158,6 +158,7 @@ def _laid_out(found: TreeTopics) -> Nodes:
     for level in range(tree.depth):
         rank[tree.levels == level] = np.arange(each[level])
     places = firsts[tree.levels] + rank
+    parents = np.append(places, -1)[tree.parents]
     size = int(firsts[-1])
     counts = np.zeros((found.n_words, size))
     counts[:, places] = found.counts
@@ -166,7 +167,7 @@ def _laid_out(found: TreeTopics) -> Nodes:
         counts,
         counts.sum(axis=0),
         _spread(found.mass, places, size),
-        _spread(places[tree.parents], places, size, -1),
+        _spread(parents, places, size, -1),
         _spread(tree.ids, places, size, -1),
         np.array([found.next_id], np.int64),
     )

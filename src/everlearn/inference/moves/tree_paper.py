@@ -66,7 +66,7 @@ def _slot_shares(seen: Sequence[Seen], n_nodes: int) -> Mat:
 def _merged_equals(topics: TreeTopics, shares: Mat) -> TreeTopics:
     """Leaves of one parent that the same documents share are merged, each once at most."""
     tree = topics.tree
-    norms = np.maximum(np.sqrt((shares**2).sum(axis=0)), 1e-300)
+    norms = np.maximum(np.sqrt((shares**2).sum(axis=0)), 1e-100)
     alike = (shares.T @ shares) / (norms[:, None] * norms)
     leaves = tree.levels == tree.depth - 1
     same = leaves[:, None] & (tree.parents[:, None] == tree.parents)
