@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from everlearn.estimators.supervised import MedLDAClassifier
     from everlearn.estimators.supervised_growing import MedHDPClassifier
     from everlearn.estimators.supervised_regression import MedLDARegressor
+    from everlearn.estimators.topic_tree import TopicTree
     from everlearn.estimators.topics import TopicModel
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "MedLDAClassifier",
     "MedLDARegressor",
     "TopicModel",
+    "TopicTree",
     "__version__",
     "load",
 ]
@@ -45,6 +47,7 @@ _HOMES = {
     "MedLDAClassifier": "everlearn.estimators.supervised",
     "MedLDARegressor": "everlearn.estimators.supervised_regression",
     "TopicModel": "everlearn.estimators.topics",
+    "TopicTree": "everlearn.estimators.topic_tree",
     "load": "everlearn.estimators.persistence",
 }
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from everlearn.core.documents import LARGEST, Documents
@@ -122,6 +124,34 @@ def read_documents(
         if form == "texts":
             documents = tokenize(documents, analyzer or TextSettings())
         return _read_tokens(estimator, documents, space, given, grow)
+
+
+def documents_of(
+    estimator: Any, X: Any, space: WordSpace | None, *, grow: bool
+) -> tuple[Documents, WordSpace]:
+    """`read_documents` by the estimator's parameters `token_pattern` and `stop_words`."""
+    stop_words = estimator.stop_words
+    if stop_words is not None and not isinstance(stop_words, str):
+        stop_words = tuple(sorted(str(word).lower() for word in stop_words))
+    text = TextSettings(token_pattern=estimator.token_pattern, stop_words=stop_words)
+    return read_documents(estimator, X, space, grow=grow, analyzer=text)
+
+
+def word_names(estimator: Any, space: WordSpace) -> NDArray[Any]:
+    """The word of each column, or its number if words have no names."""
+    if space.vocabulary is not None:
+        return np.array(space.vocabulary.words, dtype=object)
+    names = getattr(estimator, "feature_names_in_", None)
+    return np.arange(space.n_words) if names is None else np.array(names, dtype=object)
+
+
+def document_tags(tags: Tags) -> Tags:
+    """Tags of an estimator of documents."""
+    tags.input_tags.sparse = True
+    tags.input_tags.positive_only = True
+    tags.input_tags.categorical = True
+    tags.input_tags.string = True
+    return tags
 
 
 def _given_vocabulary(estimator: Any, space: WordSpace | None) -> Vocabulary | None:

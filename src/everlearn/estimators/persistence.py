@@ -38,6 +38,7 @@ _ESTIMATORS = {
     "medlda-classifier": ("everlearn.estimators.supervised", "MedLDAClassifier"),
     "medlda-regressor": ("everlearn.estimators.supervised_regression", "MedLDARegressor"),
     "topic-model": ("everlearn.estimators.topics", "TopicModel"),
+    "topic-tree": ("everlearn.estimators.topic_tree", "TopicTree"),
 }
 
 

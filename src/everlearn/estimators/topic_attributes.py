@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.params import check_params
 from everlearn.estimators.collapse import Watch
-from everlearn.estimators.documents import WordSpace
+from everlearn.estimators.documents import WordSpace, word_names
 from everlearn.estimators.topic_params import COUNT
 from everlearn.inference.topic_model import Loss
 from everlearn.inference.topic_state import TopicState
@@ -91,11 +91,7 @@ class TopicAttributes(Generic[T]):
     @property
     def vocabulary_(self) -> NDArray[Any]:
         """The word of each column, or its number if words have no names."""
-        words = self._fitted().words
-        if words.vocabulary is not None:
-            return np.array(words.vocabulary.words, dtype=object)
-        names = getattr(self, "feature_names_in_", None)
-        return np.arange(words.n_words) if names is None else np.array(names, dtype=object)
+        return word_names(self, self._fitted().words)
 
     @property
     def n_documents_seen_(self) -> int:

@@ -19,11 +19,10 @@ from everlearn.core.params import Constraint, check_params
 from everlearn.core.random import stream
 from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.collapse import Watch
-from everlearn.estimators.documents import WordSpace, read_documents
+from everlearn.estimators.documents import WordSpace, document_tags, documents_of
 from everlearn.estimators.persistence import SaveMixin
 from everlearn.estimators.topic_attributes import Learned, TopicAttributes
 from everlearn.estimators.topic_params import PAIRS
-from everlearn.features.text import TextSettings
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
@@ -138,11 +137,7 @@ class TopicEstimator(
     def _documents(
         self, X: Any, words: WordSpace | None, grow: bool
     ) -> tuple[Documents, WordSpace]:
-        stop_words = self.stop_words
-        if stop_words is not None and not isinstance(stop_words, str):
-            stop_words = tuple(sorted(str(word).lower() for word in stop_words))
-        text = TextSettings(token_pattern=self.token_pattern, stop_words=stop_words)
-        return read_documents(self, X, words, grow=grow, analyzer=text)
+        return documents_of(self, X, words, grow=grow)
 
     def _read(self, X: Any) -> Documents:
         """Documents for a prediction."""
@@ -236,12 +231,7 @@ class TopicEstimator(
         return learned.watch
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
+        return document_tags(super().__sklearn_tags__())
 
 
 def _batches(

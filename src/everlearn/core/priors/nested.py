@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import psi
+from scipy.special import gammaln, psi
 
 from everlearn.core.arrays import Vec
 from everlearn.core.math import log_beta_normalizer
@@ -104,6 +104,18 @@ class NestedPrior:
     def bound(self, tree: Tree, slots: Vec) -> float:
         """Allocation part of the bound at the optimal sticks for masses in slots."""
         return self.bound_at(tree, slots, self.posterior(tree, slots))
+
+    def log_seating(self, tree: Tree, slots: Vec) -> float:
+        """Log-probability of the paths with sticks integrated out, from documents per slot.
+
+        A Chinese restaurant at each node; documents in the slot of an inner node are not seated.
+        """
+        mass = tree.through(slots)
+        guests = mass - slots
+        inner = guests > 0
+        tables = np.log(self.gamma) + gammaln(mass[1:][mass[1:] > 0])
+        rooms = gammaln(self.gamma) - gammaln(guests[inner] + self.gamma)
+        return float(tables.sum() + rooms.sum())
 
     def ordered(self, tree: Tree, slots: Vec) -> Tree:
         """The tree with siblings by decreasing mass, if that does not lower the bound."""

@@ -1,0 +1,226 @@
+"""Paths and levels of documents in a tree of topics, drawn with the topics integrated out.
+
+A document has a path of nodes from the root to the last level, and each of its tokens a level of
+that path. Both are drawn under the counts of all other documents, which follow every draw, so
+documents are visited one after the other. A path is drawn among one slot for each node: those on
+the last level, and for each other node the new path that leaves the tree there. Equations:
+docs/math/topic_tree.md.
+"""
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Vec
+from everlearn.inference.kernels._jit import SUMMED, kernel
+from everlearn.inference.kernels.draws import Word, Words, advanced, uniform
+from everlearn.inference.kernels.scalars import exp, log
+from everlearn.inference.kernels.tree_scores import Nodes, Priors, Scratch, Tokens, score_level
+
+_DEEPEST = -700.0
+_FIRST_SWEEPS = 3
+
+
+@kernel()
+def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
+    """Log-weight of each slot, minus infinity where there is none; the highest of them."""
+    depth = nodes.firsts.size - 1
+    end = nodes.firsts[depth]
+    s.below[:end] = 0.0
+    for j in range(1, end):
+        if nodes.ids[j] >= 0:
+            s.below[nodes.parents[j]] += nodes.mass[j]
+    peak = -np.inf
+    s.reach[0] = 0.0
+    for level in range(depth):
+        fresh = 0.0
+        for under in range(level + 1, depth):
+            fresh += s.fresh[under]
+        for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+            s.weights[j] = -np.inf
+            if nodes.ids[j] < 0:
+                continue
+            if level:
+                p = nodes.parents[j]
+                s.reach[j] = s.reach[p] + log(nodes.mass[j]) - s.below[p] + s.scores[j]
+            if level == depth - 1:
+                s.weights[j] = s.reach[j]
+            else:
+                s.below[j] = log(s.below[j] + gamma)
+                if room:
+                    s.weights[j] = s.reach[j] + np.log(gamma) - s.below[j] + fresh
+            peak = max(peak, s.weights[j])
+    return peak
+
+
+@kernel()
+def _pick(weights: Vec, end: int, peak: float, u: float) -> int:
+    """The slot that a draw in [0, 1) picks; weights become shares."""
+    total = 0.0
+    for j in range(end):
+        x = weights[j] - peak
+        weights[j] = exp(x) if x > _DEEPEST else 0.0
+        total += weights[j]
+    target = u * total
+    best = 0
+    for j in range(end):
+        if weights[j] > 0.0:
+            best = j
+            target -= weights[j]
+            if target < 0.0:
+                break
+    return best
+
+
+@kernel()
+def _born(nodes: Nodes, level: int, parent: int) -> int:
+    """The place of a new node."""
+    for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+        if nodes.ids[j] < 0:
+            nodes.ids[j] = nodes.next_id[0]
+            nodes.next_id[0] += 1
+            nodes.parents[j] = parent
+            return j
+    return -1
+
+
+@kernel()
+def _set_path(nodes: Nodes, slot: int, path: IntVec) -> None:
+    """The path of a slot, with new nodes where it leaves the tree."""
+    depth = path.size
+    level = 0
+    while nodes.firsts[level + 1] <= slot:
+        level += 1
+    at = slot
+    for up in range(level, -1, -1):
+        path[up] = at
+        at = nodes.parents[at]
+    for new in range(level + 1, depth):
+        path[new] = _born(nodes, new, path[new - 1])
+
+
+@kernel()
+def _recount(tokens: Tokens, d: int, nodes: Nodes, by: float) -> None:
+    """Add a document to the counts of its path, or take it away; nodes without one end."""
+    path = tokens.paths[d]
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        node = path[tokens.levels[i]]
+        nodes.counts[tokens.words[i], node] += by
+        nodes.totals[node] += by
+    for level in range(path.size):
+        node = path[level]
+        nodes.mass[node] += by
+        if nodes.mass[node] <= 0.0 and level:
+            nodes.ids[node] = -1
+
+
+@kernel()
+def _draw_path(
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, most: int, u: float, s: Scratch
+) -> None:
+    """The path of a document that is in no counts."""
+    first, last = tokens.starts[d], tokens.starts[d + 1]
+    depth = priors.alpha.size
+    used = 0
+    for level in range(1, depth):
+        score_level(tokens, first, last, level, nodes, priors, s)
+    for j in range(nodes.ids.size):
+        used += nodes.ids[j] >= 0
+    peak = _weigh_slots(nodes, priors.gamma, used + depth - 1 <= most, s)
+    slot = _pick(s.weights, nodes.firsts[depth], peak, u)
+    _set_path(nodes, slot, tokens.paths[d])
+
+
+@kernel(SUMMED)
+def _draw_levels(
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, held: Vec, scale: Vec
+) -> Word:
+    """The level of each token of a document that is in all counts."""
+    path, depth = tokens.paths[d], priors.alpha.size
+    counts, totals, levels = nodes.counts, nodes.totals, tokens.levels
+    held[:depth] = priors.alpha
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        held[levels[i]] += 1.0
+    for level in range(depth):
+        scale[level] = 1.0 / (totals[path[level]] + priors.words)
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        row, old = counts[tokens.words[i]], np.int64(levels[i])
+        row[path[old]] -= 1.0
+        totals[path[old]] -= 1.0
+        held[old] -= 1.0
+        scale[old] = 1.0 / (totals[path[old]] + priors.words)
+        total = 0.0
+        for level in range(depth):
+            total += held[level] * (row[path[level]] + priors.word) * scale[level]
+        word = advanced(word)
+        target = uniform(word) * total
+        new = -1
+        while target >= 0.0 and new < depth - 1:
+            new += 1
+            target -= held[new] * (row[path[new]] + priors.word) * scale[new]
+        row[path[new]] += 1.0
+        totals[path[new]] += 1.0
+        held[new] += 1.0
+        scale[new] = 1.0 / (totals[path[new]] + priors.words)
+        levels[i] = new
+    return word
+
+
+@kernel()
+def _first_levels(tokens: Tokens, d: int, alpha: Vec, word: Word) -> Word:
+    """Levels of a new document's tokens, drawn from their prior."""
+    total = alpha.sum()
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        word = advanced(word)
+        target = uniform(word) * total - alpha[0]
+        level = 0
+        while target >= 0.0 and level < alpha.size - 1:
+            level += 1
+            target -= alpha[level]
+        tokens.levels[i] = level
+    return word
+
+
+@kernel()
+def _has_room(nodes: Nodes) -> bool:
+    """Whether each level below the root has a free place."""
+    for level in range(1, nodes.firsts.size - 1):
+        free = False
+        for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+            free = free or nodes.ids[j] < 0
+        if not free:
+            return False
+    return True
+
+
+@kernel()
+def sweep(
+    tokens: Tokens,
+    nodes: Nodes,
+    priors: Priors,
+    streams: Words,
+    begin: int,
+    end: int,
+    new: bool,
+    most: int,
+) -> int:
+    """Draw path and levels of documents `begin` to `end`; the first that was not drawn.
+
+    `new` documents are in no counts yet. The sweep stops where a level has no place for one more
+    node; `most` nodes are kept at most.
+    """
+    c, depth = nodes.totals.size, priors.alpha.size
+    s = Scratch(np.zeros(c), np.ones(c), np.zeros(c), np.zeros(c), np.zeros(c), np.zeros(depth))
+    held, scale = np.empty(depth), np.empty(depth)
+    for d in range(begin, end):
+        if not _has_room(nodes):
+            return d
+        word = streams[d]
+        if new:
+            word = _first_levels(tokens, d, priors.alpha, word)
+        else:
+            _recount(tokens, d, nodes, -1.0)
+        word = advanced(word)
+        _draw_path(tokens, d, nodes, priors, most, uniform(word), s)
+        _recount(tokens, d, nodes, 1.0)
+        for _ in range(_FIRST_SWEEPS if new else 1):
+            word = _draw_levels(tokens, d, nodes, priors, word, held, scale)
+    return end

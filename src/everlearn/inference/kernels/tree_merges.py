@@ -1,0 +1,35 @@
+"""How much likelier words are if pairs of nodes share one topic."""
+
+import math
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Mat
+from everlearn.inference.kernels._jit import kernel
+
+
+@kernel()
+def add_word_gains(counts: Mat, members: IntVec, prior: float, gains: Mat) -> None:
+    """Add, for pairs i < j of the members, the part of the gain that is a sum over words.
+
+    Only words that both nodes have contribute: log gamma(a + b + prior) + log gamma(prior)
+    - log gamma(a + prior) - log gamma(b + prior).
+    """
+    n = members.size
+    which, alone = np.empty(n, np.int64), np.empty(n)
+    base = math.lgamma(prior)
+    for w in range(counts.shape[0]):
+        used = 0
+        for i in range(n):
+            if counts[w, members[i]] > 0.0:
+                which[used] = i
+                used += 1
+        if used < 2:
+            continue
+        for u in range(used):
+            alone[u] = math.lgamma(counts[w, members[which[u]]] + prior)
+        for u in range(used):
+            a = counts[w, members[which[u]]] + prior
+            for v in range(u + 1, used):
+                both = math.lgamma(a + counts[w, members[which[v]]])
+                gains[which[u], which[v]] += both + base - alone[u] - alone[v]

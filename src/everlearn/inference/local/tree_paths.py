@@ -1,0 +1,181 @@
+"""Where documents belong in a tree of topics: the variational local step, and predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln, psi
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.core.documents import Documents
+from everlearn.core.priors import NestedPrior
+from everlearn.core.tree import Tree
+from everlearn.inference.engine import Engine
+from everlearn.inference.kernels.tree_paths import (
+    Found,
+    PathTable,
+    Words,
+    choose_slots,
+    gather,
+    infer_paths,
+    predict_words,
+)
+from everlearn.inference.tree_topics import TreeRules, TreeTopics
+
+_BLOCK = 64
+_LOWEST = -700.0
+_LEAST_LEVEL = 1e-3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathStats:
+    """What documents say about a tree; additive.
+
+    counts : (n_words, n_nodes) expected tokens
+    slots : (n_nodes,) expected documents
+    logs : (depth,) sum of E[log theta] by level
+    n_documents : how many
+    entropy : what the bound has beyond the parts that follow from the above
+    """
+
+    counts: Mat
+    slots: Vec
+    logs: Vec
+    n_documents: int
+    entropy: float
+
+    @classmethod
+    def zeros(cls, paths: PathTable, n_documents: int) -> PathStats:
+        """Nothing, for so many documents, to be added to."""
+        counts, slots = np.zeros(paths.table.shape), np.zeros(len(paths.levels))
+        return cls(counts, slots, np.zeros(len(paths.alpha)), n_documents, 0.0)
+
+    def plus(self, other: PathStats, sign: int = 1) -> PathStats:
+        """The sum, or the difference, of both."""
+        return PathStats(
+            self.counts + sign * other.counts,
+            self.slots + sign * other.slots,
+            self.logs + sign * other.logs,
+            self.n_documents + sign * other.n_documents,
+            self.entropy + sign * other.entropy,
+        )
+
+    def arranged(self, before: Tree, after: Tree) -> PathStats:
+        """For the same nodes in another order."""
+        at = before.at(after.ids)
+        return replace(self, counts=self.counts[:, at], slots=self.slots[at])
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """The local step with a posterior of levels for each path of a document.
+
+    most : slots that are worked out for a document; all, if there are no more
+    steps : iterations over a document's words in each of them
+    """
+
+    most: int = 8
+    steps: int = 8
+
+    def start(self, documents: Documents, tree: Tree) -> Found:
+        """Nothing is known of the documents."""
+        n, m = len(documents), min(self.most, len(tree))
+        return Found(
+            np.full((n, m), -1, np.int32), np.zeros((n, m)), np.zeros((n, m, tree.depth)),
+            np.zeros(n),
+        )  # fmt: skip
+
+    def run(
+        self, documents: Documents, paths: PathTable, found: Found, engine: Engine, *, choose: bool
+    ) -> None:
+        """Bring `found` up to date; `choose` looks at all slots again."""
+        words = bag(documents)
+
+        def task(_: None, block: tuple[int, int]) -> None:
+            if choose:
+                choose_slots(words, *block, paths, found)
+            infer_paths(words, *block, paths, self.steps, found)
+
+        engine.map(task, blocks(len(documents)), None)
+
+    def moved(self, found: Found, by: Vec) -> Found:
+        """A copy of what was found, for a prior of levels that has changed so much."""
+        g = np.where(found.g > 0.0, np.maximum(found.g + by, _LEAST_LEVEL), 0.0)
+        return Found(found.slots.copy(), found.shares.copy(), g, found.bounds.copy())
+
+    def gathered(self, documents: Documents, paths: PathTable, found: Found) -> PathStats:
+        """Statistics of documents that were found under these paths."""
+        stats = PathStats.zeros(paths, len(documents))
+        gather(bag(documents), paths, found, stats.counts, stats.slots, stats.logs)
+        return with_entropy(stats, paths, found.bounds)
+
+
+def blocks(n: int) -> list[tuple[int, int]]:
+    """Where tasks begin and end; it depends on nothing but the number of documents."""
+    return [(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+
+
+def with_entropy(stats: PathStats, paths: PathTable, bounds: Vec) -> PathStats:
+    """Statistics with what the documents' bounds have beyond them."""
+    used = stats.counts > 0.0
+    known = stats.slots @ paths.log_weights + stats.counts[used] @ np.log(paths.table[used])
+    known += stats.n_documents * level_constant(paths.alpha) + (paths.alpha - 1.0) @ stats.logs
+    return replace(stats, entropy=float(bounds.sum() - known))
+
+
+def bag(documents: Documents) -> Words:
+    """Documents as kernels take them."""
+    return Words(documents.indptr, documents.words, documents.counts)
+
+
+def expected_table(found: TreeTopics, rules: TreeRules) -> PathTable:
+    """What documents are compared with while learning: expected logarithms."""
+    prior, tree = rules.word_prior, found.tree
+    width = found.n_words * prior
+    seen = found.counts > 0.0
+    table = np.full(found.counts.shape, psi(prior))
+    table[seen] = psi(found.counts[seen] + prior)
+    table -= psi(found.counts.sum(axis=0) + width)
+    unseen = np.exp(max(psi(prior) - psi(width), _LOWEST))
+    sticks = rules.paths.posterior(tree, found.slots)
+    log_weights = rules.paths.slot_log_weights(tree, sticks)
+    return _table(found, np.exp(np.maximum(table, _LOWEST)), unseen, log_weights)
+
+
+def mean_table(found: TreeTopics, word_prior: float, paths: NestedPrior) -> PathTable:
+    """What documents are compared with in predictions: expected probabilities."""
+    with np.errstate(divide="ignore"):
+        log_weights = np.maximum(np.log(found.slot_weights(paths)), _LOWEST)
+    return _table(found, found.topics(word_prior), 1.0 / found.n_words, log_weights)
+
+
+def _table(found: TreeTopics, table: Mat, unseen: float, log_weights: Vec) -> PathTable:
+    tree = found.tree
+    return PathTable(
+        np.ascontiguousarray(table), float(unseen), tree.parents, tree.levels, tree.paths,
+        log_weights, found.alpha,
+    )  # fmt: skip
+
+
+def level_constant(alpha: Vec) -> float:
+    """Log of the factor in front of the density Dir(alpha)."""
+    return float(gammaln(alpha.sum()) - gammaln(alpha).sum())
+
+
+def found_under(paths: PathTable, documents: Documents, engine: Engine, step: PathStep) -> Found:
+    """Paths and levels of documents that nothing is learned from."""
+    tree = Tree(np.arange(len(paths.levels)), paths.parents, len(paths.alpha))
+    found = step.start(documents, tree)
+    step.run(documents, paths, found, engine, choose=True)
+    return found
+
+
+def held_out_likelihood(
+    paths: PathTable, seen: Documents, held_out: Documents, engine: Engine, step: PathStep
+) -> Vec:
+    """Log-likelihood of further words of documents of which some were seen, (n_documents,)."""
+    found = found_under(paths, seen, engine, step)
+    out = np.zeros(len(held_out))
+    predict_words(bag(held_out), paths, found, out)
+    return out

@@ -1,0 +1,179 @@
+"""Draws of paths and levels over a tree that grows and shrinks with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.documents import Documents
+from everlearn.core.tree import Tree
+from everlearn.inference.kernels.draws import stream_keys
+from everlearn.inference.kernels.tree_draws import sweep
+from everlearn.inference.kernels.tree_scores import Levels, Nodes, Priors, Tokens
+from everlearn.inference.tree_topics import TreeRules, TreeTopics
+
+_SPARE = 4
+
+
+class TreeSampler:
+    """A tree with documents that still move; all others have left their counts behind.
+
+    Parameters
+    ----------
+    found : the tree to begin with, which is left as it is
+    rules : what it is learned under; the prior of words may change with `word_prior`
+    """
+
+    def __init__(self, found: TreeTopics, rules: TreeRules) -> None:
+        self._rules = rules
+        self.word_prior = rules.word_prior
+        self.alpha = found.alpha
+        self._tokens = Tokens(
+            np.zeros(1, np.int64),
+            np.empty(0, np.int32),
+            np.empty(0, np.uint8),
+            np.empty((0, rules.depth), np.int64),
+        )
+        self._nodes = _laid_out(found)
+
+    def __len__(self) -> int:
+        return len(self._tokens.paths)
+
+    # ------------------------------------------------------------------ documents
+
+    def seat(self, documents: Documents, levels: IntVec, leaves: IntVec) -> None:
+        """Documents that are already in the counts, by levels of tokens and ids of leaves."""
+        paths = self._paths_to(self._places(leaves))
+        self._append(documents, levels.astype(np.uint8), paths)
+
+    def add(self, documents: Documents, seed: int, clock: int) -> None:
+        """New documents, whose paths and levels are drawn one after the other."""
+        begin = len(self)
+        levels = np.zeros(documents.n_tokens, np.uint8)
+        self._append(documents, levels, np.full((len(documents), self._rules.depth), -1))
+        self._draw(begin, new=True, seed=seed, clock=clock)
+
+    def sweep(self, seed: int, clock: int) -> None:
+        """Draw all documents once."""
+        self._draw(0, new=False, seed=seed, clock=clock)
+
+    def replace_tree(self, found: TreeTopics, moved: dict[int, int]) -> None:
+        """Go on with a tree in which some nodes, by id, have become part of others."""
+        leaves = self.leaves
+        for i, leaf in enumerate(leaves):
+            while int(leaf) in moved:
+                leaf = moved[int(leaf)]
+            leaves[i] = leaf
+        self._nodes = _laid_out(found)
+        self._tokens = self._tokens._replace(paths=self._paths_to(self._places(leaves)))
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes that the tree has now."""
+        return int((self._nodes.ids >= 0).sum())
+
+    @property
+    def leaves(self) -> IntVec:
+        """Id of the last node of each document's path."""
+        return self._nodes.ids[self._tokens.paths[:, -1]]
+
+    @property
+    def levels(self) -> IntVec:
+        """Level of each token, document by document, equal words side by side."""
+        return self._tokens.levels.astype(np.int64)
+
+    @property
+    def level_counts(self) -> Mat:
+        """Tokens of each document at each level, (n_documents, depth)."""
+        depth = self._rules.depth
+        rows = np.repeat(np.arange(len(self)), np.diff(self._tokens.starts))
+        flat = np.bincount(rows * depth + self._tokens.levels, minlength=len(self) * depth)
+        return flat.reshape(len(self), depth).astype(np.float64)
+
+    def found(self) -> TreeTopics:
+        """The tree as it is now, siblings by decreasing mass."""
+        nodes = self._nodes
+        alive = np.flatnonzero(nodes.ids >= 0)
+        places = np.full(len(nodes.ids) + 1, -1, np.int64)
+        places[alive] = np.arange(len(alive))
+        tree = Tree(nodes.ids[alive], places[nodes.parents[alive]], self._rules.depth)
+        mass = nodes.mass[alive]
+        slots = mass.copy()
+        np.subtract.at(slots, tree.parents[1:], mass[1:])
+        whole = TreeTopics(
+            tree, nodes.counts[:, alive], np.maximum(slots, 0.0), self.alpha, int(nodes.next_id[0])
+        )
+        return whole.arranged(tree.sorted_by(mass))
+
+    # ------------------------------------------------------------------ inner
+
+    def _append(self, documents: Documents, levels: Levels, paths: IntVec) -> None:
+        old = self._tokens
+        words = np.repeat(documents.words, documents.counts)
+        starts = old.starts[-1] + np.cumsum(documents.lengths)
+        self._tokens = Tokens(
+            np.concatenate([old.starts, starts]),
+            np.concatenate([old.words, words]),
+            np.concatenate([old.levels, levels]),
+            np.concatenate([old.paths, paths]),
+        )
+
+    def _draw(self, begin: int, *, new: bool, seed: int, clock: int) -> None:
+        words = self.word_prior * len(self._nodes.counts)
+        priors = Priors(self.alpha, self.word_prior, words, self._rules.paths.gamma)
+        streams = stream_keys(seed, clock, int(new), len(self))
+        most = self._rules.max_nodes
+        while (
+            begin := sweep(self._tokens, self._nodes, priors, streams, begin, len(self), new, most)
+        ) < len(self):
+            self._make_room()
+
+    def _make_room(self) -> None:
+        before = self._nodes.ids
+        found = self.found()
+        self._nodes = _laid_out(found)
+        places = {int(node): at for at, node in enumerate(self._nodes.ids) if node >= 0}
+        moved = np.array([places.get(int(node), -1) for node in before] + [-1], np.int64)
+        self._tokens = self._tokens._replace(paths=moved[self._tokens.paths])
+
+    def _places(self, node_ids: IntVec) -> IntVec:
+        places = {int(node): at for at, node in enumerate(self._nodes.ids) if node >= 0}
+        return np.array([places[int(node)] for node in node_ids], np.int64)
+
+    def _paths_to(self, ends: IntVec) -> IntVec:
+        paths = np.empty((len(ends), self._rules.depth), np.int64)
+        for level in range(self._rules.depth - 1, -1, -1):
+            paths[:, level] = ends
+            ends = self._nodes.parents[ends]
+        return paths
+
+
+def _laid_out(found: TreeTopics) -> Nodes:
+    """Nodes in blocks of one level each, with room in all blocks but the root's."""
+    tree = found.tree
+    each = np.bincount(tree.levels, minlength=tree.depth)
+    room = np.where(np.arange(tree.depth) > 0, each + np.maximum(each // 4, _SPARE), 1)
+    firsts = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+    rank = np.zeros(len(tree), np.int64)
+    for level in range(tree.depth):
+        rank[tree.levels == level] = np.arange(each[level])
+    places = firsts[tree.levels] + rank
+    parents = np.append(places, -1)[tree.parents]
+    size = int(firsts[-1])
+    counts = np.zeros((found.n_words, size))
+    counts[:, places] = found.counts
+    return Nodes(
+        firsts,
+        counts,
+        counts.sum(axis=0),
+        _spread(found.mass, places, size),
+        _spread(parents, places, size, -1),
+        _spread(tree.ids, places, size, -1),
+        np.array([found.next_id], np.int64),
+    )
+
+
+def _spread(values: Vec | IntVec, places: IntVec, size: int, default: int = 0) -> np.ndarray:
+    out = np.full(size, default, values.dtype)
+    out[places] = values
+    return out
