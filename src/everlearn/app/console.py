@@ -8,6 +8,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from everlearn.app.packages import PackageStudy
 from everlearn.app.streaming import StreamRun
 from everlearn.app.study import (
     Agreement,
@@ -43,6 +44,36 @@ class BatchProgress(ProgressLine):
         self._update(completed=point.rows, k=point.n_components, bound=point.bound)
 
 
+class TreeProgress(ProgressLine):
+    """Docstrings learned and topics of their tree; if quiet it shows nothing."""
+
+    def __init__(self, n_documents: int, *, quiet: bool) -> None:
+        columns = (
+            TextColumn("reading"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} docstrings"),
+            TextColumn("[bold]{task.fields[topics]} topics[/bold]"),
+        )
+        super().__init__(not quiet, n_documents, columns, Console(stderr=True), topics=0)
+
+    def show(self, n_documents: int, n_topics: int) -> None:
+        """So many docstrings are learned."""
+        self._update(completed=n_documents, topics=n_topics)
+
+
+def show_packages(study: PackageStudy, console: Console | None = None) -> None:
+    """Print the tree of topics, and how well packages are told apart."""
+    console = Console(highlight=False) if console is None else console
+    console.print()
+    console.print(study.tree.tree_)
+    console.print()
+    console.print(
+        f"A classifier tells the package of {study.accuracy:.0%} of {int(study.table.sum()):,} "
+        "docstrings that it was not shown."
+    )
+    console.print("The report, to be opened in a browser:")
+
+
 def show_study(study: Study, run: StreamRun, console: Console | None = None) -> None:
     """Print components, key numbers and moves."""
     console = Console(highlight=False) if console is None else console
@@ -61,7 +92,6 @@ def show_study(study: Study, run: StreamRun, console: Console | None = None) -> 
     console.print(
         f"Stopped and resumed at {run.stopped_at:,} rows (checkpoint of {size}): {verdict}."
     )
-    console.print("The report, to be opened in a browser:")
 
 
 def _component_table(study: Study, found: tuple[Component, ...]) -> Table:

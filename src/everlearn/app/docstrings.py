@@ -1,7 +1,7 @@
 """Docstrings of the installed scientific packages: a labelled corpus that every machine has.
 
-Source files are parsed, not imported. A document is the docstring of a public function or class; its
-label is the package. Names of packages are left out of the text: they would give the label away.
+Source files are parsed, not imported. A document is the docstring of a public function or class,
+its label the package. Names of packages are left out of the text: they would give it away.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from everlearn.core.random import stream
 
 PACKAGES: Final = ("numpy", "scipy", "sklearn", "numba", "pandas", "skimage", "networkx")
 """Those that are installed are used; the first four always are."""
 _FEWEST_WORDS: Final = 40
-_MOST: Final = 400
+_MOST: Final = 150
 _BYTES: Final = 400_000
 _GIVEAWAY: Final = re.compile(rf"\b({'|'.join(PACKAGES)}|scikit-(?:learn|image)|np|pd|nx)\b", re.I)
 
@@ -40,21 +43,22 @@ def load(seed: int, most: int = _MOST, packages: tuple[str, ...] = PACKAGES) -> 
     """At most so many docstrings of each package."""
     found = []
     for number, package in enumerate(packages):
-        documents = sorted(set(_documents(package)))
-        order = stream(seed, "subsample", number).permutation(len(documents))[:most]
-        found += [(documents[i][1], package, documents[i][0]) for i in order]
+        documents = islice(_documents(package, stream(seed, "subsample", number)), most)
+        found += [(text, package, name) for name, text in documents]
     order = stream(seed, "order").permutation(len(found))
     texts, labels, names = zip(*(found[i] for i in order), strict=True)
     return Corpus(texts, labels, names)
 
 
-def _documents(package: str) -> Iterator[tuple[str, str]]:
-    """(name, docstring) of the public functions and classes of a package."""
+def _documents(package: str, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
+    """(name, docstring) of the public functions and classes of a package, file by file."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         return
     home = Path(spec.origin).parent
-    for path in sorted(home.rglob("*.py")):
+    files = sorted(home.rglob("*.py"))
+    for i in rng.permutation(len(files)):
+        path = files[i]
         inside = path.relative_to(home)
         hidden = any(part.startswith("_") and part != "__init__.py" for part in inside.parts[:-1])
         if hidden or "tests" in inside.parts or path.stat().st_size > _BYTES:

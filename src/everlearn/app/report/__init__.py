@@ -1,5 +1,6 @@
-"""The report on a learned mixture: one HTML file that opens without a network."""
+"""Reports: one HTML file each that opens without a network."""
 
 from everlearn.app.report.mixture import render, write_report
+from everlearn.app.report.packages import package_sections
 
-__all__ = ["render", "write_report"]
+__all__ = ["package_sections", "render", "write_report"]

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from everlearn.app.report.html import escape
 from everlearn.app.study import (
     MOVE_KINDS,
@@ -25,6 +28,7 @@ from everlearn.app.study import (
 from everlearn.estimators.history import AcceptedMove, History
 
 Figure: TypeAlias = dict[str, Any]
+IntMat: TypeAlias = NDArray[np.int64]
 
 _BINS = 40
 _LISTED = 8
@@ -86,14 +90,27 @@ def confusion(truth: Truth, classes: Agreement, found: Sequence[Component]) -> F
         ]
         for c, counts, part in zip(order, table.tolist(), shares.tolist(), strict=True)
     ]
+    rows = [f"#{c.id}" for c in order]
+    return counts_table(table, rows, names, hover, ("component", escape(f"true {truth.noun}")))
+
+
+def counts_table(
+    table: IntMat,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    hover: Sequence[Sequence[str]],
+    titles: tuple[str, str],
+) -> Figure:
+    """Counts, coloured by their share of the row; names and texts are HTML already."""
+    shares = table / table.sum(axis=1, keepdims=True).clip(min=1)
     heatmap = {
         "type": "heatmap",
         "z": shares.round(4).tolist(),
-        "x": names,
-        "y": [f"#{c.id}" for c in order],
+        "x": list(columns),
+        "y": list(rows),
         "text": [[f"{n:,}" if n else "" for n in line] for line in table.tolist()],
         "texttemplate": "%{text}",
-        "hovertext": hover,
+        "hovertext": [list(line) for line in hover],
         "hoverinfo": "text",
         "xgap": 2,
         "ygap": 2,
@@ -103,15 +120,15 @@ def confusion(truth: Truth, classes: Agreement, found: Sequence[Component]) -> F
         "showscale": False,
     }
     layout = {
-        **base_layout(92 + 30 * len(order)),
+        **base_layout(92 + 30 * len(rows)),
         "xaxis": {
-            **axis(escape(f"true {truth.noun}")),
+            **axis(titles[1]),
             "type": "category",
             "side": "top",
             "showgrid": False,
         },
         "yaxis": {
-            **axis("component"),
+            **axis(titles[0]),
             "type": "category",
             "autorange": "reversed",
             "showgrid": False,

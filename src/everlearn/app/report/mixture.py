@@ -25,12 +25,12 @@ from everlearn.app.study import (
 from everlearn.estimators.mixture import DPMixture
 
 
-def write_report(study: Study, path: Path) -> None:
-    """Write the report to one file."""
-    path.write_text(render(study), encoding="utf-8", newline="\n")
+def write_report(study: Study, path: Path, more: Sequence[str] = ()) -> None:
+    """Write the report to one file, with more sections before the last ones."""
+    path.write_text(render(study, more), encoding="utf-8", newline="\n")
 
 
-def render(study: Study) -> str:
+def render(study: Study, more: Sequence[str] = ()) -> str:
     """The report as one HTML page that needs nothing from elsewhere."""
     from plotly.offline import get_plotlyjs  # pages without charts do without plotly
 
@@ -56,6 +56,7 @@ def render(study: Study) -> str:
         _comparison(study, classes, found),
         _moves(study),
         _memory(study.model),
+        *more,
         _making(study),
     )
     draw = files(__package__).joinpath("page.js").read_text("utf-8")

@@ -12,6 +12,7 @@ from everlearn.app.tool.portrait import Part
 _POINTS = 1000
 _BARS = 40
 _TOP = 0.9
+_LEVELS = ("--line", "--cell-2", "--cell-1", "--cell-0")
 
 
 def growth(log: Sequence[dict[str, Any]]) -> Figure | None:
@@ -106,12 +107,15 @@ def tree_map(parts: Sequence[Part]) -> Figure:
         "ids": [str(part.id) for part in parts],
         "parents": ["" if part.parent is None else str(part.parent) for part in parts],
         "labels": [_label(part) for part in parts],
-        "values": [part.share for part in parts],
+        "values": _own_shares(parts),
         "branchvalues": "remainder",
         "hovertext": [escape(" ".join(part.about)) or f"#{part.id}" for part in parts],
         "hoverinfo": "text",
         "tiling": {"orientation": "h"},
-        "marker": {"line": {"width": 2, "color": "--surface"}},
+        "marker": {
+            "line": {"width": 2, "color": "--surface"},
+            "colors": [_LEVELS[min(level, len(_LEVELS) - 1)] for level in _levels(parts)],
+        },
         "root": {"color": "--line"},
         "textfont": {"size": 13},
     }
@@ -120,5 +124,34 @@ def tree_map(parts: Sequence[Part]) -> Figure:
     return {"data": [icicle], "layout": layout}
 
 
+def _own_shares(parts: Sequence[Part]) -> list[float]:
+    """What ends at each node itself: its share without those of its children."""
+    own = {part.id: part.share or 0.0 for part in parts}
+    for part in parts:
+        if part.parent is not None:
+            own[part.parent] -= part.share or 0.0
+    return [max(0.0, own[part.id]) for part in parts]
+
+
+def _levels(parts: Sequence[Part]) -> list[int]:
+    levels: dict[int, int] = {}
+    for part in parts:
+        levels[part.id] = 0 if part.parent is None else levels[part.parent] + 1
+    return [levels[part.id] for part in parts]
+
+
 def _label(part: Part) -> str:
     return f"#{part.id} {escape(' '.join(part.about[:4]))}".strip()
+
+
+def accuracy(curve: Sequence[tuple[int, float]]) -> Figure:
+    """Held-out accuracy over the records learned."""
+    line = _line(("accuracy", "accuracy", "--accent", "linear"), list(curve), 0)
+    layout = {
+        **base_layout(260),
+        "xaxis": {**axis("learned"), "tickformat": ",", "rangemode": "tozero"},
+        "yaxis": {**axis("accuracy"), "tickformat": ".0%", "range": [0, 1.02]},
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
+        "showlegend": False,
+    }
+    return {"data": [line], "layout": layout}
