@@ -69,9 +69,16 @@ def trial(name, folder, n_kills, rng):
             hits += code != 0
         files.add((folder / "killed.evl").read_bytes())
         files.add(lines_without_time(folder / "killed.evl.log.jsonl"))
+        files.add(quarantined(folder / "killed.evl"))
     wanted = {(folder / "whole.evl").read_bytes()}
     wanted.add(lines_without_time(folder / "whole.evl.log.jsonl"))
+    wanted.add(quarantined(folder / "whole.evl"))
     return hits, files == wanted
+
+
+def quarantined(model):
+    path = model.with_name(f"{model.name}.quarantine.jsonl")
+    return path.read_text() if path.exists() else ""
 
 
 def lines_without_time(path):

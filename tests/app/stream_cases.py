@@ -9,7 +9,7 @@ from PIL import Image
 from scipy import sparse
 
 from everlearn.app.tool.learning import Pace
-from everlearn.app.tool.runs import Request, layout_of
+from everlearn.app.tool.runs import Request
 
 WORDS = [f"{a}{b}" for a in ("sea", "ship", "star", "stone") for b in "abcdefgh"]
 
@@ -21,6 +21,7 @@ class Case:
     kind: str
     make: object
     batch: int = 20
+    every: int = 1
     params: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
     stdin: bool = False
@@ -28,10 +29,11 @@ class Case:
     def request(self, folder: Path, model: Path) -> tuple[Request, Path | None]:
         """The request, and the file that standard input comes from, if any."""
         source = self.make(folder)
-        layout = layout_of(self.kind, batch=self.batch, **self.options)
-        pace = Pace(every_batches=1, score_every=3)
+        layout = {"kind": self.kind, "batch": self.batch, **self.options}
+        pace = Pace(every_batches=self.every, score_every=3)
         names = ("-",) if self.stdin else (str(source),)
-        request = Request(model, names, layout, {"engine": "serial", **self.params}, pace, seed=3)
+        params = {"engine": "serial", "random_state": 3, **self.params}
+        request = Request(model, names, layout, params, pace)
         return request, source if self.stdin else None
 
 
@@ -128,16 +130,16 @@ def image_folder(folder):
 
 CASES = {
     "mixture from JSON lines": Case("mixture", json_rows, options={"columns": tuple("abcd")}),
-    "mixture from an array": Case("mixture", numpy_rows),
+    "mixture from an array": Case("mixture", numpy_rows, every=4),
     "mixture from Parquet": Case("mixture", parquet_rows, options={"columns": tuple("abcd")}),
     "mixture from a pipe": Case(
         "mixture", json_rows, options={"columns": tuple("abcd")}, stdin=True
     ),
     "topics from a folder": Case("topics", text_folder, params={"n_topics": 4}),
     "topics from a pipe": Case("topics", json_texts, params={"n_topics": 4}, stdin=True),
-    "topics from counts": Case("topics", counts, params={"n_topics": 4}),
+    "topics from counts": Case("topics", counts, every=3, params={"n_topics": 4}),
     "classifier from texts": Case("classifier", json_texts, params={"n_topics": 4}),
-    "classifier from rows": Case("classifier", json_rows),
+    "classifier from rows": Case("classifier", json_rows, every=5),
     "regressor from a table": Case("regressor", csv_rows),
     "clumped from images": Case("clumped", image_folder, batch=3, options={"image_side": 10}),
 }

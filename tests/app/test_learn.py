@@ -1,5 +1,6 @@
 """Learning from a stream: what is learned, what is set aside, how it ends."""
 
+import gzip
 import json
 import os
 import signal
@@ -56,13 +57,12 @@ class TestLearning:
         assert request.model.read_bytes() == once
 
     @pytest.mark.parametrize("name", FILES)
-    def test_the_model_is_the_one_that_partial_fit_gives(self, tmp_path, name):
+    def test_the_log_has_a_line_for_each_batch(self, tmp_path, name):
         request = learned(tmp_path, name)
         session = Session.load(request.model)
         log = list(read_log(Path(f"{request.model}.log.jsonl")))
         assert session.ledger.batches == len(log) == log[-1]["batch"]
         assert session.ledger.records == log[-1]["records"]
-        assert type(session.model) is type(load(request.model))
 
     def test_a_mixture_equals_one_learned_by_hand(self, tmp_path):
         from everlearn.estimators.mixture import DPMixture
@@ -132,6 +132,38 @@ class TestLearning:
         assert "1e+300" in line["record"]
         assert load(tmp_path / "m.evl").n_rows_seen_ == 39
 
+    def test_a_late_record_that_the_model_refuses_does_not_end_it(self, tmp_path, invoke):
+        path = tmp_path / "rows.jsonl"
+        rows = [{"x": float(i % 7), "y": float(i % 5)} for i in range(20)] + [{"x": 1e300, "y": 0}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        model = tmp_path / "m.evl"
+        result = invoke("learn", model, path, "--kind", "mixture", "--batch", 20, "-q")
+        assert result.exit_code == 0, result.output
+        assert Session.load(model).ledger.bad == 1
+        answers = invoke("predict", model, path).stdout.splitlines()
+        assert "error" in json.loads(answers[-1])
+        assert len(answers) == 21
+
+    def test_an_error_late_in_the_stream_keeps_what_was_learned(self, tmp_path, invoke):
+        good = json_rows(tmp_path)
+        broken = tmp_path / "z.jsonl.gz"
+        broken.write_bytes(gzip.compress(good.read_bytes() * 50)[:-100])
+        model = tmp_path / "m.evl"
+        options = ["--kind", "mixture", "--columns", "a,b,c,d", "-q"]
+        result = invoke("learn", model, good, broken, *options)
+        assert result.exit_code == USAGE
+        assert "cannot be unpacked" in result.stderr
+        assert Session.load(model).ledger.records > 200
+
+    def test_points_that_are_none_are_set_aside(self, tmp_path, invoke):
+        path = tmp_path / "points.jsonl"
+        documents = [[[float(i + j), float(j)] for j in range(6)] for i in range(5)]
+        lines = [json.dumps({"points": points}) for points in documents] + ['{"points": {"x": 1}}']
+        path.write_text("\n".join(lines) + "\n")
+        result = invoke("learn", tmp_path / "m.evl", path, "--kind", "clumped", "-q")
+        assert result.exit_code == 0, result.output
+        assert Session.load(tmp_path / "m.evl").ledger.bad == 1
+
 
 class TestStopping:
     @pytest.mark.parametrize("part", range(2))
@@ -172,6 +204,25 @@ class TestStopping:
         process.stdin.close()
         ledger = Session.load(model).ledger
         assert ledger.records + ledger.bad == 240
+
+    def test_a_silent_pipe_is_written_in_time(self, tmp_path):
+        model = tmp_path / "m.evl"
+        command = "from everlearn.app.cli import app; app()"
+        arguments = ["learn", model, "-", "--kind", "mixture", "-q", "--every", "1s", "--idle", "1"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", command, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            env=environment(),
+        )
+        process.stdin.write(b'{"x": 1.5}\n{"x": 2.5}\n')
+        process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not model.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        assert Session.load(model).ledger.records == 2
 
     def test_a_second_writer_is_refused(self, invoke, tmp_path):
         with only_writer(tmp_path / "m.evl"):
@@ -236,6 +287,8 @@ class TestErrors:
             (["rows.jsonl", "--kind", "mixture", "--set", "family=round"], USAGE, "one of"),
             (["rows.jsonl", "--kind", "mixture", "--set", "family"], USAGE, "NAME=VALUE"),
             (["rows.jsonl", "--kind", "mixture", "--every", "soon"], USAGE, "--every must be"),
+            (["rows.jsonl", "--kind", "mixture", "--every", "0.5"], USAGE, "whole number"),
+            (["rows.jsonl", "--kind", "classifier", "-s", "n_topics=4"], USAGE, "no parameter"),
             (["rows.jsonl", "--kind", "mixture", "--columns", "a,q"], USAGE, "none of 240 records"),
             (["rows.jsonl", "--kind", "mixture", "--strict"], BAD_RECORD, "rows.jsonl, at"),
             (["rows.jsonl", "--kind", "topics"], USAGE, "none of 240 records"),
@@ -273,7 +326,8 @@ class TestErrors:
         [
             (["--kind", "topics"], "--kind was 'mixture'"),
             (["--kind", "mixture", "--batch", "7"], "--batch was 20"),
-            (["--kind", "mixture", "--batch", "20", "--columns", "a,b"], "--columns was"),
+            (["--columns", "a,b"], "--columns was"),
+            (["--seed", "4"], "--seed belongs to the beginning"),
         ],
     )
     def test_a_model_is_read_as_it_was_begun(self, invoke, tmp_path, change, words):

@@ -1,6 +1,7 @@
 """Reading ahead, stopping, and what a crash leaves of the logs."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +19,10 @@ class Numbers:
 
     def __init__(self, name, n, *, rewinds=True, gate=None):
         self.name, self.n, self.rewinds, self.gate = name, n, rewinds, gate
+        self.waits = False
+
+    def is_waiting(self):
+        return self.waits
 
     def resume(self, known):
         return known
@@ -25,7 +30,9 @@ class Numbers:
     def read(self, number, start):
         for i in range(start.position, self.n):
             if self.gate is not None and i == self.n - 1:
+                self.waits = True
                 self.gate.wait(5)
+                self.waits = False
             yield Chunk(number, [i], [i + 1])
 
     def advanced(self, progress, places):
@@ -36,25 +43,28 @@ def listed(batch):
     return [row for chunk in batch for row in chunk.rows]
 
 
-def reader(sources, size=4, idle=60.0, ledger=None):
-    return Reader(sources, ledger or Ledger(), size, listed, idle)
+def batches(sources, stop=None, *, size=4, idle=60.0, ledger=None, prepare=listed):
+    """What arrives, without the signs that nothing has."""
+    reader = Reader(sources, ledger or Ledger(), size, prepare, idle)
+    arrived = reader.batches(stop or threading.Event())
+    return (one for one in arrived if one is not None)
 
 
 class TestReader:
     def test_batches_span_sources_and_the_rest_is_a_batch(self):
-        got = list(reader([Numbers("a", 6), Numbers("b", 5)]).batches(threading.Event()))
+        got = list(batches([Numbers("a", 6), Numbers("b", 5)]))
         assert [one.prepared for one in got] == [[0, 1, 2, 3], [4, 5, 0, 1], [2, 3, 4]]
         assert [p.position for p in got[1].progress] == [6, 2]
 
     def test_it_goes_on_where_the_ledger_says(self):
         ledger = Ledger({"a": Progress("a", 5)})
-        got = list(reader([Numbers("a", 7)], ledger=ledger).batches(threading.Event()))
+        got = list(batches([Numbers("a", 7)], ledger=ledger))
         assert [one.prepared for one in got] == [[5, 6]]
 
     def test_a_stopped_file_is_left_where_the_last_batch_ended(self):
         stop = threading.Event()
         got = []
-        for one in reader([Numbers("a", 1000)]).batches(stop):
+        for one in batches([Numbers("a", 1000)], stop):
             got.append(one.prepared)
             if len(got) == 3:
                 stop.set()
@@ -63,16 +73,39 @@ class TestReader:
     def test_what_came_through_a_stopped_pipe_is_not_lost(self):
         stop, gate = threading.Event(), threading.Event()
         got = []
-        for one in reader([Numbers("-", 7, rewinds=False, gate=gate)]).batches(stop):
+        for one in batches([Numbers("-", 7, rewinds=False, gate=gate)], stop):
             got += one.prepared
             stop.set()
         assert got == [0, 1, 2, 3, 4, 5]
         gate.set()
 
+    def test_nothing_is_lost_if_preparing_takes_long(self):
+        stop, gate = threading.Event(), threading.Event()
+
+        def slowly(batch):
+            time.sleep(0.4)
+            return listed(batch)
+
+        stop.set()
+        source = Numbers("-", 6, rewinds=False, gate=gate)
+        got = [one.prepared for one in batches([source], stop, prepare=slowly)]
+        gate.set()
+        # The reader stops after what it has begun.
+        assert [row for batch in got for row in batch] == list(range(sum(map(len, got))))
+        assert got
+
+    def test_a_stop_in_a_file_leaves_the_pipe_after_it_alone(self):
+        stop = threading.Event()
+        got = []
+        for one in batches([Numbers("a", 1000), Numbers("-", 10, rewinds=False)], stop):
+            got += one.prepared
+            stop.set()
+        assert got == [0, 1, 2, 3]
+
     def test_an_endless_pipe_can_be_stopped(self):
         stop = threading.Event()
         taken = 0
-        for _ in reader([Numbers("-", 10**9, rewinds=False)]).batches(stop):
+        for _ in batches([Numbers("-", 10**9, rewinds=False)], stop):
             taken += 1
             stop.set()
             assert taken < 10
@@ -81,10 +114,10 @@ class TestReader:
     def test_a_silent_pipe_makes_a_batch_of_what_it_has(self):
         gate = threading.Event()
         source = Numbers("-", 3, rewinds=False, gate=gate)
-        batches = reader([source], idle=0.2).batches(threading.Event())
-        assert next(batches).prepared == [0, 1]
+        arrived = batches([source], idle=0.2)
+        assert next(arrived).prepared == [0, 1]
         gate.set()
-        assert next(batches).prepared == [2]
+        assert next(arrived).prepared == [2]
 
     def test_an_error_of_a_source_arrives(self):
         class Broken(Numbers):
@@ -93,12 +126,14 @@ class TestReader:
                 raise OSError("the disk is gone")
 
         with pytest.raises(OSError, match="the disk is gone"):
-            list(reader([Broken("a", 1)]).batches(threading.Event()))
+            list(batches([Broken("a", 1)]))
 
 
 class TestLedger:
     def test_it_comes_back_from_a_checkpoint(self):
-        ledger = Ledger().after([Progress("a", 7, 3, "x"), Progress("f").with_done([9, 3])], 5, 1)
+        ledger = Ledger().after(
+            [Progress("a", 7, ((3, "x"),)), Progress("f").with_done([9, 3])], 5, 1
+        )
         back = Ledger.from_checkpoint(*ledger.to_checkpoint())
         assert back.to_checkpoint()[0] == ledger.to_checkpoint()[0]
         assert back.of("f").done.tolist() == [3, 9]
@@ -109,8 +144,10 @@ class TestLedger:
         "change",
         [
             {"sources": "all"},
-            {"sources": [["a", -1, 0, ""]]},
+            {"sources": [["a", -1, []]]},
             {"sources": [["a", 1, 0]]},
+            {"sources": [["a", 1, [[0, "x"]]]]},
+            {"sources": [["a", 1, [[1, 2]]]]},
             {"batches": -1},
             {"bad": None},
         ],

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from everlearn.runtime.stream import lines as lines_module
+from everlearn.runtime.stream import cutting
 from everlearn.runtime.stream.chunks import Batcher, Chunk, batch_size
+from everlearn.runtime.stream.cutting import cut_lines
 from everlearn.runtime.stream.ledger import Progress
-from everlearn.runtime.stream.lines import LineSource, PipeSource, cut_lines
+from everlearn.runtime.stream.lines import LineSource, PipeSource
 from everlearn.runtime.stream.opening import open_sources
 from everlearn.runtime.stream.sources import SourceError
 
@@ -37,6 +38,15 @@ def opened(path, **kwargs):
     return source
 
 
+def cut(data, block=1 << 18, delimiter=None):
+    """(bytes, end, fault) of the records of some bytes that arrive in blocks."""
+    file = io.BytesIO(data)
+    out = []
+    for some in cut_lines(lambda n: file.read(block), 0, delimiter):
+        out += [(line.data, line.end, line.fault) for line in some]
+    return out
+
+
 class TestLines:
     @given(
         st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"x")), max_size=20),
@@ -45,27 +55,45 @@ class TestLines:
     )
     def test_lines_are_cut_whatever_the_blocks(self, lines, newline_at_end, block):
         data = b"\n".join(lines) + (b"\n" if newline_at_end else b"")
-        file = io.BytesIO(data)
-        got, ends = [], []
-        for some, places in cut_lines(lambda n: file.read(block), 0, quoted=False):
-            got += some
-            ends += places
-        assert b"".join(got) == data
-        assert ends == list(np.cumsum([len(line) for line in got]))
-        assert all(line.endswith(b"\n") for line in got[:-1])
+        got = cut(data, block)
+        assert b"".join(line for line, _, _ in got) == data
+        assert [end for _, end, _ in got] == list(np.cumsum([len(line) for line, _, _ in got]))
+        assert all(line.endswith(b"\n") for line, _, _ in got[:-1])
 
-    def test_a_quote_may_span_lines(self):
-        data = b'a,"x\ny"\nb,c\n'
-        ((got, ends),) = list(cut_lines(io.BytesIO(data).read, 0, quoted=True))
-        assert got == [b'a,"x\ny"\n', b"b,c\n"]
-        assert ends == [8, 12]
+    @pytest.mark.parametrize("block", [1, 3, 100])
+    def test_a_quoted_field_may_span_lines(self, block):
+        got = cut(b'a,"x\ny""z\n",e\nb,c\n', block, b",")
+        assert got == [(b'a,"x\ny""z\n",e\n', 14, ""), (b"b,c\n", 18, "")]
 
-    def test_a_monstrous_line_is_cut_and_the_next_is_whole(self, monkeypatch):
-        monkeypatch.setattr(lines_module, "MAX_RECORD", 10)
-        file = io.BytesIO(b"x" * 95 + b"\nnext\n")
-        got = list(cut_lines(lambda n: file.read(8), 0, quoted=False))
-        assert got[-1] == ([b"next\n"], [101])
-        assert sum(len(line) for some, _ in got for line in some) < 40
+    def test_a_quote_within_a_field_is_a_letter(self):
+        got = cut(b'1,5" pipe\n2,6"\n3,7\n', delimiter=b",")
+        assert [line for line, _, _ in got] == [b'1,5" pipe\n', b'2,6"\n', b"3,7\n"]
+
+    def test_a_quote_that_is_not_closed_costs_one_line(self):
+        got = cut(b'1,2\n3,"4\n5,6\n9,1\n', delimiter=b",")
+        assert [line for line, _, fault in got if not fault] == [b"1,2\n", b"5,6\n", b"9,1\n"]
+        assert [line for line, _, fault in got if fault] == [b'3,"4\n']
+        assert [end for _, end, _ in got] == [4, 9, 13, 17]
+
+    def test_an_open_quote_is_given_up_after_so_many_lines(self, monkeypatch):
+        monkeypatch.setattr(cutting, "MAX_QUOTED_LINES", 5)
+        got = cut(b'"open\n' + b"1,2\n" * 20, delimiter=b",")
+        assert len(got) == 21
+        assert [bool(fault) for _, _, fault in got] == [True] + [False] * 20
+
+    @given(st.lists(st.sampled_from(['"', ",", "\n", "a", '""']), max_size=30), st.integers(1, 5))
+    def test_nothing_is_lost_whatever_the_quotes(self, pieces, block):
+        data = "".join(pieces).encode()
+        got = cut(data, block, b",")
+        assert b"".join(line for line, _, _ in got) == data
+        assert got == cut(data, 1000, b",")
+
+    def test_a_monstrous_line_is_bad_and_the_next_is_whole(self, monkeypatch):
+        monkeypatch.setattr(cutting, "MAX_RECORD", 10)
+        got = cut(b"x" * 95 + b"\nnext\n", 8)
+        assert got[0][1:] == (96, cutting.TOO_LONG)
+        assert len(got[0][0]) <= 10
+        assert got[1:] == [(b"next\n", 101, "")]
 
 
 class TestFiles:
@@ -121,6 +149,43 @@ class TestFiles:
         source = opened(path)
         (chunk,) = source.read(0, Progress(str(path), position=8))
         assert (chunk.names, chunk.rows) == (("a", "b"), [["3", "4"]])
+
+    def test_a_shorter_file_with_the_same_start_is_refused(self, tmp_path):
+        path = tmp_path / "a.jsonl"
+        path.write_text("1\n" * 50_000)
+        source = opened(path)
+        progress = source.advanced(Progress(source.name), [100_000])
+        path.write_text("1\n" * 40_000)
+        with pytest.raises(SourceError, match="shorter"):
+            source.resume(progress)
+
+    def test_stray_quotes_lose_no_row(self, tmp_path):
+        path = tmp_path / "a.csv"
+        rows_of = ['1,5" pipe' if i % 7 == 3 else f"{i},x" for i in range(50)]
+        path.write_text("a,b\n" + "\n".join(rows_of) + "\n")
+        assert len(records(opened(path))) == 50
+        assert all(reason is None for _, _, reason in records(opened(path)))
+
+    def test_a_broken_archive_is_named(self, tmp_path):
+        path = tmp_path / "a.jsonl.gz"
+        path.write_bytes(gzip.compress(b"1\n" * 100_000)[:-20])
+        with pytest.raises(SourceError, match=r"a\.jsonl\.gz"):
+            rows(opened(path))
+
+    def test_an_array_that_grew_is_the_same(self, tmp_path):
+        path = tmp_path / "a.npy"
+        np.save(path, np.arange(20.0).reshape(10, 2))
+        source = opened(path)
+        progress = source.advanced(Progress(source.name), [10])
+        np.save(path, np.arange(24.0).reshape(12, 2))
+        assert len(rows(source, source.resume(progress))) == 2
+        np.save(path, np.arange(24.0).reshape(12, 2) + 1)
+        assert len(rows(source, source.resume(progress))) == 12
+
+    def test_labels_must_be_as_many_as_rows(self, tmp_path):
+        np.savez(tmp_path / "b.npz", X=np.eye(3), y=np.zeros(2))
+        with pytest.raises(SourceError, match="3 rows and 2 labels"):
+            rows(opened(tmp_path / "b.npz"))
 
     def test_compressed_lines(self, tmp_path):
         path = tmp_path / "a.jsonl.gz"
@@ -202,6 +267,22 @@ class TestFolders:
         ((_, _, reason),) = records(opened(tmp_path))
         assert "not a text" in reason
 
+    def test_a_model_beside_its_data_is_no_data(self, tmp_path):
+        for name in ("a.txt", "m.evl", "m.evl.log.jsonl", "m.evl.quarantine.jsonl", "m.evl.lock"):
+            (tmp_path / name).write_text("x")
+        assert rows(opened(tmp_path)) == ["x"]
+
+    def test_a_folder_of_many_things_is_refused(self, tmp_path):
+        (tmp_path / "a.txt").write_text("x")
+        (tmp_path / "b.jsonl").write_text("1\n")
+        with pytest.raises(SourceError, match="both"):
+            opened(tmp_path)
+
+    def test_files_are_told_by_name(self, tmp_path):
+        (tmp_path / "a.txt").write_text("x")
+        source = opened(tmp_path)
+        assert source.where(records(source)[0][1]) == "a.txt"
+
     def test_an_empty_folder_is_no_source(self, tmp_path):
         with pytest.raises(SourceError, match="holds no texts"):
             opened(tmp_path)
@@ -215,6 +296,22 @@ class TestPipes:
         progress = source.advanced(Progress("-"), [got[30_000][1]])
         again = PipeSource(io.BytesIO(data))
         assert records(again, again.resume(progress)) == got[30_001:]
+
+    def test_a_new_pipe_is_known_by_its_first_bytes(self):
+        """It need not send as much as the one before."""
+        old = PipeSource(io.BytesIO(b"".join(b'{"i": %d}\n' % i for i in range(50_000))))
+        progress = old.advanced(Progress("-"), [records(old)[-1][1]])
+        new = b"".join(b'{"j": %d}\n' % i for i in range(40))
+
+        class Live(io.BytesIO):
+            def read(self, n):
+                assert self.tell() < len(new), "it would wait"
+                return super().read(min(n, 50))
+
+        pipe = PipeSource(Live(new))
+        start = pipe.resume(progress)
+        assert start.position == 0
+        assert next(pipe.read(0, start)).rows[0] == {"j": 0}
 
     def test_new_data_are_all_read(self):
         source = PipeSource(io.BytesIO(b"1\n2\n"))

@@ -39,6 +39,8 @@ def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
         from everlearn.app.tool.learning import log_path
         from everlearn.runtime.stream.runlog import read_log
 
+        if not model.exists():
+            raise FileNotFoundError(f"there is no model {str(model)!r}")
         lines = read_log(log_path(model))
         if as_json:
             for line in lines:
@@ -59,9 +61,9 @@ def diff(
     with told_errors():
         from everlearn.app.tool import views
         from everlearn.app.tool.differences import differences
-        from everlearn.estimators.persistence import load
+        from everlearn.app.tool.session import Session
 
-        found = differences(load(old), load(new))
+        found = differences(Session.load(old), Session.load(new))
         if as_json:
             _print(found.to_json())
         else:
@@ -122,3 +124,4 @@ def _sources(session: Any, names: list[str], stdin_format: Any) -> Any:
 
 def _print(answer: Any) -> None:
     sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
+    sys.stdout.flush()

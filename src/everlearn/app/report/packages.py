@@ -30,8 +30,8 @@ def _tree(study: PackageStudy) -> str:
         paragraph(
             f"Docstrings of {', '.join(study.classes)}, as they are installed here, "
             f"{study.tree.n_documents_seen_:,} of them, each read once and without labels. Words "
-            "that all share are at the root; branches are what docstrings differ in. Click a branch "
-            "to open it."
+            "that all share are at the root; branches are what docstrings differ in. A click "
+            "opens a branch."
         ),
         charts.chart(
             "chart-tree",

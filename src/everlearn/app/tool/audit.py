@@ -107,5 +107,4 @@ def _marks(
 
 def _number(owner: dict[tuple[str, int], int], name: str, place: int) -> int | None:
     """The batch of a record; what came through a pipe may be in a file now."""
-    number = owner.get((name, place))
-    return owner.get((STDIN, place)) if number is None else number
+    return owner.get((name, place), owner.get((STDIN, place)))

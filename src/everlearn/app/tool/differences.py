@@ -7,6 +7,7 @@ from typing import Any
 
 from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.portrait import Part, parts_of
+from everlearn.app.tool.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,15 @@ class Differences:
         }
 
 
-def differences(old: Any, new: Any) -> Differences:
+def differences(old: Session, new: Session) -> Differences:
     """What changed from one state of a model to a later one."""
-    if type(old) is not type(new):
-        raise UsageError(
-            f"only models of one kind compare, got {type(old).__name__} and {type(new).__name__}"
-        )
-    before = {part.id: part for part in parts_of(old)}
-    after = {part.id: part for part in parts_of(new)}
+    kinds = [type(session.model).__name__ for session in (old, new)]
+    if kinds[0] != kinds[1]:
+        raise UsageError(f"only models of one kind compare, got {kinds[0]} and {kinds[1]}")
+    before, after = (
+        {part.id: part for part in parts_of(session.model, session.layout.columns)}
+        for session in (old, new)
+    )
     stayed = [Change(before[i], part) for i, part in after.items() if i in before]
     return Differences(
         tuple(part for i, part in after.items() if i not in before),

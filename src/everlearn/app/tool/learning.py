@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from everlearn.app.tool.kinds import UsageError
+from everlearn.app.tool.kinds import UsageError, check_settings
 from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.records import (
     Origin,
     Prepared,
+    by_halves,
     checked_label,
     field_of,
     prepare,
@@ -73,6 +74,8 @@ class Learning:
     strict: bool = False
     on_batch: Callable[[Mapping[str, Any]], None] = lambda line: None
     stop: threading.Event = field(default_factory=threading.Event)
+    _saved: int = 0
+    _saved_at: float = 0.0
 
     def run(self) -> Session:
         """Learn until the sources end or `stop` is set; the file is written at the end too."""
@@ -83,49 +86,58 @@ class Learning:
         ):
             log.cut()
             quarantine.cut()
-            saved, saved_at = last, time.monotonic()
-            for prepared, line in self._batches():
+            try:
+                self._loop(log, quarantine)
+            finally:
+                # Also after an error: what is learned of a pipe would be lost otherwise.
+                if self.session.ledger.batches > self._saved:
+                    self._save(log, quarantine)
+        if self.session.model is None and self.session.ledger.bad and not self.stop.is_set():
+            raise UsageError(
+                f"none of {self.session.ledger.bad:,} records could be learned; "
+                f"{str(quarantine.path)!r} says why"
+            )
+        return self.session
+
+    def _loop(self, log: BatchLog, quarantine: BatchLog) -> None:
+        self._saved, self._saved_at = self.session.ledger.batches, time.monotonic()
+        for learned in self._batches():
+            if learned is not None:
+                done, line = learned
                 batch = self.session.ledger.batches
-                for origin, fault in prepared.bad:
+                for origin, fault in done.bad:
                     quarantine.write(batch, self._fault(origin, fault))
                 log.write(batch, line)
                 self.on_batch({"batch": batch, **line})
-                if self._due(batch - saved, time.monotonic() - saved_at):
-                    self._save(log, quarantine)
-                    saved, saved_at = batch, time.monotonic()
-            if self.session.ledger.batches > saved:
+            if self._due():
                 self._save(log, quarantine)
-            if self.session.model is None and self.session.ledger.bad:
-                raise UsageError(
-                    f"none of {self.session.ledger.bad:,} records could be learned; "
-                    f"{str(quarantine.path)!r} says why"
-                )
-        return self.session
 
     def _save(self, log: BatchLog, quarantine: BatchLog) -> None:
+        self._saved, self._saved_at = self.session.ledger.batches, time.monotonic()
         if self.session.model is not None:
             log.flush()
             quarantine.flush()
             self.session.save(self.path)
 
-    def _due(self, batches: int, seconds: float) -> bool:
+    def _due(self) -> bool:
+        batches = self.session.ledger.batches - self._saved
         if self.pace.every_batches is not None:
             return batches >= self.pace.every_batches
-        return seconds >= self.pace.every_seconds
+        return batches > 0 and time.monotonic() - self._saved_at >= self.pace.every_seconds
 
     def _fault(self, origin: Origin, fault: Bad) -> dict[str, Any]:
-        name = self.sources[origin.source].name
+        source = self.sources[origin.source]
         return {
-            "source": name,
-            "place": origin.place,
+            "source": source.name,
+            "place": source.where(origin.place),
             "reason": fault.reason,
             "record": fault.record,
         }
 
     # ------------------------------------------------------------------ batches
 
-    def _batches(self) -> Iterator[tuple[Prepared, dict[str, Any]]]:
-        """Each batch once it is learned, with its line of the log."""
+    def _batches(self) -> Iterator[tuple[Prepared, dict[str, Any]] | None]:
+        """Each batch once it is learned, with its line of the log; None while nothing comes."""
         layout = self.session.layout
         if layout.kind_of_model.target == "class" and layout.classes is None:
             layout = replace(layout, classes=self._scanned_classes())
@@ -139,6 +151,9 @@ class Learning:
 
         reader = Reader(self.sources, self.session.ledger, layout.batch, prepared, self.pace.idle)
         for arrived in reader.batches(self.stop):
+            if arrived is None:
+                yield None
+                continue
             start = time.perf_counter()
             done, line = self._learn(arrived.prepared)
             if self.strict and done.bad:
@@ -156,7 +171,9 @@ class Learning:
             return False
         model = self.session.model
         if model is None:
-            model = layout.kind_of_model.estimator(layout.form)(**self.params)
+            estimator = layout.kind_of_model.estimator(layout.form)
+            check_settings(estimator, self.params)
+            model = estimator(**self.params)
         return bool(model.__sklearn_tags__().input_tags.allow_nan)
 
     def _scanned_classes(self) -> tuple[str, ...]:
@@ -167,6 +184,8 @@ class Learning:
         for number, source in enumerate(self.sources):
             start = source.resume(self.session.ledger.of(source.name))
             for chunk in source.read(number, start):
+                if self.stop.is_set():
+                    raise UsageError("stopped while the sources were searched for labels")
                 layout = with_form(chunk, self.session.layout)
                 for i, row in enumerate(chunk.rows):
                     if i in chunk.bad:
@@ -192,7 +211,7 @@ class Learning:
         line: dict[str, Any] = {}
         if scored and number:
             line["score_before"] = score_of(model, batch)
-        refused = self._feed(batch, whole=True)
+        refused = self._feed(batch)
         if scored:
             line |= {"score_after": score_of(model, batch), "places": self._places(batch)}
         line |= _changes(before, _ids(model)) | _moves(model, moves)
@@ -202,24 +221,13 @@ class Learning:
         kept = tuple(origin for origin in batch.origins if origin not in gone)
         return replace(batch, bad=(*batch.bad, *refused), origins=kept), line
 
-    def _feed(self, batch: Prepared, *, whole: bool) -> list[tuple[Origin, Bad]]:
-        """Learn a batch; if it is refused, its halves, down to the records that are at fault."""
-        try:
-            _partial_fit(self.session.model, batch)
-        except ValueError as error:
-            if len(batch) == 1 and not whole:
-                record = batch.X[0]
-                shown = record.tolist() if isinstance(record, np.ndarray) else record
-                return [(batch.origins[0], Bad(str(error)[:200], repr(shown)[:200]))]
-            if len(batch) == 1:
-                raise UsageError(f"the model refuses the data: {error}") from error
-            half = len(batch) // 2
-            refused = self._feed(batch.taken(range(half)), whole=False)
-            refused += self._feed(batch.taken(range(half, len(batch))), whole=False)
-            if whole and len(refused) == len(batch):
-                raise UsageError(f"the model refuses the data: {error}") from error
-            return refused
-        return []
+    def _feed(self, batch: Prepared) -> list[tuple[Origin, Bad]]:
+        """Learn a batch but for the records that the model refuses; it must not refuse all."""
+        model = self.session.model
+        _, refused = by_halves(batch, lambda part: _partial_fit(model, part))
+        if len(refused) == len(batch) and not self.session.ledger.records:
+            raise UsageError(f"the model refuses the data: {refused[0][1].reason}")
+        return refused
 
     def _places(self, batch: Prepared) -> dict[str, list[int]]:
         """Where the records of a scored batch are, so that an audit finds them again."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from everlearn.app.tool.records import Prepared, prepare
+from everlearn.app.tool.records import Origin, Prepared, by_halves, prepare
 from everlearn.app.tool.session import Session
 from everlearn.runtime.stream.chunks import Batch
 from everlearn.runtime.stream.ledger import Ledger
@@ -31,19 +31,24 @@ def batches_of(
 
     reader = Reader(sources, Ledger(), session.layout.batch, prepared, idle=0.2)
     for arrived in reader.batches(threading.Event()):
-        yield arrived.prepared
+        if arrived is not None:
+            yield arrived.prepared
 
 
 def predictions(session: Session, sources: Sequence[Source]) -> Iterator[Answer]:
     """For each record where it came from, and what the model says about it or is wrong with it."""
     say = _SAYINGS[session.model.checkpoint_key]
     for batch in batches_of(session, sources):
-        answers = say(session.model, batch.X) if len(batch) else []
-        told = [(origin, answer) for origin, answer in zip(batch.origins, answers, strict=True)] + [
-            (origin, {"error": bad.reason}) for origin, bad in batch.bad
-        ]
-        for origin, answer in sorted(told, key=lambda pair: (pair[0].source, pair[0].place)):
-            yield {"source": sources[origin.source].name, "place": origin.place, **answer}
+        answers: dict[Origin, Answer] = {origin: {"error": bad.reason} for origin, bad in batch.bad}
+        if len(batch):
+            parts, refused = by_halves(
+                batch, lambda part: zip(part.origins, say(session.model, part.X), strict=True)
+            )
+            answers |= dict(pair for part in parts for pair in part)
+            answers |= {origin: {"error": bad.reason} for origin, bad in refused}
+        for origin in batch.order:
+            source = sources[origin.source]
+            yield {"source": source.name, "place": source.where(origin.place), **answers[origin]}
 
 
 def _mixture(model: Any, X: Any) -> list[Answer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +14,7 @@ from everlearn.app.tool.layout import Layout
 from everlearn.core.errors import ImageDecodeError
 from everlearn.runtime.stream.chunks import Bad, Batch, Chunk
 
+R = TypeVar("R")
 _SHOWN: Final = 200
 _TOKENS: Final = "tokens"
 _POINTS: Final = "points"
@@ -36,6 +37,7 @@ class Prepared:
     X, y : good records and their labels (None without)
     origins : where each good record came from
     bad : the others, with the reason
+    order : where all the records came from, in the order in which they came
     layout : how records are read from now on
     """
 
@@ -43,6 +45,7 @@ class Prepared:
     y: Any
     origins: tuple[Origin, ...]
     bad: tuple[tuple[Origin, Bad], ...]
+    order: tuple[Origin, ...]
     layout: Layout
 
     def __len__(self) -> int:
@@ -82,7 +85,8 @@ def prepare(
             parts.append(values if whole else _taken(values, kept))
             labels += [given[i] for i in kept] if given else []
     y = _targets(labels, layout) if labels else None
-    return Prepared(_joined(parts), y, tuple(origins), tuple(bad), layout)
+    order = tuple(Origin(chunk.source, place) for chunk in batch for place in chunk.places)
+    return Prepared(_joined(parts), y, tuple(origins), tuple(bad), order, layout)
 
 
 def with_form(chunk: Chunk, layout: Layout) -> Layout:
@@ -137,7 +141,7 @@ def _values(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dic
     for i, row in enumerate(chunk.rows):
         try:
             values.append(None if i in faults else read(row, chunk.names, layout))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             faults[i] = _fault(error, row)
             values.append(None)
     return values, faults
@@ -212,7 +216,9 @@ def _chosen(chunk: Chunk, columns: Sequence[str]) -> list[Any]:
         where = [chunk.names.index(name) for name in columns]
         if where == list(range(len(chunk.names))):
             return list(chunk.rows)
-        return [row if i in chunk.bad else [row[j] for j in where] for i, row in _numbered(chunk)]
+        return [
+            row if i in chunk.bad else [row[j] for j in where] for i, row in enumerate(chunk.rows)
+        ]
     return [_by_name(row, columns) if isinstance(row, dict) else row for row in chunk.rows]
 
 
@@ -222,10 +228,6 @@ def _by_name(row: dict[str, Any], columns: Sequence[str]) -> Any:
         return [row[name] for name in columns]
     except KeyError:
         return row
-
-
-def _numbered(chunk: Chunk) -> list[tuple[int, Any]]:
-    return list(enumerate(chunk.rows))
 
 
 def _numbers(row: Any, columns: Sequence[str]) -> list[float]:
@@ -316,11 +318,37 @@ def joined(batches: Sequence[Prepared]) -> Prepared:
     return replace(batches[-1], X=_joined([b.X for b in batches]), y=y, origins=origins)
 
 
+def by_halves(
+    batch: Prepared, act: Callable[[Prepared], R]
+) -> tuple[list[R], list[tuple[Origin, Bad]]]:
+    """What `act` gives for a batch, or for its parts, down to records that it refuses."""
+    try:
+        return [act(batch)], []
+    except ValueError as error:
+        if len(batch) == 1:
+            record = batch.X[0]
+            shown = record.tolist() if isinstance(record, np.ndarray) else record
+            fault = Bad(str(error)[:_SHOWN], repr(shown)[:_SHOWN])
+            return [], [(batch.origins[0], fault)]
+    half = len(batch) // 2
+    first, refused = by_halves(batch.taken(range(half)), act)
+    second, more = by_halves(batch.taken(range(half, len(batch))), act)
+    return first + second, refused + more
+
+
 def _taken(values: Any, kept: Sequence[int]) -> Any:
     return [values[i] for i in kept] if isinstance(values, list) else values[kept]
 
 
+def _is_list(part: Any) -> bool:
+    return isinstance(part, list)
+
+
 def _joined(parts: list[Any]) -> Any:
+    if len({(type(part).__name__, np.ndim(part)) for part in parts if not _is_list(part)}) > 1 or (
+        len({_is_list(part) for part in parts}) > 1
+    ):
+        raise UsageError("texts and counts of words cannot be learned by one model")
     if not parts or isinstance(parts[0], list):
         return [value for part in parts for value in part]
     if sparse.issparse(parts[0]):

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.progress import SpinnerColumn, TextColumn
 
 from everlearn.app.tool.kinds import UsageError, parse_settings
-from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.learning import Learning, Pace
 from everlearn.app.tool.session import Session, opened
 from everlearn.runtime.progress import ProgressLine
@@ -38,7 +37,7 @@ class Request:
     ----------
     model : the model file
     sources : names of files and folders, or "-"
-    layout : how records shall be read; None leaves it to the model file
+    layout : what is said about how records shall be read, by names of `Layout`
     params : parameters of the estimator
     pace : when to write and to score
     seed : of a new model
@@ -48,7 +47,7 @@ class Request:
 
     model: Path
     sources: tuple[str, ...]
-    layout: Layout | None
+    layout: Mapping[str, Any]
     params: Mapping[str, Any]
     pace: Pace
     seed: int | None = None
@@ -65,13 +64,18 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
         with LearnProgress(quiet=quiet or as_json) as progress:
             learning.on_batch = _print_line if as_json else progress.show
             session = learning.run()
+            if request.params and session.model is not None:
+                session.save(request.model)  # parameters may have changed without a new record
     if not quiet and not as_json:
-        Console(stderr=True).print(_summary(request.model, session))
+        Console(stderr=True).print(_summary(request.model, session), markup=False)
     return 128 + caught[0] if caught else 0
 
 
 def _prepared(request: Request, stop: threading.Event) -> Learning:
-    session = opened(request.model, request.layout, request.params)
+    given = {name: value for name, value in request.layout.items() if value is not None}
+    session = opened(request.model, given, request.params)
+    if session.model is not None and request.seed is not None:
+        raise UsageError("--seed belongs to the beginning of a model")
     sources = open_sources(
         request.sources,
         standard_input(request.sources),
@@ -143,19 +147,6 @@ def _summary(model: Path, session: Session) -> str:
 # ---------------------------------------------------------------------- options
 
 
-def layout_of(kind: str | None, **fields: Any) -> Layout | None:
-    """How records shall be read; None if nothing is said about it."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    if kind is None:
-        if given:
-            raise UsageError(
-                f"{', '.join('--' + n.replace('_', '-') for n in given)} belong to the beginning "
-                "of a model, together with --kind"
-            )
-        return None
-    return Layout(kind, **given)
-
-
 def names_of(text: str | None) -> tuple[str, ...] | None:
     """Names with commas between them."""
     if text is None:
@@ -185,4 +176,6 @@ def pace_of(every: str, score_every: int, idle: float) -> Pace:
     pace = Pace(score_every=score_every, idle=idle)
     if match[2]:
         return replace(pace, every_seconds=float(match[1]) * _SECONDS[match[2]])
-    return replace(pace, every_batches=max(1, round(float(match[1]))))
+    if "." in match[1]:
+        raise UsageError(f"--every must be a whole number of batches, got {every!r}")
+    return replace(pace, every_batches=int(match[1]))

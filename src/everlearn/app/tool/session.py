@@ -51,23 +51,29 @@ class Session:
         return cls(model, layout, ledger)
 
 
-def opened(path: Path, asked: Layout | None, changes: Mapping[str, Any]) -> Session:
+def opened(path: Path, asked: Mapping[str, Any], changes: Mapping[str, Any]) -> Session:
     """The session of a model file, or a new one if there is no file yet.
 
     Parameters
     ----------
     path : the model file
-    asked : how records shall be read; None takes the file's word for it
+    asked : what the command line says about how records shall be read, by names of `Layout`
     changes : parameters that are given on the command line
     """
     if not path.exists():
-        if asked is None:
+        if "kind" not in asked:
             raise UsageError(f"there is no model {str(path)!r} yet; say what it shall be by --kind")
-        _check_any(asked, changes)
-        return Session(None, asked, Ledger())
+        layout = Layout(**asked)
+        _check_any(layout, changes)
+        return Session(None, layout, Ledger())
     session = Session.load(path)
-    if asked is not None:
-        _check_same(asked, session.layout)
+    for name, given in asked.items():
+        known = getattr(session.layout, name)
+        if given != known:
+            raise UsageError(
+                f"--{name.replace('_', '-')} was {known!r} when the model was begun and cannot be "
+                f"{given!r} now"
+            )
     if changes:
         check_settings(type(session.model), changes)
         session.model.set_params(**changes)
@@ -85,20 +91,6 @@ def _check_any(asked: Layout, params: Mapping[str, Any]) -> None:
             refusals.append(error)
     if len(refusals) == len(kind.estimators):
         raise refusals[0]
-
-
-def _check_same(asked: Layout, known: Layout) -> None:
-    """Refuse to read records in another way than the model began with."""
-    for name in ("kind", "batch", "text", "label", "image_side"):
-        if getattr(asked, name) != getattr(known, name):
-            raise UsageError(
-                f"--{name.replace('_', '-')} was {getattr(known, name)!r} when the model was begun "
-                f"and cannot be {getattr(asked, name)!r} now"
-            )
-    for name in ("columns", "classes"):
-        given = getattr(asked, name)
-        if given is not None and given != getattr(known, name):
-            raise UsageError(f"--{name} was {getattr(known, name)} when the model was begun")
 
 
 def begun(session: Session, params: Mapping[str, Any]) -> Session:

@@ -39,7 +39,7 @@ class Chunk:
 
     def part(self, start: int, stop: int) -> Chunk:
         """The records from `start` up to `stop`."""
-        bad = {i - start: b for i, b in self.bad.items() if start <= i < stop}
+        bad = {i - start: self.bad[i] for i in range(start, stop) if i in self.bad}
         return Chunk(self.source, self.rows[start:stop], self.places[start:stop], self.names, bad)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ IMAGES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".ti
 
 def mark(name: str) -> int:
     """A number for a file of a folder by its name, the same at all times and on all machines."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "little")
 
 
 def files_below(folder: str) -> list[str]:
@@ -31,10 +31,19 @@ def files_below(folder: str) -> list[str]:
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         base = os.path.relpath(where, folder)
         found += [os.path.normpath(os.path.join(base, n)) for n in names if n[0] != "."]
-    return sorted(found)
+    every = set(found)
+    return sorted(name for name in found if _companion_of(name) not in every)
 
 
-@dataclass(frozen=True, slots=True)
+def _companion_of(name: str) -> str:
+    """The model whose log or quarantine a file is, by its name; else a name that no file has."""
+    for ending in (".log.jsonl", ".quarantine.jsonl", ".lock"):
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return ""
+
+
+@dataclass(slots=True)
 class FolderSource:
     """Each file with one of these endings is a record: a text, or the path of an image.
 
@@ -44,6 +53,7 @@ class FolderSource:
     name: str
     endings: frozenset[str]
     rewinds: bool = True
+    _names: dict[int, str] = field(default_factory=dict)
 
     def resume(self, known: Progress) -> Progress:
         """What was learned of the folder."""
@@ -52,6 +62,7 @@ class FolderSource:
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The files that are not learned yet."""
         names = [n for n in files_below(self.name) if Path(n).suffix.lower() in self.endings]
+        self._names = {mark(name): name for name in names}
         marks = np.array([mark(name) for name in names], np.uint64)
         new = np.flatnonzero(~np.isin(marks, start.done))
         size = CHUNK if self.endings & TEXTS else 16
@@ -76,3 +87,11 @@ class FolderSource:
     def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
         """After these files are learned."""
         return progress.with_done(places)
+
+    def is_waiting(self) -> bool:
+        """Whether nothing has come that is not passed on: a folder never waits."""
+        return False
+
+    def where(self, place: int) -> str:
+        """The name of the file, which is what people know it by."""
+        return self._names.get(place, str(place))

@@ -23,6 +23,10 @@ MAX_SOURCES: Final = 10_000
 Marks = NDArray[np.uint64]
 
 
+_STEPS: Final = (1 << 8, 1 << 10, 1 << 12, 1 << 14)
+"""Prefixes that tell a new pipe from one sent again before all of its head is there."""
+
+
 def digest(head: bytes) -> str:
     """What the first bytes of a source are compared by."""
     return hashlib.sha256(head).hexdigest()
@@ -36,14 +40,13 @@ class Progress:
     ----------
     name : what the source is called on the command line
     position : bytes, rows or files that are learned
-    head_bytes, head : how many first bytes were digested, and their digest
+    prefixes : (length, digest) of its first bytes, for growing lengths up to `HEAD`
     done : marks of the files that are learned, sorted, if the source is a folder
     """
 
     name: str
     position: int = 0
-    head_bytes: int = 0
-    head: str = digest(b"")
+    prefixes: tuple[tuple[int, str], ...] = ()
     done: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def with_done(self, marks: Iterable[int]) -> Progress:
@@ -79,7 +82,7 @@ class Ledger:
         """As JSON and arrays."""
         listed = list(self.sources.values())
         header = {
-            "sources": [[p.name, p.position, p.head_bytes, p.head] for p in listed],
+            "sources": [[p.name, p.position, [list(x) for x in p.prefixes]] for p in listed],
             "batches": self.batches,
             "records": self.records,
             "bad": self.bad,
@@ -99,20 +102,36 @@ class Ledger:
             done = arrays.get(f"done/{i}", np.empty(0, np.uint64))
             if done.dtype != np.uint64 or done.ndim != 1 or (done[1:] <= done[:-1]).any():
                 raise CheckpointError(f"member 'done/{i}' must be ascending marks of files")
-            sources[row[0]] = Progress(row[0], row[1], row[2], row[3], done)
+            prefixes = tuple((int(length), str(text)) for length, text in row[2])
+            sources[row[0]] = Progress(row[0], row[1], prefixes, done)
         counts = [header.get(key) for key in ("batches", "records", "bad")]
         if not all(type(c) is int and c >= 0 for c in counts):
             raise CheckpointError(f"the ledger's counts must be numbers from 0, got {counts}")
         return cls(sources, *(int(c) for c in counts if c is not None))
 
 
-def _checked_rows(header: Mapping[str, Any]) -> list[tuple[str, int, int, str]]:
+def advanced_by(progress: Progress, position: int, head: bytes) -> Progress:
+    """At a later position of a source with these first bytes, of which `HEAD` matter."""
+    known = progress.prefixes[-1][0] if progress.prefixes else 0
+    if known < min(HEAD, len(head)):
+        lengths = [*(n for n in _STEPS if n < len(head)), min(HEAD, len(head))]
+        prefixes = tuple((n, digest(head[:n])) for n in lengths)
+        return replace(progress, position=position, prefixes=prefixes)
+    return replace(progress, position=position)
+
+
+def _checked_rows(header: Mapping[str, Any]) -> list[tuple[str, int, list[Any]]]:
     rows = header.get("sources")
-    kinds = [str, int, int, str]
+    kinds = [str, int, list]
     if not isinstance(rows, list) or len(rows) > MAX_SOURCES:
         raise CheckpointError("the ledger's 'sources' must be a list")
     for row in rows:
         fits = isinstance(row, list) and [type(v) for v in row] == kinds
-        if not fits or row[1] < 0 or not 0 <= row[2] <= HEAD:
+        if not fits or row[1] < 0 or not all(_is_prefix(prefix) for prefix in row[2]):
             raise CheckpointError(f"a source of the ledger must be {kinds}, got {str(row)[:80]}")
     return [tuple(row) for row in rows]
+
+
+def _is_prefix(prefix: Any) -> bool:
+    fits = isinstance(prefix, list) and [type(v) for v in prefix] == [int, str]
+    return fits and 0 < prefix[0] <= HEAD

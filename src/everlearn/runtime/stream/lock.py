@@ -16,7 +16,7 @@ class LockedError(RuntimeError):
 @contextmanager
 def only_writer(model: Path) -> Iterator[None]:
     """Hold the lock of a model file, or refuse at once."""
-    lock = FileLock(f"{model}.lock")
+    lock = FileLock(f"{model.resolve()}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from everlearn.runtime.stream.folders import IMAGES, TEXTS, FolderSource, files_below
+from everlearn.runtime.stream.ledger import MAX_SOURCES
 from everlearn.runtime.stream.lines import LineFormat, LineSource, PipeSource
 from everlearn.runtime.stream.sources import STDIN, Source, SourceError, is_folder
 from everlearn.runtime.stream.tables import ArraySource, ParquetSource
@@ -36,9 +38,11 @@ def open_sources(
             sources += _of_folder(os.path.normpath(name), label)
         else:
             sources.append(_of_file(os.path.normpath(name), label))
-    doubled = {s.name for s in sources if sum(t.name == s.name for t in sources) > 1}
-    if doubled:
-        raise SourceError(f"a source can be given once; given twice: {sorted(doubled)}")
+    counts = Counter(source.name for source in sources)
+    if doubled := sorted(name for name, n in counts.items() if n > 1):
+        raise SourceError(f"a source can be given once; given twice: {doubled}")
+    if len(sources) > MAX_SOURCES:
+        raise SourceError(f"at most {MAX_SOURCES:,} files can be given, got {len(sources):,}")
     return sources
 
 
@@ -50,7 +54,7 @@ def standard_input(names: Iterable[str]) -> Any:
 
 
 def _of_file(name: str, label: str) -> Source:
-    ending = Path(name.removesuffix(".gz")).suffix.lower()
+    ending = _ending(name)
     if ending in _LINES:
         return LineSource(name, format=_LINES[ending])
     if ending in _ARRAYS:
@@ -62,16 +66,18 @@ def _of_file(name: str, label: str) -> Source:
 
 
 def _of_folder(name: str, label: str) -> list[Source]:
-    endings = {Path(n.removesuffix(".gz")).suffix.lower() for n in files_below(name)}
-    if endings & IMAGES:
-        return [FolderSource(name, IMAGES)]
+    """A folder of images, of texts, or of data files; a mixture is refused, since it is unclear."""
+    files = files_below(name)
+    endings = {_ending(n) for n in files}
     data = (set(_LINES) - TEXTS) | _ARRAYS | _PARQUET
-    if endings & data:
-        files = (n for n in files_below(name) if _ending(n) in data)
-        return [_of_file(os.path.join(name, n), label) for n in files]
-    if endings & TEXTS:
-        return [FolderSource(name, TEXTS)]
-    raise SourceError(f"the folder {name!r} holds no texts, images or data files")
+    kinds = {"images": endings & IMAGES, "data files": endings & data, "texts": endings & TEXTS}
+    held = {kind: sorted(found) for kind, found in kinds.items() if found}
+    if len(held) != 1:
+        what = f"both {held}" if held else "no texts, images or data files"
+        raise SourceError(f"the folder {name!r} holds {what}; give one kind of file")
+    if "data files" in held:
+        return [_of_file(os.path.join(name, n), label) for n in files if _ending(n) in data]
+    return [FolderSource(name, IMAGES if "images" in held else TEXTS)]
 
 
 def _ending(name: str) -> str:

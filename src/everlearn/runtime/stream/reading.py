@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from everlearn.runtime.stream.chunks import Batch, Batcher
+from everlearn.runtime.stream.chunks import Batch, Batcher, Chunk
 from everlearn.runtime.stream.ledger import Ledger, Progress
 from everlearn.runtime.stream.sources import Source
 
@@ -53,10 +53,11 @@ class Reader(Generic[P]):
         self._ready: queue.Queue[Arrived[P] | BaseException | None] = queue.Queue(_AHEAD)
         self._closing = threading.Event()
         self._abandoned = threading.Event()
-        self._heard = time.monotonic()
+        self._waiting_since: float | None = None
+        self._current = 0
 
-    def batches(self, stop: threading.Event) -> Iterator[Arrived[P]]:
-        """Batches until the sources end, or until `stop` is set.
+    def batches(self, stop: threading.Event) -> Iterator[Arrived[P] | None]:
+        """Batches until the sources end, or until `stop` is set; None while there is none.
 
         What a file holds beyond the last batch can be read again, and is left; what came through
         a pipe cannot, and makes a last batch.
@@ -70,12 +71,10 @@ class Reader(Generic[P]):
                 try:
                     arrived = self._ready.get(timeout=_POLL)
                 except queue.Empty:
-                    if stop.is_set() or self._silent():
-                        rest = self._take_rest()
-                        if rest is not None:
-                            yield rest
-                        if stop.is_set():
-                            return
+                    rest = self._take_rest() if stop.is_set() or self._silent() else None
+                    yield rest
+                    if rest is None and stop.is_set() and self._settled():
+                        return
                     continue
                 if isinstance(arrived, BaseException):
                     raise arrived
@@ -86,18 +85,27 @@ class Reader(Generic[P]):
             self._abandoned.set()
 
     def _rewinds(self) -> bool:
-        return all(source.rewinds for source in self._sources)
+        """Whether everything that is read now can be read again."""
+        return all(source.rewinds for source in self._sources[: self._current + 1])
 
     def _silent(self) -> bool:
-        return not self._rewinds() and time.monotonic() - self._heard > self._idle
+        """Whether records of a pipe have waited long enough for their batch to be full."""
+        since = self._waiting_since
+        return not self._rewinds() and since is not None and time.monotonic() - since > self._idle
+
+    def _settled(self) -> bool:
+        """Whether the reader waits for a pipe, and nothing that has come is still to be learned."""
+        waits = self._sources[self._current].is_waiting()
+        return waits and self._ready.empty() and not self._batcher.pending
 
     def _take_rest(self) -> Arrived[P] | None:
-        """The records that wait for a batch to be full, unless full ones arrived meanwhile."""
-        if not self._lock.acquire(timeout=_POLL):
+        """The records that wait for a batch to be full, once nothing else is on its way."""
+        if not self._sources[self._current].is_waiting() or not self._lock.acquire(timeout=_POLL):
             return None
         try:
             if not self._ready.empty() or not self._batcher.pending:
                 return None
+            self._waiting_since = None
             return self._arrived(self._batcher.rest())
         finally:
             self._lock.release()
@@ -105,23 +113,29 @@ class Reader(Generic[P]):
     def _run(self) -> None:
         try:
             for number, source in enumerate(self._sources):
+                self._current = number
                 start = source.resume(self._ledger.of(source.name))
                 self._progress[number] = start
                 for chunk in source.read(number, start):
-                    self._heard = time.monotonic()
-                    with self._lock:
-                        for batch in self._batcher.add(chunk):
-                            self._put(self._arrived(batch))
-                    if self._abandoned.is_set():
-                        return
-                    if self._closing.is_set():
+                    self._take(chunk)
+                    if self._abandoned.is_set() or self._closing.is_set():
                         break
+                if self._abandoned.is_set() or self._closing.is_set():
+                    break
             with self._lock:
                 if self._batcher.pending:
                     self._put(self._arrived(self._batcher.rest()))
             self._put(None)
         except BaseException as error:
             self._put(error)
+
+    def _take(self, chunk: Chunk) -> None:
+        with self._lock:
+            for batch in self._batcher.add(chunk):
+                self._waiting_since = None
+                self._put(self._arrived(batch))
+            if self._batcher.pending and self._waiting_since is None:
+                self._waiting_since = time.monotonic()
 
     def _arrived(self, batch: Batch) -> Arrived[P]:
         touched = {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from everlearn.runtime.stream.chunks import Chunk
-from everlearn.runtime.stream.ledger import HEAD, Progress, digest
+from everlearn.runtime.stream.ledger import HEAD, Progress, advanced_by, digest
 
 STDIN: Final = "-"
 CHUNK: Final = 512
@@ -40,6 +40,12 @@ class Source(Protocol):
     def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
         """After the records with these places are learned."""
 
+    def is_waiting(self) -> bool:
+        """Whether nothing has come that is not passed on."""
+
+    def where(self, place: int) -> int | str:
+        """How a place is told to people."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
@@ -57,15 +63,26 @@ class FileSource:
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from, or the start of another file of the same name."""
-        same = digest(self._head(known.head_bytes)) == known.head
+        if not known.prefixes:
+            return known
+        length, wanted = known.prefixes[-1]
+        same = digest(self._head(length)) == wanted
         return known if same else Progress(self.name)
 
     def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
         """After the records with these places are learned."""
-        if progress.head_bytes < HEAD:
-            head = self._head(min(HEAD, self._settled(places[-1])))
-            progress = replace(progress, head_bytes=len(head), head=digest(head))
-        return replace(progress, position=places[-1])
+        known = progress.prefixes[-1][0] if progress.prefixes else 0
+        settled = min(HEAD, self._settled(places[-1]))
+        head = self._head(settled) if known < settled else b""
+        return advanced_by(progress, places[-1], head)
+
+    def is_waiting(self) -> bool:
+        """Whether nothing has come that is not passed on: a file never waits."""
+        return False
+
+    def where(self, place: int) -> int | str:
+        """How a place is told to people."""
+        return place
 
     def _settled(self, place: int) -> int:
         """First bytes that will be the same when the file is read again."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +26,24 @@ class ArraySource(FileSource):
 
     label: str = "label"
 
+    def _head(self, n_bytes: int) -> bytes:
+        """First bytes of the rows themselves: the preamble of an array says how many there are."""
+        if not self.name.endswith(".npy"):
+            return FileSource._head(self, n_bytes)
+        array = self._load()[0]
+        rows = -(-n_bytes // max(1, array[:1].nbytes))
+        return bytes(np.ascontiguousarray(array[:rows]).tobytes()[:n_bytes])
+
+    def _settled(self, place: int) -> int:
+        if not self.name.endswith(".npy"):
+            return self._size()
+        return int(place * self._load()[0][:1].nbytes)
+
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The rows from there on."""
         table, labels = self._load()
+        if labels is not None and len(labels) != table.shape[0]:
+            raise SourceError(f"{self.name!r} has {table.shape[0]} rows and {len(labels)} labels")
         for first in range(start.position, table.shape[0], CHUNK):
             rows: Any = table[first : first + CHUNK]
             n = rows.shape[0]
@@ -47,7 +64,7 @@ class ArraySource(FileSource):
                     labels = loaded.get("y")
                     return _rows_of(loaded["X"], self.name), labels
             return sparse.csr_array(sparse.load_npz(self.name)), None
-        except (ValueError, KeyError, EOFError) as error:
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise SourceError(f"{self.name!r} holds no table of rows: {error}") from error
 
 
@@ -67,14 +84,15 @@ class ParquetSource(FileSource):
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The rows from there on; row groups before them are not read."""
-        file = _parquet_file(self.name)
-        done = 0
-        for group in range(file.num_row_groups):
-            size = file.metadata.row_group(group).num_rows
-            if done + size > start.position:
-                skip = max(0, start.position - done)
-                yield from self._group(file, group, number, done, skip)
-            done += size
+        with _arrow_errors(self.name) as parquet:
+            file = parquet.ParquetFile(self.name)
+            done = 0
+            for group in range(file.num_row_groups):
+                size = file.metadata.row_group(group).num_rows
+                if done + size > start.position:
+                    skip = max(0, start.position - done)
+                    yield from self._group(file, group, number, done, skip)
+                done += size
 
     def _group(self, file: Any, group: int, number: int, done: int, skip: int) -> Iterator[Chunk]:
         for batch in file.iter_batches(batch_size=CHUNK, row_groups=[group]):
@@ -89,7 +107,9 @@ class ParquetSource(FileSource):
             skip, done = 0, done + n
 
 
-def _parquet_file(name: str) -> Any:
+@contextmanager
+def _arrow_errors(name: str) -> Iterator[Any]:
+    """PyArrow's Parquet module; its errors say which file cannot be read."""
     try:
         from pyarrow import lib, parquet  # noqa: PLC0415
     except ImportError as error:
@@ -97,6 +117,6 @@ def _parquet_file(name: str) -> Any:
             "a Parquet file needs pyarrow; pip install 'everlearn[parquet]' brings it"
         ) from error
     try:
-        return parquet.ParquetFile(name)
+        yield parquet
     except lib.ArrowException as error:
         raise SourceError(f"{name!r} is no Parquet file: {error}") from error
