@@ -66,7 +66,7 @@ class ComponentTree(
         Changes of the tree that are allowed.
     min_gain : float, default=0.25
         Nats, for each feature, that a new node must bring.
-    patience : int, default=6
+    patience : int, default=8
         Rounds of moves without success after which `fit` stops growing.
     n_init : int, default=1
         Trees to grow in `fit`, of which the one with the largest bound is kept.
@@ -159,7 +159,7 @@ class ComponentTree(
         local: str = "path",
         moves: tuple[str, ...] = TREE_MOVES,
         min_gain: float = 0.25,
-        patience: int = 6,
+        patience: int = 8,
         n_init: int = 1,
         batch_size: int | None = None,
         max_sweeps: int = 100,

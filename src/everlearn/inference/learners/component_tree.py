@@ -28,7 +28,7 @@ _SWEEPS = 3
 _CUTS = 3
 _NODES_PER_BRANCH = 24
 _START_ROWS = 2048
-_SWAPS_PER_NODE = 1.0
+_SWAPS_PER_NODE = 1.25
 _ROUNDS_PER_RENEWAL = 8
 _PIECES = 4
 _CLOSE = 1e-6
@@ -49,7 +49,7 @@ class GrowthSettings:
     kinds: frozenset[str] = frozenset(TREE_MOVES)
     max_nodes: int = 100
     margin: float = 0.25
-    patience: int = 6
+    patience: int = 8
 
 
 OnRound = Callable[[LapInfo], None]

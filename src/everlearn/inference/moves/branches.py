@@ -20,7 +20,8 @@ from everlearn.inference.local.components import Slots, prepare, scored
 
 MOST_ROWS = 4096
 """Rows that candidates are fitted to."""
-_ROUNDS = 4
+_ROUNDS = 3
+_IN_THE_LEAD = 3
 _FEW, _MANY = 15, 200
 """Rows that the first guess of a branch is made from."""
 _LEAST_MASS = 2.0
@@ -120,6 +121,7 @@ def best_branches(
 
 
 def _candidates(survey: Survey, rng: np.random.Generator, n: int, room: int) -> list[Branch]:
+    """Branches for rows drawn by what is left of them; only those in the lead are fitted well."""
     tree = survey.q.tree
     chance = survey.unexplained()
     if not chance.any():
@@ -131,7 +133,10 @@ def _candidates(survey: Survey, rng: np.random.Generator, n: int, room: int) -> 
         inner = inner[(tree.n_unseen[inner] > 0) & (tree.n_unseen[inner] <= room)]
         if len(inner):
             below = int(rng.choice(inner))
-            found.append(_fitted(survey, below, _first_guess(survey, below, int(row), rng)))
+            guess = _first_guess(survey, below, int(row), rng)
+            found.append(_fitted(survey, below, guess, 1))
+    found = sorted(found, key=lambda branch: -branch.gain)[: -(-n // _IN_THE_LEAD)]
+    found = [_fitted(survey, branch.below, branch.mean, _ROUNDS) for branch in found]
     return [branch for branch in found if branch.mass >= _LEAST_MASS]
 
 
@@ -150,7 +155,7 @@ def _first_guess(survey: Survey, below: int, row: int, rng: np.random.Generator)
     return guess
 
 
-def _fitted(survey: Survey, below: int, mean: Mat) -> Branch:
+def _fitted(survey: Survey, below: int, mean: Mat, rounds: int) -> Branch:
     """The branch after a few rounds in which all else stays as it is."""
     model, q, tree = survey.model, survey.q, survey.q.tree
     above = tree.paths[below][: tree.levels[below] + 1]
@@ -160,7 +165,7 @@ def _fitted(survey: Survey, below: int, mean: Mat) -> Branch:
     covariance = np.eye(length) * min(model.scale, 1.0 / (tau * _FEW))
     pull = tau * np.hstack([survey.centred @ q.mean[above].T, survey.centred @ mean.T])
     mass = float(_FEW)
-    for step in range(_ROUNDS + 1):
+    for step in range(rounds + 1):
         products[upper:, :upper] = mean @ q.mean[above].T
         products[:upper, upper:] = products[upper:, :upper].T
         products[upper:, upper:] = mean @ mean.T + model.n_features * covariance
@@ -170,7 +175,7 @@ def _fitted(survey: Survey, below: int, mean: Mat) -> Branch:
         scores += np.log(mass / (survey.factor * len(x))) - survey.evidence
         r = survey.factor * expit(scores)
         mass = float(r.sum())
-        if step == _ROUNDS or mass < _LEAST_MASS:
+        if step == rounds or mass < _LEAST_MASS:
             break
         second = (x * r[:, None]).T @ x + mass * spread
         cross = (x[:, upper:] * r[:, None]).T @ survey.centred
