@@ -28,7 +28,7 @@ _SWEEPS = 3
 _CUTS = 3
 _NODES_PER_BRANCH = 24
 _START_ROWS = 2048
-_SWAPS_PER_NODE = 1.25
+_SWAPS, _SWAPS_PER_NODE = 16, 0.75
 _ROUNDS_PER_RENEWAL = 8
 _PIECES = 4
 _CLOSE = 1e-6
@@ -110,7 +110,8 @@ def fit(
     state = swept(state, runner, _FIRST_SWEEPS)
     record(state)
     futile, swaps = 0, 0
-    while futile < settings.patience and swaps < _SWAPS_PER_NODE * settings.max_nodes:
+    most_swaps = _SWAPS + _SWAPS_PER_NODE * settings.max_nodes
+    while futile < settings.patience and swaps < most_swaps:
         swaps += len(state.tree) >= settings.max_nodes
         state, moves = grown(state, runner, settings, several=futile == 0)
         if not moves:
