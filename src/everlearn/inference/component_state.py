@@ -99,13 +99,31 @@ def _moved(slots: Mat | None, old: Tree, new: Tree) -> Mat | None:
     return moved
 
 
-def swept(state: TreeState, runner: PathRunner, sweeps: int = 1) -> TreeState:
-    """Visit all open rows some times, and bring the beliefs up to date after each batch."""
-    for _ in range(sweeps):
-        for position in range(len(state.batches)):
-            state = _visited(state, position, runner)
+def swept(
+    state: TreeState, runner: PathRunner, sweeps: int = 1, together: bool = True
+) -> TreeState:
+    """Visit all open rows some times, and bring the beliefs up to date after each batch.
+
+    With `together`, the first time they are brought up to date after all batches: then new nodes
+    are not fitted to the rows of the first batch alone.
+    """
+    for sweep in range(sweeps):
+        if together and sweep == 0:
+            state = _all_visited(state, runner)
+        else:
+            for position in range(len(state.batches)):
+                state = _visited(state, position, runner)
         state = _ordered(state.resummed())
     return state
+
+
+def _all_visited(state: TreeState, runner: PathRunner) -> TreeState:
+    found = [runner.run(state.q, batch.X, batch.slots) for batch in state.batches]
+    batches = tuple(
+        OpenRows(batch.X, *new) for batch, new in zip(state.batches, found, strict=True)
+    )
+    state = replace(state, batches=batches).resummed()
+    return replace(state, q=state.model.updated(state.total, state.q))
 
 
 def rescaled(state: TreeState) -> TreeState:
@@ -133,8 +151,6 @@ def _visited(state: TreeState, position: int, runner: PathRunner) -> TreeState:
     batches = list(state.batches)
     batches[position] = OpenRows(batch.X, stats, slots)
     changed = state.total - batch.stats + stats
-    if len(batches) == 1:
-        changed = state.sealed + stats
     q = state.model.updated(changed, state.q)
     return replace(state, batches=tuple(batches), total=changed, q=q)
 

@@ -145,6 +145,19 @@ def test_a_duplicate_is_merged_and_an_idle_node_is_removed():
     assert len(smaller.tree) < len(larger.tree)
 
 
+def test_merged_nodes_have_the_children_of_both():
+    X, _ = planted(60)
+    state = state_of(X, n_branches=8)
+    state = swept(state, PathRunner(state.model, SerialEngine()))
+    inner = [pair for pair in cuts.alike(state, 50) if state.tree.n_children[list(pair)].any()]
+    one, two = inner[0]
+    ids = state.tree.ids
+    new = cuts.merged(state, one, two)
+    assert set(new.tree.ids) == set(ids) - {ids[two]}
+    children = {*ids[state.tree.children(one)], *ids[state.tree.children(two)]}
+    assert set(new.tree.ids[new.tree.children(int(new.tree.at(ids[one])))]) == children
+
+
 def test_what_holds_rows_that_are_gone_stays(settled):
     state, _ = settled
     sealed = learner.seal_all(state)

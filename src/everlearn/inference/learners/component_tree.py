@@ -123,7 +123,7 @@ def fit(
     settled = False
     for _ in range(max_sweeps):
         before = state.bound()
-        state = swept(state, runner)
+        state = swept(state, runner, together=False)
         state = state if runner.meanfield else rescaled(state)
         settled = state.bound() - before <= tol * abs(before)
         record(state, settled=settled)

@@ -220,7 +220,7 @@ def split_order(survey: Survey) -> IntVec:
     return np.asarray(leaves[enough][np.argsort(-divergence[enough], kind="stable")])
 
 
-def with_split(state: TreeState, survey: Survey, position: int) -> TreeState:
+def with_split(state: TreeState, survey: Survey, position: int) -> TreeState | None:
     """The state with a sibling of a last node, each with the loading of one half of its rows.
 
     The halves are those of two lines through the centre, found in a few rounds from directions
@@ -230,7 +230,7 @@ def with_split(state: TreeState, survey: Survey, position: int) -> TreeState:
     parent = int(tree.parents[position])
     rows = survey.rest(parent)[survey.best == position]
     if len(rows) < 2 * _LEAST_MASS:
-        return state
+        return None
     old = q.mean[position]
     along = rows @ old / max(float(old @ old), 1e-300)
     _, sizes, directions = np.linalg.svd(rows - np.outer(along, old), full_matrices=False)

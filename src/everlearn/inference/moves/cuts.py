@@ -61,27 +61,29 @@ def without(state: TreeState, position: int) -> TreeState:
 
 
 def alike(state: TreeState, n: int) -> list[tuple[int, int]]:
-    """Pairs of siblings on the last level whose loadings are most alike, the larger node first."""
+    """Pairs of siblings whose loadings are most alike, the larger node first."""
     tree = state.tree
-    sealed = state.sealed.slots
-    lengths = np.maximum(np.linalg.norm(state.q.mean, axis=1), 1e-300)
-    cosines = np.abs(state.q.mean @ state.q.mean.T) / np.outer(lengths, lengths)
+    sealed, mass = tree.through(state.sealed.slots), tree.through(state.total.slots)
+    lengths = np.linalg.norm(state.q.mean, axis=1, keepdims=True)
+    units = state.q.mean / np.where(lengths > 0.0, lengths, 1.0)
+    cosines = np.abs(units @ units.T)
     pairs = []
     for parent in np.flatnonzero(tree.n_children > 1):
         children = tree.children(int(parent))
-        last = children[tree.n_children[children] == 0]
-        for a, i in enumerate(last):
-            for j in last[a + 1 :]:
-                one, two = sorted((int(i), int(j)), key=lambda p: -state.total.slots[p])
-                if sealed[two] == 0.0:
-                    pairs.append((one, two))
+        children = children[np.argsort(-mass[children], kind="stable")]
+        for a, one in enumerate(children):
+            pairs += [(int(one), int(two)) for two in children[a + 1 :] if sealed[two] == 0.0]
     return sorted(pairs, key=lambda pair: -cosines[pair])[:n]
 
 
 def merged(state: TreeState, one: int, two: int) -> TreeState:
-    """The state with one loading for two last nodes, that of all their rows."""
-    mean, mass = state.q.mean.copy(), state.total.slots
+    """The state with one node for two siblings: the children of both, the loading of all rows."""
+    mean, mass = state.q.mean.copy(), state.tree.through(state.total.slots)
     sides = np.sqrt(mass[[one, two]])[:, None] * mean[[one, two]]
     _, sizes, directions = np.linalg.svd(sides, full_matrices=False)
     mean[one] = directions[0] * sizes[0] / np.sqrt(max(float(mass[[one, two]].sum()), 1e-300))
-    return without(replace(state, q=replace(state.q, mean=mean)), two)
+    ids, tree = state.tree.ids, state.tree
+    for child in ids[state.tree.children(two)]:
+        tree = tree.rehung(int(tree.at(child)), int(tree.at(ids[one])))
+    state = state.on(replace(state.q, mean=mean).taken(tree))
+    return without(state, int(tree.at(ids[two])))
