@@ -19,7 +19,7 @@ def curves(name: str, x: list[float], lines: dict[str, list[float]], across: str
     axes.set(xlabel=across, ylabel=up)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    _save(figure, name)
+    save(figure, name)
 
 
 def heatmaps(name: str, tables: list[np.ndarray], marks: list[int], rows: list[str]) -> None:
@@ -34,7 +34,7 @@ def heatmaps(name: str, tables: list[np.ndarray], marks: list[int], rows: list[s
         ax.set_xticks([])
         ax.set_yticks(range(len(rows)), rows, fontsize=7)
     figure.colorbar(image, ax=axes, label="average share of a document", shrink=0.8)
-    _save(figure, name)
+    save(figure, name)
 
 
 def pairs(name: str, rows: list[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -46,7 +46,7 @@ def pairs(name: str, rows: list[tuple[np.ndarray, np.ndarray]]) -> None:
         for row, image in enumerate(both):
             axes[row, column].imshow(image)
             axes[row, column].set_axis_off()
-    _save(figure, name)
+    save(figure, name)
 
 
 def rows_of_images(name: str, rows: list[list[tuple[np.ndarray, str]]]) -> None:
@@ -60,10 +60,11 @@ def rows_of_images(name: str, rows: list[list[tuple[np.ndarray, str]]]) -> None:
             ax.set_axis_off()
             same = label == row[0][1]
             ax.set_title(label, fontsize=8, color="black" if same else "tab:red")
-    _save(figure, name)
+    save(figure, name)
 
 
-def _save(figure: plt.Figure, name: str) -> None:
+def save(figure: plt.Figure, name: str) -> None:
+    """Write the figure and let go of it."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGES / f"{name}.png", dpi=110)
     plt.close(figure)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from everlearn.estimators.clumped import ClumpedTopicModel
+    from everlearn.estimators.component_tree import ComponentTree
     from everlearn.estimators.mixture import DPMixture
     from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
     from everlearn.estimators.passive_aggressive_regression import (
@@ -27,6 +28,7 @@ __all__ = [
     "BayesianPassiveAggressiveClassifier",
     "BayesianPassiveAggressiveRegressor",
     "ClumpedTopicModel",
+    "ComponentTree",
     "DPMixture",
     "MedHDPClassifier",
     "MedLDAClassifier",
@@ -42,6 +44,7 @@ _HOMES = {
     "BayesianPassiveAggressiveClassifier": "everlearn.estimators.passive_aggressive",
     "BayesianPassiveAggressiveRegressor": "everlearn.estimators.passive_aggressive_regression",
     "ClumpedTopicModel": "everlearn.estimators.clumped",
+    "ComponentTree": "everlearn.estimators.component_tree",
     "DPMixture": "everlearn.estimators.mixture",
     "MedHDPClassifier": "everlearn.estimators.supervised_growing",
     "MedLDAClassifier": "everlearn.estimators.supervised",

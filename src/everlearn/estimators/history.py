@@ -11,12 +11,14 @@ import numpy as np
 from everlearn.core.arrays import Mat
 from everlearn.core.errors import CheckpointError
 from everlearn.estimators.persistence import entry, shown
+from everlearn.inference.learners.component_tree import TREE_MOVES
 from everlearn.inference.learners.memoized import ALL_MOVES, LapInfo, MoveRecord
 
 MAX_POINTS = 1024
 MAX_MOVES = 256
 _LARGEST = 2**53 - 1
-_KEYS = frozenset(f"{kind} {verdict}" for kind in ALL_MOVES for verdict in ("accepted", "refused"))
+_KINDS = {*ALL_MOVES, *TREE_MOVES}
+_KEYS = frozenset(f"{kind} {verdict}" for kind in _KINDS for verdict in ("accepted", "refused"))
 
 
 @dataclass(frozen=True, slots=True)

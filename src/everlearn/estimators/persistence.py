@@ -33,6 +33,7 @@ _ESTIMATORS = {
         "BayesianPassiveAggressiveRegressor",
     ),
     "clumped-topic-model": ("everlearn.estimators.clumped", "ClumpedTopicModel"),
+    "component-tree": ("everlearn.estimators.component_tree", "ComponentTree"),
     "dp-mixture": ("everlearn.estimators.mixture", "DPMixture"),
     "medhdp-classifier": ("everlearn.estimators.supervised_growing", "MedHDPClassifier"),
     "medlda-classifier": ("everlearn.estimators.supervised", "MedLDAClassifier"),

@@ -1,0 +1,213 @@
+"""Trees of components on optdigits: reconstruction against PCA, growth that stops, one pass."""
+
+import statistics
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from benchmarks.component_figures import tree_of_loadings
+from benchmarks.corpora import DATA
+from benchmarks.remember import remembered
+from benchmarks.table import Table
+from everlearn import ComponentTree
+from everlearn.inference.learners import component_tree as learner
+
+SEEDS = 5
+NODES = {2: 9, 3: 14, 4: 18, 5: 22}
+GROWN = (2, 3, 4)
+ROOM = 500
+STREAM_ROWS = 100
+HEAD = """## Trees of components (hierarchical component analysis)
+
+`ComponentTree` on optdigits: 3,823 rows to learn from and 1,797 of other writers to test on, 64
+features from 0 to 16, as they are. The error of a row is its squared distance from its projection
+on the loadings of its likeliest path; PCA has as many components as a path has levels. Log p is the
+log-density of a test row in nats.
+
+![Loadings on a tree of depth 3 with 14 nodes](../images/component_tree.png)
+
+The picture shows the loadings of a tree of depth 3, dark for negative and light for positive; below
+each node, how many rows pass it. Signs are arbitrary.
+"""
+
+
+def tables(measured: set[str]) -> Iterator[Table]:
+    yield _reconstruction(measured)
+    yield _growth(measured)
+    yield _one_pass(measured)
+    _picture()
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    with np.load(DATA / "optdigits" / "optdigits.npz") as file:
+        return file["X_train"].astype(float), file["X_test"].astype(float)
+
+
+def _run(measured: set[str], key: str, run: Any) -> dict[str, Any]:
+    result = remembered("ncrp", key, run)
+    measured.add(result["measured"])
+    return result
+
+
+def _fitted(**params: Any) -> tuple[ComponentTree, float]:
+    X, _ = digits()
+    model = ComponentTree(engine="serial", **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ComponentTree(depth=2, max_nodes=3, engine="serial", random_state=0).fit(X[:60])  # compiles
+        start = time.process_time()
+        model.fit(X)
+        return model, time.process_time() - start
+
+
+def _error(model: ComponentTree | PCA, X: np.ndarray) -> float:
+    if isinstance(model, PCA):
+        back = model.inverse_transform(model.transform(X))
+    else:
+        back = model.reconstruct(X)
+    return float(np.mean(np.sum((X - back) ** 2, axis=1)))
+
+
+def _measures(model: ComponentTree, cpu: float) -> dict[str, Any]:
+    X, test = digits()
+    return {
+        "nodes": model.n_components_,
+        "train": _error(model, X),
+        "test": _error(model, test),
+        "log_p": model.score(test),
+        "bound": model.bound_,
+        "cpu": cpu,
+    }
+
+
+# ------------------------------------------------------------------- reconstruction
+
+
+def _reconstruction(measured: set[str]) -> Table:
+    table = Table(
+        "Reconstruction of digits",
+        ["L", "nodes", "PCA train", "PCA test", "tree train", "tree test", "log p", "CPU s"],
+        f"Mean and standard deviation of {SEEDS} seeds, `max_nodes` set to the nodes of the "
+        "paper's trees.",
+    )
+    X, test = digits()
+    for depth, nodes in NODES.items():
+        pca = PCA(depth).fit(X)
+        runs = [
+            _run(
+                measured,
+                f"fixed-{depth}-{seed}",
+                lambda d=depth, n=nodes, s=seed: _measures(
+                    *_fitted(depth=d, max_nodes=n, random_state=s)
+                ),
+            )
+            for seed in range(SEEDS)
+        ]
+        table.add(
+            depth,
+            max(run["nodes"] for run in runs),
+            f"{_error(pca, X):.1f}",
+            f"{_error(pca, test):.1f}",
+            *(_mean(runs, name) for name in ("train", "test")),
+            _mean(runs, "log_p", 2),
+            f"{_mean(runs, 'cpu')}, most {max(run['cpu'] for run in runs):.1f}",
+        )
+    return table
+
+
+def _mean(runs: list[dict[str, Any]], name: str, digits: int = 1) -> str:
+    values = [run[name] for run in runs]
+    return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+
+
+# --------------------------------------------------------------------------- growth
+
+
+def _growth(measured: set[str]) -> Table:
+    table = Table(
+        "Growth that stops by itself",
+        ["L", "seed", "nodes", "test error", "log p", "best log p of the run", "CPU s"],
+        f"`max_nodes={ROOM}`, which no run reaches. The best is over all rounds of the run, "
+        "which learning cannot see.",
+    )
+    for depth in GROWN:
+        for seed in range(SEEDS):
+            run = _run(measured, f"grown-{depth}-{seed}", lambda d=depth, s=seed: _grown(d, s))
+            table.add(
+                depth, seed, run["nodes"], f"{run['test']:.1f}", f"{run['log_p']:.2f}",
+                f"{run['best']:.2f}", f"{run['cpu']:.0f}",
+            )  # fmt: skip
+    return table
+
+
+def _grown(depth: int, seed: int) -> dict[str, Any]:
+    """One run with a look at the test rows after every round, whose time does not count."""
+    X, test = digits()
+    rows = test - X.mean(axis=0)
+    seen, watching = [], [0.0]
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        state, moves = grown(*args, **kwargs)
+        start = time.process_time()
+        seen.append(_score(state, rows))
+        watching[0] += time.process_time() - start
+        return state, moves
+
+    grown = learner.grown
+    with mock.patch.object(learner, "grown", watched):
+        model, cpu = _fitted(depth=depth, max_nodes=ROOM, random_state=seed)
+    result = _measures(model, cpu - watching[0])
+    return result | {"best": max(*seen, result["log_p"])}
+
+
+def _score(state: Any, rows: np.ndarray) -> float:
+    """`score` of a state in the middle of a run."""
+    model = ComponentTree(depth=state.tree.depth)
+    model.n_features_in_ = rows.shape[1]
+    model._learned = mock.Mock(state=state, origin=np.zeros(rows.shape[1]))
+    return model.score(rows)
+
+
+# ------------------------------------------------------------------------- one pass
+
+
+def _one_pass(measured: set[str]) -> Table:
+    table = Table(
+        "One pass",
+        ["L", "nodes", "tree train", "tree test", "log p", "CPU s"],
+        f"`partial_fit` with {STREAM_ROWS} rows at a time, each seen once; mean and standard "
+        f"deviation of {SEEDS} seeds.",
+    )
+    for depth in (2, 3):
+        runs = [
+            _run(measured, f"pass-{depth}-{seed}", lambda d=depth, s=seed: _passed(d, s))
+            for seed in range(SEEDS)
+        ]
+        table.add(
+            depth,
+            max(run["nodes"] for run in runs),
+            *(_mean(runs, name) for name in ("train", "test")),
+            _mean(runs, "log_p", 2),
+            _mean(runs, "cpu"),
+        )
+    return table
+
+
+def _passed(depth: int, seed: int) -> dict[str, Any]:
+    X, _ = digits()
+    order = np.random.default_rng(seed).permutation(len(X))
+    model = ComponentTree(depth=depth, max_nodes=NODES[depth], engine="serial", random_state=seed)
+    start = time.process_time()
+    for first in range(0, len(X), STREAM_ROWS):
+        model.partial_fit(X[order[first : first + STREAM_ROWS]])
+    return _measures(model, time.process_time() - start)
+
+
+def _picture() -> None:
+    model, _ = _fitted(depth=3, max_nodes=NODES[3], random_state=0)
+    tree_of_loadings("component_tree", model)

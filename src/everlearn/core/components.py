@@ -1,0 +1,343 @@
+"""Component analysis on a tree: every path is a probabilistic PCA, and paths share components.
+
+A row t takes a path c of the tree and a coordinate on each of its levels:
+t = centre + sum_l w[c_l] x_l + noise, x_l ~ N(0, 1), noise ~ N(0, 1 / tau) in each feature. Nodes
+have one loading w ~ N(0, scale I) each. Derivations: docs/math/component_trees.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import gammaln, psi
+
+from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.core.math import LOG_2PI
+from everlearn.core.priors.nested import NestedPrior, TreeSticks
+from everlearn.core.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class PathStats:
+    """What rows say of the nodes of a tree, all of it additive.
+
+    Attributes
+    ----------
+    ids : (K,) permanent ids of the nodes
+    n : number of rows
+    slots : (K,) mass in each slot
+    codes : (K,) sums of E[x] on each node
+    second : (K, K) sums of E[x x'] of nodes on one path
+    cross : (K, D) sums of E[x] t'
+    first : (D,) sum of rows
+    squares : sum of squared norms of rows
+    unseen : sum of E[x ** 2] on levels that the tree does not hold
+    entropy : of paths, and E log p(x) - E log q(x) of coordinates
+    """
+
+    ids: IntVec
+    n: float
+    slots: Vec
+    codes: Vec
+    second: Mat
+    cross: Mat
+    first: Vec
+    squares: float
+    unseen: float
+    entropy: float
+
+    @classmethod
+    def zeros(cls, ids: IntVec, n_features: int) -> PathStats:
+        """Statistics of no rows at all."""
+        k = len(ids)
+        return cls(
+            np.asarray(ids, np.int64), 0.0, np.zeros(k), np.zeros(k), np.zeros((k, k)),
+            np.zeros((k, n_features)), np.zeros(n_features), 0.0, 0.0, 0.0,
+        )  # fmt: skip
+
+    def __add__(self, other: Self) -> Self:
+        return self._combine(other, np.add)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combine(other, np.subtract)
+
+    def _combine(self, other: Self, op: Callable[[Mat, Mat], Mat]) -> Self:
+        if not np.array_equal(self.ids, other.ids):
+            raise ValueError(
+                f"statistics of nodes {self.ids.tolist()} cannot be combined with those of "
+                f"{other.ids.tolist()}: bring them to the same tree first"
+            )
+
+        def number(a: float, b: float) -> float:
+            return float(op(np.asarray(a), np.asarray(b)))
+
+        return replace(
+            self,
+            n=number(self.n, other.n),
+            slots=op(self.slots, other.slots),
+            codes=op(self.codes, other.codes),
+            second=op(self.second, other.second),
+            cross=op(self.cross, other.cross),
+            first=op(self.first, other.first),
+            squares=number(self.squares, other.squares),
+            unseen=number(self.unseen, other.unseen),
+            entropy=number(self.entropy, other.entropy),
+        )
+
+    def on(self, tree: Tree) -> PathStats:
+        """For the nodes of another tree: new ones get nothing, those it lacks are left out."""
+        if np.array_equal(self.ids, tree.ids):
+            return self
+        order = np.argsort(self.ids)
+        places = np.minimum(np.searchsorted(self.ids, tree.ids, sorter=order), len(order) - 1)
+        found = order[places]
+        known = self.ids[found] == tree.ids
+        return replace(
+            self,
+            ids=tree.ids,
+            slots=np.where(known, self.slots[found], 0.0),
+            codes=np.where(known, self.codes[found], 0.0),
+            second=np.where(known[:, None] & known, self.second[np.ix_(found, found)], 0.0),
+            cross=np.where(known[:, None], self.cross[found], 0.0),
+        )
+
+    def rescaled(self, tree: Tree, factors: Vec) -> PathStats:
+        """With all coordinates on each node multiplied by its factor, (K,)."""
+        own = np.diagonal(self.second)
+        change = tree.through(self.slots) @ np.log(factors) - 0.5 * own @ (factors**2 - 1.0)
+        return replace(
+            self,
+            codes=self.codes * factors,
+            second=self.second * np.outer(factors, factors),
+            cross=self.cross * factors[:, None],
+            entropy=float(self.entropy + change),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        arrays = (self.ids, self.slots, self.codes, self.second, self.cross, self.first)
+        return sum(array.nbytes for array in arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class PathPosterior:
+    """Beliefs about the tree's nodes, the centre and the noise.
+
+    Attributes
+    ----------
+    tree : the nodes
+    sticks : Beta posteriors of the nodes' sticks
+    mean : (K, D) expected loadings
+    covariance : (K, K) of the loadings of all nodes, the same in each feature
+    centre : (D,) expected centre
+    centre_variance : of the centre in each feature
+    shape, rate : Gamma posterior of the precision of the noise
+    """
+
+    tree: Tree
+    sticks: TreeSticks
+    mean: Mat
+    covariance: Mat
+    centre: Vec
+    centre_variance: float
+    shape: float
+    rate: float
+
+    @property
+    def precision(self) -> float:
+        """E[tau]."""
+        return self.shape / self.rate
+
+    @property
+    def log_precision(self) -> float:
+        """E[log tau]."""
+        return float(psi(self.shape) - np.log(self.rate))
+
+    def taken(self, tree: Tree) -> PathPosterior:
+        """The same beliefs about some or all of the nodes, in the order of `tree`."""
+        where = self.tree.at(tree.ids)
+        return replace(
+            self,
+            tree=tree,
+            sticks=TreeSticks(self.sticks.won[where], self.sticks.lost[where]),
+            mean=self.mean[where],
+            covariance=self.covariance[np.ix_(where, where)],
+        )
+
+    def extended(self, tree: Tree, mean: Mat, covariance: Mat, sticks: TreeSticks) -> PathPosterior:
+        """With beliefs about nodes that `tree` has at its end, independent of the old ones."""
+        k, new = len(self.tree), len(mean)
+        both = np.zeros((k + new, k + new))
+        both[:k, :k], both[k:, k:] = self.covariance, covariance
+        return replace(
+            self,
+            tree=tree,
+            sticks=TreeSticks(
+                np.concatenate([self.sticks.won, sticks.won]),
+                np.concatenate([self.sticks.lost, sticks.lost]),
+            ),
+            mean=np.vstack([self.mean, mean]),
+            covariance=both,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentModel:
+    """Priors of a tree of components, and the updates and the bound that follow from them.
+
+    Attributes
+    ----------
+    paths : prior of the paths
+    n_features : D
+    scale : prior variance of the loadings and of the centre in each feature
+    shape, rate : Gamma prior of the precision of the noise
+    joint : whether loadings of all nodes are believed jointly; else node by node
+    """
+
+    paths: NestedPrior
+    n_features: int
+    scale: float
+    shape: float
+    rate: float
+    joint: bool = True
+
+    def start(self, tree: Tree, mean: Mat, centre: Vec, precision: float) -> PathPosterior:
+        """Beliefs to begin with: these loadings, and sticks at their prior."""
+        k = len(tree)
+        return PathPosterior(
+            tree,
+            self.prior_sticks(k),
+            mean,
+            np.eye(k) * min(self.scale, 1.0 / precision),
+            centre,
+            min(self.scale, 1.0 / precision),
+            self.shape + 1.0,
+            (self.shape + 1.0) / precision,
+        )
+
+    def prior_sticks(self, k: int) -> TreeSticks:
+        """Sticks of new nodes."""
+        return TreeSticks(np.ones(k), np.full(k, self.paths.gamma))
+
+    def unseen_variance(self, q: PathPosterior) -> float:
+        """Posterior variance of a coordinate whose loading has its prior; the mean is 0."""
+        return 1.0 / (1.0 + q.precision * self.n_features * self.scale)
+
+    def products(self, q: PathPosterior) -> Mat:
+        """E[w_i . w_j] of all nodes, (K, K)."""
+        return np.asarray(q.mean @ q.mean.T + self.n_features * q.covariance)
+
+    # ------------------------------------------------------------------ updates
+
+    def updated(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+        """Sticks, loadings, centre and noise, one after the other, each at its optimum."""
+        q = replace(q, sticks=self.paths.posterior(q.tree, stats.slots))
+        q = self._with_loadings(stats, q)
+        q = self._with_centre(stats, q)
+        return self.with_noise(stats, q)
+
+    def _with_loadings(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+        cross = q.precision * (stats.cross - np.outer(stats.codes, q.centre))
+        second = q.precision * stats.second
+        k = len(q.tree)
+        if self.joint:
+            factor = cho_factor(second + np.eye(k) / self.scale, lower=True, check_finite=False)
+            covariance = cho_solve(factor, np.eye(k), check_finite=False)
+            covariance = 0.5 * (covariance + covariance.T)
+            return replace(q, mean=covariance @ cross, covariance=covariance)
+        variance = 1.0 / (1.0 / self.scale + np.diagonal(second))
+        mean = q.mean.copy()
+        for i in range(k):
+            others = second[i] @ mean - second[i, i] * mean[i]
+            mean[i] = variance[i] * (cross[i] - others)
+        return replace(q, mean=mean, covariance=np.diag(variance))
+
+    def _with_centre(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+        variance = 1.0 / (1.0 / self.scale + stats.n * q.precision)
+        centre = variance * q.precision * (stats.first - stats.codes @ q.mean)
+        return replace(q, centre=centre, centre_variance=variance)
+
+    def with_noise(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+        """Only the noise at its optimum."""
+        shape = self.shape + 0.5 * stats.n * self.n_features
+        return replace(q, shape=shape, rate=self.rate + 0.5 * self.expected_error(stats, q))
+
+    def expected_error(self, stats: PathStats, q: PathPosterior) -> float:
+        """Sum over rows of E ||t - centre - W x||^2."""
+        d = self.n_features
+        distance = stats.squares - 2.0 * stats.first @ q.centre + stats.n * q.centre @ q.centre
+        cross = stats.cross - np.outer(stats.codes, q.centre)
+        explained = np.sum(self.products(q) * stats.second) - 2.0 * np.sum(q.mean * cross)
+        unseen = d * self.scale * stats.unseen
+        # Of rows that the components explain fully, rounding may leave less than nothing.
+        return max(float(distance + stats.n * d * q.centre_variance + explained + unseen), 0.0)
+
+    def best_factors(self, stats: PathStats, q: PathPosterior) -> Vec:
+        """Factors of the coordinates on each node, whose loadings are divided by them, (K,).
+
+        The likelihood does not change with them, so the bound has a maximum in closed form. Single
+        updates approach it slowly if there is little noise. Nodes with fewer rows than features
+        stay as they are: the bound would draw their loadings up to the scale of the prior, which
+        is worse for new rows.
+        """
+        second = np.diagonal(stats.second)
+        surplus = q.tree.through(stats.slots) - self.n_features
+        size = np.einsum("kd,kd->k", q.mean, q.mean) + self.n_features * np.diagonal(q.covariance)
+        root = np.sqrt(surplus**2 + 4.0 * second * size / self.scale)
+        known = (surplus > 0.0) & (second > 0.0)
+        squared = (surplus + root) / np.where(known, 2.0 * second, 1.0)
+        return np.sqrt(np.where(known, squared, 1.0))
+
+    def rescaled(self, q: PathPosterior, factors: Vec) -> PathPosterior:
+        """Beliefs with all loadings divided by their factors."""
+        covariance = q.covariance / np.outer(factors, factors)
+        return replace(q, mean=q.mean / factors[:, None], covariance=covariance)
+
+    # -------------------------------------------------------------------- bound
+
+    def bound(self, stats: PathStats, q: PathPosterior) -> float:
+        """Lower bound of the log evidence for any statistics and any beliefs."""
+        d = self.n_features
+        likelihood = 0.5 * stats.n * d * (q.log_precision - LOG_2PI)
+        likelihood -= 0.5 * q.precision * self.expected_error(stats, q)
+        allocation = self.paths.bound_at(q.tree, stats.slots, q.sticks)
+        return float(allocation + likelihood + stats.entropy - self.divergence(q))
+
+    def divergence(self, q: PathPosterior) -> float:
+        """KL of loadings, centre and noise from their priors; that of sticks is not in it."""
+        d = self.n_features
+        loadings = self.loading_divergence(q.mean, q.covariance)
+        centre = 0.5 * d * (q.centre_variance / self.scale - 1.0)
+        centre -= 0.5 * d * np.log(q.centre_variance / self.scale)
+        centre += 0.5 * q.centre @ q.centre / self.scale
+        noise = (q.shape - self.shape) * psi(q.shape) - gammaln(q.shape) + gammaln(self.shape)
+        noise += self.shape * (np.log(q.rate) - np.log(self.rate))
+        noise += q.shape * (self.rate - q.rate) / q.rate
+        return float(loadings + centre + noise)
+
+    def loading_divergence(self, mean: Mat, covariance: Mat) -> float:
+        """KL of some loadings from their prior."""
+        k, d = mean.shape
+        volume = np.linalg.slogdet(covariance)[1] - k * np.log(self.scale)
+        spread = 0.5 * d * (np.trace(covariance) / self.scale - volume - k)
+        return float(spread + 0.5 * np.sum(mean**2) / self.scale)
+
+    # -------------------------------------------------------------- predictions
+
+    def path_covariances(self, q: PathPosterior) -> tuple[Cube, Vec]:
+        """Loadings of each slot's path, (K, L, D), zero where unseen, and the noise around it.
+
+        Together they give the covariance of a row on that path under the posterior:
+        W'W + noise I. Levels that the tree does not hold are left out.
+        """
+        paths = q.tree.paths
+        held = paths >= 0
+        loadings = np.where(held[:, :, None], q.mean[paths], 0.0)
+        doubt = np.where(held, np.diagonal(q.covariance)[paths], 0.0).sum(axis=1)
+        noise = q.rate / max(q.shape - 1.0, 0.5 * q.shape)
+        return loadings, doubt + q.centre_variance + noise

@@ -1,0 +1,196 @@
+"""How `ComponentTree` puts the parts together: parameters and rows in, a learned state out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.core.components import ComponentModel
+from everlearn.core.priors.nested import NestedPrior
+from everlearn.core.random import stream
+from everlearn.estimators.base import named_errors
+from everlearn.estimators.history import History
+from everlearn.estimators.tables import check_size, plain_numbers
+from everlearn.inference.component_state import TreeState
+from everlearn.inference.learners import component_tree as learner
+from everlearn.inference.learners.component_tree import GrowthSettings, TreeFit
+from everlearn.inference.learners.memoized import LapInfo
+from everlearn.inference.local.components import PathRunner
+from everlearn.runtime.engine import open_engine
+from everlearn.runtime.progress import LapProgress
+
+SETTLING_ROWS = 256
+"""Until so many rows have come, a stream starts afresh whenever they have doubled."""
+_BATCH_ROWS = 8192
+_NOISE_SHAPE = 1e-3
+_SMALLEST_VARIANCE = 1e-200
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a tree of components knows.
+
+    Attributes
+    ----------
+    state : the learner's state, in which rows are seen from the origin
+    origin : (D,) mean of the first rows
+    history : how it got there
+    n_rows : rows seen
+    prior_rows : rows that prior and origin were chosen from
+    settled : whether `fit` stopped by itself
+    """
+
+    state: TreeState
+    origin: Vec
+    history: History
+    n_rows: int
+    prior_rows: int
+    settled: bool
+
+
+def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Mat:
+    """Finite rows, or an error that says what is wrong with them."""
+    with named_errors(estimator, "X"):
+        rows: Mat = validate_data(
+            estimator, plain_numbers(X), reset=reset, dtype=np.float64, order="C"
+        )
+        check_size(rows)
+    return rows
+
+
+def check_same_model(params: Any, learned: Learned) -> None:
+    """Refuse to go on with another model than learning began with."""
+    model = learned.state.model
+    known = {
+        "depth": learned.state.tree.depth,
+        "concentration": model.paths.gamma,
+        "loadings": "joint" if model.joint else "factorised",
+    }
+    if params.prior_scale != "auto":
+        known["prior_scale"] = model.scale
+    for name, value in known.items():
+        if getattr(params, name) != value:
+            raise ValueError(
+                f"the {name!r} parameter of {type(params).__name__} was {value!r} when learning "
+                f"began and cannot change without a new fit. Got {getattr(params, name)!r} instead."
+            )
+
+
+def learn(params: Any, X: Mat, seed: int) -> Learned:
+    """Learn from rows that can be visited again, and let go of them at the end."""
+    origin = X.mean(axis=0)
+    X = X - origin
+    model = _model(params, X)
+    size = params.batch_size or _BATCH_ROWS
+    pieces = [X[i : i + size] for i in range(0, len(X), size)]
+    best: TreeFit | None = None
+    for start in range(params.n_init):
+        own = seed if start == 0 else int(stream(seed, "start", start).integers(2**31))
+        with _workshop(params, model) as (runner, on_round):
+            state = learner.begin(model, X, params.depth, params.max_nodes, own)
+            state = learner.opened(state, pieces)
+            settings = growth(params)
+            found = learner.fit(state, runner, settings, params.max_sweeps, params.tol, on_round)
+        if best is None or found.state.bound() > best.state.bound():
+            best = found
+    assert best is not None
+    history = History()
+    for info in best.rounds:
+        history = history.after(info)
+    state = replace(learner.seal_all(best.state), seed=seed)
+    return _checked(params, Learned(state, origin, history, len(X), len(X), best.settled))
+
+
+def learn_more(params: Any, learned: Learned | None, X: Mat, seed: int) -> Learned:
+    """Learn from rows that need not come again."""
+    n_rows = len(X) + (0 if learned is None else learned.n_rows)
+    if learned is None or _still_settling(learned, n_rows):
+        learned, X = _afresh(params, learned, X, seed)
+    else:
+        X = X - learned.origin
+    history = learned.history
+
+    def record(info: LapInfo) -> None:
+        nonlocal history
+        history = history.after(info)
+
+    with _workshop(params, learned.state.model, record) as (runner, on_round):
+        state = learner.absorb(
+            learned.state, X, params.birth_window, runner, growth(params), on_round
+        )
+    return _checked(params, replace(learned, state=state, history=history, n_rows=n_rows))
+
+
+def growth(params: Any) -> GrowthSettings:
+    """What moves may do under these parameters."""
+    return GrowthSettings(
+        frozenset(params.moves), params.max_nodes, params.min_gain, params.patience
+    )
+
+
+def _model(params: Any, X: Mat) -> ComponentModel:
+    """The priors, scaled to these rows if nobody says otherwise."""
+    variance = float(X.var(axis=0).mean())
+    if not variance > _SMALLEST_VARIANCE:
+        variance = 1.0
+    scale = variance if params.prior_scale == "auto" else float(params.prior_scale)
+    return ComponentModel(
+        NestedPrior(float(params.concentration)),
+        X.shape[1],
+        scale,
+        _NOISE_SHAPE,
+        _NOISE_SHAPE * variance,
+        params.loadings == "joint",
+    )
+
+
+def _still_settling(learned: Learned, n_rows: int) -> bool:
+    """Whether prior and origin still rest on so few rows that twice as many should set them."""
+    all_open = learned.state.n_open == learned.n_rows
+    return all_open and learned.n_rows < SETTLING_ROWS and n_rows >= 2 * learned.prior_rows
+
+
+def _afresh(params: Any, learned: Learned | None, X: Mat, seed: int) -> tuple[Learned, Mat]:
+    """A tree of one path whose prior fits all rows so far, and those rows; ids go on counting."""
+    next_id, clock, history = 0, 0, History()
+    if learned is not None:
+        old = learned.state
+        X = np.concatenate([*(batch.X + learned.origin for batch in old.batches), X])
+        next_id, clock, history, seed = old.next_id, old.clock, learned.history, old.seed
+    origin = X.mean(axis=0)
+    X = X - origin
+    model = _model(params, X)
+    state = learner.begin(model, X, params.depth, params.max_nodes, seed, next_id)
+    return Learned(replace(state, clock=clock), origin, history, 0, len(X), False), X
+
+
+@contextmanager
+def _workshop(
+    params: Any, model: ComponentModel, record: Callable[[LapInfo], None] | None = None
+) -> Iterator[tuple[PathRunner, Callable[[LapInfo], None]]]:
+    """Engine and local steps for the time of one call; rounds are shown and recorded."""
+    with open_engine(params.engine) as engine, LapProgress(params.verbose, None) as progress:
+
+        def on_round(info: LapInfo) -> None:
+            progress.show(info.bound, info.n_components)
+            if record is not None:
+                record(info)
+
+        yield PathRunner(model, engine, params.local == "meanfield"), on_round
+
+
+def _checked(params: Any, learned: Learned) -> Learned:
+    """What was learned, unless numbers grew out of range on the way."""
+    bound = learned.state.bound()
+    if not np.isfinite(bound):
+        raise ValueError(
+            f"{type(params).__name__} cannot learn from X: with this prior the bound is {bound}. "
+            "Scale X or the prior."
+        )
+    return learned
