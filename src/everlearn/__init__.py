@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         BayesianPassiveAggressiveRegressor,
     )
     from everlearn.estimators.persistence import load
+    from everlearn.estimators.ppca import OnlinePPCA
     from everlearn.estimators.supervised import MedLDAClassifier
     from everlearn.estimators.supervised_growing import MedHDPClassifier
     from everlearn.estimators.supervised_regression import MedLDARegressor
@@ -30,6 +31,7 @@ __all__ = [
     "MedHDPClassifier",
     "MedLDAClassifier",
     "MedLDARegressor",
+    "OnlinePPCA",
     "TopicModel",
     "__version__",
     "load",
@@ -44,6 +46,7 @@ _HOMES = {
     "MedHDPClassifier": "everlearn.estimators.supervised_growing",
     "MedLDAClassifier": "everlearn.estimators.supervised",
     "MedLDARegressor": "everlearn.estimators.supervised_regression",
+    "OnlinePPCA": "everlearn.estimators.ppca",
     "TopicModel": "everlearn.estimators.topics",
     "load": "everlearn.estimators.persistence",
 }
