@@ -40,8 +40,8 @@ class ContinualSummary:
         called backward transfer)
     forward : how much each task but the first had gained before it was learned, on average; None
         without scores from before learning
-    regret : how much lower than the oracle tasks learned until then are, on average over the stream;
-        None without an oracle
+    regret : how much lower than the oracle's the scores of tasks learned until then are, on average
+        over the stream; None without an oracle
     interference_beyond_oracle : interference less that of the oracle. A model of fixed size must
         give up what is special to a task as others come, so even the oracle's is negative, and a
         positive one alone says only that tasks were not learned when they could be; None without an
@@ -121,13 +121,13 @@ class ContinualEvaluator:
     --------
     >>> class Mean:
     ...     def score(self, X):
-    ...         return -float(np.square(X - self.at).mean())
+    ...         return -float(np.square(np.array(X) - self.at).mean())
     >>> model, learning = Mean(), ContinualEvaluator({"low": [0.0], "high": [2.0]})
-    >>> for model.at, task in ((0.0, "low"), (1.0, "high")):
+    >>> for model.at, task in ((0.5, "low"), (1.5, "high")):
     ...     learning.update(model, task)
     >>> learning.scores
-    array([[ 0., -4.],
-           [-1., -1.]])
+    array([[-0.25, -2.25],
+           [-2.25, -0.25]])
     """
 
     def __init__(self, tasks: Mapping[Hashable, Any]) -> None:
