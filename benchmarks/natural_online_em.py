@@ -1,4 +1,4 @@
-"""Naturally constrained online EM: what the authors' slides claim, on digits one class at a time."""
+"""Naturally constrained online EM: the slides' claims, on digits one class at a time."""
 
 import statistics
 from collections.abc import Callable
@@ -180,9 +180,9 @@ def mixed_classes(measured: Measured, name: str) -> Table:
     table = Table(
         f"{TITLES[name]}, all classes mixed",
         ["method", *(f"{int(mark):,} rows" for mark in marks), "rows to 95 %", "CPU s"],
-        f"Test log-likelihood in nats per row along one pass. Batch learning of all rows reaches "
-        f"{best:.1f} in closed form, {_mean(by_em)} by EM ({oracles[0]['em_iterations']} iterations "
-        "with seed 0). *Rows to 95 %*: of the way from the first score of this table's best "
+        "Test log-likelihood in nats per row along one pass. Batch learning of all rows reaches "
+        f"{best:.1f} in closed form, {_mean(by_em)} by EM ({oracles[0]['em_iterations']} "
+        "iterations with seed 0). *Rows to 95 %*: of the way from the first score of this table's best "
         "method at 50 rows to batch learning, the first mark of the curve beyond it; '-' if never."
         f"\n\n![Scores along the stream](../images/natural_{name}_mixed.png)",
     )
@@ -262,8 +262,8 @@ def returns(measured: Measured) -> Table:
     table = Table(
         "Tasks that return",
         ["method", "a class when it returns", "all classes at the end"],
-        "optdigits, every class in three visits, in a new order each round. Nats per row of a class "
-        "just before it comes again, and mean over classes at the end.",
+        "optdigits, every class in three visits, in a new order each round. Nats per row of a "
+        "class just before it comes again, and mean over classes at the end.",
     )
     for way in (
         "oEM, 0.02", "oEM, k^-0.6", "gain, task", "printed, task", "Nat-oEM task, EM",
@@ -279,8 +279,8 @@ def gaps(measured: Measured) -> Table:
     table = Table(
         "Missing pixels",
         ["method", "missing", "complete test rows, nats", "error of imputed pixels"],
-        "optdigits, one class after the other, pixels missing at random while learning. Error: root "
-        "mean square of 30 % of the test pixels, given the others. IncrementalPCA takes no gaps; "
+        "optdigits, one class after the other, pixels missing at random while learning. Error: "
+        "root mean square of 30 % of the test pixels, given the others. IncrementalPCA takes no gaps; "
         "they are filled with the mean of the pixel so far.",
     )
     ways = {

@@ -205,7 +205,7 @@ def shuffled(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
         curve.append([stop, model.score(data.X_test)])
     at_marks = {}
     for mark in data.marks:
-        at_marks[mark] = min(curve, key=lambda point: abs(point[0] - mark))[1]
+        at_marks[str(mark)] = min(curve, key=lambda point: abs(point[0] - mark))[1]
     return {"curve": curve, "marks": at_marks, "cpu": cpu}
 
 
