@@ -273,7 +273,7 @@ def test_the_printed_form_is_as_printed():
 
 def test_clipped_it_stays_bounded_and_unclipped_it_diverges():
     rng = np.random.default_rng(0)
-    batches = list(np.split(oracle.random_model(D, Q).draw(4000, rng), 2000))
+    batches = list(np.split(oracle.random_model(D, Q).draw(3000, rng), 1500))
     size = {}
     for clip in (True, False):
         form = ParameterConstraint("printed", complete=False, clip=clip)

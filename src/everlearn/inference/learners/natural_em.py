@@ -24,6 +24,8 @@ from everlearn.inference.rows import Rows
 
 _WARM_UP_ROWS = 20
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
+_ODD_SPAN = 4
+"""Odd rows fade over so many times the rows that make a component."""
 _LEAST_SHARE = 1e-8
 """Components with a smaller share of the statistics keep their parameters."""
 
@@ -86,7 +88,7 @@ class NaturalEM:
             n_rows=state.n_rows + mass,
             since=state.since + mass,
             typical=state.typical.after(local.likelihoods) if settled else state.typical,
-            odd=_sum(state.odd, local.odd),
+            odd=self._odd(state.odd, local.odd, mass),
         )
         if self.in_moments:
             state = self._merge(state, local.moments, mass)
@@ -270,6 +272,13 @@ class NaturalEM:
     def _mature_rows(self) -> int:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
+    def _odd(self, old: Moments | None, new: Moments | None, mass: float) -> Moments | None:
+        """Odd rows of late: stray ones fade before enough of them come together."""
+        if old is None or new is None:
+            return new if old is None else old
+        kept = old.mass * np.exp(-mass / (_ODD_SPAN * self._mature_rows))
+        return (old.with_mass(float(kept)) + new).compact()
+
     def _grow(self, state: PPCAState, mass: float) -> PPCAState:
         """A new component, once there are enough rows that no component explains."""
         odd = state.odd
@@ -299,9 +308,3 @@ class NaturalEM:
             masses = np.array([part.mass for part in both])
             return np.asarray(masses / masses.sum())
         return np.append(state.weights * (1.0 - share), share)
-
-
-def _sum(one: Moments | None, two: Moments | None) -> Moments | None:
-    if one is None or two is None:
-        return two if one is None else one
-    return (one + two).compact()
