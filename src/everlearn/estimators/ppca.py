@@ -98,9 +98,9 @@ class OnlinePPCA(
         PPCAs in a mixture. `fit` uses so many; `partial_fit` begins with one and adds another, up
         to this number, when enough rows have come that none explains. More than 1 needs
         `constraint_form="kl"` or no constraint.
-    novelty : float, default=2.5
+    novelty : float, default=2.0
         For mixtures: standard deviations below the usual log-likelihood from which on a row is one
-        that no PPCA explains.
+        that no PPCA explains. Such rows wait; if too few come together they are not learned.
     batch_size : int or None, default=None
         Rows of a step of `partial_fit`; None takes all rows of a call at once.
     fit_method : {"auto", "exact", "em"}, default="auto"
@@ -200,7 +200,7 @@ class OnlinePPCA(
         clip: bool = True,
         align: bool = True,
         n_mixtures: int = 1,
-        novelty: float = 2.5,
+        novelty: float = 2.0,
         batch_size: int | None = None,
         fit_method: str = "auto",
         max_iter: int = 200,

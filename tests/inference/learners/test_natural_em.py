@@ -310,7 +310,9 @@ def test_a_component_is_added_for_rows_that_none_explains(how):
     assert len(after.models) == 2
     assert after.weights.sum() == pytest.approx(1)
     assert oracle.divergence(before.models[0], after.models[0]) < 0.3
-    assert score(replace(after, models=after.models[1:]), np.concatenate(far)) > -12
+    X = np.concatenate(far)
+    best = oracle.batch_ml(X, Q).log_likelihood(X).mean()
+    assert score(replace(after, models=after.models[1:]), X) > best - 1.5
 
 
 def test_the_old_component_is_not_touched_by_rows_of_the_new():

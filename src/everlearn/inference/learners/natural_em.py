@@ -24,8 +24,10 @@ from everlearn.inference.rows import Rows
 
 _WARM_UP_ROWS = 20
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
-_ODD_SPAN = 4
-"""Odd rows fade over so many times the rows that make a component."""
+_ODD_SPAN = 2
+"""Odd rows fade over so many times as many usual rows as odd ones make a component."""
+_STRAY_ROWS = 5
+"""Fewer odd rows are forgotten when a batch brings more of them."""
 _LEAST_SHARE = 1e-8
 """Components with a smaller share of the statistics keep their parameters."""
 
@@ -74,7 +76,7 @@ class NaturalEM:
     step_size: StepSize = StepSize()
     moving_centre: bool = False
     max_components: int = 1
-    novelty: float = 2.5
+    novelty: float = 2.0
 
     # ------------------------------------------------------------------ a batch
 
@@ -88,7 +90,7 @@ class NaturalEM:
             n_rows=state.n_rows + mass,
             since=state.since + mass,
             typical=state.typical.after(local.likelihoods) if settled else state.typical,
-            odd=self._odd(state.odd, local.odd, mass),
+            odd=self._odd(state.odd, local.odd, float(local.likelihoods[0])),
         )
         if self.in_moments:
             state = self._merge(state, local.moments, mass)
@@ -272,12 +274,14 @@ class NaturalEM:
     def _mature_rows(self) -> int:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
-    def _odd(self, old: Moments | None, new: Moments | None, mass: float) -> Moments | None:
-        """Odd rows of late: stray ones fade before enough of them come together."""
+    def _odd(self, old: Moments | None, new: Moments | None, usual: float) -> Moments | None:
+        """Odd rows of late: they fade with the usual rows that come between them."""
         if old is None or new is None:
             return new if old is None else old
-        kept = old.mass * np.exp(-mass / (_ODD_SPAN * self._mature_rows))
-        return (old.with_mass(float(kept)) + new).compact()
+        kept = float(old.mass * np.exp(-usual / (_ODD_SPAN * self._mature_rows)))
+        if kept < min(new.mass, _STRAY_ROWS):  # what came before were strays
+            return new
+        return (old.with_mass(kept) + new).compact()
 
     def _grow(self, state: PPCAState, mass: float) -> PPCAState:
         """A new component, once there are enough rows that no component explains."""
