@@ -19,15 +19,15 @@ TYPICAL_ROWS: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """Log-likelihoods of recent rows before these were learned: how many, mean and variance."""
+    """Log densities of recent rows before these were learned: how many, mean and variance."""
 
     mass: float = 0.0
     mean: float = 0.0
     variance: float = 0.0
 
     def after(self, sums: Vec) -> Typical:
-        """With rows of which mass, sum and sum of squares are given."""
-        mass, first, second = (float(value) for value in sums)
+        """With rows of which the `likelihoods` of a local step are given."""
+        mass, _, first, second = (float(value) for value in sums)
         if mass <= 0.0:
             return self
         old = min(self.mass, TYPICAL_ROWS)

@@ -26,7 +26,7 @@ _WARM_UP_ROWS = 20
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
 _ODD_SPAN = 2
 """Odd rows fade over so many times as many usual rows as odd ones make a component."""
-_STRAY_ROWS = 5
+_STRAY_ROWS = 10
 """Fewer odd rows are forgotten when a batch brings more of them."""
 _LEAST_SHARE = 1e-8
 """Components with a smaller share of the statistics keep their parameters."""

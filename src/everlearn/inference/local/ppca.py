@@ -32,7 +32,8 @@ class Beliefs:
     origin : (d,), where statistics are centred
     moving_centre : whether `yy` and `yz` are centred with the current means instead
     moments, stats : which results are wanted
-    threshold : rows with a lower log-likelihood are set apart; None sets none apart
+    threshold : rows to which every component gives a lower log density are set apart; None sets
+        none apart
     """
 
     models: tuple[PPCA, ...]
@@ -48,8 +49,8 @@ class Beliefs:
 class LocalSum:
     """What rows say: moments and statistics of components, moments of odd rows, log-likelihoods.
 
-    `likelihoods` are the mass of the rows that are not odd, and the sums of their log-likelihoods
-    and of the squares of these.
+    `likelihoods` are the mass of the rows that are not odd, the sum of their log-likelihoods, and
+    the sums of the log densities of their best components and of the squares of these.
     """
 
     moments: tuple[Moments, ...]
@@ -82,17 +83,19 @@ def local_step(beliefs: Beliefs, rows: Rows) -> tuple[LocalSum, None]:
     alone = len(beliefs.models) == 1 and beliefs.threshold is None
     if alone and not beliefs.stats and not np.isnan(rows.X).any():
         only = Moments.of_rows(rows.X, rows.weights)
-        return LocalSum((only,), None, None, np.zeros(3)), None
+        return LocalSum((only,), None, None, np.zeros(4)), None
     posteriors = [model.posterior(rows.X) for model in beliefs.models]
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     joint = joint_log_likelihood(posteriors, beliefs.log_weights)
     score = np.asarray(logsumexp(joint, axis=1))
+    # Of the component that explains a row best, whatever its share: new ones have small shares.
+    best = np.stack([posterior.log_likelihood for posterior in posteriors]).max(axis=0)
     usual = np.ones(len(rows), np.bool_)
     if beliefs.threshold is not None:
-        usual = score >= beliefs.threshold
+        usual = best >= beliefs.threshold
     shares = np.exp(joint - score[:, None]) * (weights * usual)[:, None]
-    kept, seen = weights[usual], score[usual]
-    likelihoods = np.array([kept.sum(), kept @ seen, kept @ seen**2])
+    kept, seen = weights[usual], best[usual]
+    likelihoods = np.array([kept.sum(), kept @ score[usual], kept @ seen, kept @ seen**2])
     moments: tuple[Moments, ...] = ()
     if beliefs.moments:
         pairs = zip(posteriors, shares.T, strict=True)
