@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from everlearn.core.errors import CheckpointError
@@ -35,14 +35,7 @@ from everlearn.estimators.ppca_predictions import PPCAPredictions
 _TRUTH = (Instance((bool, np.bool_), "a truth value"),)
 
 
-class OnlinePPCA(
-    PPCAPredictions,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    LearnerMixin,
-    SaveMixin,
-    BaseEstimator,
-):
+class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
     """Probabilistic PCA by online EM, with a natural constraint against forgetting.
 
     Rows are Gaussian with a covariance of low rank plus noise. Plain online EM follows the latest

@@ -171,14 +171,14 @@ def _unpack_stats(
     found = {}
     for name, shape in shapes.items():
         array = member(arrays, f"stats/{name}", shape, "float64")
-        size = _LARGEST_SQUARE
-        require((np.abs(array) <= size).all(), f"stats/{name}", f"at most {size:g} in size")
+        most = _LARGEST_SQUARE
+        require((np.abs(array) <= most).all(), f"stats/{name}", f"at most {most:g} in size")
         found[name] = array
     n, zz = found["n"], found["zz"]
     require((n >= 0.0).all() and abs(n.sum() - 1.0) <= _CLOSE, "stats/n", "shares that sum to 1")
-    turned = zz.transpose(0, 2, 1)
-    symmetric = (np.abs(zz - turned) <= _CLOSE * (np.abs(zz) + np.abs(turned))).all()
-    definite = symmetric and (np.linalg.eigvalsh(zz)[:, 0] >= -_CLOSE * np.abs(zz).max()).all()
+    size = _CLOSE * np.abs(zz).max(axis=(1, 2))
+    symmetric = (np.abs(zz - zz.transpose(0, 2, 1)) <= size[:, None, None]).all()
+    definite = symmetric and (np.linalg.eigvalsh(zz)[:, 0] >= -size).all()
     require(definite, "stats/zz", "second moments")
     require((found["yy"] >= 0.0).all(), "stats/yy", "sums of squares")
     stats = LatentStats(**found)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
@@ -30,7 +31,7 @@ def _is_mixture(estimator: Any) -> bool:
     return bool(estimator.n_mixtures != 1)
 
 
-class PPCAPredictions(PPCAAttributes):
+class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Rows in the light of the model, which they do not change."""
 
     engine: Any
@@ -205,7 +206,7 @@ class PPCAPredictions(PPCAAttributes):
         """
         state = self._fitted()
         check_params(f"{type(self).__name__}.sample", {"n_samples": n_samples}, _SAMPLE_CONSTRAINTS)
-        rng = stream(self._new_seed(), "sample")  # type: ignore[attr-defined]
+        rng = stream(self._new_seed(), "sample")
         counts = rng.multinomial(n_samples, state.weights / state.weights.sum())
         drawn = [model.draw(int(n), rng) for model, n in zip(state.models, counts, strict=True)]
         return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)

@@ -26,6 +26,8 @@ _WARM_UP_ROWS = 20
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
 _ODD_SPAN = 2
 """Odd rows fade over so many times as many usual rows as odd ones make a component."""
+_FIRST_ROUNDS = 20
+"""How often gaps in the first rows are filled, each time with what followed from the last."""
 _STRAY_ROWS = 10
 """Fewer odd rows are forgotten when a batch brings more of them."""
 _LEAST_SHARE = 1e-8
@@ -82,6 +84,8 @@ class NaturalEM:
 
     def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state after one batch."""
+        if state.n_rows < self._mature_rows and np.isnan(rows.X).any():
+            state = self._first_beliefs(state, rows, engine)
         local = run(self._beliefs(state), rows, engine)
         mass, settled = rows.mass, state.n_rows >= self._mature_rows
         state = replace(
@@ -92,13 +96,24 @@ class NaturalEM:
             typical=state.typical.after(local.likelihoods) if settled else state.typical,
             odd=self._odd(state.odd, local.odd, float(local.likelihoods[0])),
         )
+        usual = mass if local.odd is None else mass - local.odd.mass
         if self.in_moments:
-            state = self._merge(state, local.moments, mass)
+            state = self._merge(state, local.moments, mass, usual)
         elif state.stats is None:
             state = self._warm_up(state, local.moments)
-        else:
-            state = self._blend(state, local, mass)
+        elif usual > 0.0:
+            state = self._blend(state, local, mass, usual)
         return self._grow(state, mass)
+
+    def _first_beliefs(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+        """Beliefs of the missing entries of the first rows, which have nothing to go by yet."""
+        known = state.window or state.reference
+        beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
+        for _ in range(_FIRST_ROUNDS):
+            batch = run(beliefs, rows, engine).moments[0]
+            model = (known[0] + batch if known else batch).ppca(self.rank)
+            beliefs = replace(beliefs, models=(model, *state.models[1:]))
+        return replace(state, models=beliefs.models)
 
     def adopt(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state of this learner for components that were found from all these rows."""
@@ -155,17 +170,20 @@ class NaturalEM:
 
     # ------------------------------------------------------------------ moments
 
-    def _merge(self, state: PPCAState, batch: tuple[Moments, ...], mass: float) -> PPCAState:
-        """The exact maximiser: moments of the batch merged with those of the reference."""
+    def _merge(
+        self, state: PPCAState, batch: tuple[Moments, ...], mass: float, usual: float
+    ) -> PPCAState:
+        """The exact maximiser: moments of the batch merged with those of the reference.
+
+        Of the batch's mass, `usual` is that of the rows that are not odd.
+        """
         reference, window = state.reference, state.window
         if self.constraint == "task":
             window = self._merged(window, batch)
         elif self.weight is not None:
-            gamma = self.step_size(state.clock)
-            old = tuple(part.with_mass(part.mass * (1.0 - gamma)) for part in window)
-            window = self._merged(
-                old, tuple(part.with_mass(gamma * part.mass / mass) for part in batch)
-            )
+            gamma = self.step_size(state.clock) / mass
+            old = tuple(part.with_mass(part.mass * (1.0 - gamma * usual)) for part in window)
+            window = self._merged(old, tuple(part.with_mass(gamma * part.mass) for part in batch))
         if self.constraint == "step":
             reference = self._capped(self._merged(reference, batch))
         state = replace(state, reference=reference, window=window)
@@ -221,12 +239,12 @@ class NaturalEM:
         stats = expected_stats(model, first, centre, state.origin)
         return self._with_previous(replace(state, stats=stats, window=()))
 
-    def _blend(self, state: PPCAState, local: LocalSum, mass: float) -> PPCAState:
+    def _blend(self, state: PPCAState, local: LocalSum, mass: float, usual: float) -> PPCAState:
         """One step of online EM."""
         if state.stats is None or local.stats is None:
             raise ValueError("statistics are blended after the warm-up only")
         gamma = self.step_size(state.clock)
-        stats = state.stats * (1.0 - gamma) + local.stats * (gamma / mass)
+        stats = state.stats * (1.0 - gamma * usual / mass) + local.stats * (gamma / mass)
         weight = self._reference_weight(state, mass / gamma)
         used = stats
         if weight and self.parametric is None:
