@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 from unittest import mock
@@ -55,8 +56,6 @@ def test_every_member_is_checked(setting: str) -> None:
     assert not isinstance(loaded(content(setting)), str)
     for key, array in content(setting).arrays.items():
         changes = dict(SHAPES | FLOATS)
-        if key == "likelihoods" and not array.size:
-            continue  # empty unless the last fit was by EM
         if key.endswith("/factor"):
             del changes["empty"]
         for name, change in changes.items():
@@ -124,10 +123,8 @@ def assert_sound(model: Any) -> None:
     assert np.isfinite(model.transform(X)).all()
     assert np.isfinite(model.score(X))
     model.set_params(engine="serial", batch_size=4, verbose=0)
-    try:
+    with suppress(ValueError):  # numbers of wild sizes, of which nothing can be learned
         model.partial_fit(X)
-    except ValueError as error:
-        assert "OnlinePPCA" in str(error)
     assert np.isfinite(model.score(X))
 
 

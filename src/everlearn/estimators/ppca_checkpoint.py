@@ -47,8 +47,9 @@ def pack_learned(learned: Learned) -> tuple[dict[str, Any], Members]:
         "models/mean": np.stack([model.mean for model in state.models]),
         "models/loadings": np.stack([model.loadings for model in state.models]),
         "models/noise": np.array([model.noise for model in state.models]),
-        "likelihoods": np.array(learned.likelihoods, np.float64),
     }
+    if learned.likelihoods:
+        arrays["likelihoods"] = np.array(learned.likelihoods, np.float64)
     _pack_moments(arrays, "reference", state.reference)
     _pack_moments(arrays, "window", state.window)
     if state.stats is not None:
@@ -117,10 +118,14 @@ def unpack_learned(estimator: Any, header: Mapping[str, Any], arrays: Arrays) ->
         _unpack_task(estimator, header),
         entry(header, "seed", int, 0, 2**64),
     )
-    _check_parts(state, form, arrays)
-    likelihoods = member(arrays, "likelihoods", (None,), "float64")
-    n_rows = entry(header, "n_rows", int, 1, _MOST_ROWS)
-    return Learned(state, form, n_rows, tuple(likelihoods.tolist()))
+    likelihoods: tuple[float, ...] = ()
+    if "likelihoods" in arrays:
+        found = member(arrays, "likelihoods", (None,), "float64")
+        require(found.size, "likelihoods", "one for each iteration")
+        likelihoods = tuple(found.tolist())
+    learned = Learned(state, form, entry(header, "n_rows", int, 1, _MOST_ROWS), likelihoods)
+    _check_parts(learned, arrays)
+    return learned
 
 
 def _near(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -208,9 +213,9 @@ def _unpack_task(estimator: Any, header: Mapping[str, Any]) -> int | str | None:
         raise CheckpointError(f"the header's 'task': {error}") from error
 
 
-def _check_parts(state: PPCAState, form: tuple[Any, ...], arrays: Arrays) -> None:
+def _check_parts(learned: Learned, arrays: Arrays) -> None:
     """Refuse parts that no state of this form has, and members that belong to nothing."""
-    _, constraint, solver, _ = form
+    state, (_, constraint, solver, _) = learned.state, learned.form
     if (state.stats is not None) == (solver == "moment" or bool(state.window)):
         raise CheckpointError(
             "the header's 'has_stats' and 'n_window' do not belong together for "
@@ -223,5 +228,5 @@ def _check_parts(state: PPCAState, form: tuple[Any, ...], arrays: Arrays) -> Non
     both = (*state.reference, *state.window)
     if solver == "moment" and not any(part.mass > 0.0 for part in both):
         raise CheckpointError("member 'reference0/numbers' or 'window0/numbers' must have a mass")
-    if unknown := sorted(set(arrays) - set(pack_learned(Learned(state, form))[1])):
+    if unknown := sorted(set(arrays) - set(pack_learned(learned)[1])):
         raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")

@@ -103,15 +103,15 @@ def confusion(truth: Truth, classes: Agreement, found: Sequence[Component]) -> F
         "showscale": False,
     }
     layout = {
-        **_base_layout(92 + 30 * len(order)),
+        **base_layout(92 + 30 * len(order)),
         "xaxis": {
-            **_axis(escape(f"true {truth.noun}")),
+            **axis(escape(f"true {truth.noun}")),
             "type": "category",
             "side": "top",
             "showgrid": False,
         },
         "yaxis": {
-            **_axis("component"),
+            **axis("component"),
             "type": "category",
             "autorange": "reversed",
             "showgrid": False,
@@ -168,18 +168,18 @@ def _growth_layout(study: Study, last: int) -> Figure:
     )
     marks = [m for m in study.marks if 0 < m.rows <= last]
     return {
-        **_base_layout(560),
+        **base_layout(560),
         "xaxis": {
-            **_axis(f"{noun}s seen"),
+            **axis(f"{noun}s seen"),
             "anchor": "y3",
             "range": [0, 1.03 * last],
             "tickformat": ",",
             "showgrid": False,
         },
-        "yaxis": {**_axis(), "domain": [0.66, 0.97], "rangemode": "tozero", "tickformat": "d"},
-        "yaxis2": {**_axis(), "domain": [0.27, 0.57]},
+        "yaxis": {**axis(), "domain": [0.66, 0.97], "rangemode": "tozero", "tickformat": "d"},
+        "yaxis2": {**axis(), "domain": [0.27, 0.57]},
         "yaxis3": {
-            **_axis(),
+            **axis(),
             "domain": [0.0, 0.17],
             "type": "category",
             "categoryorder": "array",
@@ -195,7 +195,8 @@ def _growth_layout(study: Study, last: int) -> Figure:
     }
 
 
-def _base_layout(height: int) -> Figure:
+def base_layout(height: int) -> Figure:
+    """What all figures of a page have in common."""
     return {
         "height": height,
         "autosize": True,
@@ -213,7 +214,8 @@ def _base_layout(height: int) -> Figure:
     }
 
 
-def _axis(title: str = "") -> Figure:
+def axis(title: str = "") -> Figure:
+    """An axis in the colours of the page."""
     return {
         "title": {"text": title, "font": {"size": 13, "color": "--muted"}},
         "gridcolor": "--line",
