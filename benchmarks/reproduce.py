@@ -6,12 +6,13 @@ stopped; delete that folder to measure anew.
 
 import sys
 
-from benchmarks import bayespa, memory_bounded, mixtures, ncrp
+from benchmarks import bayespa, memory_bounded, mixtures, natural_online_em, ncrp
 
 PAPERS = {
     "mixtures": mixtures.reproduce,
     "bayespa": bayespa.reproduce,
     "memory_bounded": memory_bounded.reproduce,
+    "natural_online_em": natural_online_em.reproduce,
     "ncrp": ncrp.reproduce,
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         BayesianPassiveAggressiveRegressor,
     )
     from everlearn.estimators.persistence import load
+    from everlearn.estimators.ppca import OnlinePPCA
     from everlearn.estimators.supervised import MedLDAClassifier
     from everlearn.estimators.supervised_growing import MedHDPClassifier
     from everlearn.estimators.supervised_regression import MedLDARegressor
@@ -33,6 +34,7 @@ __all__ = [
     "MedHDPClassifier",
     "MedLDAClassifier",
     "MedLDARegressor",
+    "OnlinePPCA",
     "TopicModel",
     "TopicTree",
     "__version__",
@@ -49,6 +51,7 @@ _HOMES = {
     "MedHDPClassifier": "everlearn.estimators.supervised_growing",
     "MedLDAClassifier": "everlearn.estimators.supervised",
     "MedLDARegressor": "everlearn.estimators.supervised_regression",
+    "OnlinePPCA": "everlearn.estimators.ppca",
     "TopicModel": "everlearn.estimators.topics",
     "TopicTree": "everlearn.estimators.topic_tree",
     "load": "everlearn.estimators.persistence",

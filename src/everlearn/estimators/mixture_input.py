@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from everlearn.core.arrays import Table, Vec
 from everlearn.core.families import (
@@ -17,7 +17,7 @@ from everlearn.core.families import (
 )
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.mixture_learning import Learned
-from everlearn.estimators.tables import canonical, plain_numbers
+from everlearn.estimators.tables import canonical, checked_weights, plain_numbers
 from everlearn.inference.rows import Rows
 
 _LARGEST = {"float64": 1e100, "float32": 1e15}
@@ -73,29 +73,10 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
     largest = _check_range(estimator, table, counts)
     if sample_weight is None:
         return Rows(table)
-    weights = _checked_weights(estimator, sample_weight, table, largest)
+    square = _LARGEST_SQUARE[estimator.dtype]
+    weights = checked_weights(estimator, sample_weight, table, largest, square)
     rows = Rows(table, weights)
     return rows if weights.all() else rows[np.flatnonzero(weights)]
-
-
-def _checked_weights(estimator: Any, sample_weight: Any, table: Table, largest: float) -> Vec:
-    """Weights of the rows, of which the largest entry is `largest` in size."""
-    name = type(estimator).__name__
-    with named_errors(estimator, "sample_weight"):
-        weights: Vec = _check_sample_weight(
-            sample_weight, table, dtype=np.float64, ensure_non_negative=True
-        )
-    if not weights.any():
-        raise ValueError(
-            f"'sample_weight' of {name} must have a positive entry. Got {len(weights)} zeros."
-        )
-    limit = _LARGEST_SQUARE[estimator.dtype] / max(1.0, largest) ** 2
-    if weights.max() > limit:
-        raise ValueError(
-            f"'sample_weight' of {name} must have entries of at most {limit:g} for X with entries "
-            f"of up to {largest:g}, so that sums stay finite. Got {weights.max():g}."
-        )
-    return weights
 
 
 def _check_range(estimator: Any, table: Table, counts: bool) -> float:

@@ -38,6 +38,7 @@ _ESTIMATORS = {
     "medhdp-classifier": ("everlearn.estimators.supervised_growing", "MedHDPClassifier"),
     "medlda-classifier": ("everlearn.estimators.supervised", "MedLDAClassifier"),
     "medlda-regressor": ("everlearn.estimators.supervised_regression", "MedLDARegressor"),
+    "online-ppca": ("everlearn.estimators.ppca", "OnlinePPCA"),
     "topic-model": ("everlearn.estimators.topics", "TopicModel"),
     "topic-tree": ("everlearn.estimators.topic_tree", "TopicTree"),
 }

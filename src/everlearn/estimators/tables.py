@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from everlearn.core.arrays import Table
+from everlearn.core.arrays import Table, Vec
 from everlearn.estimators.base import named_errors
 
 _NOT_NUMBERS = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
@@ -81,3 +81,28 @@ def check_size(values: Any) -> None:
             f"expected entries of at most {LARGEST:g} in size, so that sums of squares stay "
             f"finite, got {size:g}"
         )
+
+
+def checked_weights(
+    estimator: Any, sample_weight: Any, table: Table, largest: float, largest_square: float
+) -> Vec:
+    """Weights of the rows, of which the largest entry is `largest` in size.
+
+    Weight times squared entry is at most `largest_square`, so that sums of these stay finite.
+    """
+    name = type(estimator).__name__
+    with named_errors(estimator, "sample_weight"):
+        weights: Vec = _check_sample_weight(
+            sample_weight, table, dtype=np.float64, ensure_non_negative=True
+        )
+    if not weights.any():
+        raise ValueError(
+            f"'sample_weight' of {name} must have a positive entry. Got {len(weights)} zeros."
+        )
+    limit = largest_square / max(1.0, largest) ** 2
+    if weights.max() > limit:
+        raise ValueError(
+            f"'sample_weight' of {name} must have entries of at most {limit:g} for X with entries "
+            f"of up to {largest:g}, so that sums stay finite. Got {weights.max():g}."
+        )
+    return weights

@@ -74,3 +74,20 @@ class DocumentProgress(ProgressLine):
     def show(self, n_documents: int, n_topics: int) -> None:
         """So many documents are done."""
         self._update(completed=n_documents, topics=n_topics)
+
+
+class RowProgress(ProgressLine):
+    """Shows how many rows are learned, and their mean log-likelihood where it is known."""
+
+    def __init__(self, verbose: int, n_rows: int | None, console: Console | None = None) -> None:
+        columns = (
+            TextColumn("{task.completed:,.0f} rows"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[likelihood]}"),
+        )
+        super().__init__(verbose, n_rows, columns, console, likelihood="")
+
+    def show(self, n_rows: int, log_likelihood: float | None) -> None:
+        """So many rows are done."""
+        said = "" if log_likelihood is None else f"{log_likelihood:,.3f} nats per row"
+        self._update(completed=n_rows, likelihood=said)

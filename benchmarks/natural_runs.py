@@ -1,0 +1,353 @@
+"""Runs of OnlinePPCA and of what it is compared with, on digits one class after the other."""
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import IncrementalPCA
+from sklearn.metrics import normalized_mutual_info_score
+
+from benchmarks.corpora import DATA
+from everlearn import OnlinePPCA
+from everlearn.core.families.ppca import PPCA
+from everlearn.core.families.ppca_moments import Moments
+from everlearn.metrics.continual import ContinualEvaluator
+
+CLASSES = 10
+PEER_BATCH = 50
+"""Rows of a batch of scikit-learn's IncrementalPCA; it takes no fewer than it has components."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Rows and classes, and how they are learned."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    q: int
+    batch: int
+    marks: tuple[int, ...]
+
+    def held_out(self) -> dict[int, np.ndarray]:
+        return {c: self.X_test[self.y_test == c] for c in range(CLASSES)}
+
+    def of_class(self, c: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.permutation(self.X[self.y == c])
+
+
+@cache
+def digits(name: str) -> Digits:
+    data = np.load(DATA / name / f"{name}.npz")
+    parts = [data[key] for key in ("X_train", "y_train", "X_test", "y_test")]
+    if name == "optdigits":
+        X, y, X_test, y_test = parts
+        return Digits(X / 16.0, y, X_test / 16.0, y_test, 10, 5, (250, 500, 1000, 3800))
+    X, y, X_test, y_test = (part.reshape(len(part), -1).squeeze() for part in parts)
+    kept = np.sort(np.concatenate([np.flatnonzero(y == c)[:2000] for c in range(CLASSES)]))
+    X, y, X_test, y_test = X[kept] / 255.0, y[kept], X_test[:5000] / 255.0, y_test[:5000]
+    return Digits(X, y, X_test, y_test, 20, 10, (1000, 5000, 20_000))
+
+
+# ------------------------------------------------------------------------- competitors
+
+
+class Peer:
+    """scikit-learn's IncrementalPCA as a PPCA: its directions, the noise of all variance left.
+
+    Its own noise variance knows of the directions of the last batch only.
+    """
+
+    def __init__(self, q: int, rank: int) -> None:
+        self.q, self.pca = q, IncrementalPCA(rank)
+        self.wait: list[np.ndarray] = []
+
+    def partial_fit(self, X: np.ndarray, task: Any = None) -> "Peer":
+        self.wait.append(X)
+        if sum(map(len, self.wait)) >= PEER_BATCH:
+            self.finish()
+        return self
+
+    def finish(self) -> None:
+        rows = np.concatenate([np.empty((0, self.wait[0].shape[1])), *self.wait])
+        if len(rows) >= self.pca.n_components:
+            self.pca.partial_fit(rows)
+            self.wait = []
+
+    def consolidate(self) -> None:
+        if self.wait:
+            self.finish()
+
+    @property
+    def model(self) -> PPCA:
+        pca, q = self.pca, self.q
+        n = pca.n_samples_seen_
+        values = pca.explained_variance_[:q] * (n - 1) / n
+        noise = (pca.var_.sum() - values.sum()) / (len(pca.mean_) - q)
+        return PPCA(pca.mean_, pca.components_[:q].T * np.sqrt(values - noise), float(noise))
+
+    def score(self, X: np.ndarray) -> float:
+        return float(self.model.log_likelihood(X).mean())
+
+
+EM_TASK = {"constraint": "task", "solver": "em", "step_size": 0.05}
+WAYS: dict[str, dict[str, Any]] = {
+    "oEM, 0.02": {"constraint": None, "step_size": 0.02},
+    "oEM, k^-0.6": {"constraint": None},
+    "oEM, 1/k": {"constraint": None, "step_power": 1.0},
+    "oEM, 0.02, printed statistics": {
+        "constraint": None, "step_size": 0.02, "statistics": "printed"
+    },
+    "Nat-oEM step": {"constraint": "step"},
+    "Nat-oEM step, rank q": {"constraint": "step", "kept": 1},
+    "Nat-oEM task": {"constraint": "task"},
+    "Nat-oEM task, EM": EM_TASK,
+    "gain, step": {"constraint": "step", "constraint_form": "gain", "step_size": 0.05},
+    "gain, task": {"constraint": "task", "constraint_form": "gain", "step_size": 0.02},
+    "gain, previous": {
+        "constraint": "previous", "constraint_form": "gain", "step_size": 0.02,
+        "constraint_weight": 100.0,
+    },
+    "ewc, task": {"constraint": "task", "constraint_form": "ewc", "step_size": 0.02},
+    "printed, previous": {
+        "constraint": "previous", "constraint_form": "printed", "constraint_weight": 20.0,
+        "step_size": 0.02,
+    },
+    "printed, task": {
+        "constraint": "task", "constraint_form": "printed", "constraint_weight": 20.0,
+        "step_size": 0.02,
+    },
+    "printed, task, marginal": {
+        "constraint": "task", "constraint_form": "printed", "constraint_weight": 1.0,
+        "fisher": "marginal", "step_size": 0.02,
+    },
+    "IncrementalPCA, rank q": {"peer": 1},
+    "IncrementalPCA, rank 2q": {"peer": 2},
+}  # fmt: skip
+"""Parameters of each competitor; `kept` and `peer` are ranks in units of q."""
+
+
+def made(data: Digits, way: dict[str, Any]) -> Any:
+    way = dict(way)
+    if "peer" in way:
+        return Peer(data.q, way["peer"] * data.q)
+    if "kept" in way:
+        way["kept_components"] = way.pop("kept") * data.q
+    return OnlinePPCA(data.q, batch_size=data.batch, engine="serial", random_state=0, **way)
+
+
+def order_of(seed: int) -> list[int]:
+    return np.random.default_rng([seed, 7]).permutation(CLASSES).tolist()
+
+
+def fed(model: Any, X: np.ndarray, batch: int, task: Any = None) -> None:
+    if isinstance(model, Peer):
+        for start in range(0, len(X), batch):
+            model.partial_fit(X[start : start + batch])
+    else:
+        model.partial_fit(X, task=task)
+
+
+# ------------------------------------------------------------------------------- runs
+
+
+def one_after_the_other(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Class after class: the table of scores, the reconstruction error, and the time."""
+    data, rng = digits(name), np.random.default_rng(seed)
+    model, learning = made(data, way), ContinualEvaluator(data.held_out())
+    cpu = 0.0
+    for c in order_of(seed):
+        rows = data.of_class(c, rng)
+        start = time.process_time()
+        fed(model, rows, data.batch, c)
+        model.consolidate()
+        cpu += time.process_time() - start
+        learning.update(model, c)
+    found = model.model if isinstance(model, Peer) else model._learned.state.models[0]
+    u = found.axes()[0]
+    y = data.X_test - found.mean
+    error = float(((y - y @ u @ u.T) ** 2).sum(axis=1).mean())
+    return {"scores": learning.scores.tolist(), "reconstruction": error, "cpu": cpu}
+
+
+@cache
+def class_moments(name: str, c: int) -> Moments:
+    data = digits(name)
+    return Moments.of_rows(data.X[data.y == c]).compact()
+
+
+def cumulative(name: str, seed: int) -> dict[str, Any]:
+    """The oracle: maximum likelihood on all classes so far, after each class."""
+    data, scores, seen = digits(name), [], None
+    order, held_out = order_of(seed), digits(name).held_out()
+    for c in order:
+        part = class_moments(name, c)
+        seen = part if seen is None else (seen + part).compact()
+        model = seen.ppca(data.q)
+        scores.append([float(model.log_likelihood(held_out[j]).mean()) for j in order])
+    return {"scores": scores, "all": float(model.log_likelihood(data.X_test).mean())}
+
+
+def batch_em(name: str, seed: int) -> dict[str, Any]:
+    """EM from random loadings, all rows at once."""
+    data = digits(name)
+    model = OnlinePPCA(data.q, fit_method="em", tol=0.01, engine="serial", random_state=seed)
+    start = time.process_time()
+    model.fit(data.X)
+    cpu = time.process_time() - start
+    return {"score": model.score(data.X_test), "iterations": model.n_iter_, "cpu": cpu}
+
+
+def shuffled(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
+    """All classes mixed: test scores along the stream, and rows to 95 % of what can be gained."""
+    data = digits(name)
+    X = np.random.default_rng(seed).permutation(data.X)[: data.marks[-1]]
+    model, curve, cpu = made(data, way), [], 0.0
+    steps = np.unique(np.geomspace(50, len(X), 24).astype(int) // 50 * 50).tolist()
+    for start, stop in zip([0, *steps], steps, strict=False):
+        begun = time.process_time()
+        fed(model, X[start:stop], data.batch)
+        cpu += time.process_time() - begun
+        curve.append([stop, model.score(data.X_test)])
+    at_marks = {}
+    for mark in data.marks:
+        at_marks[str(mark)] = min(curve, key=lambda point: abs(point[0] - mark))[1]
+    return {"curve": curve, "marks": at_marks, "cpu": cpu}
+
+
+# ------------------------------------------------------------- where rows do not count alike
+
+
+def drifting(way: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Contrast falls to a quarter along a stream of mixed classes; rows are scored, then learned.
+
+    Also the mean score of all classes at the end of a stream of one class after the other.
+    """
+    data, rng = digits("optdigits"), np.random.default_rng(seed)
+    X = rng.permutation(data.X)
+    fade = np.linspace(1.0, 0.25, len(X))[:, None]
+    X = 0.5 + fade * (X - 0.5)
+    model, scores = made(data, way), []
+    for start in range(0, len(X), 50):
+        batch = X[start : start + 50]
+        if start:
+            scores.append(model.score(batch))
+        fed(model, batch, data.batch)
+    late = 0.5 + 0.25 * (data.X_test - 0.5)
+    done = one_after_the_other("optdigits", way, seed)
+    return {
+        "prequential": float(np.mean(scores[len(scores) // 2 :])),
+        "end": model.score(late),
+        "classes": float(np.mean(done["scores"][-1])),
+    }
+
+
+def unequal(way: str, seed: int) -> dict[str, Any]:
+    """Classes of 380, 190, 95, ... rows, all of which are to count alike."""
+    data, rng = digits("optdigits"), np.random.default_rng(seed)
+    order = order_of(seed)
+    parts = [data.of_class(c, rng)[: max(380 >> i, 12)] for i, c in enumerate(order)]
+    weights = [np.full(len(part), 380 / len(part)) for part in parts]
+    if way == "oracle":
+        model: Any = OnlinePPCA(data.q, engine="serial")
+        model.fit(np.concatenate(parts), sample_weight=np.concatenate(weights))
+    else:
+        peer = {"peer": 2} if way == "peer" else {"constraint": "step"}
+        model = made(data, peer)
+        for part, w in zip(parts, weights, strict=True):
+            if way == "weighted":
+                model.partial_fit(part, sample_weight=w)
+            else:
+                fed(model, part, data.batch)
+        model.consolidate()
+    scores = [model.score(rows) for rows in data.held_out().values()]
+    return {"mean": float(np.mean(scores)), "worst": float(np.min(scores))}
+
+
+def returning(way: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Every class comes in three visits; how it is remembered when it returns, and at the end."""
+    data, rng = digits("optdigits"), np.random.default_rng(seed)
+    parts = {c: np.array_split(data.of_class(c, rng), 3) for c in range(CLASSES)}
+    model, remembered, held_out = made(data, way), [], data.held_out()
+    for visit in range(3):
+        for c in np.random.default_rng([seed, visit]).permutation(CLASSES).tolist():
+            if visit:
+                remembered.append(model.score(held_out[c]))
+            fed(model, parts[c][visit], data.batch, f"{c}, visit {visit}")
+    model.consolidate()
+    return {
+        "return": float(np.mean(remembered)),
+        "final": float(np.mean([model.score(rows) for rows in held_out.values()])),
+    }
+
+
+def mixtures(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
+    """A mixture of up to ten PPCAs, class after class, or fitted to all rows at once."""
+    data, rng = digits(name), np.random.default_rng(seed)
+    way = dict(way)
+    at_once = way.pop("at_once", False)
+    model = OnlinePPCA(
+        data.q, batch_size=data.batch, engine="serial", random_state=seed,
+        **{"n_mixtures": CLASSES, **way},
+    )  # fmt: skip
+    learning, start = ContinualEvaluator(data.held_out()), time.process_time()
+    if at_once:
+        model.set_params(tol=0.05, max_iter=300).fit(data.X)
+    else:
+        for c in order_of(seed):
+            model.partial_fit(data.of_class(c, rng), task=c)
+            model.consolidate()
+            learning.update(model, c)
+    cpu = time.process_time() - start
+    labels = np.zeros(len(data.y_test), int)
+    if model.n_mixtures != 1:
+        labels = model.predict(data.X_test)
+    return {
+        "scores": learning.scores.tolist(),
+        "final": float(np.mean([model.score(rows) for rows in data.held_out().values()])),
+        "used": model.n_mixtures_,
+        "nmi": float(normalized_mutual_info_score(data.y_test, labels)),
+        "cpu": cpu,
+    }
+
+
+def gappy(way: dict[str, Any], seed: int, share: float) -> dict[str, Any]:
+    """Class after class with pixels missing at random; scores are those of complete rows."""
+    data, rng = digits("optdigits"), np.random.default_rng(seed)
+    way = dict(way)
+    fill = way.pop("fill", False)
+    model = made(data, way)
+    sums, counts = np.zeros(data.X.shape[1]), np.full(data.X.shape[1], 1e-9)
+    for c in order_of(seed):
+        rows = data.of_class(c, rng)
+        gaps = rng.random(rows.shape) < share
+        if fill:  # with the mean of what came so far
+            sums, counts = sums + (rows * ~gaps).sum(axis=0), counts + (~gaps).sum(axis=0)
+            fed(model, np.where(gaps, sums / counts, rows), data.batch)
+        else:
+            fed(model, np.where(gaps, np.nan, rows), data.batch, c)
+    model.consolidate()
+    found = model.model if isinstance(model, Peer) else model._learned.state.models[0]
+    test = data.X_test.copy()
+    hidden = np.random.default_rng(seed).random(test.shape) < 0.3
+    test[hidden] = np.nan
+    guess = found.posterior(test).filled
+    error = float(np.sqrt(np.mean((guess - data.X_test)[hidden] ** 2)))
+    return {"final": model.score(data.X_test), "imputation": error}
+
+
+def units(way: dict[str, Any], scale: float, seed: int) -> dict[str, Any]:
+    """The end of a class-incremental stream with rows in other units; None if learning fails."""
+    data, rng = digits("optdigits"), np.random.default_rng(seed)
+    model = made(data, way)
+    try:
+        for c in order_of(seed):
+            fed(model, data.of_class(c, rng) * scale, data.batch, c)
+        model.consolidate()
+        score = model.score(data.X_test * scale) + data.X.shape[1] * np.log(scale)
+    except ValueError:
+        return {"final": None}
+    return {"final": score}

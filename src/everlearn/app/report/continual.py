@@ -1,0 +1,205 @@
+"""A page that shows what models keep and forget while they learn one task after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from everlearn.app.report.charts import Figure, axis, base_layout, chart
+from everlearn.app.report.html import escape, minus, paragraph, section, table
+from everlearn.app.report.page import page
+from everlearn.core.arrays import Mat
+from everlearn.metrics.continual import ContinualSummary, continual_summary
+
+_COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete")
+_DASHES = ("solid", "dash", "dot")
+_NO_SCRIPT = (
+    '<noscript><p class="notice">The charts need JavaScript; the table does not.</p></noscript>'
+)
+
+
+def continual_page(
+    scores: Mapping[str, ArrayLike],
+    tasks: Sequence[str],
+    *,
+    oracle: ArrayLike | None = None,
+    title: str = "What was kept, and what was forgotten",
+    lead: str = "",
+    unit: str = "nats per row",
+) -> str:
+    """A page about models that learned the same tasks in the same order, in one file.
+
+    Parameters
+    ----------
+    scores : mapping from names of models to array-likes of shape (n_tasks, n_tasks)
+        R[i, j], the score of task j after task i, as `ContinualEvaluator.scores` has it.
+    tasks : sequence of str
+        Names of the tasks, in the order in which they were learned.
+    oracle : array-like of shape (n_tasks, n_tasks), default=None
+        Scores of models that were fitted to all tasks so far at once.
+    title, lead : str
+        What this is, in a line and in a sentence or two.
+    unit : str, default="nats per row"
+        What a score is measured in.
+
+    Returns
+    -------
+    html : str
+    """
+    from plotly.offline import get_plotlyjs  # pages without charts do without plotly
+
+    tables = {name: _checked(name, values, len(tasks)) for name, values in scores.items()}
+    if not tables:
+        raise ValueError("'scores' of continual_page must have a table for at least one model")
+    best = None if oracle is None else _checked("oracle", oracle, len(tasks))
+    found = {name: continual_summary(values, oracle=best) for name, values in tables.items()}
+    sections = [_NO_SCRIPT, _curves(tables, best, tasks, unit), _summary(found, unit)]
+    sections += [
+        _matrix(number, name, values, tasks, unit)
+        for number, (name, values) in enumerate(tables.items())
+    ]
+    first = next(iter(found.values()))
+    key_numbers = [
+        ("tasks", f"{len(tasks)}"),
+        ("models", f"{len(tables)}"),
+        (f"final, {next(iter(found))}", minus(f"{first.final:,.1f}")),
+        (f"forgetting, {next(iter(found))}", minus(f"{first.forgetting:,.1f}")),
+    ]
+    draw = files(__package__).joinpath("page.js").read_text("utf-8")
+    return page(title, lead, key_numbers, sections, scripts=(get_plotlyjs(), f"\n{draw}\n"))
+
+
+def _checked(name: str, values: ArrayLike, n: int) -> Mat:
+    found = np.asarray(values, np.float64)
+    if found.shape != (n, n) or not n or not np.isfinite(found).all():
+        raise ValueError(
+            f"'scores' of continual_page must be finite and of shape ({n}, {n}) for {n} tasks, got "
+            f"the shape {found.shape} for {name!r}"
+        )
+    return found
+
+
+def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) -> Figure:
+    """Mean score of the tasks learned so far, after each of them, a line for each model."""
+    data = []
+    for number, (name, values) in enumerate(tables.items()):
+        means = [float(values[i, : i + 1].mean()) for i in range(len(tasks))]
+        hover = [
+            f"{escape(name)}<br>after {escape(task)}: {minus(f'{mean:,.2f}')} {escape(unit)}"
+            for task, mean in zip(tasks, means, strict=True)
+        ]
+        colour = _COLOURS[number % len(_COLOURS)]
+        dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
+        data.append(
+            {
+                "x": list(range(1, len(tasks) + 1)),
+                "y": means,
+                "name": escape(name),
+                "mode": "lines+markers",
+                "text": hover,
+                "hoverinfo": "text",
+                "line": {"color": colour, "width": 2.5, "dash": dash},
+                "marker": {"color": colour, "size": 7},
+            }
+        )
+    layout = {
+        **base_layout(420),
+        "xaxis": {
+            **axis("tasks learned"),
+            "tickvals": list(range(1, len(tasks) + 1)),
+            "ticktext": [escape(task) for task in tasks],
+            "showgrid": False,
+        },
+        "yaxis": axis(escape(unit)),
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 8, "r": 8, "t": 60, "b": 48},
+    }
+    return {"data": data, "layout": layout}
+
+
+def score_matrix(values: Mat, tasks: Sequence[str], unit: str) -> Figure:
+    """Scores of all tasks after each; colours follow ranks, so that one low score hides nothing."""
+    ranks = values.ravel().argsort().argsort().reshape(values.shape) / max(values.size - 1, 1)
+    names = [escape(task) for task in tasks]
+    heatmap = {
+        "type": "heatmap",
+        "z": ranks.round(4).tolist(),
+        "x": names,
+        "y": names,
+        "text": [[minus(f"{v:,.0f}") for v in row] for row in values.tolist()],
+        "texttemplate": "%{text}",
+        "hovertext": [
+            [
+                f"{task} after {after}: {minus(f'{v:,.2f}')} {escape(unit)}"
+                for task, v in zip(names, row, strict=True)
+            ]
+            for after, row in zip(names, values.tolist(), strict=True)
+        ],
+        "hoverinfo": "text",
+        "xgap": 2,
+        "ygap": 2,
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [[0, "--cell-0"], [0.5, "--cell-1"], [1, "--cell-2"]],
+        "showscale": False,
+    }
+    layout = {
+        **base_layout(92 + 30 * len(tasks)),
+        "xaxis": {**axis("score of"), "type": "category", "side": "top", "showgrid": False},
+        "yaxis": {
+            **axis("after learning"),
+            "type": "category",
+            "autorange": "reversed",
+            "showgrid": False,
+        },
+        "margin": {"l": 8, "r": 8, "t": 62, "b": 8},
+    }
+    return {"data": [heatmap], "layout": layout}
+
+
+def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], unit: str) -> str:
+    lines = dict(tables) if best is None else {**tables, "oracle": best}
+    ends = [
+        f"{name} ends at {minus(f'{values[-1].mean():,.1f}')}" for name, values in lines.items()
+    ]
+    return section(
+        "consolidation",
+        "Along the stream",
+        paragraph("The mean score of the tasks learned so far, after each of them."),
+        chart(
+            "chart-consolidation",
+            consolidation(lines, tasks, unit),
+            f"A line for each model over {len(tasks)} tasks. {', '.join(ends)} {unit}.",
+        ),
+    )
+
+
+def _summary(found: Mapping[str, ContinualSummary], unit: str) -> str:
+    judged = all(s.regret is not None for s in found.values())
+    head = ["model", "final", "worst task", "just learned", "forgetting", "interference"]
+    head += ["interference beyond oracle", "regret"] * judged
+    rows = []
+    for name, s in found.items():
+        cells = [s.final, s.worst, s.current, s.forgetting, s.interference]
+        if judged:
+            cells += [s.interference_beyond_oracle or 0.0, s.regret or 0.0]
+        rows.append([name, *(minus(f"{value:,.1f}") for value in cells)])
+    words = (
+        "Forgetting is what tasks lose from their best score to the end; interference, what they "
+        "gain by tasks that come after them. A model of fixed size must give up what is special "
+        "to a task as others come, so even the best one has negative interference."
+    )
+    content = table(f"Scores at the end, {unit}", head, rows)
+    return section("summary", "What was kept", paragraph(words), content)
+
+
+def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str) -> str:
+    label = (
+        f"A table of the scores of {len(tasks)} tasks after each of them, by {name}. The first "
+        f"task falls from {minus(f'{values[0, 0]:,.1f}')} to {minus(f'{values[-1, 0]:,.1f}')}."
+    )
+    figure = score_matrix(values, tasks, unit)
+    return section(f"matrix-{number}", name, chart(f"chart-matrix-{number}", figure, label))

@@ -1,0 +1,180 @@
+"""From the parameters of `OnlinePPCA` to a learner, and from rows to what is known."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from everlearn.core.errors import NotConvergedWarning
+from everlearn.inference.engine import Engine
+from everlearn.inference.learners.natural_em import NaturalEM, StepSize
+from everlearn.inference.learners.ppca_batch import BatchEM
+from everlearn.inference.local.ppca import block_rows
+from everlearn.inference.natural_constraint import ParameterConstraint
+from everlearn.inference.ppca_state import PPCAState
+from everlearn.inference.rows import Rows
+from everlearn.runtime.engine import open_engine
+from everlearn.runtime.progress import RowProgress
+
+FIXED = ("n_components", "constraint", "solver", "statistics")
+"""Parameters that what is learned depends on for good."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """What an estimator knows.
+
+    Attributes
+    ----------
+    state : of the learner
+    form : the values of `FIXED` when learning began
+    n_rows : rows learned from
+    likelihoods : mean log-likelihood before each iteration of EM in the last `fit`
+    """
+
+    state: PPCAState
+    form: tuple[Any, ...]
+    n_rows: int = 0
+    likelihoods: tuple[float, ...] = ()
+
+
+def form_of(estimator: Any) -> tuple[Any, ...]:
+    """The values of `FIXED`; a solver matters only where there is a choice."""
+    return (
+        int(estimator.n_components),
+        estimator.constraint,
+        "moment" if in_moments(estimator) else "em",
+        str(estimator.statistics),
+    )
+
+
+def in_moments(estimator: Any) -> bool:
+    """Whether batches are merged by their moments."""
+    kl = estimator.constraint is not None and estimator.constraint_form == "kl"
+    return kl and estimator.solver == "moment"
+
+
+def check_same_model(estimator: Any, learned: Learned) -> None:
+    """Refuse to go on with another kind of model than learning began with."""
+    for name, known, asked in zip(FIXED, learned.form, form_of(estimator), strict=True):
+        if known != asked:
+            raise ValueError(
+                f"the {name!r} parameter of {type(estimator).__name__} was {known!r} when "
+                f"learning began and cannot change without a new fit. Got {asked!r} instead."
+            )
+
+
+def learner_of(estimator: Any) -> NaturalEM:
+    """The learner that the parameters describe."""
+    rank = int(estimator.n_components)
+    kept = 2 * rank if estimator.kept_components is None else int(estimator.kept_components)
+    weight = estimator.constraint_weight
+    most = estimator.max_reference_rows
+    parametric = None
+    if estimator.constraint is not None and estimator.constraint_form != "kl":
+        parametric = ParameterConstraint(
+            estimator.constraint_form,
+            complete=estimator.fisher == "complete",
+            clip=bool(estimator.clip),
+            align=bool(estimator.align),
+        )
+    constant = None if estimator.step_size is None else float(estimator.step_size)
+    return NaturalEM(
+        rank=rank,
+        kept_rank=min(kept, estimator.n_features_in_),
+        constraint=estimator.constraint,
+        in_moments=in_moments(estimator),
+        parametric=parametric,
+        weight=None if weight == "count" else float(weight),
+        max_evidence=np.inf if most is None else float(most),
+        step_size=StepSize(constant, float(estimator.step_power), float(estimator.step_offset)),
+        moving_centre=estimator.statistics == "printed",
+        max_components=int(estimator.n_mixtures),
+        novelty=float(estimator.novelty),
+    )
+
+
+def fit_rows(estimator: Any, rows: Rows) -> Learned:
+    """What is known after a data set, from nothing."""
+    seed, form = estimator._new_seed(), form_of(estimator)
+    learner = learner_of(estimator)
+    exact = estimator.fit_method == "exact"
+    if estimator.fit_method == "auto":
+        exact = estimator.n_mixtures == 1 and not np.isnan(rows.X).any()
+    likelihoods: list[float] = []
+    with (
+        _engine_for(estimator, rows) as engine,
+        RowProgress(estimator.verbose, len(rows)) as progress,
+    ):
+        if exact:
+            blank = PPCAState.blank(rows, learner.rank, seed)
+            state = _checked(estimator, learner.step(blank, rows, engine))
+        else:
+            em = BatchEM(
+                learner.rank, int(estimator.n_mixtures), int(estimator.max_iter), estimator.tol
+            )
+            found, likelihoods = em.fit(
+                rows, seed, engine, lambda value: progress.show(len(rows), value)
+            )
+            state = _checked(estimator, learner.adopt(found, rows, engine))
+    if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] >= estimator.tol:
+        warnings.warn(
+            f"{type(estimator).__name__} stopped at max_iter={estimator.max_iter} while the mean "
+            f"log-likelihood still rose by {likelihoods[-1] - likelihoods[-2]:.2g}, more than "
+            f"tol={estimator.tol:g}",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
+    return Learned(state, form, len(rows), tuple(likelihoods))
+
+
+def learn_rows(
+    estimator: Any, learned: Learned | None, rows: Rows, task: int | str | None
+) -> Learned:
+    """What is known after more rows, in batches and in their order."""
+    learner = learner_of(estimator)
+    if learned is None:
+        blank = PPCAState.blank(_first(estimator, rows), learner.rank, estimator._new_seed())
+        learned = Learned(replace(blank, task=task), form_of(estimator))
+    state = learned.state
+    if task is not None and task != state.task:
+        state = replace(learner.consolidate(state), task=task)
+    size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
+    with (
+        _engine_for(estimator, rows) as engine,
+        RowProgress(estimator.verbose, len(rows)) as progress,
+    ):
+        for done, batch in enumerate(rows.blocks(size), start=1):
+            state = _checked(estimator, learner.step(state, batch, engine))
+            progress.show(min(done * size, len(rows)), None)
+    return replace(learned, state=state, n_rows=learned.n_rows + len(rows))
+
+
+def consolidated(estimator: Any, learned: Learned) -> Learned:
+    """What is known after the end of a task."""
+    return replace(learned, state=learner_of(estimator).consolidate(learned.state))
+
+
+def _first(estimator: Any, rows: Rows) -> Rows:
+    """The first batch."""
+    return rows if estimator.batch_size is None else rows[: int(estimator.batch_size)]
+
+
+def _engine_for(estimator: Any, rows: Rows) -> AbstractContextManager[Engine]:
+    """The engine asked for; threads are not started for what is one block."""
+    size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
+    one_block = size <= block_rows(estimator.n_features_in_, int(estimator.n_components))
+    return open_engine("serial" if one_block else estimator.engine)
+
+
+def _checked(estimator: Any, state: PPCAState) -> PPCAState:
+    if not state.is_finite():
+        raise ValueError(
+            f"{type(estimator).__name__} cannot learn from X: parameters are not finite any more. "
+            "Scale X, or choose a smaller 'constraint_weight'."
+        )
+    return state

@@ -1,0 +1,332 @@
+"""Online EM for PPCA and mixtures of it, with a natural constraint that keeps it from forgetting.
+
+Two ways to learn a batch. *Moments*: reference and batch are merged in closed form, which is the
+exact maximiser of the batch's likelihood constrained by the divergence from the reference.
+*Statistics*: those of Cappe and Moulines' online EM are blended with a step size, and the M-step is
+constrained by one of four forms, or not at all. Derivation: docs/math/ppca.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from everlearn.core.arrays import Vec
+from everlearn.core.families.ppca_moments import Moments
+from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_step
+from everlearn.inference.engine import Engine
+from everlearn.inference.local.ppca import Beliefs, LocalSum, run
+from everlearn.inference.natural_constraint import ParameterConstraint
+from everlearn.inference.ppca_state import PPCAState
+from everlearn.inference.rows import Rows
+
+_WARM_UP_ROWS = 20
+_MATURE_ROWS, _MATURE_PER_RANK = 50, 5
+_ODD_SPAN = 2
+"""Odd rows fade over so many times as many usual rows as odd ones make a component."""
+_FIRST_ROUNDS = 20
+"""How often gaps in the first rows are filled, each time with what followed from the last."""
+_STRAY_ROWS = 10
+"""Fewer odd rows are forgotten when a batch brings more of them."""
+_LEAST_SHARE = 1e-8
+"""Components with a smaller share of the statistics keep their parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepSize:
+    """Weight of the newest batch: a constant, or (k + offset) ** -power for the k-th."""
+
+    constant: float | None = None
+    power: float = 0.6
+    offset: float = 0.0
+
+    def __call__(self, k: int) -> float:
+        if k <= 1:
+            return 1.0
+        return self.constant if self.constant is not None else (k + self.offset) ** -self.power
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalEM:
+    """Settings of the learner; what it knows is in `PPCAState`.
+
+    Attributes
+    ----------
+    rank : components of a PPCA
+    kept_rank : directions that references and windows keep, at least `rank`
+    constraint : when the reference is brought up to date: None (there is none), "step", "task" or
+        "previous" (it is the model before the step)
+    in_moments : whether batches are merged by their moments
+    parametric : the form of the constraint in parameter space; None constrains by divergence
+    weight : rows' worth of the reference in those of the window, or None to count rows
+    max_evidence : the most rows that the reference counts for
+    step_size : weights of batches in statistics and windows
+    moving_centre : whether statistics are centred as the authors print them
+    max_components : PPCAs in the mixture
+    novelty : standard deviations below the usual log-likelihood at which a row is odd
+    """
+
+    rank: int
+    kept_rank: int
+    constraint: str | None
+    in_moments: bool
+    parametric: ParameterConstraint | None = None
+    weight: float | None = None
+    max_evidence: float = np.inf
+    step_size: StepSize = StepSize()
+    moving_centre: bool = False
+    max_components: int = 1
+    novelty: float = 2.0
+
+    # ------------------------------------------------------------------ a batch
+
+    def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+        """The state after one batch."""
+        if state.n_rows < self._mature_rows and np.isnan(rows.X).any():
+            state = self._first_beliefs(state, rows, engine)
+        local = run(self._beliefs(state), rows, engine)
+        mass, settled = rows.mass, state.n_rows >= self._mature_rows
+        state = replace(
+            state,
+            clock=state.clock + 1,
+            n_rows=state.n_rows + mass,
+            since=state.since + mass,
+            typical=state.typical.after(local.likelihoods) if settled else state.typical,
+            odd=self._odd(state.odd, local.odd, float(local.likelihoods[0])),
+        )
+        usual = mass if local.odd is None else mass - local.odd.mass
+        if self.in_moments:
+            state = self._merge(state, local.moments, mass, usual)
+        elif state.stats is None:
+            state = self._warm_up(state, local.moments)
+        elif usual > 0.0:
+            state = self._blend(state, local, mass, usual)
+        return self._grow(state, mass)
+
+    def _first_beliefs(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+        """Beliefs of the missing entries of the first rows, which have nothing to go by yet."""
+        known = state.window or state.reference
+        beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
+        for _ in range(_FIRST_ROUNDS):
+            batch = run(beliefs, rows, engine).moments[0]
+            model = (known[0] + batch if known else batch).ppca(self.rank)
+            beliefs = replace(beliefs, models=(model, *state.models[1:]))
+        return replace(state, models=beliefs.models)
+
+    def adopt(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+        """The state of this learner for components that were found from all these rows."""
+        stats = not self.in_moments
+        beliefs = Beliefs(
+            state.models, state.log_weights, state.origin, self.moving_centre, True, stats
+        )
+        local, mass = run(beliefs, rows, engine), rows.mass
+        parts = tuple(part.truncated(self.kept_rank) for part in local.moments)
+        shares = tuple(part.with_mass(part.mass / mass) for part in parts)
+        state = replace(state, clock=1, n_rows=mass, since=mass)
+        if local.stats is not None:
+            state = replace(state, stats=local.stats * (1.0 / mass))
+        if self.constraint == "step":
+            state = replace(state, reference=self._capped(parts))
+        if self.in_moments and self.constraint == "task":
+            state = replace(state, window=parts)
+        elif self.in_moments and self.weight is not None:
+            state = replace(state, window=shares)
+        return self._with_previous(state)
+
+    def consolidate(self, state: PPCAState) -> PPCAState:
+        """The state after the end of a task: what was learned since the last is protected."""
+        if self.constraint != "task" or state.since == 0.0:
+            return state
+        if self.in_moments:
+            total = state.evidence + state.since
+            both = self._joint(state)
+            scale = total / sum(part.mass for part in both)
+            reference = tuple(p.with_mass(p.mass * scale).truncated(self.kept_rank) for p in both)
+        else:
+            old = [part.mass for part in state.reference] or [0.0] * len(state.models)
+            reference = tuple(
+                Moments.of_model(model, mass + state.since * share)
+                for model, mass, share in zip(state.models, old, state.weights, strict=True)
+            )
+        return replace(state, reference=self._capped(reference), window=(), since=0.0)
+
+    def _beliefs(self, state: PPCAState) -> Beliefs:
+        growing = len(state.models) < self.max_components
+        usual = state.typical
+        ready = growing and usual.mass >= self._mature_rows
+        low = usual.mean - self.novelty * np.sqrt(usual.variance) if ready else None
+        stats = not self.in_moments and state.stats is not None
+        return Beliefs(
+            state.models,
+            state.log_weights,
+            state.origin,
+            self.moving_centre,
+            moments=self.in_moments or not stats or self.constraint == "step",
+            stats=stats,
+            threshold=-np.inf if growing and low is None else low,
+        )
+
+    # ------------------------------------------------------------------ moments
+
+    def _merge(
+        self, state: PPCAState, batch: tuple[Moments, ...], mass: float, usual: float
+    ) -> PPCAState:
+        """The exact maximiser: moments of the batch merged with those of the reference.
+
+        Of the batch's mass, `usual` is that of the rows that are not odd.
+        """
+        reference, window = state.reference, state.window
+        if self.constraint == "task":
+            window = self._merged(window, batch)
+        elif self.weight is not None:
+            gamma = self.step_size(state.clock) / mass
+            old = tuple(part.with_mass(part.mass * (1.0 - gamma * usual)) for part in window)
+            window = self._merged(old, tuple(part.with_mass(gamma * part.mass) for part in batch))
+        if self.constraint == "step":
+            reference = self._capped(self._merged(reference, batch))
+        state = replace(state, reference=reference, window=window)
+        both = self._joint(state)
+        models = tuple(part.ppca(self.rank) for part in both)
+        weights = np.array([part.mass for part in both])
+        state = replace(state, models=models, weights=weights / weights.sum())
+        return self._with_previous(state)
+
+    def _joint(self, state: PPCAState) -> tuple[Moments, ...]:
+        """Reference and window together, weighted."""
+        if not state.window or not state.reference:
+            return state.window or state.reference
+        scale = 1.0
+        if self.weight is not None:
+            recent = sum(part.mass for part in state.window)
+            scale = self.weight * recent / state.evidence
+        pairs = zip(state.reference, state.window, strict=True)
+        return tuple(one.with_mass(scale * one.mass) + two for one, two in pairs)
+
+    def _merged(self, old: tuple[Moments, ...], new: tuple[Moments, ...]) -> tuple[Moments, ...]:
+        if not old:
+            return tuple(part.truncated(self.kept_rank) for part in new)
+        pairs = zip(old, new, strict=True)
+        return tuple(
+            (one + two).truncated(self.kept_rank) if two.mass else one for one, two in pairs
+        )
+
+    def _capped(self, reference: tuple[Moments, ...]) -> tuple[Moments, ...]:
+        total = sum(part.mass for part in reference)
+        if total <= self.max_evidence:
+            return reference
+        return tuple(part.with_mass(part.mass * self.max_evidence / total) for part in reference)
+
+    def _with_previous(self, state: PPCAState) -> PPCAState:
+        if self.constraint != "previous":
+            return state
+        pairs = zip(state.models, state.weights, strict=True)
+        return replace(state, reference=tuple(Moments.of_model(m, float(w)) for m, w in pairs))
+
+    # ------------------------------------------------------------------ statistics
+
+    def _warm_up(self, state: PPCAState, batch: tuple[Moments, ...]) -> PPCAState:
+        """The first rows, too few for an M-step of their statistics: their exact PPCA."""
+        first = (state.window[0] + batch[0] if state.window else batch[0]).compact()
+        model = first.ppca(self.rank)
+        state = replace(state, models=(model,), window=(first,))
+        if self.constraint == "step":
+            state = replace(state, reference=self._capped(self._merged(state.reference, batch)))
+        if state.n_rows < max(2 * self.rank, _WARM_UP_ROWS):
+            return state
+        centre = model.mean if self.moving_centre else state.origin
+        stats = expected_stats(model, first, centre, state.origin)
+        return self._with_previous(replace(state, stats=stats, window=()))
+
+    def _blend(self, state: PPCAState, local: LocalSum, mass: float, usual: float) -> PPCAState:
+        """One step of online EM."""
+        if state.stats is None or local.stats is None:
+            raise ValueError("statistics are blended after the warm-up only")
+        gamma = self.step_size(state.clock)
+        stats = state.stats * (1.0 - gamma * usual / mass) + local.stats * (gamma / mass)
+        weight = self._reference_weight(state, mass / gamma)
+        used = stats
+        if weight and self.parametric is None:
+            used = (stats + self._reference_stats(state) * weight) * (1.0 / (1.0 + weight))
+        models = tuple(
+            m_step(used, k, state.origin, recentre=not self.moving_centre)
+            if used.n[k] > _LEAST_SHARE
+            else old
+            for k, old in enumerate(state.models)
+        )
+        if weight and self.parametric is not None:
+            zz = stats.zz[0] / stats.n[0]
+            protected = state.reference[0].ppca(self.rank)
+            models = (self.parametric.apply(models[0], zz, protected, weight),)
+        reference = state.reference
+        if self.constraint == "step":
+            reference = self._capped(self._merged(reference, local.moments))
+        weights = used.n / used.n.sum()
+        state = replace(state, stats=stats, models=models, weights=weights, reference=reference)
+        return self._with_previous(state)
+
+    def _reference_weight(self, state: PPCAState, window: float) -> float:
+        """Evidence behind the reference in units of that in the window of statistics."""
+        if not state.reference or self.constraint is None:
+            return 0.0
+        if self.weight is not None:
+            return self.weight
+        # The window stands for its task, however few of the task's rows it still holds.
+        recent = state.since if self.constraint == "task" else min(state.n_rows, window)
+        return state.evidence / recent
+
+    def _reference_stats(self, state: PPCAState) -> LatentStats:
+        """What the reference expects the statistics to be under the current E-step."""
+        total = state.evidence
+        parts = []
+        for model, truth in zip(state.models, state.reference, strict=True):
+            centre = model.mean if self.moving_centre else state.origin
+            stats = expected_stats(model, truth, centre, state.origin)
+            parts.append(stats * (truth.mass / total))
+        return reduce(LatentStats.join, parts)
+
+    # ------------------------------------------------------------------ components
+
+    @property
+    def _mature_rows(self) -> int:
+        return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
+
+    def _odd(self, old: Moments | None, new: Moments | None, usual: float) -> Moments | None:
+        """Odd rows of late: they fade with the usual rows that come between them."""
+        if old is None or new is None:
+            return new if old is None else old
+        kept = float(old.mass * np.exp(-usual / (_ODD_SPAN * self._mature_rows)))
+        if kept < min(new.mass, _STRAY_ROWS):  # what came before were strays
+            return new
+        return (old.with_mass(kept) + new).compact()
+
+    def _grow(self, state: PPCAState, mass: float) -> PPCAState:
+        """A new component, once there are enough rows that no component explains."""
+        odd = state.odd
+        if odd is None or odd.mass < self._mature_rows:
+            return state
+        odd = odd.truncated(self.kept_rank)
+        model = odd.ppca(self.rank)
+        share = odd.mass / (odd.mass + mass / self.step_size(state.clock))
+        full = len(state.models) + 1 == self.max_components
+        state = replace(state, odd=None if full else odd.with_mass(0.0))
+        if state.reference:
+            kept = odd.mass if self.constraint == "step" else 0.0
+            state = replace(state, reference=(*state.reference, odd.with_mass(kept)))
+        if state.window:
+            inside = odd.mass if self.constraint == "task" else share
+            state = replace(state, window=(*state.window, odd.with_mass(inside)))
+        if state.stats is not None:
+            centre = model.mean if self.moving_centre else state.origin
+            new = expected_stats(model, odd, centre, state.origin)
+            state = replace(state, stats=(state.stats * (1.0 - share)).join(new * share))
+        return replace(state, models=(*state.models, model), weights=self._shares(state, share))
+
+    def _shares(self, state: PPCAState, share: float) -> Vec:
+        """Shares of components, of which the last is new."""
+        both = self._joint(state) if self.in_moments else ()
+        if both:
+            masses = np.array([part.mass for part in both])
+            return np.asarray(masses / masses.sum())
+        return np.append(state.weights * (1.0 - share), share)

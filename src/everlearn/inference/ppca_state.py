@@ -1,0 +1,102 @@
+"""Everything that the next step of a PPCA learner depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from everlearn.core.arrays import Vec
+from everlearn.core.families.ppca import PPCA, noise_floor
+from everlearn.core.families.ppca_moments import Moments
+from everlearn.core.families.ppca_stats import LatentStats
+from everlearn.inference.rows import Rows
+
+TYPICAL_ROWS: Final = 1000.0
+"""Rows over which log-likelihoods are averaged to tell which are unusual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """Log densities of recent rows before these were learned: how many, mean and variance."""
+
+    mass: float = 0.0
+    mean: float = 0.0
+    variance: float = 0.0
+
+    def after(self, sums: Vec) -> Typical:
+        """With rows of which the `likelihoods` of a local step are given."""
+        mass, _, first, second = (float(value) for value in sums)
+        if mass <= 0.0:
+            return self
+        old = min(self.mass, TYPICAL_ROWS)
+        share = mass / (old + mass)
+        apart = first / mass - self.mean
+        spread = max(second / mass - (first / mass) ** 2, 0.0)
+        variance = (1.0 - share) * (self.variance + share * apart**2) + share * spread
+        return Typical(old + mass, self.mean + share * apart, variance)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PPCAState:
+    """Components, their reference, and the statistics of recent rows.
+
+    Attributes
+    ----------
+    models, weights : the components as they are believed now, and their shares, (K,)
+    origin : (d,), the mean of the first rows; statistics are centred there
+    reference : what the constraint protects, a component each, with the rows behind it; may be ()
+    window : moments of recent rows, a component each; may be ()
+    stats : statistics that online EM blends, divided by their mass
+    odd : rows that no component explains, until they make a new one
+    typical : log-likelihoods of recent rows
+    clock : batches learned
+    n_rows, since : weights of all rows learned, and of those since the last consolidation
+    task : name of the task of the latest rows
+    seed : of random draws
+    """
+
+    models: tuple[PPCA, ...]
+    weights: Vec
+    origin: Vec
+    reference: tuple[Moments, ...] = ()
+    window: tuple[Moments, ...] = ()
+    stats: LatentStats | None = None
+    odd: Moments | None = None
+    typical: Typical = Typical()
+    clock: int = 0
+    n_rows: float = 0.0
+    since: float = 0.0
+    task: int | str | None = None
+    seed: int = 0
+
+    @classmethod
+    def blank(cls, rows: Rows, rank: int, seed: int) -> PPCAState:
+        """Before the first rows are learned; mean and variance are theirs, gaps aside."""
+        seen = ~np.isnan(rows.X)
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        mass = np.maximum(weights @ seen, np.finfo(np.float64).tiny)
+        mean = weights @ np.where(seen, rows.X, 0.0) / mass
+        square = weights @ np.where(seen, rows.X - mean, 0.0) ** 2 / mass
+        variance = float(square.mean())
+        model = PPCA(mean, np.zeros((len(mean), rank)), max(variance, noise_floor(0.0)))
+        return cls((model,), np.ones(1), mean, seed=seed)
+
+    @property
+    def log_weights(self) -> Vec:
+        """Logarithms of the shares; a component without any has minus infinity."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.weights))
+
+    @property
+    def evidence(self) -> float:
+        """Rows behind the reference."""
+        return float(sum(part.mass for part in self.reference))
+
+    def is_finite(self) -> bool:
+        """Whether all parameters are numbers that can be worked with."""
+        return all(
+            np.isfinite(m.mean).all() and np.isfinite(m.loadings).all() and np.isfinite(m.noise)
+            for m in self.models
+        ) and bool(np.isfinite(self.weights).all())
