@@ -55,7 +55,7 @@ class MedLDAClassifier(MaxMarginClassifier):
     init : {"predictive", "uniform"}, default="predictive"
         Where topics of a batch's tokens come from before the first sweep; those of the very
         first batch are always uniform.
-    batch_size : int or "all", default=64
+    batch_size : int or "all", default=256
         Documents that are learned together; "all" of a call, with many rounds, is batch MedLDA.
     n_rounds : int or None, default=None
         Rounds within a batch, after each of which topics and weights take in what was drawn; None
@@ -138,7 +138,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         word_prior: float = 0.1,
         word_factor: str = "ratio",
         init: str = "predictive",
-        batch_size: int | str = 64,
+        batch_size: int | str = 256,
         n_rounds: int | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,

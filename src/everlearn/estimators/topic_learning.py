@@ -26,6 +26,7 @@ from everlearn.estimators.topic_params import PAIRS
 from everlearn.features.text import TextSettings
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
+from everlearn.inference.local.topics import picked
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import npmi_coherence
@@ -35,6 +36,8 @@ from everlearn.runtime.progress import DocumentProgress
 T = TypeVar("T")
 _FIXED: Final = {"margin": "margin", "variance": "variance", "anchors": "anchored"}
 """Parameters of the prior of weights, and what a loss calls them."""
+_AT_ONCE: Final = 8
+"""Batches whose documents are put together at a time."""
 
 
 class TopicEstimator(
@@ -214,7 +217,7 @@ class TopicEstimator(
             open_engine(self.engine) as engine,
             DocumentProgress(self.verbose, len(documents) * len(orders)) as progress,
         ):
-            for batch, asked in _batches(documents, targets, orders, size):
+            for batch, asked in _batches(documents, targets, orders, size, engine):
                 for undo in undos:
                     undo.remember(batch.words)
                 states, infos = _learn_batch(learner, states, batch, asked, engine)
@@ -245,16 +248,26 @@ class TopicEstimator(
 
 
 def _batches(
-    documents: Documents, targets: Targets, orders: Sequence[IntVec | None], size: int
+    documents: Documents,
+    targets: Targets,
+    orders: Sequence[IntVec | None],
+    size: int,
+    engine: Engine,
 ) -> Iterator[tuple[Documents, Targets]]:
     """All documents once for each order, with what their tasks ask for."""
     for order in orders:
-        for start in range(0, len(documents), size):
-            where = slice(start, start + size)
-            if order is None:
-                yield documents[where], targets[where]
-            else:
-                yield documents.take(order[where]), targets.take(order[where])
+        if order is None:
+            for start in range(0, len(documents), size):
+                yield documents[start : start + size], targets[start : start + size]
+            continue
+        rows = [order[start : start + size] for start in range(0, len(order), size)]
+        for start in range(0, len(rows), _AT_ONCE):
+            yield from engine.map(_batch, rows[start : start + _AT_ONCE], (documents, targets))
+
+
+def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, Targets]:
+    documents, targets = whole
+    return picked(documents, rows), targets.take(rows)
 
 
 def _learn_batch(

@@ -294,21 +294,37 @@ def _recount(bags: Bags, d: int, topics: Topics, s: _Scratch) -> int:
 
 
 @kernel()
-def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat, totals: Vec) -> None:
-    """Add `weight` to word-topic counts and topic totals for every token and kept sweep."""
+def add_topics(
+    bags: Bags, kept: Topics, weight: float, words: tuple[int, int], counts: Mat
+) -> IntVec:
+    """Add `weight` to the word-topic counts for every token and kept sweep; draws of each topic.
+
+    Only tokens of words from the first up to the second are looked at: the others are left to
+    whoever adds them at the same time. The draws of a token that stays are added at once, if they
+    are three at most: a loop that compares them would take longer than adding them.
+    """
+    first, stop = words
+    entries, repeats, n_kept = bags.words, bags.counts, kept.shape[0]
+    middle, last, few = n_kept // 2, n_kept - 1, n_kept <= 3
+    tally = np.zeros(counts.shape[1], np.int64)
     i = 0
-    words, repeats = bags.words, bags.counts
-    tally = np.zeros(totals.size, np.int64)
-    for place in range(words.size):
-        w = words[place]
+    for place in range(entries.size):
+        w = entries[place]
+        if w < first or w >= stop:
+            i += repeats[place]
+            continue
         for _ in range(repeats[place]):
-            for sweep in range(kept.shape[0]):
-                k = kept[sweep, i]
-                counts[w, k] += weight
-                tally[k] += 1
+            k = np.int64(kept[0, i])
+            if few and k == kept[middle, i] and k == kept[last, i]:
+                counts[w, k] += weight * n_kept
+                tally[k] += n_kept
+            else:
+                for sweep in range(n_kept):
+                    k = np.int64(kept[sweep, i])
+                    counts[w, k] += weight
+                    tally[k] += 1
             i += 1
-    for k in range(totals.size):
-        totals[k] += weight * tally[k]
+    return tally
 
 
 @kernel()

@@ -8,7 +8,8 @@ once. Without a loss this is online LDA, or an online HDP.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,14 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.topics import add_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
-from everlearn.inference.local.topics import Batch, Draws, IndependentSampler, as_bags, infer
+from everlearn.inference.local.topics import (
+    Batch,
+    Draws,
+    IndependentSampler,
+    as_bags,
+    infer,
+    word_cuts,
+)
 from everlearn.inference.margin_step import accumulated, averaged
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
@@ -48,7 +56,7 @@ def learn_batch(
         draws = sampler.draw(number, weights, multipliers)
         if number + 1 < learner.n_rounds:
             weights, multipliers = _weights_after(learner, prior, batch, draws, multipliers)
-    state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old)
+    state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old, engine)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
     if learner.merges and is_due(state.clock):
@@ -128,15 +136,41 @@ def _absorbed(
     draws: Draws,
     multipliers: Mat,
     n_old: int,
+    engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state that has learned what was drawn; nothing has been changed before this."""
     if learner.grows:
         draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
         prior = without_spares(prior, left)
-    weights, _ = _weights_after(learner, prior, batch, draws, multipliers)
-    n_tokens = int(batch.bags.starts[-1])
-    shares = (draws.totals / batch.lengths[:, None]).mean(axis=0) / learner.n_kept
-    add_topics(batch.bags, draws.kept, learner.ghosts / learner.n_kept, prior.counts, prior.totals)
+    news = _News(learner, prior, batch, draws, multipliers)
+    words = word_cuts(batch.bags, prior.n_words, engine.n_workers)
+    weights, *tallies = engine.map(_absorb, [None, *words], news)
+    prior.totals[:] += learner.ghosts / learner.n_kept * np.sum(tallies, axis=0)
+    shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
     state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
+    n_tokens = int(batch.bags.starts[-1])
     return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares)
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What a batch has to say, and to whom."""
+
+    learner: TopicLearner
+    prior: TopicState
+    batch: Batch
+    draws: Draws
+    multipliers: Mat
+
+
+def _absorb(news: _News, words: tuple[int, int] | None) -> Any:
+    """The weights after a batch; or the draws of each topic, those of some words being counted.
+
+    Parts change different rows of the counts, and each count in the same order whatever they are.
+    """
+    learner, prior, draws = news.learner, news.prior, news.draws
+    if words is None:
+        return _weights_after(learner, prior, news.batch, draws, news.multipliers)[0]
+    weight = learner.ghosts / learner.n_kept
+    return add_topics(news.batch.bags, draws.kept, weight, words, prior.counts)
