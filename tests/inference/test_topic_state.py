@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from everlearn.core.documents import Documents
-from everlearn.inference.kernels.topics import add_topics
+from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.local.topics import as_bags
 from everlearn.inference.topic_state import (
     FixedSpread,

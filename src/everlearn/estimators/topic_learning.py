@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ from everlearn.runtime.progress import DocumentProgress
 T = TypeVar("T")
 _FIXED: Final = {"margin": "margin", "variance": "variance", "anchors": "anchored"}
 """Parameters of the prior of weights, and what a loss calls them."""
+_SWEEPS: Final = 50
+"""Of a sampler of topics, dropped and kept, unless the parameters say how many."""
 _AT_ONCE: Final = 8
 """Batches whose documents are put together at a time."""
 
@@ -114,6 +117,7 @@ class TopicEstimator(
 
     def _with_schedule(self, learner: TopicLearner, passes: int) -> TopicLearner:
         """The learner with what the parameters say about batches; `passes` unless they do."""
+        sampled = self.inference == "sampled"
         return replace(
             learner,
             word_factor=self.word_factor,
@@ -122,7 +126,10 @@ class TopicEstimator(
             n_sweeps=int(self.n_sweeps),
             burn_in=int(self.burn_in),
             ghosts=int(self.ghosts),
-            passes=int(self.inference_passes or passes),
+            passes=int(self.inference_passes or (_SWEEPS if sampled else passes)),
+            sampled=sampled,
+            drawn_weights=getattr(self, "decision", "mean") == "drawn",
+            retention=float(self.retention),
         )
 
     def _check_same_form(self, learned: Learned[T]) -> None:
@@ -182,7 +189,8 @@ class TopicEstimator(
 
     def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
         """What is known after the documents in the order in which they came."""
-        with _undone_on_error(learned.states, len(documents.words)) as undos:
+        touched = len(documents.words) if self.retention == 1.0 else sys.maxsize
+        with _undone_on_error(learned.states, touched) as undos:
             return self._visit(learned, documents, targets, [None], undos)
 
     # ------------------------------------------------------------------ inner
@@ -194,6 +202,11 @@ class TopicEstimator(
             raise ValueError(
                 f"the 'start_topics' parameter of {type(self).__name__} must be at most "
                 f"max_topics, which is {most}. Got {start} instead."
+            )
+        if getattr(self, "decision", "mean") == "drawn" and self.loss != "gibbs":
+            raise ValueError(
+                f"the 'decision' parameter of {type(self).__name__} can be 'drawn' only if loss "
+                f"is 'gibbs': other weights have no posterior. Got loss={self.loss!r}."
             )
         if self.burn_in >= self.n_sweeps:
             raise ValueError(

@@ -12,10 +12,9 @@ from everlearn.inference.kernels.topics import (
     Margins,
     Samples,
     WordFactors,
-    add_topics,
     sample_documents,
-    tally_topics,
 )
+from everlearn.inference.kernels.word_counts import add_topics, tally_topics
 from everlearn.inference.local.topics import as_bags
 from oracles import bayespa as oracle
 

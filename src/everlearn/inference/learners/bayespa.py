@@ -15,10 +15,13 @@ import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
+from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
-from everlearn.inference.kernels.topics import add_topics
+from everlearn.inference.forgetting import faded
+from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
+from everlearn.inference.local.sampled import infer_sampled
 from everlearn.inference.local.topics import (
     Batch,
     Draws,
@@ -42,7 +45,10 @@ def learn_batch(
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state after one more batch. Counts and totals of the old one are changed in place."""
-    offsets = topic_scores(learner, state, documents, engine) if learner.word_box > 0 else None
+    state = faded(learner, state)
+    offsets = None
+    if learner.word_box > 0 and state.weights is not None:
+        offsets = topic_scores(learner, state, documents, state.weights.mean, engine)
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
     prior = with_spares(learner, state)
     batch = Batch(as_bags(documents), targets)
@@ -69,22 +75,33 @@ def topic_proportions(
 ) -> Mat:
     """Topic proportions (B, K) of documents whose labels are not looked at."""
     alpha = learner.prior.document_prior(state.tables)
-    return infer(documents, word_factors(learner, state), alpha, learner.passes, engine)
+    factors = word_factors(learner, state)
+    if learner.sampled:
+        return infer_sampled(documents, factors, alpha, learner.passes, state.seed, engine)
+    return infer(documents, factors, alpha, learner.passes, engine)
+
+
+def decision_weights(learner: TopicLearner, state: TopicState) -> Mat:
+    """Weights (Q, K) that decide about new documents: their means, or one draw of them."""
+    assert state.weights is not None
+    if learner.drawn_weights and isinstance(state.weights, Gaussians):
+        return state.weights.drawn(stream(state.seed, "sample", state.clock))
+    return state.weights.mean
 
 
 def topic_scores(
-    learner: TopicLearner, state: TopicState, documents: Documents, engine: Engine
+    learner: TopicLearner, state: TopicState, documents: Documents, weights: Mat, engine: Engine
 ) -> Mat:
-    """Scores (B, Q) of the topics, in units of the margin."""
-    assert state.weights is not None
+    """Scores (B, Q) of the topics under weights (Q, K), in units of the margin."""
     assert learner.loss is not None
     z = topic_proportions(learner, state, documents, engine)
-    return np.asarray(z @ state.weights.mean.T / learner.loss.margin)
+    return np.asarray(z @ weights.T / learner.loss.margin)
 
 
 def scores(learner: TopicLearner, state: TopicState, documents: Documents, engine: Engine) -> Mat:
     """Scores (B, Q) of documents, in units of the margin: topics, and words if they have a term."""
-    found = topic_scores(learner, state, documents, engine)
+    weights = decision_weights(learner, state)
+    found = topic_scores(learner, state, documents, weights, engine)
     if state.words is not None:
         words = state.words
         score_words(as_bags(documents), words.n_documents, words.frequencies, words.weights, found)

@@ -32,9 +32,9 @@ from everlearn.inference.kernels.topics import (
     Samples,
     Topics,
     WordFactors,
-    add_topics,
     sample_documents,
 )
+from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
