@@ -82,6 +82,8 @@ def test_a_model_of_one_class_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everlearn.estimators.collapse._COLLAPSED", 0.0)
     planted = planted_topics(500, 4, 100, 30, random_state=0)
     names = np.array(["ash", "elm", "fir", "oak"])
-    model = MedLDAClassifier(n_topics=4, strategy="ovr", random_state=0, engine="serial")
+    model = MedLDAClassifier(
+        n_topics=4, strategy="ovr", batch_size=64, random_state=0, engine="serial"
+    )
     with pytest.warns(TopicCollapseWarning, match="4 topics for class (ash|elm|fir|oak)"):
         model.fit(planted.X, names[planted.labels])

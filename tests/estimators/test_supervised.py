@@ -522,7 +522,7 @@ def test_augmentation_by_means_draws_less(name: str) -> None:
 
 def collapse(**params: Any) -> tuple[MedLDAClassifier, list[warnings.WarningMessage]]:
     planted = planted_topics(600, 12, 200, 40, random_state=0)
-    model = MedLDAClassifier(n_topics=24, random_state=0, engine="serial", **params)
+    model = MedLDAClassifier(n_topics=24, batch_size=64, random_state=0, engine="serial", **params)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(planted.X, planted.labels)

@@ -406,6 +406,9 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "anchors": (1, None),
     "word_weights": (1, None),
     "augmentation": ("none", None),
+    "decision": ("vote", None),
+    "inference": ("drawn", None),
+    "retention": (0.0, -0.5, 1.01, np.nan, None, "1"),
 }
 
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from everlearn.core.documents import Documents
-from everlearn.inference.kernels.topics import add_topics
+from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.local.topics import as_bags
 from everlearn.inference.topic_state import (
     FixedSpread,
@@ -119,7 +119,8 @@ class TestUndo:
         documents = Documents.from_tokens(tokens)
         undo.remember(documents.words)
         kept = np.random.default_rng(seed).integers(0, 3, (2, documents.n_tokens))
-        add_topics(as_bags(documents), kept.astype(np.uint16), 0.3, state.counts, state.totals)
+        bags, kept = as_bags(documents), kept.astype(np.uint16)
+        state.totals[:] += 0.3 * add_topics(bags, kept, 0.3, (0, state.n_words), state.counts)
 
     def test_every_bit_comes_back(self):
         state = state_of()

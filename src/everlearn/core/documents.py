@@ -82,13 +82,16 @@ class Documents:
         words = _whole_numbers(words, "numbers of words")
         counts = _whole_numbers(counts, "counts")
         shape = (len(indptr) - 1, int(words.max(initial=-1)) + 1)
-        table = sparse.csr_array((counts, words, indptr), shape=shape, copy=True)
-        table.sum_duplicates()
-        table.eliminate_zeros()
+        table = sparse.csr_array((counts, words, indptr), shape=shape)
+        if not (table.has_canonical_format and table.data.all()):
+            table = sparse.csr_array((counts.astype(np.int64), words, indptr), shape, copy=True)
+            table.sum_duplicates()
+            table.eliminate_zeros()
+            table.data = _whole_numbers(table.data, "counts")
         return cls(
             table.indptr.astype(np.int64),
             table.indices.astype(np.int32),
-            _whole_numbers(table.data, "counts").astype(np.int32),
+            table.data.astype(np.int32),
         )
 
     def __len__(self) -> int:
@@ -148,17 +151,22 @@ class Documents:
         return sparse.csr_array((self.counts, self.words, self.indptr), shape=shape, copy=True)
 
 
-def _whole_numbers(values: Any, what: str) -> IntVec:
-    """The values as 64-bit integers, if they are whole and from 0 to `LARGEST`."""
+def _whole_numbers(values: Any, what: str) -> NDArray[np.integer[Any]]:
+    """The values as integers, if they are whole and from 0 to `LARGEST`."""
     values = np.asarray(values)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{what} must be whole numbers, got the dtype {values.dtype}")
     if values.dtype.kind == "f":
-        values = values.astype(np.float64)  # narrower ones cannot tell 2**31 - 1 from 2**31
-        wrong = values[~(np.isfinite(values) & (values == np.floor(values)))]
-        if wrong.size:
-            raise ValueError(f"{what} must be whole numbers, got {wrong[0]:g}")
+        with np.errstate(invalid="ignore"):  # NaN and what is too large become other numbers
+            whole = values.astype(np.int64)
+        wrong = whole != values
+        if wrong.any():
+            wrong &= ~(np.isfinite(values) & (values == np.floor(values)))
+            if wrong.any():
+                raise ValueError(f"{what} must be whole numbers, got {values[wrong][0]:g}")
+        else:
+            values = whole
     if values.size and not (values.min() >= 0 and values.max() <= LARGEST):
-        wrong = values[(values < 0) | (values > LARGEST)]
-        raise ValueError(f"{what} must be from 0 to 2**31 - 1, got {wrong[0]:g}")
-    return np.asarray(values, dtype=np.int64)
+        outside = values[(values < 0) | (values > LARGEST)]
+        raise ValueError(f"{what} must be from 0 to 2**31 - 1, got {outside[0]:g}")
+    return np.asarray(values, dtype=values.dtype if values.dtype.kind in "iu" else np.int64)

@@ -36,11 +36,14 @@ class Watch:
         if infos[0].clock <= _FIRST_BATCHES:
             return Watch(), None
         n = self.n_documents + infos[0].n_documents
-        before = self.sums or tuple({} for _ in infos)
-        sums = tuple(_added(old, info) for old, info in zip(before, infos, strict=True))
-        if n < _FEW_DOCUMENTS:
-            return Watch(n, sums), None
-        largest = [max(s.values(), default=0.0) / n for s in sums]
+        if self.sums or n < _FEW_DOCUMENTS:
+            before = self.sums or tuple({} for _ in infos)
+            sums = tuple(_added(old, info) for old, info in zip(before, infos, strict=True))
+            if n < _FEW_DOCUMENTS:
+                return Watch(n, sums), None
+            largest = [max(s.values(), default=0.0) / n for s in sums]
+        else:
+            largest = [float(info.shares.max(initial=0.0)) for info in infos]
         worst = max(range(len(largest)), key=lambda q: largest[q] if infos[q].n_topics > 2 else 0.0)
         found = Collapse(worst, largest[worst], infos[worst].n_topics)
         told = found.share > _COLLAPSED and found.n_topics > 2

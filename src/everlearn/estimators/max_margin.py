@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from everlearn.core.arrays import Mat
 from everlearn.core.codes import label_order
 from everlearn.core.documents import Documents
 from everlearn.core.errors import TopicCollapseWarning
-from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
+from everlearn.core.params import check_params
 from everlearn.core.random import stream
 from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace
@@ -33,28 +33,12 @@ from everlearn.estimators.targets import (
 )
 from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_params import COUNT, TOPIC_CONSTRAINTS
-from everlearn.inference.learners.bayespa import scores
+from everlearn.estimators.topic_params import COUNT
+from everlearn.inference.learners.bayespa import decision_weights, scores
 from everlearn.inference.topic_model import Loss, RoundInfo, Targets, first_state
 from everlearn.inference.topic_state import Gaussians
 from everlearn.runtime.engine import open_engine
 
-MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "loss": (Options(("averaging", "gibbs")),),
-    "margin": (Options((None,)), Interval(0, 1e12, low_open=True)),
-    "c": (Options((None,)), Interval(0, 1e12, low_open=True)),
-    "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
-    "augmentation": (Options(("drawn", "mean")),),
-    "n_rounds": (Options((None,)), Interval(1, integer=True)),
-    "ghosts": (Interval(1, integer=True),),
-    **TOPIC_CONSTRAINTS,
-}
-"""Constraints of the parameters that every max-margin estimator has."""
-CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "anchors": (Instance((bool, np.bool_), "a truth value"),),
-    "word_weights": (Instance((bool, np.bool_), "a truth value"),),
-    **MARGIN_CONSTRAINTS,
-}
 _FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
 """Passes over a document: few for the largest score, more for a threshold."""
 
@@ -234,8 +218,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             runner_up = (space.classes[order[1]], float(found[order[1]]))
         own = len(learned.states) > 1
         state, row = learned.states[task if own else 0], 0 if own else task
-        assert state.weights is not None
-        weights = sign * state.weights.mean[row] / self._loss(space).margin
+        weights = sign * decision_weights(learner, state)[row] / self._loss(space).margin
         vocabulary = self.vocabulary_
         return Explanation(
             label,

@@ -7,9 +7,14 @@ from typing import Any, ClassVar
 
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics
-from everlearn.estimators.max_margin import CLASSIFIER_CONSTRAINTS, MaxMarginClassifier
+from everlearn.estimators.max_margin import MaxMarginClassifier
 from everlearn.estimators.targets import LabelSpace
-from everlearn.estimators.topic_params import TOKEN_PATTERN, default_rounds, margin_loss
+from everlearn.estimators.topic_params import (
+    CLASSIFIER_CONSTRAINTS,
+    TOKEN_PATTERN,
+    default_rounds,
+    margin_loss,
+)
 from everlearn.inference.topic_model import Loss, TopicLearner
 
 _OWN_TOPICS = 10
@@ -46,6 +51,9 @@ class MedLDAClassifier(MaxMarginClassifier):
         Whether words have weights of their own beside the topics, learned on what these miss.
     augmentation : {"drawn", "mean"}, default="drawn"
         For `loss="gibbs"`: whether augmentation variables are drawn, or take their means.
+    decision : {"mean", "drawn"}, default="mean"
+        Whether scores are those of the mean weights or, for `loss="gibbs"` alone, of one draw of
+        them, which stays the same until the model learns again.
     topic_prior : float or None, default=None
         Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
     word_prior : float, default=0.1
@@ -55,7 +63,7 @@ class MedLDAClassifier(MaxMarginClassifier):
     init : {"predictive", "uniform"}, default="predictive"
         Where topics of a batch's tokens come from before the first sweep; those of the very
         first batch are always uniform.
-    batch_size : int or "all", default=64
+    batch_size : int or "all", default=256
         Documents that are learned together; "all" of a call, with many rounds, is batch MedLDA.
     n_rounds : int or None, default=None
         Rounds within a batch, after each of which topics and weights take in what was drawn; None
@@ -68,8 +76,15 @@ class MedLDAClassifier(MaxMarginClassifier):
         Passes over the documents in `fit`, each of which counts them once more.
     shuffle : bool, default=True
         Whether `fit` visits documents in random order. `partial_fit` takes them as they come.
+    retention : float, default=1.0
+        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
+        Less follows a stream that drifts. Weights of the averaging loss follow it anyway.
+    inference : {"expected", "sampled"}, default="expected"
+        Whether the topics of a document to be classified are expected ones, or drawn as in the
+        paper; the draws depend on the seed and on what the document contains.
     inference_passes : int or None, default=None
         Passes over a document to be classified; None is 2 for several classes and 5 otherwise.
+        Of a sampler, sweeps that are dropped, and as many that count; None is 50.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns; None lets tokens and texts bring them.
     max_words : int, default=100000
@@ -134,17 +149,20 @@ class MedLDAClassifier(MaxMarginClassifier):
         anchors: bool = True,
         word_weights: bool = False,
         augmentation: str = "drawn",
+        decision: str = "mean",
         topic_prior: float | None = None,
         word_prior: float = 0.1,
         word_factor: str = "ratio",
         init: str = "predictive",
-        batch_size: int | str = 64,
+        batch_size: int | str = 256,
         n_rounds: int | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,
         ghosts: int = 1,
         n_passes: int = 1,
         shuffle: bool = True,
+        retention: float = 1.0,
+        inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
         max_words: int = 100_000,
@@ -163,6 +181,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.anchors = anchors
         self.word_weights = word_weights
         self.augmentation = augmentation
+        self.decision = decision
         self.topic_prior = topic_prior
         self.word_prior = word_prior
         self.word_factor = word_factor
@@ -174,6 +193,8 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.ghosts = ghosts
         self.n_passes = n_passes
         self.shuffle = shuffle
+        self.retention = retention
+        self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.max_words = max_words

@@ -8,9 +8,14 @@ from typing import Any, ClassVar
 from everlearn.core.codes import n_codes
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import SharedSticks
-from everlearn.estimators.max_margin import CLASSIFIER_CONSTRAINTS, MaxMarginClassifier
+from everlearn.estimators.max_margin import MaxMarginClassifier
 from everlearn.estimators.targets import LabelSpace
-from everlearn.estimators.topic_params import TOKEN_PATTERN, default_rounds, margin_loss
+from everlearn.estimators.topic_params import (
+    CLASSIFIER_CONSTRAINTS,
+    TOKEN_PATTERN,
+    default_rounds,
+    margin_loss,
+)
 from everlearn.inference.topic_model import Loss, TopicLearner
 
 
@@ -26,7 +31,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         Topics to start with; None is one for each class.
     max_topics : int, default=1000
         No more are born.
-    loss, margin, c, variance, anchors, word_weights, augmentation
+    loss, margin, c, variance, anchors, word_weights, augmentation, decision
         As in `MedLDAClassifier`.
     concentration : float, default=5.0
         Larger values expect more topics in a document.
@@ -34,7 +39,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         Larger values expect more topics in the corpus.
     word_prior, init, batch_size, n_rounds, n_sweeps, burn_in, ghosts, n_passes, shuffle
         As in `MedLDAClassifier`; word counts follow every draw.
-    inference_passes, vocabulary, max_words, stop_words, token_pattern
+    retention, inference, inference_passes, vocabulary, max_words, stop_words, token_pattern
         As in `MedLDAClassifier`.
     engine, random_state, verbose
         As in `MedLDAClassifier`.
@@ -80,17 +85,20 @@ class MedHDPClassifier(MaxMarginClassifier):
         anchors: bool = True,
         word_weights: bool = False,
         augmentation: str = "drawn",
+        decision: str = "mean",
         concentration: float = 5.0,
         stick_prior: float = 1.0,
         word_prior: float = 0.1,
         init: str = "predictive",
-        batch_size: int | str = 64,
+        batch_size: int | str = 256,
         n_rounds: int | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,
         ghosts: int = 1,
         n_passes: int = 1,
         shuffle: bool = True,
+        retention: float = 1.0,
+        inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
         max_words: int = 100_000,
@@ -109,6 +117,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.anchors = anchors
         self.word_weights = word_weights
         self.augmentation = augmentation
+        self.decision = decision
         self.concentration = concentration
         self.stick_prior = stick_prior
         self.word_prior = word_prior
@@ -120,6 +129,8 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.ghosts = ghosts
         self.n_passes = n_passes
         self.shuffle = shuffle
+        self.retention = retention
+        self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.max_words = max_words

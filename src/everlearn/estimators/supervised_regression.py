@@ -16,12 +16,11 @@ from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.documents import WordSpace
-from everlearn.estimators.max_margin import MARGIN_CONSTRAINTS
 from everlearn.estimators.persistence import Arrays, entry, section
 from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_params import TOKEN_PATTERN, chosen_loss
-from everlearn.inference.learners.bayespa import topic_scores
+from everlearn.estimators.topic_params import MARGIN_CONSTRAINTS, TOKEN_PATTERN, chosen_loss
+from everlearn.inference.learners.bayespa import scores
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import Gaussians
 from everlearn.runtime.engine import open_engine
@@ -69,15 +68,17 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         None is a default for the loss.
     augmentation : {"drawn", "mean"}, default="drawn"
         As in `MedLDAClassifier`.
-    topic_prior, word_prior, word_factor, init, batch_size
+    topic_prior, word_prior, word_factor, init
+        As in `MedLDAClassifier`.
+    batch_size : int or "all", default=64
         As in `MedLDAClassifier`.
     n_rounds : int or None, default=None
         Rounds within a batch; None is 2 for the averaging loss, which sees targets in the second
         one, and 1 for the Gibbs loss.
-    n_sweeps, burn_in, ghosts, n_passes, shuffle
+    n_sweeps, burn_in, ghosts, n_passes, shuffle, retention, inference
         As in `MedLDAClassifier`.
     inference_passes : int or None, default=None
-        Passes over a document; None is 5.
+        As in `MedLDAClassifier`; None is 5, or 50 of a sampler.
     vocabulary, max_words, stop_words, token_pattern
         As in `MedLDAClassifier`.
     engine, random_state, verbose
@@ -130,6 +131,8 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         ghosts: int = 1,
         n_passes: int = 1,
         shuffle: bool = True,
+        retention: float = 1.0,
+        inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
         max_words: int = 100_000,
@@ -156,6 +159,8 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         self.ghosts = ghosts
         self.n_passes = n_passes
         self.shuffle = shuffle
+        self.retention = retention
+        self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.max_words = max_words
@@ -247,8 +252,8 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         learned = self._fitted()
         documents, learner = self._read(X), self._current(learned)
         with open_engine(self.engine) as engine:
-            scores = topic_scores(learner, learned.states[0], documents, engine)[:, 0]
-        return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * scores)
+            found = scores(learner, learned.states[0], documents, engine)[:, 0]
+        return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * found)
 
     # ------------------------------------------------------------------ inner
 

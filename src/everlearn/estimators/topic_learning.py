@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from everlearn.estimators.topic_attributes import Learned, TopicAttributes
 from everlearn.estimators.topic_params import PAIRS
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
+from everlearn.inference.local.topics import picked
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import npmi_coherence
@@ -34,6 +36,10 @@ from everlearn.runtime.progress import DocumentProgress
 T = TypeVar("T")
 _FIXED: Final = {"margin": "margin", "variance": "variance", "anchors": "anchored"}
 """Parameters of the prior of weights, and what a loss calls them."""
+_SWEEPS: Final = 50
+"""Of a sampler of topics, dropped and kept, unless the parameters say how many."""
+_AT_ONCE: Final = 8
+"""Batches whose documents are put together at a time."""
 
 
 class TopicEstimator(
@@ -110,6 +116,7 @@ class TopicEstimator(
 
     def _with_schedule(self, learner: TopicLearner, passes: int) -> TopicLearner:
         """The learner with what the parameters say about batches; `passes` unless they do."""
+        sampled = self.inference == "sampled"
         return replace(
             learner,
             word_factor=self.word_factor,
@@ -118,7 +125,10 @@ class TopicEstimator(
             n_sweeps=int(self.n_sweeps),
             burn_in=int(self.burn_in),
             ghosts=int(self.ghosts),
-            passes=int(self.inference_passes or passes),
+            passes=int(self.inference_passes or (_SWEEPS if sampled else passes)),
+            sampled=sampled,
+            drawn_weights=getattr(self, "decision", "mean") == "drawn",
+            retention=float(self.retention),
         )
 
     def _check_same_form(self, learned: Learned[T]) -> None:
@@ -174,7 +184,8 @@ class TopicEstimator(
 
     def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
         """What is known after the documents in the order in which they came."""
-        with _undone_on_error(learned.states, len(documents.words)) as undos:
+        touched = len(documents.words) if self.retention == 1.0 else sys.maxsize
+        with _undone_on_error(learned.states, touched) as undos:
             return self._visit(learned, documents, targets, [None], undos)
 
     # ------------------------------------------------------------------ inner
@@ -186,6 +197,11 @@ class TopicEstimator(
             raise ValueError(
                 f"the 'start_topics' parameter of {type(self).__name__} must be at most "
                 f"max_topics, which is {most}. Got {start} instead."
+            )
+        if getattr(self, "decision", "mean") == "drawn" and self.loss != "gibbs":
+            raise ValueError(
+                f"the 'decision' parameter of {type(self).__name__} can be 'drawn' only if loss "
+                f"is 'gibbs': other weights have no posterior. Got loss={self.loss!r}."
             )
         if self.burn_in >= self.n_sweeps:
             raise ValueError(
@@ -209,7 +225,7 @@ class TopicEstimator(
             open_engine(self.engine) as engine,
             DocumentProgress(self.verbose, len(documents) * len(orders)) as progress,
         ):
-            for batch, asked in _batches(documents, targets, orders, size):
+            for batch, asked in _batches(documents, targets, orders, size, engine):
                 for undo in undos:
                     undo.remember(batch.words)
                 states, infos = _learn_batch(learner, states, batch, asked, engine)
@@ -235,16 +251,26 @@ class TopicEstimator(
 
 
 def _batches(
-    documents: Documents, targets: Targets, orders: Sequence[IntVec | None], size: int
+    documents: Documents,
+    targets: Targets,
+    orders: Sequence[IntVec | None],
+    size: int,
+    engine: Engine,
 ) -> Iterator[tuple[Documents, Targets]]:
     """All documents once for each order, with what their tasks ask for."""
     for order in orders:
-        for start in range(0, len(documents), size):
-            where = slice(start, start + size)
-            if order is None:
-                yield documents[where], targets[where]
-            else:
-                yield documents.take(order[where]), targets.take(order[where])
+        if order is None:
+            for start in range(0, len(documents), size):
+                yield documents[start : start + size], targets[start : start + size]
+            continue
+        rows = [order[start : start + size] for start in range(0, len(order), size)]
+        for start in range(0, len(rows), _AT_ONCE):
+            yield from engine.map(_batch, rows[start : start + _AT_ONCE], (documents, targets))
+
+
+def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, Targets]:
+    documents, targets = whole
+    return picked(documents, rows), targets.take(rows)
 
 
 def _learn_batch(

@@ -52,11 +52,30 @@ TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "burn_in": (Interval(0, integer=True),),
     "n_passes": (Interval(1, integer=True),),
     "shuffle": (Instance((bool, np.bool_), "a truth value"),),
+    "inference": (Options(("expected", "sampled")),),
     "inference_passes": (Options((None,)), Interval(1, integer=True)),
+    "retention": (Interval(0, 1, low_open=True),),
     "stop_words": (Options((None, "english")), Words()),
     "token_pattern": (Pattern(),),
     **DOCUMENT_CONSTRAINTS,
     **COMMON_CONSTRAINTS,
+}
+MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "loss": (Options(("averaging", "gibbs")),),
+    "margin": (Options((None,)), Interval(0, 1e12, low_open=True)),
+    "c": (Options((None,)), Interval(0, 1e12, low_open=True)),
+    "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
+    "augmentation": (Options(("drawn", "mean")),),
+    "n_rounds": (Options((None,)), Interval(1, integer=True)),
+    "ghosts": (Interval(1, integer=True),),
+    **TOPIC_CONSTRAINTS,
+}
+"""Constraints of the parameters that every max-margin estimator has."""
+CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "anchors": (Instance((bool, np.bool_), "a truth value"),),
+    "word_weights": (Instance((bool, np.bool_), "a truth value"),),
+    "decision": (Options(("mean", "drawn")),),
+    **MARGIN_CONSTRAINTS,
 }
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
 _MARGINS: Final = {

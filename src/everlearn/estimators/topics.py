@@ -62,8 +62,15 @@ class TopicModel(TopicCheckpoint[None]):
         Passes over the documents in `fit`, each of which counts them once more.
     shuffle : bool, default=True
         Whether `fit` visits documents in random order. `partial_fit` takes them as they come.
+    retention : float, default=1.0
+        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
+        Less follows a stream that drifts.
+    inference : {"expected", "sampled"}, default="expected"
+        Whether the topics of a document that are asked for are expected ones, or drawn; the draws
+        depend on the seed and on what the document contains.
     inference_passes : int or None, default=None
-        Passes over a document whose topics are asked for; None is 5.
+        Passes over a document whose topics are asked for; None is 5. Of a sampler, sweeps that are
+        dropped, and as many that count; None is 50.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns; None lets tokens and texts bring them.
     max_words : int, default=100000
@@ -136,6 +143,8 @@ class TopicModel(TopicCheckpoint[None]):
         ghosts: int = 1,
         n_passes: int = 1,
         shuffle: bool = True,
+        retention: float = 1.0,
+        inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
         max_words: int = 100_000,
@@ -161,6 +170,8 @@ class TopicModel(TopicCheckpoint[None]):
         self.ghosts = ghosts
         self.n_passes = n_passes
         self.shuffle = shuffle
+        self.retention = retention
+        self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.max_words = max_words

@@ -19,7 +19,7 @@ _TOLERANCE = 1e-3
 _MOST_SWEEPS = 50
 _MOST_AT_ONCE = 1024
 """Documents whose Gram matrix is made."""
-_WORTH_SHARING = 4_000_000
+_WORTH_SHARING = 1_000_000
 """Multiplications in inverting precisions that are worth sending some to another thread."""
 
 

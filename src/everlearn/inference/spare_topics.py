@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from everlearn.core.codes import code_means, n_codes
-from everlearn.inference.kernels.topics import Bags, tally_topics
+from everlearn.inference.kernels.topics import Bags
+from everlearn.inference.kernels.word_counts import tally_topics
 from everlearn.inference.local.topics import Draws
 from everlearn.inference.topic_model import TopicLearner
 from everlearn.inference.topic_state import TopicState

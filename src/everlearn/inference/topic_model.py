@@ -48,6 +48,9 @@ class TopicLearner:
     n_rounds, n_sweeps, burn_in : inner rounds, sweeps in each, and how many of these are dropped
     ghosts : copies that each document stands for
     passes : over the words of a document whose topics are inferred without its labels
+    sampled : whether these topics are drawn instead, in as many sweeps after as many dropped ones
+    drawn_weights : whether scores of new documents are those of weights drawn once
+    retention : share of the evidence of earlier batches that is left at each batch
     word_box : largest multiplier of the linear term on words; 0 for no such term
     max_topics : no more are born
     """
@@ -62,6 +65,9 @@ class TopicLearner:
     burn_in: int = 0
     ghosts: int = 1
     passes: int = 2
+    sampled: bool = False
+    drawn_weights: bool = False
+    retention: float = 1.0
     word_box: float = 0.0
     max_topics: int = 1000
 

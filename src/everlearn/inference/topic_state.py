@@ -31,6 +31,9 @@ class Weights(Protocol):
         `means` (Q, K) and `variance` are those of the prior, which counts once.
         """
 
+    def faded(self, share: float, means: Mat, variance: float) -> Self:
+        """With this share of what documents have said; the prior stays what it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class FixedSpread:
@@ -52,6 +55,9 @@ class FixedSpread:
         part = np.zeros((len(position), position.max() + 1))
         part[np.arange(len(position)), position] = np.maximum(mass, 1e-300)
         return FixedSpread(self.mean @ (part / part.sum(axis=0)))
+
+    def faded(self, share: float, means: Mat, variance: float) -> FixedSpread:
+        return self  # no evidence is kept that could weigh less
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,17 @@ class Gaussians:
         precision -= np.diag(extra / variance)
         prior = (means @ member) / (extra + 1.0)
         return Gaussians(precision, self.shift @ member - prior * extra / variance)
+
+    def faded(self, share: float, means: Mat, variance: float) -> Gaussians:
+        lost = (1.0 - share) / variance
+        unit = np.eye(self.shift.shape[1])
+        return Gaussians(share * self.precision + lost * unit, share * self.shift + lost * means)
+
+    def drawn(self, rng: np.random.Generator) -> Mat:
+        """Weights (Q, K) drawn from the Gaussians."""
+        noise = rng.standard_normal((*self.shift.shape, 1))
+        factor = np.linalg.cholesky(self.precision)
+        return np.asarray(self.mean + np.linalg.solve(factor.transpose(0, 2, 1), noise)[..., 0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ class ProgressLine:
         self._progress.stop()
 
     def _update(self, **changes: Any) -> None:
-        self._progress.update(self._task, visible=True, **changes)
+        if not self._progress.disable:
+            self._progress.update(self._task, visible=True, **changes)
 
 
 class LapProgress(ProgressLine):

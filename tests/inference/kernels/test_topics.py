@@ -12,10 +12,9 @@ from everlearn.inference.kernels.topics import (
     Margins,
     Samples,
     WordFactors,
-    add_topics,
     sample_documents,
-    tally_topics,
 )
+from everlearn.inference.kernels.word_counts import add_topics, tally_topics
 from everlearn.inference.local.topics import as_bags
 from oracles import bayespa as oracle
 
@@ -283,7 +282,8 @@ class TestCounts:
         kept = np.random.default_rng(0).integers(0, 3, (4, STARTS[-1])).astype(np.uint16)
         before = np.random.default_rng(1).random((N_WORDS, 5))
         counts, totals = before.copy(), before.sum(0)
-        add_topics(bags, kept, 0.5, counts, totals)
+        for words in ((0, 2), (2, 2), (2, N_WORDS)):
+            totals += 0.5 * add_topics(bags, kept, 0.5, words, counts)
         expected = 0.5 * oracle.word_counts(TOKENS, kept, N_WORDS, 5)
         np.testing.assert_allclose(counts - before, expected, atol=1e-13)
         np.testing.assert_allclose(totals, counts.sum(0))

@@ -146,16 +146,12 @@ def _visit(
     factors: WordFactors,
     live: Live,
     tilt: Vec,
-    hinges: Hinges,
     word: np.uint64,
     s: Scratch,
 ) -> np.uint64:
     """Draw every token of a document once. Nothing is written for those that stay."""
-    i, n_moves = bags.starts[d], 0
-    gibbs = s.strengths.size > 0
+    i = bags.starts[d]
     held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
-    gains, boosts, drops, ready, steep = s.gains, s.boosts, s.drops, s.ready, s.steep
-    exponent, couplings = s.exponent, s.couplings
     counts, smoothing = factors.counts, factors.smoothing
     batch, totals, scale = live.batch, live.totals, live.scale
     for place in range(bags.indptr[d], bags.indptr[d + 1]):
@@ -167,39 +163,81 @@ def _visit(
             u = uniform(word)
             seen = counts[w, old] + smoothing + batch[at, old] - 1.0
             own = (held[old] - 1.0) * (seen / (totals[old] - 1.0)) * tilt[old]
-            if gibbs:
-                own *= gains[0, old] * boosts[old, old]
-                total = own + _tilted_rest(gains, boosts, held, rows, old)
-            else:
-                total = own + _rest(held, rows, old)
+            total = own + _rest(held, rows, old)
             if u * total < own and TINY < total < HUGE:
                 i += 1
                 continue
             held[old] -= 1.0
             _recount(-1.0, old, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
-            if not gibbs:
-                total = weigh_plainly(held, rows, 0, weights)
-            elif TINY < total < HUGE:
-                total = weigh(gains, boosts, old, held, rows, 0, weights)
-            else:
-                refresh(s)
-                total = weigh_exactly(exponent, couplings, old, held, rows, 0, weights)
-            k = pick(weights, u * total, old)
+            k = pick(weights, u * weigh_plainly(held, rows, 0, weights), old)
             if k != old:
                 tally[old] -= 1.0
                 tally[k] += 1.0
-                if gibbs:
-                    if not ready[k]:
-                        make_coupling(k, hinges, s)
-                    scale_gains(gains, boosts, drops, old, k)
-                    n_moves += 1
-                    if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
-                        refresh(s)
             held[k] += 1.0
             _recount(1.0, k, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
             topics[i] = k
             i += 1
     return word
+
+
+@kernel(SUMMED)
+def _visit_with_hinges(
+    bags: Bags,
+    d: int,
+    topics: Topics,
+    factors: WordFactors,
+    live: Live,
+    flat: Vec,
+    hinges: Hinges,
+    word: np.uint64,
+    s: Scratch,
+) -> np.uint64:
+    """As `_visit`, under the Gibbs loss; `flat` is a tilt of ones."""
+    i, n_moves, smoothing = bags.starts[d], 0, factors.smoothing
+    held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
+    gains, boosts, drops, ready, steep = s.gains, s.boosts, s.drops, s.ready, s.steep
+    counts, batch, totals, scale = factors.counts, live.batch, live.totals, live.scale
+    for place in range(bags.indptr[d], bags.indptr[d + 1]):
+        w, at = bags.words[place], live.places[place]
+        _live_row(counts, w, smoothing, batch, at, scale, flat, rows)
+        for _ in range(bags.counts[place]):
+            old = np.int64(topics[i])
+            word = advanced(word)
+            u = uniform(word)
+            share = (counts[w, old] + smoothing + batch[at, old] - 1.0) / (totals[old] - 1.0)
+            own = (held[old] - 1.0) * share * (gains[0, old] * boosts[old, old])
+            total = own + _tilted_rest(gains, boosts, held, rows, old)
+            usual = TINY < total < HUGE
+            if usual and u * total < own:
+                i += 1
+                continue
+            held[old] -= 1.0
+            _recount(-1.0, old, counts, w, smoothing, batch, at, totals, scale, flat, rows)
+            if usual:
+                total = weigh(gains, boosts, old, held, rows, 0, weights)
+            k = pick(weights, u * (total if usual else _weigh_anew(old, s)), old)
+            if k != old:
+                tally[old] -= 1.0
+                tally[k] += 1.0
+                if not ready[k]:
+                    make_coupling(k, hinges, s)
+                scale_gains(gains, boosts, drops, old, k)
+                n_moves += 1
+                if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
+                    refresh(s)
+            held[k] += 1.0
+            _recount(1.0, k, counts, w, smoothing, batch, at, totals, scale, flat, rows)
+            topics[i] = k
+            i += 1
+    return word
+
+
+@kernel(SUMMED)
+def _weigh_anew(old: Index, s: Scratch) -> float:
+    """Weights of the topics from exponents made anew, where products would vanish."""
+    refresh(s)
+    total: float = weigh_exactly(s.exponent, s.couplings, old, s.held, s.rows, 0, s.weights)
+    return total
 
 
 @kernel()
@@ -228,8 +266,12 @@ def sweep_collapsed(
         if start == CONTINUE:
             s.tally[:] = tallies[d]
             s.held[:] = alpha + s.tally
-            set_exponent(d, n, inverses[d], hinges, s)
-            word = _visit(bags, d, topics, factors, live, tilts[d], hinges, streams[d], s)
+            tilt, word = tilts[d], streams[d]
+            if inverses.shape[1]:
+                set_exponent(d, n, inverses[d], hinges, s)
+                word = _visit_with_hinges(bags, d, topics, factors, live, tilt, hinges, word, s)
+            else:
+                word = _visit(bags, d, topics, factors, live, tilt, word, s)
         else:
             s.tally[:] = 0.0
             s.held[:] = alpha

@@ -10,12 +10,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.core.arrays import IntVec
 from everlearn.core.margin import LARGEST_INVERSE
 from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels.scalars import log, squared_cosine
 
 Word = np.uint64
 Words = NDArray[np.uint64]
+Counts = NDArray[np.int32]
 
 _WEYL = Word(0x9E3779B97F4A7C15)
 _MIX1, _MIX2 = Word(0xBF58476D1CE4E5B9), Word(0x94D049BB133111EB)
@@ -64,6 +66,20 @@ def stream_keys(seed: int, clock: int, part: int, n: int) -> Words:
     place = mixed(place ^ (Word(part) + _WEYL))
     for i in range(n):
         keys[i] = mixed(place ^ mixed(Word(i) + _WEYL)) | _ONE
+    return keys
+
+
+@kernel()
+def content_keys(seed: int, indptr: IntVec, words: Counts, counts: Counts) -> Words:
+    """First words of streams, one for each document, that depend on what it contains alone."""
+    keys = np.empty(indptr.size - 1, np.uint64)
+    start = mixed(Word(seed) + _WEYL)
+    for d in range(keys.size):
+        key = start
+        for place in range(indptr[d], indptr[d + 1]):
+            key = mixed(key ^ mixed(Word(words[place]) + _WEYL))
+            key = mixed(key ^ mixed(Word(counts[place]) + _STAR))
+        keys[d] = key | _ONE
     return keys
 
 

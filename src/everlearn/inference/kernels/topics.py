@@ -291,32 +291,3 @@ def _recount(bags: Bags, d: int, topics: Topics, s: _Scratch) -> int:
             n_present += 1
         s.tally[k] += np.float32(1.0)
     return n_present
-
-
-@kernel()
-def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat, totals: Vec) -> None:
-    """Add `weight` to word-topic counts and topic totals for every token and kept sweep."""
-    i = 0
-    words, repeats = bags.words, bags.counts
-    tally = np.zeros(totals.size, np.int64)
-    for place in range(words.size):
-        w = words[place]
-        for _ in range(repeats[place]):
-            for sweep in range(kept.shape[0]):
-                k = kept[sweep, i]
-                counts[w, k] += weight
-                tally[k] += 1
-            i += 1
-    for k in range(totals.size):
-        totals[k] += weight * tally[k]
-
-
-@kernel()
-def tally_topics(bags: Bags, kept: Topics, n_topics: int) -> NDArray[np.float64]:
-    """Tokens of each document in each topic, (kept sweeps, B, n_topics)."""
-    tallies = np.zeros((kept.shape[0], bags.indptr.size - 1, n_topics))
-    for sweep in range(kept.shape[0]):
-        for d in range(bags.indptr.size - 1):
-            for i in range(bags.starts[d], bags.starts[d + 1]):
-                tallies[sweep, d, kept[sweep, i]] += 1.0
-    return tallies

@@ -8,17 +8,28 @@ once. Without a loss this is online LDA, or an online HDP.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
+from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
-from everlearn.inference.kernels.topics import add_topics
+from everlearn.inference.forgetting import faded
+from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
-from everlearn.inference.local.topics import Batch, Draws, IndependentSampler, as_bags, infer
+from everlearn.inference.local.sampled import infer_sampled
+from everlearn.inference.local.topics import (
+    Batch,
+    Draws,
+    IndependentSampler,
+    as_bags,
+    infer,
+    word_cuts,
+)
 from everlearn.inference.margin_step import accumulated, averaged
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
@@ -34,7 +45,10 @@ def learn_batch(
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state after one more batch. Counts and totals of the old one are changed in place."""
-    offsets = topic_scores(learner, state, documents, engine) if learner.word_box > 0 else None
+    state = faded(learner, state)
+    offsets = None
+    if learner.word_box > 0 and state.weights is not None:
+        offsets = topic_scores(learner, state, documents, state.weights.mean, engine)
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
     prior = with_spares(learner, state)
     batch = Batch(as_bags(documents), targets)
@@ -48,7 +62,7 @@ def learn_batch(
         draws = sampler.draw(number, weights, multipliers)
         if number + 1 < learner.n_rounds:
             weights, multipliers = _weights_after(learner, prior, batch, draws, multipliers)
-    state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old)
+    state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old, engine)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
     if learner.merges and is_due(state.clock):
@@ -61,22 +75,33 @@ def topic_proportions(
 ) -> Mat:
     """Topic proportions (B, K) of documents whose labels are not looked at."""
     alpha = learner.prior.document_prior(state.tables)
-    return infer(documents, word_factors(learner, state), alpha, learner.passes, engine)
+    factors = word_factors(learner, state)
+    if learner.sampled:
+        return infer_sampled(documents, factors, alpha, learner.passes, state.seed, engine)
+    return infer(documents, factors, alpha, learner.passes, engine)
+
+
+def decision_weights(learner: TopicLearner, state: TopicState) -> Mat:
+    """Weights (Q, K) that decide about new documents: their means, or one draw of them."""
+    assert state.weights is not None
+    if learner.drawn_weights and isinstance(state.weights, Gaussians):
+        return state.weights.drawn(stream(state.seed, "sample", state.clock))
+    return state.weights.mean
 
 
 def topic_scores(
-    learner: TopicLearner, state: TopicState, documents: Documents, engine: Engine
+    learner: TopicLearner, state: TopicState, documents: Documents, weights: Mat, engine: Engine
 ) -> Mat:
-    """Scores (B, Q) of the topics, in units of the margin."""
-    assert state.weights is not None
+    """Scores (B, Q) of the topics under weights (Q, K), in units of the margin."""
     assert learner.loss is not None
     z = topic_proportions(learner, state, documents, engine)
-    return np.asarray(z @ state.weights.mean.T / learner.loss.margin)
+    return np.asarray(z @ weights.T / learner.loss.margin)
 
 
 def scores(learner: TopicLearner, state: TopicState, documents: Documents, engine: Engine) -> Mat:
     """Scores (B, Q) of documents, in units of the margin: topics, and words if they have a term."""
-    found = topic_scores(learner, state, documents, engine)
+    weights = decision_weights(learner, state)
+    found = topic_scores(learner, state, documents, weights, engine)
     if state.words is not None:
         words = state.words
         score_words(as_bags(documents), words.n_documents, words.frequencies, words.weights, found)
@@ -128,15 +153,41 @@ def _absorbed(
     draws: Draws,
     multipliers: Mat,
     n_old: int,
+    engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state that has learned what was drawn; nothing has been changed before this."""
     if learner.grows:
         draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
         prior = without_spares(prior, left)
-    weights, _ = _weights_after(learner, prior, batch, draws, multipliers)
-    n_tokens = int(batch.bags.starts[-1])
-    shares = (draws.totals / batch.lengths[:, None]).mean(axis=0) / learner.n_kept
-    add_topics(batch.bags, draws.kept, learner.ghosts / learner.n_kept, prior.counts, prior.totals)
+    news = _News(learner, prior, batch, draws, multipliers)
+    words = word_cuts(batch.bags, prior.n_words, engine.n_workers)
+    weights, *tallies = engine.map(_absorb, [None, *words], news)
+    prior.totals[:] += learner.ghosts / learner.n_kept * np.sum(tallies, axis=0)
+    shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
     state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
+    n_tokens = int(batch.bags.starts[-1])
     return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares)
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What a batch has to say, and to whom."""
+
+    learner: TopicLearner
+    prior: TopicState
+    batch: Batch
+    draws: Draws
+    multipliers: Mat
+
+
+def _absorb(news: _News, words: tuple[int, int] | None) -> Any:
+    """The weights after a batch; or the draws of each topic, those of some words being counted.
+
+    Parts change different rows of the counts, and each count in the same order whatever they are.
+    """
+    learner, prior, draws = news.learner, news.prior, news.draws
+    if words is None:
+        return _weights_after(learner, prior, news.batch, draws, news.multipliers)[0]
+    weight = learner.ghosts / learner.n_kept
+    return add_topics(news.batch.bags, draws.kept, weight, words, prior.counts)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import psi
 
-from everlearn.core.arrays import Mat, Vec
+from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.augmented import sample_augmented
 from everlearn.inference.kernels.completion import infer_topics
+from everlearn.inference.kernels.documents import gathered, token_starts
 from everlearn.inference.kernels.draws import Words, stream_keys
 from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.topics import (
@@ -31,9 +32,9 @@ from everlearn.inference.kernels.topics import (
     Samples,
     Topics,
     WordFactors,
-    add_topics,
     sample_documents,
 )
+from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
@@ -41,6 +42,8 @@ from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 _DEEPEST = -50.0
 _FEWEST_TOKENS = 1000
 """A block with fewer is not worth sending to another thread."""
+_LOOKED_AT = 256
+"""Entries by which words are shared out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,13 @@ class Batch:
 
 def as_bags(documents: Documents) -> Bags:
     """The form that kernels take."""
-    ends = np.zeros(len(documents.counts) + 1, np.int64)
-    np.cumsum(documents.counts, out=ends[1:])
-    return Bags(documents.indptr, documents.words, documents.counts, ends[documents.indptr])
+    starts = token_starts(documents.indptr, documents.counts)
+    return Bags(documents.indptr, documents.words, documents.counts, starts)
+
+
+def picked(documents: Documents, rows: IntVec) -> Documents:
+    """The documents at these positions, in that order."""
+    return Documents(*gathered(documents.indptr, documents.words, documents.counts, rows))
 
 
 def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
@@ -92,10 +99,18 @@ def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
     n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
     if n_parts == 1 and len(bags.indptr) > 1:
         return [slice(0, len(bags.indptr) - 1)]
-    targets = np.linspace(0, n_tokens, n_parts + 1)[1:-1]
-    inner = np.searchsorted(bags.starts, targets)
+    inner = np.searchsorted(bags.starts, n_tokens * np.arange(1, n_parts) / n_parts)
     edges = [0, *inner.tolist(), len(bags.indptr) - 1]
     return [slice(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def word_cuts(bags: Bags, n_words: int, n_parts: int) -> list[tuple[int, int]]:
+    """Runs of words that about as many entries of the documents belong to."""
+    if n_parts == 1:
+        return [(0, n_words)]
+    some = np.sort(bags.words[:: max(1, len(bags.words) // _LOOKED_AT)])
+    inner = some[len(some) * np.arange(1, n_parts) // n_parts].tolist() if len(some) else []
+    return list(pairwise([0, *inner, n_words]))
 
 
 def cut(bags: Bags, where: slice) -> Bags:
@@ -276,7 +291,9 @@ class IndependentSampler:
         bags = bags._replace(words=places.astype(np.int32))
         counts, totals = state.counts[distinct, :k], state.totals[:k].copy()
         if self._kept is not None:
-            add_topics(bags, self._kept, learner.ghosts / learner.n_kept, counts, totals)
+            weight = learner.ghosts / learner.n_kept
+            tally = add_topics(bags, self._kept, weight, (0, len(distinct)), counts)
+            totals += weight * tally
         totals += learner.smoothing * state.n_words
         if digamma:
             table = psi(counts + learner.smoothing) - psi(totals)

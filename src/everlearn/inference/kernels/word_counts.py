@@ -1,0 +1,69 @@
+"""What is added up of the topics drawn for tokens, and what is left of it in time."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.inference.kernels._jit import kernel
+from everlearn.inference.kernels.topics import Bags, Topics
+
+_LEAST_COUNT = 1e-9
+
+
+@kernel()
+def add_topics(
+    bags: Bags, kept: Topics, weight: float, words: tuple[int, int], counts: Mat
+) -> IntVec:
+    """Add `weight` to the word-topic counts for every token and kept sweep; draws of each topic.
+
+    Only tokens of words from the first up to the second are looked at: the others are left to
+    whoever adds them at the same time. The draws of a token that stays are added at once, if they
+    are three at most: a loop that compares them would take longer than adding them.
+    """
+    first, stop = words
+    entries, repeats, n_kept = bags.words, bags.counts, kept.shape[0]
+    middle, last, few = n_kept // 2, n_kept - 1, n_kept <= 3
+    tally = np.zeros(counts.shape[1], np.int64)
+    i = 0
+    for place in range(entries.size):
+        w = entries[place]
+        if w < first or w >= stop:
+            i += repeats[place]
+            continue
+        for _ in range(repeats[place]):
+            k = np.int64(kept[0, i])
+            if few and k == kept[middle, i] and k == kept[last, i]:
+                counts[w, k] += weight * n_kept
+                tally[k] += n_kept
+            else:
+                for sweep in range(n_kept):
+                    k = np.int64(kept[sweep, i])
+                    counts[w, k] += weight
+                    tally[k] += 1
+            i += 1
+    return tally
+
+
+@kernel()
+def fade(share: float, counts: Mat, totals: Vec) -> None:
+    """Multiply counts by a share; the totals are their sums again.
+
+    What is left of a token ends as nothing, before it gets so small that sums become slow.
+    """
+    totals[:] = 0.0
+    for w in range(counts.shape[0]):
+        for k in range(counts.shape[1]):
+            left = share * counts[w, k]
+            counts[w, k] = left if left > _LEAST_COUNT else 0.0
+            totals[k] += counts[w, k]
+
+
+@kernel()
+def tally_topics(bags: Bags, kept: Topics, n_topics: int) -> NDArray[np.float64]:
+    """Tokens of each document in each topic, (kept sweeps, B, n_topics)."""
+    tallies = np.zeros((kept.shape[0], bags.indptr.size - 1, n_topics))
+    for sweep in range(kept.shape[0]):
+        for d in range(bags.indptr.size - 1):
+            for i in range(bags.starts[d], bags.starts[d + 1]):
+                tallies[sweep, d, kept[sweep, i]] += 1.0
+    return tallies

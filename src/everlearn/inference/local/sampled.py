@@ -1,0 +1,58 @@
+"""Topic proportions of documents without their labels by drawing topics, as BayesPA does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.core.documents import Documents
+from everlearn.inference.engine import Engine
+from everlearn.inference.kernels.draws import Words, content_keys
+from everlearn.inference.kernels.topics import (
+    PREDICTIVE,
+    Bags,
+    Margins,
+    Samples,
+    WordFactors,
+    sample_documents,
+)
+from everlearn.inference.local.topics import as_bags, cut, even_cuts
+
+_BLOCK_TOKENS = 20_000
+"""Tokens whose draws are held at a time."""
+
+
+class _Drawing(NamedTuple):
+    factors: WordFactors
+    alpha: Vec
+    n_sweeps: int
+
+
+def infer_sampled(
+    documents: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int, engine: Engine
+) -> Mat:
+    """Topic proportions (B, K), averaged over `n_sweeps` sweeps after as many that are dropped.
+
+    A document's draws depend on the seed and on its words, not on those beside it.
+    """
+    bags = as_bags(documents)
+    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
+    parts = even_cuts(bags, max(engine.n_workers, int(bags.starts[-1]) // _BLOCK_TOKENS))
+    blocks = [(cut(bags, where), keys[where]) for where in parts]
+    found = engine.map(_drawn, blocks, _Drawing(factors, alpha, n_sweeps))
+    return np.concatenate(found) if found else np.empty((0, len(alpha)))
+
+
+def _drawn(drawing: _Drawing, block: tuple[Bags, Words]) -> Mat:
+    (factors, alpha, n_sweeps), (bags, keys) = drawing, block
+    n, n_tokens, k = len(keys), int(bags.starts[-1]), len(alpha)
+    out = Samples(
+        np.zeros(n_tokens, np.uint16), np.empty((n_sweeps, n_tokens), np.uint16), np.zeros((n, k))
+    )
+    margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
+    schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)
+    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
+    out.totals[bags.starts[1:] == bags.starts[:-1]] = alpha
+    return np.asarray(out.totals / out.totals.sum(axis=1, keepdims=True))

@@ -1,0 +1,45 @@
+"""Documents laid out for kernels agree with the plain ones."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everlearn.core.documents import Documents
+from everlearn.inference.local.topics import as_bags, picked, word_cuts
+
+texts = st.lists(st.lists(st.integers(0, 6), max_size=9), max_size=7)
+
+
+@given(texts, st.data())
+def test_picked_documents_are_those_taken(tokens, data):
+    documents = Documents.from_tokens(tokens)
+    places = st.integers(0, max(0, len(tokens) - 1))
+    rows = np.array(data.draw(st.lists(places, max_size=9 if tokens else 0)), dtype=np.int64)
+    found, expected = picked(documents, rows), documents.take(rows)
+    for name in ("indptr", "words", "counts"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@given(texts)
+def test_tokens_begin_where_those_of_the_document_before_end(tokens):
+    documents = Documents.from_tokens(tokens)
+    starts = as_bags(documents).starts
+    np.testing.assert_array_equal(starts, np.concatenate([[0], np.cumsum(documents.lengths)]))
+
+
+@given(texts, st.integers(1, 5))
+def test_every_word_is_in_one_of_the_runs(tokens, n_parts):
+    runs = word_cuts(as_bags(Documents.from_tokens(tokens)), 7, n_parts)
+    assert len(runs) == (n_parts if n_parts == 1 or any(tokens) else 1)
+    covered = np.concatenate([np.arange(first, stop) for first, stop in runs])
+    np.testing.assert_array_equal(covered, np.arange(7))
+
+
+def test_words_are_shared_out_evenly():
+    tokens = np.random.default_rng(0).zipf(1.3, (300, 40)).clip(max=5000) - 1
+    bags = as_bags(Documents.from_tokens(tokens))
+    runs = word_cuts(bags, 5000, 3)
+    shares = [np.mean((bags.words >= first) & (bags.words < stop)) for first, stop in runs]
+    assert max(shares) < 0.45
