@@ -16,10 +16,7 @@ PHOTOS = [colours(8, 6, seed) for seed in range(4)]
 def loaders(monkeypatch):
     pytest.importorskip("pyarrow", reason="needs pyarrow, which comes with everlearn[bench]")
     monkeypatch.syspath_prepend(ROOT)
-    module = importlib.import_module("benchmarks.images")
-    module._columns.cache_clear()
-    yield module
-    module._columns.cache_clear()
+    return importlib.import_module("benchmarks.images")
 
 
 @pytest.fixture
@@ -35,6 +32,7 @@ def small(loaders, monkeypatch, tmp_path):
     sample = pa.table({"category": ["b", "a", "b", "a"], "file": names, "jpeg": files})
     parquet.write_table(sample, tmp_path / "caltech101_sample.parquet")
     monkeypatch.setattr(loaders, "HOME", tmp_path)
+    monkeypatch.setattr(loaders, "UNPACKED", tmp_path / "unpacked")
     return loaders
 
 
