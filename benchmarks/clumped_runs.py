@@ -225,6 +225,7 @@ def retrieval(*, points: int, max_groups: int | None = None) -> dict[str, Any]:
         "bound_per_point": model.bound_ / model.n_points_seen_,
         "report": model.memory_report(),
         "right": right.tolist(),
+        "queries": test[::EXAMPLES].tolist(),
         "neighbours": train[found[::EXAMPLES]].tolist(),
         "words_right": visual_words(documents, train, test, y, model.n_components_),
         "cpu": cpu,
