@@ -20,8 +20,7 @@ from benchmarks.table import ROOT
 from everlearn import ClumpedTopicModel
 from everlearn.features.descriptors import dense_descriptors
 from everlearn.features.pixels import pixel_points
-from everlearn.inference.clumped_state import ClumpedState, Epoch
-from everlearn.inference.clumps import Items
+from everlearn.inference.clumped_state import ClumpedState, Epoch, Past
 from everlearn.inference.local.clumps import ClumpStep
 from everlearn.runtime.engine import open_engine
 
@@ -83,6 +82,7 @@ def segmentation(
     """Learn topics of the pixels of n faces; what was found, and what it took."""
     baseline = memory_mb()[0]
     warm_up()
+    ready = memory_mb()[0]
     images, others = subset(seed, n)
     model = ClumpedTopicModel(
         batch_size=batch_size,
@@ -112,6 +112,7 @@ def segmentation(
         "cpu": cpu,
         "wall": wall,
         "peak_mb": peak - baseline,
+        "learning_mb": peak - ready,
         "kept_bytes": model.memory_report()["total"],
     }
 
@@ -119,9 +120,9 @@ def segmentation(
 def raw_bound(model: ClumpedTopicModel, images: Images) -> float:
     """The bound of the model on all points themselves, after a few iterations at its topics."""
     state: ClumpedState = model._learned.state
-    epoch = Epoch.of([pixel_points(image) for image in images.photographs])
-    features = np.ascontiguousarray(state.model.family.features(epoch.X))
-    items = Items.points(features, epoch.documents)
+    epoch = Epoch([pixel_points(image) for image in images.photographs])
+    past = Past.empty(state.model.family.n_stats, state.model.family.n_features)
+    items = past.followed_by(epoch, epoch.documents).items(state.model)
     topics = state.topics
     with open_engine("serial") as engine:
         step = ClumpStep(state.model, engine)
@@ -184,12 +185,13 @@ def descriptors() -> np.ndarray:
 
 
 def split_images(y: np.ndarray, test_share: float = 0.25) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test images: of every category the same share, in a random order."""
+    """Training and test images: of every category the same share but for one image."""
     rng = np.random.default_rng(0)
-    train, test = [], []
+    train: list[int] = []
+    test: list[int] = []
     for category in np.unique(y):
         members = rng.permutation(np.flatnonzero(y == category))
-        n_test = round(test_share * len(members))
+        n_test = round(test_share * (len(train) + len(test) + len(members))) - len(test)
         test += members[:n_test].tolist()
         train += members[n_test:].tolist()
     return rng.permutation(train), np.array(test)
@@ -223,6 +225,7 @@ def retrieval(*, points: int, max_groups: int | None = None) -> dict[str, Any]:
         "bound_per_point": model.bound_ / model.n_points_seen_,
         "report": model.memory_report(),
         "right": right.tolist(),
+        "queries": test[::EXAMPLES].tolist(),
         "neighbours": train[found[::EXAMPLES]].tolist(),
         "words_right": visual_words(documents, train, test, y, model.n_components_),
         "cpu": cpu,

@@ -1,26 +1,36 @@
-"""The images of the reproductions, decoded one at a time, with their labels."""
+"""The images of the reproductions, decoded one at a time, with their labels.
 
+They come in parquet files, and reading those takes more memory than learning from what is in them:
+a process of its own unpacks a file once, into an archive from which images are read one by one.
+"""
+
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from pathlib import Path
 from typing import overload
+from zipfile import ZipFile
 
 import numpy as np
 
 from benchmarks.corpora import DATA
+from benchmarks.table import ROOT
 from everlearn.features.images import Pixels, read_image
 
 HOME = DATA / "caltech101"
+UNPACKED = ROOT / "out" / "images"
 
 
 class Photographs(Sequence[Pixels]):
-    """Images kept as the bytes of their files; `photographs[i]` decodes one, a slice none."""
+    """Images in an archive; `photographs[i]` reads and decodes one, a slice none."""
 
-    def __init__(self, files: Sequence[bytes]) -> None:
-        self._files = files
+    def __init__(self, archive: Path, names: Sequence[str]) -> None:
+        self._archive = archive
+        self._names = names
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._names)
 
     @overload
     def __getitem__(self, i: int) -> Pixels: ...
@@ -28,12 +38,13 @@ class Photographs(Sequence[Pixels]):
     def __getitem__(self, i: slice) -> "Photographs": ...
     def __getitem__(self, i):
         if isinstance(i, slice):
-            return Photographs(self._files[i])
-        return read_image(self._files[i])
+            return Photographs(self._archive, self._names[i])
+        with ZipFile(self._archive) as archive:
+            return read_image(archive.read(self._names[i]))
 
     def chosen(self, positions: Sequence[int] | np.ndarray) -> "Photographs":
         """Those at the positions given, in their order."""
-        return Photographs([self._files[i] for i in positions])
+        return Photographs(self._archive, [self._names[i] for i in positions])
 
 
 @dataclass(frozen=True)
@@ -58,24 +69,47 @@ class Images:
         )
 
 
-@cache
-def _columns(file: str, *names: str) -> list[list]:
+def unpack(source: Path, target: Path) -> None:
+    """Write the images of a parquet file into an archive, by category, if there are any, and name.
+
+    The archive gets its name when it is complete.
+    """
     from pyarrow import parquet
 
-    table = parquet.read_table(HOME / file, columns=list(names))
-    return [table.column(name).to_pylist() for name in names]
+    columns = parquet.read_table(source).to_pydict()
+    folders = [f"{category}/" for category in columns.get("category", ())]
+    partial = target.with_suffix(".part")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    with ZipFile(partial, "w") as archive:
+        for i, image in enumerate(columns["jpeg"]):
+            archive.writestr((folders[i] if folders else "") + columns["file"][i], image)
+    partial.rename(target)
+
+
+def _unpacked(name: str) -> tuple[Path, list[str]]:
+    """The archive of a parquet file, which is made if it is not there, and what is in it."""
+    source, target = HOME / f"{name}.parquet", UNPACKED / f"{name}.zip"
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        command = [sys.executable, "-m", "benchmarks.images", str(source), str(target)]
+        subprocess.run(command, cwd=ROOT, check=True)
+    with ZipFile(target) as archive:
+        return target, archive.namelist()
 
 
 def faces(n: int | None = None) -> Images:
     """The first n, or all 435, centred faces of Caltech-101, 160 wide and 200 high."""
-    names, files = _columns("faces_easy.parquet", "file", "jpeg")
-    files = files[:n]
-    return Images(Photographs(files), np.zeros(len(files), np.int64), ["Faces_easy"], names[:n])
+    archive, names = _unpacked("faces_easy")
+    names = names[:n]
+    y = np.zeros(len(names), np.int64)
+    return Images(Photographs(archive, names), y, ["Faces_easy"], names)
 
 
 def caltech() -> Images:
     """30 images of each of the 102 folders of Caltech-101, short side 128 pixels."""
-    categories, names, files = _columns("caltech101_sample.parquet", "category", "file", "jpeg")
-    labels, y = np.unique(categories, return_inverse=True)
-    full_names = [f"{c}/{name}" for c, name in zip(categories, names, strict=True)]
-    return Images(Photographs(files), y, labels.tolist(), full_names)
+    archive, names = _unpacked("caltech101_sample")
+    labels, y = np.unique([name.partition("/")[0] for name in names], return_inverse=True)
+    return Images(Photographs(archive, names), y, labels.tolist(), names)
+
+
+if __name__ == "__main__":
+    unpack(Path(sys.argv[1]), Path(sys.argv[2]))

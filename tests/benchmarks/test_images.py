@@ -1,6 +1,7 @@
 """The loaders of images read what is in the files, one image at a time."""
 
 import importlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,7 @@ PHOTOS = [colours(8, 6, seed) for seed in range(4)]
 def loaders(monkeypatch):
     pytest.importorskip("pyarrow", reason="needs pyarrow, which comes with everlearn[bench]")
     monkeypatch.syspath_prepend(ROOT)
-    module = importlib.import_module("benchmarks.images")
-    module._columns.cache_clear()
-    yield module
-    module._columns.cache_clear()
+    return importlib.import_module("benchmarks.images")
 
 
 @pytest.fixture
@@ -35,6 +33,7 @@ def small(loaders, monkeypatch, tmp_path):
     sample = pa.table({"category": ["b", "a", "b", "a"], "file": names, "jpeg": files})
     parquet.write_table(sample, tmp_path / "caltech101_sample.parquet")
     monkeypatch.setattr(loaders, "HOME", tmp_path)
+    monkeypatch.setattr(loaders, "UNPACKED", tmp_path / "unpacked")
     return loaders
 
 
@@ -59,6 +58,18 @@ def test_some_can_be_chosen(small):
     assert found.names == ["a/3.jpg", "b/0.jpg"]
     np.testing.assert_array_equal(found.photographs[0], PHOTOS[3])
     assert len(found.photographs[1:]) == 1
+
+
+def test_archives_are_made_once_and_anew_when_the_file_is_newer(small, tmp_path):
+    small.faces()
+    archive = tmp_path / "unpacked" / "faces_easy.zip"
+    made = archive.stat().st_mtime_ns
+    small.faces()
+    assert archive.stat().st_mtime_ns == made
+    os.utime(tmp_path / "faces_easy.parquet", ns=(made + 10**9, made + 10**9))
+    small.faces()
+    assert archive.stat().st_mtime_ns > made
+    assert [path.name for path in (tmp_path / "unpacked").iterdir()] == ["faces_easy.zip"]
 
 
 @pytest.mark.data("caltech101")

@@ -213,7 +213,7 @@ def test_merged_groups(seed, n_groups, criterion):
 
 
 def epoch_of(case, n=60, n_documents=6):
-    return Epoch.of(np.array_split(case.X[:n], n_documents))
+    return Epoch(np.array_split(case.X[:n], n_documents))
 
 
 @every
@@ -291,6 +291,6 @@ def test_scales_that_no_sum_can_hold_do_not_keep_it_for_ever():
     case = FAMILIES[0]
     parts = [rng.normal(size=(20, 3)), 1e80 * rng.normal(size=(20, 3)), rng.normal(size=(20, 3))]
     learner = ClumpedLearner(SerialEngine(), BuildSettings(max_topics=200), KeepLimits())
-    state, _ = learner.learn(ClumpedState.fresh(corpus(case).model, 0.0), Epoch.of(parts))
+    state, _ = learner.learn(ClumpedState.fresh(corpus(case).model, 0.0), Epoch(parts))
     assert np.isfinite(state.bound)
     assert len(state.topics) < 100

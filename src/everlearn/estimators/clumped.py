@@ -91,7 +91,8 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         Large documents (above 5,000 points on average) are cut into so many clumps each for the
         search of topics, which makes it several times faster; 0 searches on points.
     raw_iterations : int, default=3
-        Passes over the points after a search on first clumps.
+        Passes over the points after a search on first clumps, and after one round of splits and
+        joins on the points themselves.
     max_topics : int, default=10000
         No splits beyond this many topics.
     engine : {None, "serial", "threads"}, default=None

@@ -68,7 +68,7 @@ def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned
     ):
         learner = learner_of(params, engine)
         for start in range(0, len(parts), size):
-            epoch = Epoch.of(parts[start : start + size])
+            epoch = Epoch(parts[start : start + size])
             if learned is None:
                 learned = Learned(_fresh(params, epoch), History())
             state, info = learner.learn(learned.state, epoch)
@@ -159,10 +159,10 @@ def _fresh(params: Any, epoch: Epoch) -> ClumpedState:
     """A model that has seen nothing, with a prior and a price that suit the first epoch."""
     price = params.topic_price
     if price == "auto":
-        numbers = len(epoch.X) if params.family == "multinomial" else epoch.X.size
-        price = PRICE_PER_NUMBER * numbers / epoch.n_documents
+        width = 1 if params.family == "multinomial" else epoch.parts[0].shape[1]
+        price = PRICE_PER_NUMBER * (epoch.n_points * width) / epoch.n_documents
     with named_errors(params, "prior"):
-        family = clumped_family(params.family, params.prior, epoch.X)
+        family = clumped_family(params.family, params.prior, np.concatenate(epoch.parts))
     return ClumpedState.fresh(GroupedModel(family, LearnedDirichlet()), float(price))
 
 

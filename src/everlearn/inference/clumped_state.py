@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,17 +21,23 @@ GROUP_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Documents to learn from: points, and the position of each one's document, ascending."""
+    """Documents to learn from, the points of each by themselves."""
 
-    X: Mat
-    documents: Labels
-    n_documents: int
+    parts: Sequence[Mat]
 
-    @classmethod
-    def of(cls, parts: Sequence[Mat]) -> Epoch:
-        """From the points of each document."""
-        documents = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p) for p in parts])
-        return cls(np.concatenate(parts), documents, len(parts))
+    @property
+    def n_documents(self) -> int:
+        return len(self.parts)
+
+    @property
+    def n_points(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    @property
+    def documents(self) -> Labels:
+        """Position of each point's document, ascending."""
+        every = np.arange(self.n_documents, dtype=np.int32)
+        return np.repeat(every, [len(part) for part in self.parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +57,18 @@ class Past:
     def __len__(self) -> int:
         return len(self.clumps) + len(self.singles)
 
-    def followed_by(self, X: Mat, groups: Labels) -> Past:
-        """With more single points, which lie in these groups."""
+    def followed_by(self, epoch: Epoch, groups: Labels) -> Past:
+        """With the points of an epoch as single ones, which lie in these groups."""
         own = np.concatenate([self.single_groups, groups])
-        return Past(self.clumps, np.concatenate([self.singles, X]), own)
+        return Past(self.clumps, np.concatenate([self.singles, *epoch.parts]), own)
+
+    def regrouped(self, items: Items) -> Past:
+        """The same, but for the groups that its items are in now."""
+        n_clumps = len(self.clumps)
+        now = items.first(n_clumps)
+        groups = {name: getattr(now, name).copy() for name in ("starts", "groups", "counts")}
+        clumps = replace(self.clumps, **groups)
+        return Past(clumps, self.singles, items.groups[items.starts[n_clumps:-1]])
 
     def items(self, model: GroupedModel) -> Items:
         """Clumps and single points, in this order, their features in one array."""

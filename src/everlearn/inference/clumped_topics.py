@@ -98,9 +98,9 @@ class Topics:
         total = self.n.sum()
         return np.asarray(self.n / total if total > 0 else np.full(len(self), 1.0 / len(self)))
 
-    def with_groups(self, n_new: int) -> Topics:
-        """With new groups, of which nothing is known yet."""
-        empty = np.zeros((n_new, len(self)))
+    def with_groups(self, n_groups: int) -> Topics:
+        """With so many groups, of the last of which nothing is known yet."""
+        empty = np.zeros((n_groups - len(self.counts), len(self)))
         return replace(self, counts=np.concatenate([self.counts, empty]))
 
     def regrouped(self, into: IntVec) -> Topics:

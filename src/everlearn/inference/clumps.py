@@ -14,6 +14,8 @@ import numpy as np
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.inference.kernels.partition import set_sums
 
+_POOLED_ITEMS = 65536
+
 
 @dataclass(frozen=True, slots=True)
 class Items:
@@ -93,10 +95,16 @@ def _pooled(
 
     `groups` are those of the items' entries.
     """
-    owner = np.repeat(leaf, np.diff(items.starts)).astype(np.int64)
-    inside = np.flatnonzero(owner >= 0)
     n_groups = int(groups.max(initial=0)) + 1
-    keys, entry = np.unique(owner[inside] * n_groups + groups[inside], return_inverse=True)
-    counts = np.bincount(entry, items.counts[inside], len(keys)).astype(np.float64)
+    keys, counts = np.empty(0, np.int64), np.empty(0)
+    for first in range(0, len(items), _POOLED_ITEMS):
+        last = min(first + _POOLED_ITEMS, len(items))
+        entries = slice(items.starts[first], items.starts[last])
+        owner = np.repeat(leaf[first:last], np.diff(items.starts[first : last + 1]))
+        inside = owner >= 0
+        new = owner[inside].astype(np.int64) * n_groups + groups[entries][inside]
+        keys, where = np.unique(np.concatenate([keys, new]), return_inverse=True)
+        values = np.concatenate([counts, items.counts[entries][inside]])
+        counts = np.bincount(where, values, len(keys)).astype(np.float64)
     starts = np.searchsorted(keys // n_groups, np.arange(n_leaves + 1))
     return starts, (keys % n_groups).astype(np.int32), counts

@@ -7,7 +7,7 @@ there is no room for more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 import numpy as np
@@ -23,8 +23,12 @@ from everlearn.inference.kernels.partition import (
     median_sides,
     set_sums,
 )
+from everlearn.inference.tying import Tying
 
 _REFINEMENTS = 2
+_FORESIGHT = 0.1
+"""Weight of what a division gains if halves are topics of their own, next to what it gains with the
+topics of now: those to come will have borders that nobody knows."""
 _ROUND_SHARE = 0.5
 """Share of the leaves that are divided in one round at most: the others may meet better ones."""
 
@@ -39,6 +43,7 @@ class LeafFacts:
     size, clumps : (n_leaves,) items, and items of more than one point
     span : (n_leaves,) groups of documents
     alpha, term : (n_leaves,) Dirichlet parameter as a topic, and what documents say to that topic
+    tied : (n_leaves,) what the points add to the bound if they share their topics, if asked for
     """
 
     n: Vec
@@ -48,6 +53,7 @@ class LeafFacts:
     span: Vec
     alpha: Vec
     term: Vec
+    tied: Vec
 
     def __len__(self) -> int:
         return len(self.n)
@@ -113,7 +119,7 @@ class Leaves:
         side = np.zeros(len(of), np.int32)
         both = np.repeat(alpha[:, None], 2, axis=1)
         span, term = _document_terms(items, sorted_by(of, k), side, sizes, both)
-        facts = LeafFacts(n, t, size, clumps, span[:, 0], alpha, term[:, 0])
+        facts = LeafFacts(n, t, size, clumps, span[:, 0], alpha, term[:, 0], np.zeros(k))
         return cls(of.copy(), side, region, facts, facts, facts, _unknown(size))
 
     def __len__(self) -> int:
@@ -147,6 +153,14 @@ def sorted_by(of: Labels, n_leaves: int) -> tuple[IntVec, Labels]:
     return np.concatenate([[0], np.cumsum(counts)]), members
 
 
+def _set_of(sets: tuple[IntVec, Labels], n_items: int) -> Labels:
+    """The set that each item is in, -1 for none."""
+    starts, members = sets
+    of = np.full(n_items, -1, np.int32)
+    of[members] = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    return of
+
+
 def _document_terms(
     items: Items, sets: tuple[IntVec, Labels], side: Labels, sizes: Vec, alpha: Mat
 ) -> tuple[Mat, Mat]:
@@ -162,7 +176,8 @@ def _document_terms(
 class Refiner:
     """Works out divisions of leaves; every point and document counts `magnified` times.
 
-    Without `documents` a division is judged by the points alone.
+    Without `documents` a division is judged by the points alone; with `tying` mainly by how much
+    less is lost if the points of each half share their topics.
     """
 
     model: GroupedModel
@@ -170,9 +185,12 @@ class Refiner:
     sizes: Vec
     magnified: float = 1.0
     documents: bool = True
+    tying: Tying | None = None
 
     def refine(self, leaves: Leaves, limit: Limit) -> None:
         """Divide leaves in rounds, best first, until the limit admits no more."""
+        if self.tying is not None:
+            leaves.facts = replace(leaves.facts, tied=self.tying.worth(leaves.of, len(leaves)))
         while True:
             self._work_out(leaves)
             where = _next_round(leaves, limit)
@@ -193,14 +211,51 @@ class Refiner:
         whole = leaves.facts.at(chosen)
         n, t = self._halved(whole, sets, leaves.side)
         lower, upper = self._both_halves(whole, n, t, sets, leaves.side)
+        if self.tying is not None:
+            lower, upper = self._between_topics(self.tying, whole, lower, upper, sets, leaves.side)
         leaves.lower = leaves.lower.replaced(chosen, lower)
         leaves.upper = leaves.upper.replaced(chosen, upper)
+        leaves.gain[chosen] = self._gains(whole, lower, upper)
+
+    def _gains(self, whole: LeafFacts, lower: LeafFacts, upper: LeafFacts) -> Vec:
+        """What divisions add to the magnified bound."""
         bounds = self.model.topic_bounds
         gain = bounds(upper.n, upper.t, self.magnified) + bounds(lower.n, lower.t, self.magnified)
         gain -= bounds(whole.n, whole.t, self.magnified)
         if self.documents:
             gain += self.magnified * (upper.term + lower.term - whole.term)
-        leaves.gain[chosen] = gain
+        if self.tying is None:
+            return gain
+        return _FORESIGHT * gain + self.magnified * (upper.tied + lower.tied - whole.tied)
+
+    def _between_topics(
+        self,
+        tying: Tying,
+        whole: LeafFacts,
+        lower: LeafFacts,
+        upper: LeafFacts,
+        sets: tuple[IntVec, Labels],
+        side: Labels,
+    ) -> tuple[LeafFacts, LeafFacts]:
+        """Facts of the halves given, or of those that the two likeliest topics of a leaf make.
+
+        The latter are taken, and written to `side`, where less is lost by tying them.
+        """
+        starts, members = sets
+        lengths = np.diff(starts)
+        slope, offset = tying.contrast(_set_of(sets, len(side)), len(whole))
+        trial, n, t = side.copy(), np.empty_like(whole.n), np.empty_like(whole.t)
+        divide_sets(*sets, self.items.features, self.items.mass, slope, offset, trial, n, t)
+        real = (n > 0) & (n < whole.n)
+        as_before = members[np.repeat(~real, lengths)]
+        trial[as_before] = side[as_before]
+        n, t = np.where(real, n, upper.n), np.where(real[:, None], t, upper.t)
+        below, above = self._both_halves(whole, n, t, sets, trial)
+        better = below.tied + above.tied > lower.tied + upper.tied
+        taken = members[np.repeat(better, lengths)]
+        side[taken] = trial[taken]
+        where = np.flatnonzero(better)
+        return lower.replaced(where, below.at(where)), upper.replaced(where, above.at(where))
 
     def _both_halves(
         self, whole: LeafFacts, n: Vec, t: Mat, sets: tuple[IntVec, Labels], side: Labels
@@ -214,9 +269,19 @@ class Refiner:
         share = n / whole.n
         alpha = whole.alpha[:, None] * np.stack([1.0 - share, share], axis=1)
         spans, terms = _document_terms(self.items, sets, side, self.sizes, alpha)
-        upper = LeafFacts(n, t, size, clumps, spans[:, 1], alpha[:, 1], terms[:, 1])
+        tied = self._tied(sets, side)
+        upper = LeafFacts(n, t, size, clumps, spans[:, 1], alpha[:, 1], terms[:, 1], tied[:, 1])
         rest = (whole.n - n, whole.t - t, whole.size - size, whole.clumps - clumps)
-        return LeafFacts(*rest, spans[:, 0], alpha[:, 0], terms[:, 0]), upper
+        return LeafFacts(*rest, spans[:, 0], alpha[:, 0], terms[:, 0], tied[:, 0]), upper
+
+    def _tied(self, sets: tuple[IntVec, Labels], side: Labels) -> Mat:
+        """What both halves of each set add to the bound as clumps, if that is asked for."""
+        n_sets = len(sets[0]) - 1
+        if self.tying is None:
+            return np.zeros((n_sets, 2))
+        of = _set_of(sets, len(side))
+        halves = np.where(of < 0, np.int32(-1), 2 * of + side)
+        return self.tying.worth(halves, 2 * n_sets).reshape(-1, 2)
 
     def _halved(
         self, whole: LeafFacts, sets: tuple[IntVec, Labels], side: Labels

@@ -31,6 +31,8 @@ _FIRST, _BETWEEN, _LAST = 6, 3, 10
 _STALLS = 3
 """Rounds of moves in a row that fail to raise what they should before the search gives up."""
 _LAST_JOINS = 4
+_HOPE = 0.5
+"""Share of the price that a division must gain on first clumps to be tried on points."""
 _SAME, _QUITE_SAME = 0.1, 0.01
 """Shares of a topic's points within which it counts as unchanged: as a rule, and at the end."""
 
@@ -86,7 +88,7 @@ class _Search:
         """Coordinate ascent, until an iteration gains no more than `least_gain`."""
         before = -np.inf
         for _ in range(most):
-            self.assigned_by = self.topics
+            self.assigned_by, self.found = self.topics, None  # two assignments need not fit
             self.topics, self.found = self.step.iterate(self.topics, self.sizes, self.items)
             after = self.bound
             if after - before <= least_gain:
@@ -106,7 +108,7 @@ class _Search:
         self.iterate(_FIRST, 0.5 * self.price)
         best, kept, stalls = self._objective, self.topics, 0
         while stalls < _STALLS and (
-            self._move(self._changed(_SAME)) or self._move(self._changed(_QUITE_SAME))
+            self.move(self._changed(_SAME)) or self.move(self._changed(_QUITE_SAME))
         ):
             self.iterate(_BETWEEN, 0.5 * self.price)
             stalls += 1
@@ -118,7 +120,7 @@ class _Search:
     def join(self, rounds: int) -> None:
         """Joins alone, for a few rounds."""
         for _ in range(rounds):
-            if not self._move(np.empty(0, np.int64)):
+            if not self.move(np.empty(0, np.int64)):
                 return
             self.iterate(1)
 
@@ -127,7 +129,7 @@ class _Search:
         known = np.array([self.failed.get(i, -np.inf) for i in self.topics.ids.tolist()])
         return np.flatnonzero(np.abs(self.topics.n - known) > share * self.topics.n)
 
-    def _move(self, divisible: IntVec) -> bool:
+    def move(self, divisible: IntVec) -> bool:
         """One round of joins and of splits of some topics; whether there were any."""
         assert self.found is not None
         model, engine = self.step.model, self.step.engine
@@ -150,6 +152,12 @@ class _Search:
         if joined_pairs:
             self.topics = apply_joins(self.topics, joins, joined_pairs)
         return bool(divided or joined_pairs)
+
+    def hopeful(self, share: float) -> IntVec:
+        """Topics whose division gains more than a share of the price, on the items of now."""
+        assert self.found is not None
+        given = (self.topics, self.sizes, self.items, self.found, np.arange(len(self.topics)))
+        return propose_splits(self.step.model, self.step.engine, *given, share * self.price).chosen
 
     def _note_failures(self, hopeless: IntVec) -> None:
         ids, n = self.topics.ids[hopeless].tolist(), self.topics.n[hopeless].tolist()
@@ -211,14 +219,15 @@ class ClumpedLearner:
         """The state after an epoch; the old one stays as it is."""
         groups = epoch.documents + np.int32(len(state.sizes))
         new_ids = state.n_documents + np.arange(epoch.n_documents)
+        past = state.past.followed_by(epoch, groups)
+        new_points = past.singles[len(state.past.singles) :]
         grown = replace(
             state,
-            past=state.past.followed_by(epoch.X, groups),
-            topics=state.topics.with_groups(epoch.n_documents),
+            past=past,
             sizes=np.concatenate([state.sizes, np.ones(epoch.n_documents)]),
             group_ids=np.concatenate([state.group_ids, new_ids]),
-            base=state.base + float(state.model.family.log_base(epoch.X).sum()),
-            n_points=state.n_points + len(epoch.X),
+            base=state.base + float(state.model.family.log_base(new_points).sum()),
+            n_points=state.n_points + len(new_points),
             n_documents=state.n_documents + epoch.n_documents,
             n_epochs=state.n_epochs + 1,
         )
@@ -233,23 +242,29 @@ class ClumpedLearner:
     def _search(self, state: ClumpedState, items: Items) -> _Search:
         step = ClumpStep(state.model, self.engine)
         most = self.settings.max_topics
-        return _Search(step, state.price, most, state.sizes, items, state.topics, state.next_id)
+        topics = state.topics.with_groups(len(state.sizes))
+        return _Search(step, state.price, most, state.sizes, items, topics, state.next_id)
 
     def _built(self, state: ClumpedState, epoch: Epoch) -> _Search:
         """Topics after the search on all items, of which the epoch's points are the last."""
         settings = self.settings
         items = state.past.items(state.model)
-        large = len(epoch.X) > settings.large_document * epoch.n_documents
+        n_new = epoch.n_points
+        large = n_new > settings.large_document * epoch.n_documents
         if not (settings.first_clumps and large):
             search = self._search(state, items)
             search.build()
             return search
-        n_past = len(items) - len(epoch.X)
-        points = Items.points(items.features[n_past:], state.past.single_groups[-len(epoch.X) :])
+        n_past = len(items) - n_new
+        points = Items.points(items.features[n_past:], state.past.single_groups[-n_new:])
         coarse = first_clumps(state.model, points, epoch.documents, settings.first_clumps)
+        del points
         search = self._search(state, joined([items.first(n_past), coarse]))
         search.build()
+        hopeful = search.hopeful(_HOPE)
         search.items = items
+        search.iterate(1)
+        search.move(hopeful)
         search.iterate(settings.raw_iterations)
         return search
 
@@ -258,7 +273,7 @@ class ClumpedLearner:
         before = search.bound
         ids = self._fewer_groups(search, state.group_ids)
         if self.limits.unlimited:
-            past, forced = _regrouped(state.past, search.items), 0
+            past, forced = state.past.regrouped(search.items), 0
             loss = before - search.bound
         else:
             room, forced = self._room(search)
@@ -321,18 +336,9 @@ class ClumpedLearner:
         """The items as clumps and single points that fit into the room."""
         expected = max(self.expected_points or 0.0, float(state.n_points))
         leaves = self._compressor(search).compressed(room, expected / state.n_points)
+        search.found = None  # of items that are about to go
         clump, n_clumps = kept_clumps(leaves, room.prices)
         single = np.flatnonzero(clump < 0)
         groups = search.items.groups[search.items.starts[single]]
         singles = state.past.singles[single - len(state.past.clumps)]
         return Past(clumped(search.items, clump, n_clumps), singles, groups)
-
-
-def _regrouped(past: Past, items: Items) -> Past:
-    """The past as it was, but for the groups that its items are in now."""
-    n_clumps = len(past.clumps)
-    now = items.first(n_clumps)
-    clumps = replace(
-        past.clumps, starts=now.starts.copy(), groups=now.groups.copy(), counts=now.counts.copy()
-    )
-    return Past(clumps, past.singles, items.groups[items.starts[n_clumps:-1]])

@@ -14,7 +14,7 @@ from everlearn.inference.kernels.clumps import best_topics, summarize
 
 WIDTH = 8
 """Topics that an item may share at most."""
-_BLOCK_SCORES = 2_000_000
+_BLOCK_SCORES = 500_000
 _LEAST_ROWS, _MOST_ROWS = 64, 4096
 
 
@@ -41,7 +41,8 @@ class ClumpStep:
         """Optimal assignments, each among the best few topics, at fixed beliefs."""
         family = self.model.family
         eta, constant = family.natural(family.posterior(topics.n, topics.t))
-        bias = constant + self.model.dirichlet.expected_log(topics.alpha, topics.counts, sizes)
+        bias = self.model.dirichlet.expected_log(topics.alpha, topics.counts, sizes)
+        bias += constant
         return assigned(eta, bias, items, self.engine)
 
     def summarize(self, topics: Topics, items: Items, found: Assignment) -> Topics:

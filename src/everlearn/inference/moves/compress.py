@@ -1,7 +1,7 @@
 """Compression: the items of an epoch become as many clumps and single points as there is room for.
 
-Leaves start as the topics, items shared by two topics apart from the others, and are refined where
-the bound of a whole life, `magnified` times what was seen, gains most.
+Leaves start as topics, and their largest parts of one group and one second topic; they are refined
+where the bound of a whole life, `magnified` times what was seen, gains most.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from everlearn.inference.clumped_topics import GroupedModel, Topics
 from everlearn.inference.clumps import Items
 from everlearn.inference.local.clumps import Assignment
 from everlearn.inference.partition import LeafFacts, Leaves, Refiner
+from everlearn.inference.tying import Tying
 
 _SHARED = 0.1
 """Share of a second topic from which on items that have it are kept apart."""
+_APART = 0.5
+"""Share of the room beyond the topics' own leaves that goes to parts of topics."""
 ENTRY_BYTES = 12
 """Of the points that a clump has in one group: its position and a count."""
 
@@ -95,7 +98,9 @@ class Compressor:
         """Leaves that fit into the room, which has to hold the topics' own."""
         leaves = self._starting_leaves(room)
         rest = room.charged(leaves)
-        Refiner(self.model, self.items, self.sizes, magnified).refine(leaves, rest)
+        tying = Tying.of(self.model, self.topics, self.sizes, self.items)
+        refiner = Refiner(self.model, self.items, self.sizes, magnified, tying=tying)
+        refiner.refine(leaves, rest)
         return leaves
 
     def _leaves(self, keys: NDArray[np.int64]) -> Leaves:
@@ -108,24 +113,35 @@ class Compressor:
         return Leaves.start(self.items, of.astype(np.int32), region, alpha, self.sizes)
 
     def _starting_leaves(self, room: StorageRoom) -> Leaves:
-        """Topics, and the heaviest pairs of likeliest topics within half of what they leave."""
+        """Topics, and their heaviest parts within half of what they leave."""
         plain = self.topic_leaves()
-        if self.found.topics.shape[1] == 1:
-            return plain
-        best = self.found.topics[:, 0].astype(np.int64)
-        shared = self.found.shares[:, 1] > _SHARED
-        pair = (best + 1) * (len(self.topics) + 1) + self.found.topics[:, 1]
-        keys, which = np.unique(pair[shared], return_inverse=True)
-        heaviest = np.argsort(-np.bincount(which, self.items.mass[shared]), kind="stable")
+        parts, which = np.unique(self._parts(), return_inverse=True)
+        heaviest = np.argsort(-np.bincount(which, self.items.mass), kind="stable")
         half = room.charged(plain)
-        count = int(min(len(keys), half.free_leaves // 2))
+        count = int(min(len(parts), half.free_leaves * _APART))
         while count > 0:
-            apart = shared & np.isin(pair, keys[heaviest[:count]])
-            leaves = self._leaves(np.where(apart, pair, best))
-            if room.charged(leaves).free_bytes >= half.free_bytes / 2:
+            apart = np.zeros(len(parts), np.bool_)
+            apart[heaviest[:count]] = True
+            topics = -1 - self.found.topics[:, 0].astype(np.int64)
+            leaves = self._leaves(np.where(apart[which], which, topics))
+            if room.charged(leaves).free_bytes >= half.free_bytes * (1 - _APART):
                 return leaves
             count //= 2
         return plain
+
+    def _parts(self) -> NDArray[np.int64]:
+        """Which items are most alike: same likeliest topic, same second, and same group.
+
+        Items of several groups count as of one that is theirs.
+        """
+        found, items = self.found, self.items
+        n_groups = len(self.sizes)
+        group = items.groups[items.starts[:-1]].astype(np.int64)
+        group[np.diff(items.starts) > 1] = n_groups
+        parts = found.topics[:, 0].astype(np.int64) * (len(self.topics) + 1)
+        if found.topics.shape[1] > 1:
+            parts += np.where(found.shares[:, 1] > _SHARED, found.topics[:, 1] + 1, 0)
+        return parts * (n_groups + 1) + group
 
 
 def kept_clumps(leaves: Leaves, prices: StoragePrices) -> tuple[Labels, int]:

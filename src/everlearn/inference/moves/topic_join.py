@@ -21,7 +21,7 @@ from everlearn.inference.local.clumps import Assignment
 
 CANDIDATES = 5
 _ROWS = 256
-_PAIR_ENTRIES = 500_000
+_PAIR_ENTRIES = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +86,31 @@ def _document_gains(
     topics: Topics, sizes: Vec, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Vec:
     """What documents gain when two topics are one."""
-    each = np.ascontiguousarray((topics.counts / sizes[:, None]).T)
-    own = _rising_where_used(topics.alpha[:, None], each) @ sizes
-    gains = np.empty(len(first))
+    every = np.arange(len(topics))
+    own, gains = np.empty(len(topics)), np.empty(len(first))
     step = max(1, _PAIR_ENTRIES // max(1, len(sizes)))
+    for start in range(0, len(topics), step):
+        some = every[start : start + step]
+        own[some] = _document_terms(topics.alpha[some], _per_document(topics, sizes, some), sizes)
     for start in range(0, len(first), step):
         j, k = first[start : start + step], second[start : start + step]
+        each = _per_document(topics, sizes, j) + _per_document(topics, sizes, k)
         alpha = topics.alpha[j] + topics.alpha[k]
-        gains[start : start + step] = _rising_where_used(alpha[:, None], each[j] + each[k]) @ sizes
+        gains[start : start + step] = _document_terms(alpha, each, sizes)
     return gains - own[first] - own[second]
 
 
-def _rising_where_used(alpha: Mat, each: Mat) -> Mat:
-    """Log rising factorials, taken where counts are not zero."""
+def _per_document(topics: Topics, sizes: Vec, chosen: NDArray[np.intp]) -> Mat:
+    """Points per document of some topics, shape (n_chosen, n_groups)."""
+    return np.ascontiguousarray(topics.counts[:, chosen].T) / sizes
+
+
+def _document_terms(alpha: Vec, each: Mat, sizes: Vec) -> Vec:
+    """Log rising factorials, taken where counts are not zero, summed over documents."""
     out = np.zeros(each.shape)
-    where = np.nonzero(each)
-    out[where] = rising(np.broadcast_to(alpha, each.shape)[where], each[where])
-    return out
+    topic, group = np.nonzero(each)
+    out[topic, group] = rising(alpha[topic], each[topic, group])
+    return np.asarray(out @ sizes)
 
 
 def apply_joins(topics: Topics, joins: JoinProposals, which: Sequence[int]) -> Topics:

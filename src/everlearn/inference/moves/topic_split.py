@@ -25,7 +25,7 @@ from everlearn.inference.local.clumps import Assignment
 DIRECTIONS = 3
 _REFINEMENTS = 5
 _CHUNKS = 16
-_COUNT_ENTRIES = 500_000
+_COUNT_ENTRIES = 250_000
 _LEAST_SHARE = 1e-9
 """Share of its topic's points up to which a half is rounding and not points."""
 
@@ -225,21 +225,19 @@ def apply_splits(
     t2, c2 = topics.t[k] - t1, np.maximum(topics.counts[:, k].T - c1, 0.0)
     wide = first[:, None]
     share = _share(np.where(first, n1, n2), topics.n[k])
-    n, t, counts, alpha = (
-        topics.n.copy(),
-        topics.t.copy(),
-        topics.counts.copy(),
-        topics.alpha.copy(),
-    )
+    n, t, alpha = topics.n.copy(), topics.t.copy(), topics.alpha.copy()
     n[k], t[k] = np.where(first, n1, n2), np.where(wide, t1, t2)
+    counts = np.empty((len(topics.counts), len(topics) + len(k)))
+    counts[:, : len(topics)] = topics.counts
     counts[:, k] = np.where(wide, c1, c2).T
+    counts[:, len(topics) :] = np.where(wide, c2, c1).T
     alpha[k] *= share
     return replace(
         topics,
         ids=np.concatenate([topics.ids, next_id + np.arange(len(k))]),
         n=np.concatenate([n, np.where(first, n2, n1)]),
         t=np.concatenate([t, np.where(wide, t2, t1)]),
-        counts=np.hstack([counts, np.where(wide, c2, c1).T]),
+        counts=counts,
         alpha=np.concatenate([alpha, topics.alpha[k] * (1.0 - share)]),
         entropy=topics.entropy + float(halves.entropy[w].sum()),
     )
