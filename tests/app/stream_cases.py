@@ -141,5 +141,8 @@ CASES = {
     "classifier from texts": Case("classifier", json_texts, params={"n_topics": 4}),
     "classifier from rows": Case("classifier", json_rows, every=5),
     "regressor from a table": Case("regressor", csv_rows),
+    "tree from texts": Case("tree", json_texts),
+    "components from an array": Case("components", numpy_rows, params={"max_nodes": 8}),
+    "ppca from a table": Case("ppca", csv_rows, params={"n_components": 2}),
     "clumped from images": Case("clumped", image_folder, batch=3, options={"image_side": 10}),
 }
