@@ -24,7 +24,9 @@ PACKAGES: Final = ("numpy", "scipy", "sklearn", "numba", "pandas", "skimage", "n
 _FEWEST_WORDS: Final = 40
 _MOST: Final = 150
 _BYTES: Final = 400_000
-_GIVEAWAY: Final = re.compile(rf"\b({'|'.join(PACKAGES)}|scikit-(?:learn|image)|np|pd|nx)\b", re.I)
+_GIVEAWAY: Final = re.compile(
+    rf"{'|'.join(PACKAGES)}|scikit-(?:learn|image)|\b(?:np|pd|nx)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
