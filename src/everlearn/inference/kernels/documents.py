@@ -19,10 +19,9 @@ def gathered(
         ends[i + 1] = ends[i] + indptr[rows[i] + 1] - indptr[rows[i]]
     some_words, some_counts = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.int32)
     for i in range(rows.size):
-        start, to = indptr[rows[i]], ends[i]
-        for j in range(ends[i + 1] - to):
-            some_words[to + j] = words[start + j]
-            some_counts[to + j] = counts[start + j]
+        start, stop = indptr[rows[i]], indptr[rows[i] + 1]
+        some_words[ends[i] : ends[i + 1]] = words[start:stop]
+        some_counts[ends[i] : ends[i + 1]] = counts[start:stop]
     return ends, some_words, some_counts
 
 
@@ -32,7 +31,8 @@ def token_starts(indptr: IntVec, counts: Words) -> IntVec:
     starts = np.zeros(indptr.size, np.int64)
     n = 0
     for d in range(indptr.size - 1):
-        for place in range(indptr[d], indptr[d + 1]):
-            n += counts[place]
+        own = counts[indptr[d] : indptr[d + 1]]
+        for place in range(own.size):
+            n += own[place]
         starts[d + 1] = n
     return starts
