@@ -31,8 +31,8 @@ log-density of a test row in nats.
 
 ![Loadings on a tree of depth 3 with 14 nodes](../images/component_tree.png)
 
-The picture shows the loadings of a tree of depth 3, dark for negative and light for positive; below
-each node, how many rows pass it. Signs are arbitrary.
+The picture shows the loadings of a tree of depth 3, purple for negative and orange for positive
+entries; below each node, how many rows pass it. Which sign is which is arbitrary.
 """
 
 
