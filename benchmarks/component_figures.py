@@ -34,7 +34,10 @@ def tree_of_loadings(name: str, model: ComponentTree, side: int = 8) -> None:
         image.imshow(loading, cmap="PuOr_r", vmin=-size, vmax=size, aspect="auto")
         image.set_xticks([])
         image.set_yticks([])
-        lines.text(x, y + 0.37, f"{node.mass:,.0f}", ha="center", va="center", fontsize=8)
+        lines.text(
+            x, y + 0.36, f"{node.mass:,.0f}", ha="center", va="center", fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        )  # fmt: skip
     save(figure, name)
 
 

@@ -20,6 +20,7 @@ from everlearn.inference.learners import component_tree as learner
 SEEDS = 5
 NODES = {2: 9, 3: 14, 4: 18, 5: 22}
 GROWN = (2, 3, 4)
+GROWN_SEEDS = 2
 ROOM = 500
 STREAM_ROWS = 100
 HEAD = """## Trees of components (hierarchical component analysis)
@@ -31,8 +32,8 @@ log-density of a test row in nats.
 
 ![Loadings on a tree of depth 3 with 14 nodes](../images/component_tree.png)
 
-The picture shows the loadings of a tree of depth 3, dark for negative and light for positive; below
-each node, how many rows pass it. Signs are arbitrary.
+The picture shows the loadings of a tree of depth 3, purple for negative and orange for positive
+entries; below each node, how many rows pass it. Which sign is which is arbitrary.
 """
 
 
@@ -136,7 +137,7 @@ def _growth(measured: set[str]) -> Table:
         "which learning cannot see.",
     )
     for depth in GROWN:
-        for seed in range(SEEDS):
+        for seed in range(GROWN_SEEDS):
             run = _run(measured, f"grown-{depth}-{seed}", lambda d=depth, s=seed: _grown(d, s))
             table.add(
                 depth, seed, run["nodes"], f"{run['test']:.1f}", f"{run['log_p']:.2f}",

@@ -55,20 +55,11 @@ def path_sums(
     slots: Vec,
     moments: Cube,
 ) -> tuple[float, float]:
-    """Add what rows say of slots to `slots` and `moments`, and set their `codes`.
+    """Entropy of the slots of all rows, and the sum of log-sum-exp of their scores.
 
-    Parameters
-    ----------
-    scores, solved : (n, K) results of `path_scores`
-    paths, levels, factors : as there
-    codes : (n, K) zeros, which become the sums over slots of probability times E[x]
-    slots : (K,) probabilities
-    moments : (K, L, L) probability times E[x] E[x]' of each slot, lower triangles
-
-    Returns
-    -------
-    entropy : of the slots of all rows
-    evidence : sum of log-sum-exp of the scores
+    `scores` and `solved` come from `path_scores`. Probabilities are added to `slots`, (K,),
+    probability times E[x] E[x]' to the lower triangles of `moments`, (K, L, L), and probability
+    times E[x] to the rows of `codes`, (n, K).
     """
     n, k = scores.shape
     entropy, evidence = 0.0, 0.0
