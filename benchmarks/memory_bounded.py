@@ -38,7 +38,7 @@ the run itself, with all its points in clumps; raw is that of its topics on all 
 iterations. Held-out is a lower bound of the log-likelihood per pixel of five other images. Peak
 memory is resident memory above that of a process that has imported the library; 52 MB of it are
 the compiler and what it compiled, in all runs alike, and "learning" leaves them out. The last
-column is the commit that a row was measured at. Rows of before a2319ca are of an older way to
+column is the commit that a row was measured at. Rows of others than a2319ca are of an older way to
 compress, and their peaks contain 43 MB for reading image files, which no run needs any more.
 
 The price of a topic was not chosen here: it is the specification's 0.075 nats a pixel, which its
