@@ -187,7 +187,8 @@ def _stream(measured: set[str]) -> Table:
     table = Table(
         "E2: all 435 faces (13.9 million pixels) in 44 rounds of ten, two threads",
         ["price", "images", "K", "wall s", "CPU s", "peak MB", "kept kB", "ledger kB", "commit"],
-        "The ledger is what the formulas of the specification give for what is kept. Pictures: "
+        "The ledger is what the formulas of the specification give for what is kept. The curves of "
+        "topics are of the commits in the table, as the rows are. Pictures: "
         "some of the images by the topics of the run with few of them.\n\n"
         "![Faces, and their topics](../images/clumped_faces.png)\n\n"
         "![Topics along the stream](../images/clumped_faces_topics.png)",
