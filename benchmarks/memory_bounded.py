@@ -38,7 +38,7 @@ the run itself, with all its points in clumps; raw is that of its topics on all 
 iterations. Held-out is a lower bound of the log-likelihood per pixel of five other images. Peak
 memory is resident memory above that of a process that has imported the library; 52 MB of it are
 the compiler and what it compiled, in all runs alike, and "learning" leaves them out. The last
-column is the commit that a row was measured at. Rows of before a2319ca are of an older way to
+column is the commit that a row was measured at. Rows of others than a2319ca are of an older way to
 compress, and their peaks contain 43 MB for reading image files, which no run needs any more.
 
 The price of a topic was not chosen here: it is the specification's 0.075 nats a pixel, which its
@@ -187,7 +187,8 @@ def _stream(measured: set[str]) -> Table:
     table = Table(
         "E2: all 435 faces (13.9 million pixels) in 44 rounds of ten, two threads",
         ["price", "images", "K", "wall s", "CPU s", "peak MB", "kept kB", "ledger kB", "commit"],
-        "The ledger is what the formulas of the specification give for what is kept. Pictures: "
+        "The ledger is what the formulas of the specification give for what is kept. The curves of "
+        "topics are of the commits in the table, as the rows are. Pictures: "
         "some of the images by the topics of the run with few of them.\n\n"
         "![Faces, and their topics](../images/clumped_faces.png)\n\n"
         "![Topics along the stream](../images/clumped_faces_topics.png)",
