@@ -23,7 +23,7 @@ def fault_of(error: Exception, row: Any) -> Bad:
 
 
 def number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dict[int, Bad]]:
-    """A table of the columns that the model learns from, and the records that have no place in it."""
+    """A table of the columns that the model learns from, and the records that do not fit in it."""
     columns = layout.columns or ()
     if isinstance(chunk.rows, np.ndarray):
         return _checked(np.asarray(chunk.rows, np.float64), columns, allow_missing, chunk)
