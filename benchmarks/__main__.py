@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import against_sklearn, documents_stream, lap, sampler, stream
+from benchmarks import against_sklearn, components, documents_stream, lap, sampler, stream
 from benchmarks.table import write_page
 
 PARTS = {
@@ -12,6 +12,8 @@ PARTS = {
     "documents": documents_stream.run,
     "sampler": sampler.against_tomotopy,
     "threads": sampler.threads,
+    "components": components.against_sklearn,
+    "rows": components.row_by_row,
 }
 
 HEAD = """# Benchmarks
