@@ -44,6 +44,56 @@ MIXED = {
 }  # fmt: skip
 CURVES = ["oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task, EM", "printed, task"]
 
+HEAD = """# Naturally constrained online EM: the claims, measured
+
+Written by `make reproduce PAPER=natural_online_em`. The paper is D. Pamplona and A. Manzanera,
+*Naturally constrained online expectation maximization*, ICPR 2020. Only its slides were at hand:
+the protocol is ours, and figures of theirs are not compared. optdigits: all 3,823 rows, pixels /
+16, q = 10, batches of 5. MNIST: 2,000 rows a class, 5,000 test rows, pixels / 255, q = 20, batches
+of 10. One pass; mean and standard deviation over 5 seeds, each with its own order of classes and
+rows. The oracle is the maximum of likelihood of all rows of the classes so far (in closed form,
+where batch EM ends). scikit-learn's IncrementalPCA learns batches of 50, and its noise is
+recomputed from all variance left, since its own attribute knows of the last batch only. "Nat-oEM"
+is `constraint_form="kl"`, "EM" its EM solver; "gain", "ewc" and "printed" are the other forms,
+with weights picked on these data by the author of the specification, which flatters them.
+"Previous" is the slides' update at every step taken literally.
+
+Which claims of the slides hold:
+
+- *It avoids forgetting.* Yes, for the exact constraint: after the last class it is within 0.1 % of
+  the oracle on both data sets, where plain online EM has lost most of it. Not for the step as
+  printed: "printed, task" halves the forgetting of optdigits and ends far below zero all the same,
+  and "printed, previous" is plain online EM within a nat. What the tables call forgetting is not
+  zero for the oracle either: one PPCA of fixed rank has to give up what is special to a class.
+- *It converges faster than online EM.* Yes, for the exact constraint: it needs a fifth of the
+  rows. The forms with "previous" do not; "gain" with a weight of 100 is far slower at first.
+- *By step is better than by task, and dearer.* Not for the exact constraint, where both are the
+  same model. With the EM solver by task the end is some 10 % below, and "gain" works by step and
+  fails by task. The exact step is also the cheapest of all our forms.
+- *Interference is positive by step and negative by task.* Not found. The oracle's own interference
+  is negative (-6 and -56 nats), so that is what a good model must have. Beyond the oracle's, it is
+  slightly positive by step as by task; where it is clearly positive ("gain, task", "ewc",
+  "previous") classes were not learned when they came ("current"), which leaves nothing to lose.
+
+What must be said as well:
+
+- With equal weights the exact constraint *is* incremental PCA of the same rank: scikit-learn's,
+  told to keep 2q components and cut to q, gives the same figures in less time at this size of
+  batch. The gain over rank q comes from the directions kept, nothing else.
+- Whether plain online EM forgets depends on its step size: 1/k does not.
+- The printed step depends on the units of the rows, and without clipping it can diverge (last
+  table).
+
+Where the constraint earns its keep is where rows do not count alike, or are not one Gaussian:
+under drift a cap on the reference follows the stream, and 2,000 rows of it still hold all classes;
+weights double the score of classes of unequal size; and a mixture learned class by class, in one
+pass, is as good as batch EM on all rows at once, with components that follow the classes. For
+tasks that return, and for missing pixels, it brings no more than incremental PCA does: with gaps
+at random, filling with the mean of a pixel was even better than completing rows with the model of
+the moment.
+"""
+
+
 # ------------------------------------------------------------------------------- class by class
 
 
@@ -151,6 +201,15 @@ def forgetting_by_class(measured: Measured, name: str) -> Table:
 # ------------------------------------------------------------------------------- mixed classes
 
 
+def _by_em(measured: Measured, name: str) -> str:
+    """What EM makes of all rows at once; on MNIST that takes too long."""
+    if name != "optdigits":
+        return ""
+    runs = [kept(measured, f"{name}-em-{s}", batch_em, name, s) for s in SEEDS]
+    score, iterations = ([run[key] for run in runs] for key in ("score", "iterations"))
+    return f"; EM from random loadings, {mean(score)} in {mean(iterations, 0)} iterations"
+
+
 def mixed_classes(measured: Measured, name: str) -> Table:
     """All classes mixed: how fast each competitor learns."""
     runs = {
@@ -162,14 +221,12 @@ def mixed_classes(measured: Measured, name: str) -> Table:
     marks = list(runs["Nat-oEM step"][0]["marks"])
     oracles = _oracles(measured, name)
     best = statistics.mean(o["all"] for o in oracles)
-    by_em = [kept(measured, f"{name}-em-{s}", batch_em, name, s) for s in SEEDS]
     table = Table(
         f"{TITLES[name]}, all classes mixed",
         ["method", *(f"{int(mark):,} rows" for mark in marks), "rows to 95 %", "CPU s"],
         "Test log-likelihood in nats per row along one pass. Batch learning of all rows reaches "
-        f"{best:.1f} in closed form; EM from random loadings reaches "
-        f"{mean([r['score'] for r in by_em])} in {mean([r['iterations'] for r in by_em], 0)} "
-        "iterations over all rows. *Rows to 95 %*: of the way from the best score of all methods "
+        f"{best:.1f} in closed form{_by_em(measured, name)}. "
+        "*Rows to 95 %*: of the way from the best score of all methods "
         "after 50 rows to batch learning, the first mark of the curve beyond it; '-' if never."
         f"\n\n![Scores along the stream](../images/natural_{name}_mixed.png)",
     )
@@ -212,7 +269,6 @@ def tables(measured: Measured, names: list[str]) -> list[Table]:
             drift(measured), weights(measured), returns(measured), gaps(measured),
             mixture_table(measured, "optdigits"), other_units(measured),
         ],
-        "mnist mixtures": lambda: [mixture_table(measured, "mnist")],
     }  # fmt: skip
     return [table for name in names or parts for table in parts[name]()]
 
@@ -222,9 +278,3 @@ def reproduce() -> None:
     measured: Measured = set()
     found = tables(measured, [])
     write_page("papers/natural_online_em.md", HEAD, found, measured)
-
-
-HEAD = """# Naturally constrained online EM: the claims, measured
-
-Written by `make reproduce PAPER=natural_online_em`.
-"""
