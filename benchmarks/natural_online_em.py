@@ -131,7 +131,8 @@ def class_by_class(measured: Measured, name: str) -> Table:
         "over classes seen so far, along the stream. *Interference* is backward transfer; *beyond "
         "oracle* is what it has more than the oracle. *Current*: a class just learned. "
         f"*Regret*: consolidation below the oracle's.\n\n"
-        f"![Scores along the stream](../images/natural_{name}_classes.png)",
+        "![Scores along the stream; the lines of the oracle and of Nat-oEM step coincide]"
+        f"(../images/natural_{name}_classes.png)",
     )  # fmt: skip
     own = [continual_summary(o["scores"], oracle=o["scores"]) for o in oracles]
     table.add("batch, all rows so far (oracle)", *_cells(own, final), "", "")
@@ -228,7 +229,8 @@ def mixed_classes(measured: Measured, name: str) -> Table:
         f"{best:.1f} in closed form{_by_em(measured, name)}. "
         "*Rows to 95 %*: of the way from the best score of all methods "
         "after 50 rows to batch learning, the first mark of the curve beyond it; '-' if never."
-        f"\n\n![Scores along the stream](../images/natural_{name}_mixed.png)",
+        "\n\n![Scores along the stream; the lines of Nat-oEM step and IncrementalPCA coincide]"
+        f"(../images/natural_{name}_mixed.png)",
     )
     start = max(np.mean([run["curve"][0][1] for run in found]) for found in runs.values())
     for way, found in runs.items():

@@ -188,7 +188,8 @@ class NaturalEM:
             reference = self._capped(self._merged(reference, batch))
         state = replace(state, reference=reference, window=window)
         both = self._joint(state)
-        models = tuple(part.ppca(self.rank) for part in both)
+        alone = not window or not reference  # and cut to its directions already
+        models = tuple(part.ppca(self.rank, ordered=alone) for part in both)
         weights = np.array([part.mass for part in both])
         state = replace(state, models=models, weights=weights / weights.sum())
         return self._with_previous(state)
