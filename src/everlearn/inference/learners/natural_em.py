@@ -84,7 +84,8 @@ class NaturalEM:
 
     def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state after one batch."""
-        if state.n_rows < self._mature_rows and np.isnan(rows.X).any():
+        early = state.n_rows < self._mature_rows and (self.in_moments or state.stats is None)
+        if early and np.isnan(rows.X).any():
             state = self._first_beliefs(state, rows, engine)
         local = run(self._beliefs(state), rows, engine)
         mass, settled = rows.mass, state.n_rows >= self._mature_rows
