@@ -55,7 +55,7 @@ rows. The oracle is the maximum of likelihood of all rows of the classes so far 
 where batch EM ends). scikit-learn's IncrementalPCA learns batches of 50, and its noise is
 recomputed from all variance left, since its own attribute knows of the last batch only. "Nat-oEM"
 is `constraint_form="kl"`, "EM" its EM solver; "gain", "ewc" and "printed" are the other forms,
-with weights picked on these data by the author of the specification, which flatters them.
+with weights picked on these data beforehand, which flatters them.
 "Previous" is the slides' update at every step taken literally.
 
 Which claims of the slides hold:
