@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import against_sklearn, documents_stream, lap, pipe, sampler, stream
+from benchmarks import against_sklearn, components, documents_stream, lap, pipe, sampler, stream
 from benchmarks.table import write_page
 
 PARTS = {
@@ -13,6 +13,8 @@ PARTS = {
     "pipe": pipe.run,
     "sampler": sampler.against_tomotopy,
     "threads": sampler.threads,
+    "components": components.against_sklearn,
+    "rows": components.row_by_row,
 }
 
 HEAD = """# Benchmarks

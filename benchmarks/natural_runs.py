@@ -1,4 +1,4 @@
-"""Runs of OnlinePPCA and of what it is compared with, on digits one class after the other."""
+"""Runs of OnlinePPCA and of its competitors, on digits one class after the other."""
 
 import time
 from dataclasses import dataclass
@@ -99,8 +99,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "oEM, k^-0.6": {"constraint": None},
     "oEM, 1/k": {"constraint": None, "step_power": 1.0},
     "oEM, 0.02, printed statistics": {
-        "constraint": None, "step_size": 0.02, "statistics": "printed"
-    },
+        "constraint": None, "step_size": 0.02, "statistics": "printed"},
     "Nat-oEM step": {"constraint": "step"},
     "Nat-oEM step, rank q": {"constraint": "step", "kept": 1},
     "Nat-oEM task": {"constraint": "task"},
@@ -212,10 +211,8 @@ def shuffled(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
         fed(model, X[start:stop], data.batch)
         cpu += time.process_time() - begun
         curve.append([stop, model.score(data.X_test)])
-    at_marks = {}
-    for mark in data.marks:
-        at_marks[str(mark)] = min(curve, key=lambda point: abs(point[0] - mark))[1]
-    return {"curve": curve, "marks": at_marks, "cpu": cpu}
+    nearest = {str(m): min(curve, key=lambda point: abs(point[0] - m))[1] for m in data.marks}
+    return {"curve": curve, "marks": nearest, "cpu": cpu}
 
 
 # ------------------------------------------------------------- where rows do not count alike
@@ -255,8 +252,7 @@ def unequal(way: str, seed: int) -> dict[str, Any]:
         model: Any = OnlinePPCA(data.q, engine="serial")
         model.fit(np.concatenate(parts), sample_weight=np.concatenate(weights))
     else:
-        peer = {"peer": 2} if way == "peer" else {"constraint": "step"}
-        model = made(data, peer)
+        model = made(data, {"peer": 2} if way == "peer" else {"constraint": "step"})
         for part, w in zip(parts, weights, strict=True):
             if way == "weighted":
                 model.partial_fit(part, sample_weight=w)

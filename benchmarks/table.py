@@ -55,9 +55,18 @@ def _commit() -> str:
     return said.stdout.strip() or version("everlearn")
 
 
+def _together(measured: set[str]) -> list[str]:
+    """Circumstances that differ by the commit alone, as one."""
+    commits: dict[str, list[str]] = {}
+    for place, _, commit in (said.rpartition(" at ") for said in sorted(measured)):
+        commits.setdefault(place, []).append(commit)
+    return [f"{place} at {', '.join(found)}" for place, found in commits.items()]
+
+
 def write_page(name: str, head: str, tables: list[Table], measured: Iterable[str] = ()) -> Path:
     """A page below docs/ with where and with what the figures were measured: now, if not said."""
-    where = "Measured on " + "; and on ".join(sorted(set(measured)) or [circumstances()]) + "."
+    found = _together(set(measured) or {circumstances()})
+    where = "Measured on " + "; and on ".join(found) + "."
     path = ROOT / "docs" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([head.rstrip(), "", where, "", *(t.markdown() for t in tables)]))

@@ -184,6 +184,9 @@ def test_all_batches_at_full_rank_equal_batch_learning():
 def test_cutting_twice_is_cutting_once_and_keeps_the_sum_of_variances():
     moments = Moments.of_rows(rows_of(oracle.random_model(9, 6), 50))
     assert_models_close(moments.truncated(7).ppca(3), moments.ppca(3), atol=1e-10)
+    ordered = moments.truncated(7).ppca(3, ordered=True)
+    assert_allclose(ordered.loadings, moments.ppca(3).loadings, atol=1e-10)
+    assert ordered.noise == pytest.approx(moments.ppca(3).noise)
     for rank in (1, 4, 9):
         assert moments.truncated(rank).variance == pytest.approx(moments.variance)
 

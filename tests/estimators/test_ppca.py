@@ -197,6 +197,15 @@ def test_one_row_at_a_time_and_awkward_rows(setting: str) -> None:
     assert model.n_rows_seen_ == 64
 
 
+@every
+def test_what_is_kept_does_not_grow(setting: str) -> None:
+    model, sizes = model_of(setting, batch_size=1, n_mixtures=1), []
+    for n in (60, 240):
+        model.partial_fit(rows_of(n))
+        sizes.append(sum(array.nbytes for array in model.to_checkpoint()[1].values()))
+    assert sizes[0] == sizes[1]
+
+
 def test_names_of_features_and_frames() -> None:
     frame = pd.DataFrame(rows_of(30), columns=list("abcde"))
     model = OnlinePPCA(2).fit(frame).set_output(transform="pandas")

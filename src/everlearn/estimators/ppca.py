@@ -6,14 +6,13 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from everlearn.core.errors import CheckpointError
-from everlearn.core.params import Constraint, Instance, Interval, Options
-from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin
+from everlearn.core.params import Constraint
+from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.persistence import (
     Arrays,
     SaveMixin,
@@ -30,9 +29,8 @@ from everlearn.estimators.ppca_learning import (
     fit_rows,
     learn_rows,
 )
+from everlearn.estimators.ppca_params import CONSTRAINTS, check_closed_form, check_combination
 from everlearn.estimators.ppca_predictions import PPCAPredictions
-
-_TRUTH = (Instance((bool, np.bool_), "a truth value"),)
 
 
 class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
@@ -151,29 +149,7 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
 
     checkpoint_key: ClassVar[str] = "online-ppca"
 
-    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "n_components": (Interval(1, integer=True),),
-        "constraint": (Options((None, "step", "task", "previous")),),
-        "constraint_form": (Options(("kl", "gain", "ewc", "printed")),),
-        "solver": (Options(("moment", "em")),),
-        "constraint_weight": (Options(("count",)), Interval(0, 1e12, low_open=True)),
-        "max_reference_rows": (Options((None,)), Interval(1)),
-        "kept_components": (Options((None,)), Interval(1, integer=True)),
-        "step_size": (Options((None,)), Interval(0, 1, low_open=True)),
-        "step_power": (Interval(0.5, 1, low_open=True),),
-        "step_offset": (Interval(0),),
-        "statistics": (Options(("raw", "printed")),),
-        "fisher": (Options(("complete", "marginal")),),
-        "clip": _TRUTH,
-        "align": _TRUTH,
-        "n_mixtures": (Interval(1, integer=True),),
-        "novelty": (Interval(0, low_open=True),),
-        "batch_size": (Options((None,)), Interval(1, integer=True)),
-        "fit_method": (Options(("auto", "exact", "em")),),
-        "max_iter": (Interval(1, integer=True),),
-        "tol": (Interval(0),),
-        **COMMON_CONSTRAINTS,
-    }
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = CONSTRAINTS
 
     def __init__(
         self,
@@ -248,7 +224,7 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
         with self._unchanged_on_error():
             self._check_params()
             rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
-            self._check_exact(rows.X)
+            check_closed_form(self, rows.X)
             self._learned = fit_rows(self, rows)
         return self
 
@@ -305,36 +281,7 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
 
     def _check_params(self) -> None:
         super()._check_params()
-        name, constrained = type(self).__name__, self.constraint is not None
-        counts = f"Got constraint_weight={self.constraint_weight!r} instead."
-        for asked, what in (
-            (constrained and self.constraint_form == "printed", "constraint_form='printed'"),
-            (self.constraint == "previous", "constraint='previous'"),
-        ):
-            if asked and self.constraint_weight == "count":
-                raise ValueError(
-                    f"the 'constraint_weight' parameter of {name} must be a number if {what}, "
-                    f"because its reference stands for no number of rows. {counts}"
-                )
-        if constrained and self.constraint_form != "kl" and self.n_mixtures > 1:
-            raise ValueError(
-                f"the 'constraint_form' parameter of {name} must be 'kl' if n_mixtures is more "
-                f"than 1. Got constraint_form={self.constraint_form!r} instead."
-            )
-        if self.kept_components is not None and self.kept_components < self.n_components:
-            raise ValueError(
-                f"the 'kept_components' parameter of {name} must be at least n_components="
-                f"{self.n_components}. Got {self.kept_components!r} instead."
-            )
-
-    def _check_exact(self, X: NDArray[np.float64]) -> None:
-        gaps = bool(np.isnan(X).any())
-        if self.fit_method == "exact" and (self.n_mixtures > 1 or gaps):
-            why = "X has missing values" if gaps else "n_mixtures is more than 1"
-            raise ValueError(
-                f"the 'fit_method' parameter of {type(self).__name__} must be 'auto' or 'em' if "
-                f"{why}: there is no closed form. Got 'exact' instead."
-            )
+        check_combination(self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -23,6 +23,7 @@ class ProgressLine:
         self._progress = Progress(
             *columns, TimeElapsedColumn(), console=console, disable=not verbose
         )
+        self.shown = bool(verbose)
         self._task = self._progress.add_task("", start=True, total=total, visible=False, **fields)
 
     def __enter__(self) -> Self:
@@ -90,5 +91,6 @@ class RowProgress(ProgressLine):
 
     def show(self, n_rows: int, log_likelihood: float | None) -> None:
         """So many rows are done."""
-        said = "" if log_likelihood is None else f"{log_likelihood:,.3f} nats per row"
-        self._update(completed=n_rows, likelihood=said)
+        if self.shown:
+            said = "" if log_likelihood is None else f"{log_likelihood:,.3f} nats per row"
+            self._update(completed=n_rows, likelihood=said)

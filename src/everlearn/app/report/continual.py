@@ -16,6 +16,7 @@ from everlearn.metrics.continual import ContinualSummary, continual_summary
 
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete")
 _DASHES = ("solid", "dash", "dot")
+_ORACLE = "oracle"
 _NO_SCRIPT = (
     '<noscript><p class="notice">The charts need JavaScript; the table does not.</p></noscript>'
 )
@@ -93,6 +94,8 @@ def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) ->
         ]
         colour = _COLOURS[number % len(_COLOURS)]
         dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
+        if name == _ORACLE:  # others often lie on it
+            colour, dash = "--ink", "dot"
         data.append(
             {
                 "x": list(range(1, len(tasks) + 1)),
@@ -102,7 +105,7 @@ def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) ->
                 "text": hover,
                 "hoverinfo": "text",
                 "line": {"color": colour, "width": 2.5, "dash": dash},
-                "marker": {"color": colour, "size": 7},
+                "marker": {"color": colour, "size": 4 if name == _ORACLE else 8},
             }
         )
     layout = {
@@ -161,7 +164,7 @@ def score_matrix(values: Mat, tasks: Sequence[str], unit: str) -> Figure:
 
 
 def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], unit: str) -> str:
-    lines = dict(tables) if best is None else {**tables, "oracle": best}
+    lines = dict(tables) if best is None else {**tables, _ORACLE: best}
     ends = [
         f"{name} ends at {minus(f'{values[-1].mean():,.1f}')}" for name, values in lines.items()
     ]

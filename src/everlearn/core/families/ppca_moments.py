@@ -108,21 +108,27 @@ class Moments:
         values, u = leading_directions(self.factor, d)
         return replace(self, factor=u * np.sqrt(values))
 
-    def truncated(self, rank: int) -> Moments:
+    def truncated(self, rank: int, *, ordered: bool = False) -> Moments:
         """The nearest moments with a factor of `rank` orthogonal columns, largest first.
 
-        Nearest by likelihood: what the other directions vary on average becomes noise.
+        Nearest by likelihood: what the other directions vary on average becomes noise. `ordered`
+        says that the factor has such columns already, more of them, which saves the search.
         """
         d = len(self.mean)
-        values, u = leading_directions(self.factor, rank)
+        if ordered:
+            values = np.einsum("dr,dr->r", self.factor[:, :rank], self.factor[:, :rank])
+            u = self.factor[:, :rank] / np.sqrt(np.where(values > 0.0, values, 1.0))
+        else:
+            values, u = leading_directions(self.factor, rank)
+            u = signed(u)
         total = float(np.vdot(self.factor, self.factor))
         rest = max(total - float(values.sum()), 0.0) / (d - rank) if rank < d else 0.0
         kept = np.maximum(values - rest, 0.0)
-        return replace(self, factor=signed(u) * np.sqrt(kept), noise=self.noise + rest)
+        return Moments(self.mass, self.mean, u * np.sqrt(kept), self.noise + rest)
 
-    def ppca(self, rank: int) -> PPCA:
-        """The PPCA of maximal likelihood."""
-        cut = self.truncated(rank)
+    def ppca(self, rank: int, *, ordered: bool = False) -> PPCA:
+        """The PPCA of maximal likelihood; see `truncated`."""
+        cut = self.truncated(rank, ordered=ordered)
         return PPCA(cut.mean, cut.factor, max(cut.noise, noise_floor(self.variance)))
 
 

@@ -84,7 +84,8 @@ class NaturalEM:
 
     def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state after one batch."""
-        if state.n_rows < self._mature_rows and np.isnan(rows.X).any():
+        early = state.n_rows < self._mature_rows and (self.in_moments or state.stats is None)
+        if early and np.isnan(rows.X).any():
             state = self._first_beliefs(state, rows, engine)
         local = run(self._beliefs(state), rows, engine)
         mass, settled = rows.mass, state.n_rows >= self._mature_rows
@@ -188,7 +189,8 @@ class NaturalEM:
             reference = self._capped(self._merged(reference, batch))
         state = replace(state, reference=reference, window=window)
         both = self._joint(state)
-        models = tuple(part.ppca(self.rank) for part in both)
+        alone = not window or not reference  # and cut to its directions already
+        models = tuple(part.ppca(self.rank, ordered=alone) for part in both)
         weights = np.array([part.mass for part in both])
         state = replace(state, models=models, weights=weights / weights.sum())
         return self._with_previous(state)
