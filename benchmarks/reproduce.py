@@ -6,12 +6,13 @@ stopped; delete that folder to measure anew.
 
 import sys
 
-from benchmarks import bayespa, memory_bounded, mixtures
+from benchmarks import bayespa, memory_bounded, mixtures, ncrp
 
 PAPERS = {
     "mixtures": mixtures.reproduce,
     "bayespa": bayespa.reproduce,
     "memory_bounded": memory_bounded.reproduce,
+    "ncrp": ncrp.reproduce,
 }
 
 

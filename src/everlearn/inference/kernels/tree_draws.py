@@ -224,3 +224,14 @@ def sweep(
         for _ in range(_FIRST_SWEEPS if new else 1):
             word = _draw_levels(tokens, d, nodes, priors, word, held, scale)
     return end
+
+
+@kernel()
+def sweep_levels(
+    tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, rows: IntVec
+) -> None:
+    """Draw the levels of some documents, paths staying as they are."""
+    depth = priors.alpha.size
+    held, scale = np.empty(depth), np.empty(depth)
+    for d in rows:
+        _draw_levels(tokens, d, nodes, priors, streams[d], held, scale)

@@ -12,6 +12,7 @@ from everlearn.core.documents import Documents
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.tree_visits import PathState, Step, begin, visit
 from everlearn.inference.local.tree_sampler import TreeSampler
+from everlearn.inference.moves.tree_join import join_siblings
 from everlearn.inference.moves.tree_merge import merge_all
 from everlearn.inference.moves.tree_paper import Seen, paper_moves
 from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels
@@ -61,18 +62,20 @@ def drawn(
         if rules.learn_levels and done > LEVELS_FROM and done % LEVELS_EVERY == 0:
             sampler.alpha = sampled_levels(sampler.alpha, sampler.level_counts)
         if plan.moves == "sampled" and done % MERGE_EVERY == 0:
-            merge_nodes(sampler, rules)
+            sampler = with_mergers(sampler, rules, seed, done)
         report(done, sampler.n_nodes)
     if plan.moves == "sampled":
-        merge_nodes(sampler, rules)
+        sampler = with_mergers(sampler, rules, seed, plan.n_sweeps + 1)
     return sampler.found(), sampler.level_counts
 
 
-def merge_nodes(sampler: TreeSampler, rules: TreeRules) -> None:
-    """Merge siblings of a drawn tree where that makes it likelier."""
+def with_mergers(sampler: TreeSampler, rules: TreeRules, seed: int, clock: int) -> TreeSampler:
+    """The sampler after joins and mergers of siblings that make its tree likelier."""
+    sampler, _ = join_siblings(sampler, rules, seed, clock)
     found, mergers = merge_all(sampler.found(), rules)
     if mergers:
         sampler.replace_tree(found, {merger.gone: merger.kept for merger in mergers})
+    return sampler
 
 
 def refined(
