@@ -23,7 +23,8 @@ from benchmarks.tree_corpora import (
 from everlearn import TopicTree
 
 PAPER = "ncrp"
-FOLDS = 5
+PARTITION, FOLDS = 5, 3
+"""Parts that a corpus is cut into, and how many of them are tested on."""
 PRIORS = (1.0, 0.5)
 WAYS: dict[str, dict[str, Any]] = {
     "variational, Gibbs start": {},
@@ -61,7 +62,7 @@ def _held_out(measured: set[str], prior: float) -> Table:
     columns = ["corpus", "method", "completion", "paper", "nodes", "CPU s", "CPU / tomotopy"]
     ahead = "Folds ahead are those with a higher completion score than tomotopy's."
     table = Table(
-        f"Topic prior {prior:g}, mean of {FOLDS} folds", [*columns, "folds ahead"],
+        f"Topic prior {prior:g}, mean of {FOLDS} of {PARTITION} folds", [*columns, "folds ahead"],
         f"{NOTE} {ahead}" if prior == PRIORS[0] else ahead,
     )  # fmt: skip
     runs: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -95,7 +96,7 @@ def _cells(runs: list[dict[str, Any]], way: str) -> list[str]:
 def _fold(name: str, prior: float, fold: int) -> dict[str, Any]:
     """All methods on one fold."""
     X, _ = corpus(name)
-    train, test = split(X, fold, FOLDS)
+    train, test = split(X, fold, PARTITION)
     _warm_up(train)
     found: dict[str, Any] = {"unigram": unigram(train, test)}
     for way, how in WAYS.items():
@@ -107,7 +108,6 @@ def _fold(name: str, prior: float, fold: int) -> dict[str, Any]:
         found[way] = _row(scores(state.topics, state.word_prior, test), model.n_nodes_, cpu)
     topics, cpu = tomotopy_tree(train, prior, fold + 1)
     found[TOMOTOPY] = _row(scores(topics, prior, test), len(topics.tree), cpu)
-    print(name, prior, fold, {k: v for k, v in found.items() if k != "unigram"}, flush=True)
     return found
 
 

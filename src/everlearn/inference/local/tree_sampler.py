@@ -9,7 +9,7 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.core.tree import Tree
 from everlearn.inference.kernels.draws import stream_keys
-from everlearn.inference.kernels.tree_draws import sweep, sweep_levels
+from everlearn.inference.kernels.tree_draws import move_down, sweep, sweep_levels
 from everlearn.inference.kernels.tree_scores import Levels, Nodes, Priors, Tokens
 from everlearn.inference.tree_topics import TreeRules, TreeTopics
 
@@ -87,16 +87,7 @@ class TreeSampler:
 
         Common words get the level, all others the next.
         """
-        for d in rows:
-            where = slice(self._tokens.starts[d], self._tokens.starts[d + 1])
-            levels, path = self._tokens.levels[where], self._tokens.paths[d]
-            own = np.flatnonzero((levels == level) | (levels == level + 1))
-            words = self._tokens.words[where][own]
-            new = np.where(common[words], level, level + 1)
-            for sign, these in ((-1.0, levels[own]), (1.0, new)):
-                np.add.at(self._nodes.counts, (words, path[these]), sign)
-                np.add.at(self._nodes.totals, path[these], sign)
-            levels[own] = new
+        move_down(self._tokens, self._nodes, rows, level, common)
 
     def sweep_levels(self, rows: IntVec, seed: int, clock: int) -> None:
         """Draw the levels of some documents once, with paths as they are."""
