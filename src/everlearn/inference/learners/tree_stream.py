@@ -17,9 +17,10 @@ from everlearn.core.random import stream
 from everlearn.core.tree import Tree
 from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.tree_paths import Found
-from everlearn.inference.learners.tree_batch import with_mergers
+from everlearn.inference.learners.tree_batch import merge_nodes
 from everlearn.inference.local.tree_paths import PathStep, mean_table
 from everlearn.inference.local.tree_sampler import TreeSampler
+from everlearn.inference.moves.tree_join import join_siblings
 from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels
 
 FIRST_SWEEPS = 30
@@ -112,7 +113,8 @@ def learn_batch(
     for done in range(1, n_sweeps + 1):
         sampler.sweep(state.seed, place + done)
         if plan.merge and (done == n_sweeps or (young and done % MERGE_EVERY == 0)):
-            sampler = with_mergers(sampler, rules, state.seed, place + done)
+            sampler, _ = join_siblings(sampler, rules, state.seed, place + done)
+            merge_nodes(sampler, rules)
     if rules.learn_levels and n_documents >= LEVELS_FROM:
         known = np.concatenate([state.past, sampler.level_counts])
         sampler.alpha = sampled_levels(sampler.alpha, known)
