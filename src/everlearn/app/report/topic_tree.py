@@ -24,7 +24,7 @@ def write_tree_page(model: TopicTree, path: Path, title: str = "A tree of topics
 
 def tree_page(model: TopicTree, title: str = "A tree of topics") -> str:
     """The tree of a fitted model as one HTML page that needs nothing from elsewhere."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415
+    from plotly.offline import get_plotlyjs
 
     tree = model.tree_
     label = f"A treemap of {len(tree)} topics; the outline below has the same content."
