@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -63,11 +63,17 @@ def _together(measured: set[str]) -> list[str]:
     return [f"{place} at {', '.join(found)}" for place, found in commits.items()]
 
 
-def write_page(name: str, head: str, tables: list[Table], measured: Iterable[str] = ()) -> Path:
-    """A page below docs/ with where and with what the figures were measured: now, if not said."""
+def write_page(
+    name: str, head: str, content: Sequence[Table | str], measured: Iterable[str] = ()
+) -> Path:
+    """A page below docs/ with where and with what the figures were measured: now, if not said.
+
+    Texts between tables are Markdown already.
+    """
     found = _together(set(measured) or {circumstances()})
     where = "Measured on " + "; and on ".join(found) + "."
+    parts = [part if isinstance(part, str) else part.markdown() for part in content]
     path = ROOT / "docs" / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([head.rstrip(), "", where, "", *(t.markdown() for t in tables)]))
+    path.write_text("\n".join([head.rstrip(), "", where, "", *parts]))
     return path

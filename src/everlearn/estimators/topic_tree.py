@@ -69,7 +69,7 @@ class TopicTree(TopicTreePredictions, SaveMixin, LearnerMixin, TransformerMixin,
         the size of the tree depends on it more than on anything else.
     level_prior : sequence of depth floats or None, default=None
         Dirichlet parameters of a document's levels, from the root down, to begin with. None is
-        (50, 20, 10), halved from level to level beyond; a tenth of it on a stream.
+        (50, 20, 10), halved from level to level beyond.
     learn_levels : bool, default=True
         Whether the prior of levels is learned, which matters more than any other choice. It may
         switch levels off, see `level_prior_`.
@@ -96,9 +96,9 @@ class TopicTree(TopicTreePredictions, SaveMixin, LearnerMixin, TransformerMixin,
         leaves the sampled tree as it is.
     min_mass : float, default=0.5
         Documents that a branch needs to stay, at the end of `fit`.
-    batch_size : int, default=100
+    batch_size : int, default=50
         Documents that are learned together on a stream, or remembered together ("memoized").
-    reservoir : int, default=200
+    reservoir : int, default=100
         Documents of the past that a stream keeps and can still move.
     stream_sweeps : int, default=8
         Sweeps of the sampler over each batch of a stream; the first has 30.
@@ -200,8 +200,8 @@ class TopicTree(TopicTreePredictions, SaveMixin, LearnerMixin, TransformerMixin,
         n_candidates: int = 8,
         moves: str | None = "sampled",
         min_mass: float = 0.5,
-        batch_size: int = 100,
-        reservoir: int = 200,
+        batch_size: int = 50,
+        reservoir: int = 100,
         stream_sweeps: int = 8,
         shuffle: bool = True,
         vocabulary: Any = None,
@@ -257,9 +257,9 @@ class TopicTree(TopicTreePredictions, SaveMixin, LearnerMixin, TransformerMixin,
         with self._unchanged_on_error():
             self._check_params()
             documents, words = documents_of(self, X, None, grow=True)
-            seed, on_stream = self._new_seed(), self.learning == "stream"
-            learned = begin(self, words, seed, on_stream=on_stream)
-            if on_stream:
+            seed = self._new_seed()
+            learned = begin(self, words, seed)
+            if self.learning == "stream":
                 order = random_order(self, len(documents), seed)
                 self._learned = learn_stream(self, learned, documents, order)
             else:
@@ -288,7 +288,7 @@ class TopicTree(TopicTreePredictions, SaveMixin, LearnerMixin, TransformerMixin,
             space = None if known is None else known.words
             documents, words = documents_of(self, X, space, grow=True)
             if known is None:
-                known = begin(self, words, self._new_seed(), on_stream=True)
+                known = begin(self, words, self._new_seed())
             self._learned = learn_stream(self, with_words(known, words), documents)
         return self
 

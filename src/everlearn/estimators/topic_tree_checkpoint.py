@@ -109,12 +109,14 @@ def _state(header: Mapping[str, Any], arrays: Arrays, n_words: int, depth: int) 
     require(near, "tree/slots", f"{n_documents} documents in sum")
     most = n_tokens * (1.0 + _CLOSE) + _CLOSE
     require(topics.counts.sum() <= most, "tree/counts", f"at most {n_tokens} in sum")
-    past = member(arrays, "past/levels", (None, depth), "float64")
-    require((past >= -_CLOSE).all() and len(past) <= PAST, "past/levels", "tokens by level")
+    kept = _kept(arrays, topics)
+    gone = min(PAST, n_documents - len(kept.documents))
+    past = member(arrays, "past/levels", (gone, depth), "float64")
+    require((past >= -_CLOSE).all(), "past/levels", "tokens by level")
     return TreeState(
         topics,
         entry(header, "word_prior", float, 1e-5, 1e6),
-        _kept(arrays, topics),
+        kept,
         past,
         entry(header, "seed", int, 0, 2**62),
         entry(header, "clock", int, 1, 2**40),

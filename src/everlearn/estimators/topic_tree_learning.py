@@ -30,8 +30,6 @@ from everlearn.runtime.progress import DocumentProgress
 
 _FIRST_LEVELS = (50.0, 20.0)
 """Prior of the first levels; further ones have half of the one above."""
-_STREAM_SHARE = 0.1
-"""How much weaker the prior of levels begins on a stream, which learns it later."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,20 +52,19 @@ def tree_rules(estimator: Any) -> TreeRules:
     )
 
 
-def first_levels(estimator: Any, *, on_stream: bool) -> Vec:
+def first_levels(estimator: Any) -> Vec:
     """The prior of levels to begin with."""
     if estimator.level_prior is not None:
         return np.asarray(estimator.level_prior, np.float64)
     levels = list(_FIRST_LEVELS[: estimator.depth])
     while len(levels) < estimator.depth:
         levels.append(levels[-1] / 2.0)
-    weaker = on_stream and estimator.learn_levels
-    return np.array(levels) * (_STREAM_SHARE if weaker else 1.0)
+    return np.array(levels)
 
 
-def begin(estimator: Any, words: WordSpace, seed: int, *, on_stream: bool) -> Learned:
+def begin(estimator: Any, words: WordSpace, seed: int) -> Learned:
     """A root that has seen nothing."""
-    topics = TreeTopics.empty(words.n_words, first_levels(estimator, on_stream=on_stream))
+    topics = TreeTopics.empty(words.n_words, first_levels(estimator))
     past = np.empty((0, estimator.depth))
     state = TreeState(topics, float(estimator.word_prior), Kept.none(), past, seed)
     return Learned(state, words)

@@ -8,6 +8,7 @@ docs/math/topic_tree.md.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
@@ -224,3 +225,35 @@ def sweep(
         for _ in range(_FIRST_SWEEPS if new else 1):
             word = _draw_levels(tokens, d, nodes, priors, word, held, scale)
     return end
+
+
+@kernel()
+def sweep_levels(
+    tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, rows: IntVec
+) -> None:
+    """Draw the levels of some documents, paths staying as they are."""
+    depth = priors.alpha.size
+    held, scale = np.empty(depth), np.empty(depth)
+    for d in rows:
+        _draw_levels(tokens, d, nodes, priors, streams[d], held, scale)
+
+
+@kernel()
+def move_down(
+    tokens: Tokens, nodes: Nodes, rows: IntVec, level: int, common: NDArray[np.bool_]
+) -> None:
+    """Put words of some documents on a level if they are common, else on the next.
+
+    Only tokens that are on one of the two levels move.
+    """
+    for d in rows:
+        path = tokens.paths[d]
+        for i in range(tokens.starts[d], tokens.starts[d + 1]):
+            old, w = np.int64(tokens.levels[i]), tokens.words[i]
+            if old != level and old != level + 1:
+                continue
+            new = level if common[w] else level + 1
+            for at, by in ((path[old], -1.0), (path[new], 1.0)):
+                nodes.counts[w, at] += by
+                nodes.totals[at] += by
+            tokens.levels[i] = new

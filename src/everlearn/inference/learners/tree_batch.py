@@ -12,6 +12,7 @@ from everlearn.core.documents import Documents
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.tree_visits import PathState, Step, begin, visit
 from everlearn.inference.local.tree_sampler import TreeSampler
+from everlearn.inference.moves.tree_join import join_siblings
 from everlearn.inference.moves.tree_merge import merge_all
 from everlearn.inference.moves.tree_paper import Seen, paper_moves
 from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels
@@ -56,20 +57,26 @@ def drawn(
     """A sampled tree of all documents, and the tokens of each document by level."""
     sampler = TreeSampler(start, rules)
     sampler.add(documents, seed, 0)
+    join_at = wait = MERGE_EVERY
     for done in range(1, plan.n_sweeps + 1):
         sampler.sweep(seed, done)
         if rules.learn_levels and done > LEVELS_FROM and done % LEVELS_EVERY == 0:
             sampler.alpha = sampled_levels(sampler.alpha, sampler.level_counts)
         if plan.moves == "sampled" and done % MERGE_EVERY == 0:
+            if done >= join_at:
+                sampler, joined = join_siblings(sampler, rules, seed, done)
+                wait = MERGE_EVERY if joined else 2 * wait  # what never pays is tried ever less
+                join_at = done + wait
             merge_nodes(sampler, rules)
         report(done, sampler.n_nodes)
     if plan.moves == "sampled":
+        sampler, _ = join_siblings(sampler, rules, seed, plan.n_sweeps + 1)
         merge_nodes(sampler, rules)
     return sampler.found(), sampler.level_counts
 
 
 def merge_nodes(sampler: TreeSampler, rules: TreeRules) -> None:
-    """Merge siblings of a drawn tree where that makes it likelier."""
+    """Merge siblings of a drawn tree wherever that makes it likelier."""
     found, mergers = merge_all(sampler.found(), rules)
     if mergers:
         sampler.replace_tree(found, {merger.gone: merger.kept for merger in mergers})

@@ -20,9 +20,11 @@ from everlearn.inference.kernels.tree_paths import Found
 from everlearn.inference.learners.tree_batch import merge_nodes
 from everlearn.inference.local.tree_paths import PathStep, mean_table
 from everlearn.inference.local.tree_sampler import TreeSampler
+from everlearn.inference.moves.tree_join import join_siblings
 from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels
 
 FIRST_SWEEPS = 30
+MERGE_EVERY = 4
 LEVELS_FROM = 200
 """Documents before the prior of levels is learned: with fewer the root would take everything."""
 PAST = 2000
@@ -86,7 +88,7 @@ class StreamPlan:
     """How a batch is learned: sweeps over it, documents kept, whether siblings are merged."""
 
     n_sweeps: int = 8
-    reservoir: int = 200
+    reservoir: int = 100
     merge: bool = True
 
 
@@ -106,10 +108,13 @@ def learn_batch(
     sampler.seat(state.kept.documents, state.kept.levels, state.kept.leaves)
     place = state.clock << 16
     sampler.add(batch, state.seed, place)
-    for done in range(FIRST_SWEEPS if state.clock == 0 else plan.n_sweeps):
-        sampler.sweep(state.seed, place + 1 + done)
-    if plan.merge:
-        merge_nodes(sampler, rules)
+    young = len(state.kept.documents) == state.n_documents  # all documents can still move
+    n_sweeps = FIRST_SWEEPS if state.clock == 0 else plan.n_sweeps
+    for done in range(1, n_sweeps + 1):
+        sampler.sweep(state.seed, place + done)
+        if plan.merge and (done == n_sweeps or (young and done % MERGE_EVERY == 0)):
+            sampler, _ = join_siblings(sampler, rules, state.seed, place + done)
+            merge_nodes(sampler, rules)
     if rules.learn_levels and n_documents >= LEVELS_FROM:
         known = np.concatenate([state.past, sampler.level_counts])
         sampler.alpha = sampled_levels(sampler.alpha, known)

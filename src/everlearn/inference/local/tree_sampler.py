@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.core.tree import Tree
 from everlearn.inference.kernels.draws import stream_keys
-from everlearn.inference.kernels.tree_draws import sweep
+from everlearn.inference.kernels.tree_draws import move_down, sweep, sweep_levels
 from everlearn.inference.kernels.tree_scores import Levels, Nodes, Priors, Tokens
 from everlearn.inference.tree_topics import TreeRules, TreeTopics
 
 _SPARE = 4
+_LEVELS_ONLY = 2
 
 
 class TreeSampler:
@@ -67,6 +69,31 @@ class TreeSampler:
         self._nodes = _laid_out(found)
         self._tokens = self._tokens._replace(paths=self._paths_to(self._places(leaves)))
 
+    def copy(self) -> TreeSampler:
+        """A sampler that goes its own way from here."""
+        twin = object.__new__(TreeSampler)
+        twin.__dict__.update(self.__dict__)
+        twin._tokens = Tokens._make(array.copy() for array in self._tokens)
+        twin._nodes = Nodes._make(array.copy() for array in self._nodes)
+        return twin
+
+    def through(self, node_id: int) -> IntVec:
+        """Positions of the documents whose path passes a node."""
+        place = self._places(np.array([node_id]))[0]
+        return np.flatnonzero((self._tokens.paths == place).any(axis=1))
+
+    def move_down(self, rows: IntVec, level: int, common: NDArray[np.bool_]) -> None:
+        """Put words of some documents that are on a level, or the next, where they belong.
+
+        Common words get the level, all others the next.
+        """
+        move_down(self._tokens, self._nodes, rows, level, common)
+
+    def sweep_levels(self, rows: IntVec, seed: int, clock: int) -> None:
+        """Draw the levels of some documents once, with paths as they are."""
+        streams = stream_keys(seed, clock, _LEVELS_ONLY, len(self))
+        sweep_levels(self._tokens, self._nodes, self._priors(), streams, rows)
+
     @property
     def n_nodes(self) -> int:
         """Nodes that the tree has now."""
@@ -119,14 +146,17 @@ class TreeSampler:
         )
 
     def _draw(self, begin: int, *, new: bool, seed: int, clock: int) -> None:
-        words = self.word_prior * len(self._nodes.counts)
-        priors = Priors(self.alpha, self.word_prior, words, self._rules.paths.gamma)
+        priors = self._priors()
         streams = stream_keys(seed, clock, int(new), len(self))
         most = self._rules.max_nodes
         while (
             begin := sweep(self._tokens, self._nodes, priors, streams, begin, len(self), new, most)
         ) < len(self):
             self._make_room()
+
+    def _priors(self) -> Priors:
+        words = self.word_prior * len(self._nodes.counts)
+        return Priors(self.alpha, self.word_prior, words, self._rules.paths.gamma)
 
     def _make_room(self) -> None:
         before = self._nodes.ids
