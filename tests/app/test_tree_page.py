@@ -6,7 +6,7 @@ import re
 import pytest
 
 from app.browser import needs_browser, opened
-from everlearn.app.report.topic_tree import tree_page, treemap, write_tree_page
+from everlearn.app.report.tree import tree_page, treemap, write_tree_page
 from everlearn.estimators.topic_tree import TopicTree
 
 WORDS = ["<b>bold", "common", "cat", "dog", "stock", "bond"]

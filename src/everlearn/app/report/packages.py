@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from everlearn.app.packages import PackageStudy
 from everlearn.app.report import charts, timeline
-from everlearn.app.report.html import details, escape, paragraph, section, table
-from everlearn.app.tool.portrait import parts_of
+from everlearn.app.report.html import details, escape, paragraph, section
+from everlearn.app.report.tree import outline, treemap
 
 
 def package_sections(study: PackageStudy) -> tuple[str, ...]:
@@ -14,16 +14,7 @@ def package_sections(study: PackageStudy) -> tuple[str, ...]:
 
 
 def _tree(study: PackageStudy) -> str:
-    found = parts_of(study.tree)
-    rows = [
-        (
-            f"#{p.id}",
-            "" if p.parent is None else f"#{p.parent}",
-            " ".join(p.about),
-            f"{p.share:.1%}",
-        )
-        for p in found
-    ]
+    found = study.tree.tree_
     return section(
         "tree",
         "A tree of topics in docstrings",
@@ -35,13 +26,10 @@ def _tree(study: PackageStudy) -> str:
         ),
         charts.chart(
             "chart-tree",
-            timeline.tree_map(found),
-            f"A tree of {len(found)} topics; the table below lists them.",
+            treemap(found),
+            f"A map of {len(found)} topics; the outline below lists them.",
         ),
-        details(
-            f"All {len(found)} topics",
-            table("Topics", ("id", "below", "words", "share"), rows, text_columns=3),
-        ),
+        details(f"All {len(found)} topics", outline(found)),
     )
 
 

@@ -13,10 +13,12 @@ from typing import Any
 from everlearn.app.report import charts, timeline
 from everlearn.app.report.html import details, escape, minus, paragraph, section, table
 from everlearn.app.report.page import NO_SCRIPT, page
+from everlearn.app.report.tree import outline, treemap
 from everlearn.app.study import megabytes
 from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
 from everlearn.app.tool.session import Session
 from everlearn.app.tool.views import events
+from everlearn.estimators.tree_view import FittedTree
 
 _MOST = 200
 
@@ -86,26 +88,7 @@ def _numbers(story: StreamStory) -> list[tuple[str, str]]:
 
 
 def _found(story: StreamStory, found: Sequence[Part]) -> str:
-    is_tree = any(part.parent is not None for part in found)
-    shared = [part for part in found if part.share is not None]
-    picture = ""
-    if is_tree:
-        picture = charts.chart(
-            "chart-tree",
-            timeline.tree_map(found),
-            f"A tree of {len(found)} nodes; the table below lists them all.",
-        )
-    elif shared:
-        picture = charts.chart(
-            "chart-shares",
-            timeline.shares(shared),
-            f"Shares of the {len(shared)} parts of the model; the table below lists them all.",
-        )
-    rows = [
-        (f"#{p.id}", " ".join(p.about), "" if p.share is None else f"{p.share:.2%}")
-        for p in found[:_MOST]
-    ]
-    more = len(found) - len(rows)
+    tree = getattr(story.session.model, "tree_", None)
     return section(
         "found",
         "What it found",
@@ -113,6 +96,27 @@ def _found(story: StreamStory, found: Sequence[Part]) -> str:
             "Numbers with a # are permanent: they mean the same in every report, log and file of "
             "this model."
         ),
+        *(_parts(found) if tree is None else _tree(tree)),
+    )
+
+
+def _tree(tree: FittedTree) -> tuple[str, ...]:
+    label = f"A map of a tree of {len(tree)} nodes; the outline below lists them all."
+    return charts.chart("chart-tree", treemap(tree), label), outline(tree)
+
+
+def _parts(found: Sequence[Part]) -> tuple[str, ...]:
+    shared = [part for part in found if part.share is not None]
+    picture = ""
+    if shared:
+        label = f"Shares of the {len(shared)} parts of the model; the table below lists them all."
+        picture = charts.chart("chart-shares", timeline.shares(shared), label)
+    rows = [
+        (f"#{p.id}", " ".join(p.about), "" if p.share is None else f"{p.share:.2%}")
+        for p in found[:_MOST]
+    ]
+    more = len(found) - len(rows)
+    return (
         picture,
         table("What was found", ("id", "about", "share"), rows, text_columns=2),
         paragraph(f"and {more} smaller ones.") if more > 0 else "",

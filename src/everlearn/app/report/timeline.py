@@ -1,4 +1,4 @@
-"""Charts of a stream: curves over the records learned, shares of the parts, and a tree."""
+"""Charts of a stream: curves over the records learned, and shares of the parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from everlearn.app.tool.portrait import Part
 _POINTS = 1000
 _BARS = 40
 _TOP = 0.9
-_LEVELS = ("--line", "--cell-2", "--cell-1", "--cell-0")
 
 
 def growth(log: Sequence[dict[str, Any]]) -> Figure | None:
@@ -98,50 +97,6 @@ def shares(parts: Sequence[Part]) -> Figure:
         "bargap": 0.25,
     }
     return {"data": [bars], "layout": layout}
-
-
-def tree_map(parts: Sequence[Part]) -> Figure:
-    """A tree as nested columns: a click opens a branch, the column on the left goes back."""
-    icicle = {
-        "type": "icicle",
-        "ids": [str(part.id) for part in parts],
-        "parents": ["" if part.parent is None else str(part.parent) for part in parts],
-        "labels": [_label(part) for part in parts],
-        "values": _own_shares(parts),
-        "branchvalues": "remainder",
-        "hovertext": [escape(" ".join(part.about)) or f"#{part.id}" for part in parts],
-        "hoverinfo": "text",
-        "tiling": {"orientation": "h"},
-        "marker": {
-            "line": {"width": 2, "color": "--surface"},
-            "colors": [_LEVELS[min(level, len(_LEVELS) - 1)] for level in _levels(parts)],
-        },
-        "root": {"color": "--line"},
-        "textfont": {"size": 13},
-    }
-    height = max(420, 24 * sum(1 for part in parts if part.parent is not None))
-    layout = {**base_layout(min(height, 1400)), "margin": {"l": 4, "r": 4, "t": 8, "b": 8}}
-    return {"data": [icicle], "layout": layout}
-
-
-def _own_shares(parts: Sequence[Part]) -> list[float]:
-    """What ends at each node itself: its share without those of its children."""
-    own = {part.id: part.share or 0.0 for part in parts}
-    for part in parts:
-        if part.parent is not None:
-            own[part.parent] -= part.share or 0.0
-    return [max(0.0, own[part.id]) for part in parts]
-
-
-def _levels(parts: Sequence[Part]) -> list[int]:
-    levels: dict[int, int] = {}
-    for part in parts:
-        levels[part.id] = 0 if part.parent is None else levels[part.parent] + 1
-    return [levels[part.id] for part in parts]
-
-
-def _label(part: Part) -> str:
-    return f"#{part.id} {escape(' '.join(part.about[:4]))}".strip()
 
 
 def accuracy(curve: Sequence[tuple[int, float]]) -> Figure:

@@ -45,7 +45,7 @@ def tree_page(model: TopicTree, title: str = "A tree of topics") -> str:
                 "Each topic with its permanent id, expected documents and the words it has most "
                 "of. The root has what all documents share."
             ),
-            f'<ul class="outline">{_branch(tree, tree.root)}</ul>',
+            outline(tree),
         ),
     )
     draw = files(__package__).joinpath("page.js").read_text("utf-8")
@@ -88,6 +88,11 @@ def treemap(tree: FittedTree) -> charts.Figure:
         "font": {"size": 13},
     }
     return {"data": [data], "layout": layout}
+
+
+def outline(tree: FittedTree) -> str:
+    """The tree as a list to fold and unfold."""
+    return f'<ul class="outline">{_branch(tree, tree.root)}</ul>'
 
 
 def _key_numbers(model: TopicTree) -> list[tuple[str, str]]:
