@@ -9,8 +9,8 @@ Written by `make reproduce PAPER=ncrp`. Settings are the library's defaults unle
 levels, concentration 1, prior of levels (50, 20, 10) to begin with and learned. Words in fewer than
 five documents and documents of fewer than ten words are left out; AP is its first 1000 documents.
 The trees in full: [JACM](ncrp_tree-JACM.txt), [Psychological Review](ncrp_tree-PsychReview.txt),
-[AP](ncrp_tree-AP.txt). Other programs ran on the machine meanwhile. Runs differ from seed to seed by
-about 0.01 per word on one fold, so that differences of a few thousandths are within noise.
+[AP](ncrp_tree-AP.txt). Other programs ran on the machine meanwhile. Runs differ from seed to
+seed by about 0.01 per word on one fold: differences of a few thousandths are within noise.
 """
 
 
