@@ -20,7 +20,7 @@ from everlearn.inference.learners import component_tree as learner
 SEEDS = 5
 NODES = {2: 9, 3: 14, 4: 18, 5: 22}
 GROWN = (2, 3, 4)
-GROWN_SEEDS = 2
+GROWN_SEEDS = 5
 ROOM = 500
 STREAM_ROWS = 100
 HEAD = """## Trees of components (hierarchical component analysis)
