@@ -23,7 +23,7 @@ from benchmarks.tree_corpora import (
 from everlearn import TopicTree
 
 PAPER = "ncrp"
-PARTITION, FOLDS = 5, 3
+PARTITION, FOLDS = 5, 5
 """Parts that a corpus is cut into, and how many of them are tested on."""
 PRIORS = (1.0, 0.5)
 WAYS: dict[str, dict[str, Any]] = {
