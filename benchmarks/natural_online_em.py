@@ -206,9 +206,7 @@ def forgetting_by_class(measured: Measured, name: str) -> Table:
 
 
 def _by_em(measured: Measured, name: str) -> str:
-    """What EM makes of all rows at once; on MNIST that takes too long."""
-    if name != "optdigits":
-        return ""
+    """What EM makes of all rows at once."""
     runs = [kept(measured, f"{name}-em-{s}", batch_em, name, s) for s in SEEDS]
     score, iterations = ([run[key] for run in runs] for key in ("score", "iterations"))
     return f"; EM from random loadings, {mean(score)} in {mean(iterations, 0)} iterations"
