@@ -30,7 +30,7 @@ help:  ## show this list
 	@echo
 	@echo "  Variables: PYTHON=python3.12  JOBS=2  SLOW=1  PAPER=name  ARGS=\"...\""
 
-demo: $(STAMP)  ## learn handwritten digits as a stream and write an HTML report
+demo: $(STAMP)  ## learn digits and docstrings as streams and write an HTML report
 	$(BIN)/everlearn demo $(ARGS)
 
 test: lint  ## style, types, import contracts and all tests (SLOW=1 for the long ones)
