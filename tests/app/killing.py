@@ -15,8 +15,7 @@ import time
 import warnings
 from pathlib import Path
 
-from stream_cases import CASES
-
+from app.stream_cases import CASES
 from everlearn.app.tool.runs import carry_out
 
 

@@ -122,7 +122,7 @@ def test_without_plotly_the_way_out_is_named(invoke, tmp_path, monkeypatch):
 
 
 def test_failure_while_writing(invoke, tmp_path, monkeypatch):
-    def full(study, path):
+    def full(study, path, more):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(report, "write_report", full)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stream_cases import CASES, json_rows, json_texts
 from typer.testing import CliRunner
 
+from app.stream_cases import CASES, json_rows, json_texts
 from everlearn.app.cli import app
 from everlearn.app.commands.exits import BAD_MODEL, BAD_RECORD, FAILED, LOCKED, USAGE
 from everlearn.app.tool.runs import carry_out
@@ -43,7 +43,7 @@ def learned(folder, name, model="m.evl"):
 
 
 def environment():
-    here = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)])
+    here = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent)])
     old = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [here, old]))}
 

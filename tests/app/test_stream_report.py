@@ -1,10 +1,10 @@
 """The page about a model that was learned from a stream."""
 
 import pytest
-from stream_cases import CASES
 from typer.testing import CliRunner
 
 from app.browser import needs_browser, opened
+from app.stream_cases import CASES
 from everlearn.app.cli import app
 from everlearn.app.tool.runs import carry_out
 

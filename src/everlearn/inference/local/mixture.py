@@ -65,7 +65,8 @@ class MixtureStep:
     ) -> Assignment:
         """Optimal responsibilities at fixed globals."""
         eta = posterior.eta.astype(self.dtype, copy=False)
-        scores = np.ascontiguousarray(features @ eta.T)
+        with _blas_flags():
+            scores = np.ascontiguousarray(features @ eta.T)
         bias = posterior.bias.astype(self.dtype, copy=False)
         n, k = scores.shape
         log_norm, labels, h = np.empty(n), np.empty(n, np.int32), np.zeros(k)
@@ -87,13 +88,22 @@ class MixtureStep:
             t = np.zeros((r.shape[1], features.shape[1]))
             sparse_summary(r, features, t)
         else:
-            t = _feature_sums(r, features)
+            with _blas_flags():
+                t = _feature_sums(r, features)
         return Stats(ids, n, t, h, base)
 
     def log_base(self, rows: Rows) -> float:
         """Log base measure of all rows together."""
         each = self.family.log_base(rows.X)
         return float(each.sum() if rows.weights is None else each @ rows.weights)
+
+
+def _blas_flags() -> np.errstate:
+    """Products without warnings: kernels may flag lanes that they throw away.
+
+    What is really not finite makes the bound so, and is refused there.
+    """
+    return np.errstate(invalid="ignore")
 
 
 def _feature_sums(r: NDArray[np.floating], features: NDArray[np.floating]) -> Mat:
