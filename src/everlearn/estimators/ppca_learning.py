@@ -141,13 +141,13 @@ def learn_rows(
         blank = PPCAState.blank(_first(estimator, rows), learner.rank, estimator._new_seed())
         learned = Learned(replace(blank, task=task), form_of(estimator))
     state = learned.state
-    if task is not None and task != state.task:
-        state = replace(learner.consolidate(state), task=task)
     size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
     with (
         _engine_for(estimator, rows) as engine,
         RowProgress(estimator.verbose, len(rows)) as progress,
     ):
+        if task is not None and task != state.task:
+            state = replace(learner.consolidate(state), task=task)
         for done, batch in enumerate(rows.blocks(size), start=1):
             state = _checked(estimator, learner.step(state, batch, engine))
             progress.show(min(done * size, len(rows)), None)
@@ -156,7 +156,8 @@ def learn_rows(
 
 def consolidated(estimator: Any, learned: Learned) -> Learned:
     """What is known after the end of a task."""
-    return replace(learned, state=learner_of(estimator).consolidate(learned.state))
+    with open_engine("serial"):
+        return replace(learned, state=learner_of(estimator).consolidate(learned.state))
 
 
 def _first(estimator: Any, rows: Rows) -> Rows:

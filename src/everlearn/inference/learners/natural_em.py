@@ -15,7 +15,7 @@ import numpy as np
 
 from everlearn.core.arrays import Vec
 from everlearn.core.families.ppca_moments import Moments
-from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_step
+from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_steps
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, LocalSum, run
 from everlearn.inference.natural_constraint import ParameterConstraint
@@ -30,8 +30,6 @@ _FIRST_ROUNDS = 20
 """How often gaps in the first rows are filled, each time with what followed from the last."""
 _STRAY_ROWS = 10
 """Fewer odd rows are forgotten when a batch brings more of them."""
-_LEAST_SHARE = 1e-8
-"""Components with a smaller share of the statistics keep their parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,9 @@ class NaturalEM:
                 Moments.of_model(model, mass + state.since * share)
                 for model, mass, share in zip(state.models, old, state.weights, strict=True)
             )
-        return replace(state, reference=self._capped(reference), window=(), since=0.0)
+        # Before the statistics begin the window holds all rows so far, which they will begin with.
+        window = () if self.in_moments or state.stats is not None else state.window
+        return replace(state, reference=self._capped(reference), window=window, since=0.0)
 
     def _beliefs(self, state: PPCAState) -> Beliefs:
         growing = len(state.models) < self.max_components
@@ -251,12 +251,7 @@ class NaturalEM:
         used = stats
         if weight and self.parametric is None:
             used = (stats + self._reference_stats(state) * weight) * (1.0 / (1.0 + weight))
-        models = tuple(
-            m_step(used, k, state.origin, recentre=not self.moving_centre)
-            if used.n[k] > _LEAST_SHARE
-            else old
-            for k, old in enumerate(state.models)
-        )
+        models = m_steps(used, state.models, state.origin, recentre=not self.moving_centre)
         if weight and self.parametric is not None:
             zz = stats.zz[0] / stats.n[0]
             protected = state.reference[0].ppca(self.rank)

@@ -1,0 +1,49 @@
+"""The first rows of a stream, of a task and of a component, however awkward they are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from estimators.ppca_data import SETTINGS, model_of, rows_of
+from estimators.streams import file_of
+from everlearn.estimators.persistence import load
+from everlearn.inference.learners.natural_em import NaturalEM
+
+every = pytest.mark.parametrize("setting", SETTINGS)
+COUNTING = [name for name in SETTINGS if name not in ("weighted", "previous", "em step")]
+"""Settings in which the first rows all weigh alike."""
+
+
+@every
+def test_a_task_may_end_during_the_warm_up(setting: str, tmp_path: Path) -> None:
+    model = model_of(setting).partial_fit(rows_of(10)).consolidate()
+    model.save(tmp_path / "model.evl")
+    other = load(tmp_path / "model.evl")
+    for one in (model, other):
+        one.partial_fit(rows_of(60, 1)).consolidate()
+    assert file_of(other) == file_of(model)
+
+
+@pytest.mark.parametrize("setting", COUNTING)
+def test_no_row_of_short_tasks_is_forgotten(setting: str) -> None:
+    X = np.concatenate([rows_of(8), rows_of(8, 1)])
+    model = model_of(setting).partial_fit(X[:8], task=0).partial_fit(X[8:], task=1)
+    assert_allclose(model.mean_.reshape(-1), X.mean(axis=0), atol=1e-9)
+
+
+def test_tasks_end_with_one_thread_of_linear_algebra(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, plain = [], NaturalEM.consolidate
+
+    def watched(self: NaturalEM, state: object) -> object:
+        found = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+        threads.append(max(found))
+        return plain(self, state)
+
+    monkeypatch.setattr(NaturalEM, "consolidate", watched)
+    with threadpool_limits(2, user_api="blas"):
+        model = model_of("task").partial_fit(rows_of(20), task=0)
+        model.partial_fit(rows_of(20), task=1).consolidate()
+    assert threads == [1, 1]
