@@ -15,7 +15,7 @@ from everlearn.core.families.ppca_stats import LatentStats, m_step
 from everlearn.estimators.family_checkpoint import FARTHEST, Members
 from everlearn.estimators.persistence import Arrays, entry, member, require, section
 from everlearn.estimators.ppca_input import checked_task
-from everlearn.estimators.ppca_learning import Learned, form_of
+from everlearn.estimators.ppca_learning import Learned, form_of, is_mixture
 from everlearn.inference.ppca_state import PPCAState, Typical
 
 STATE_KEYS = (
@@ -123,7 +123,8 @@ def unpack_learned(estimator: Any, header: Mapping[str, Any], arrays: Arrays) ->
         found = member(arrays, "likelihoods", (None,), "float64")
         require(found.size, "likelihoods", "one for each iteration")
         likelihoods = tuple(found.tolist())
-    learned = Learned(state, form, entry(header, "n_rows", int, 1, _MOST_ROWS), likelihoods)
+    n_rows = entry(header, "n_rows", int, 1, _MOST_ROWS)
+    learned = Learned(state, form, is_mixture(estimator), n_rows, likelihoods)
     _check_parts(learned, arrays)
     return learned
 

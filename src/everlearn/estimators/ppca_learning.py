@@ -32,12 +32,14 @@ class Learned:
     ----------
     state : of the learner
     form : the values of `FIXED` when learning began
+    mixture : whether `n_mixtures` was more than 1 then
     n_rows : rows learned from
     likelihoods : mean log-likelihood before each iteration of EM in the last `fit`
     """
 
     state: PPCAState
     form: tuple[Any, ...]
+    mixture: bool
     n_rows: int = 0
     likelihoods: tuple[float, ...] = ()
 
@@ -58,14 +60,36 @@ def in_moments(estimator: Any) -> bool:
     return kl and estimator.solver == "moment"
 
 
+def is_mixture(estimator: Any) -> bool:
+    """Whether there may be several PPCAs."""
+    return bool(estimator.n_mixtures > 1)
+
+
 def check_same_model(estimator: Any, learned: Learned) -> None:
     """Refuse to go on with another kind of model than learning began with."""
+    cls = type(estimator).__name__
     for name, known, asked in zip(FIXED, learned.form, form_of(estimator), strict=True):
-        if known != asked:
+        if known == asked:
+            continue
+        if name == "solver" and known == estimator.solver:  # another form takes the choice away
+            name, known, asked = "constraint_form", "kl", estimator.constraint_form
+        elif name == "solver" and asked == "moment":
             raise ValueError(
-                f"the {name!r} parameter of {type(estimator).__name__} was {known!r} when "
-                f"learning began and cannot change without a new fit. Got {asked!r} instead."
+                f"the 'solver' and 'constraint_form' parameters of {cls} asked for online EM when "
+                "learning began, which cannot change without a new fit. Got 'moment' and 'kl' "
+                "instead."
             )
+        raise ValueError(
+            f"the {name!r} parameter of {cls} was {known!r} when learning began and cannot change "
+            f"without a new fit. Got {asked!r} instead."
+        )
+    least = len(learned.state.models)
+    if learned.mixture != is_mixture(estimator) or estimator.n_mixtures < least:
+        expected = f"at least {max(2, least)}" if learned.mixture else "1"
+        raise ValueError(
+            f"the 'n_mixtures' parameter of {cls} must be {expected} to go on from what was "
+            f"learned without a new fit. Got {estimator.n_mixtures!r} instead."
+        )
 
 
 def learner_of(estimator: Any) -> NaturalEM:
@@ -129,7 +153,7 @@ def fit_rows(estimator: Any, rows: Rows) -> Learned:
             NotConvergedWarning,
             stacklevel=3,
         )
-    return Learned(state, form, len(rows), tuple(likelihoods))
+    return Learned(state, form, is_mixture(estimator), len(rows), tuple(likelihoods))
 
 
 def learn_rows(
@@ -139,7 +163,8 @@ def learn_rows(
     learner = learner_of(estimator)
     if learned is None:
         blank = PPCAState.blank(_first(estimator, rows), learner.rank, estimator._new_seed())
-        learned = Learned(replace(blank, task=task), form_of(estimator))
+        form, mixture = form_of(estimator), is_mixture(estimator)
+        learned = Learned(replace(blank, task=task), form, mixture)
     state = learned.state
     size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
     with (
