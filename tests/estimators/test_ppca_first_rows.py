@@ -47,3 +47,26 @@ def test_tasks_end_with_one_thread_of_linear_algebra(monkeypatch: pytest.MonkeyP
         model = model_of("task").partial_fit(rows_of(20), task=0)
         model.partial_fit(rows_of(20), task=1).consolidate()
     assert threads == [1, 1]
+
+
+@pytest.mark.parametrize("batch_size", [1, 20, None])
+@pytest.mark.parametrize("setting", ["plain", "em", "em step", "gain", "ewc"])
+def test_constant_first_rows_do_not_stop_learning(setting: str, batch_size: int | None) -> None:
+    X, scores = rows_of(500), []
+    for first in (X[:20], np.repeat(X[:1], 20, axis=0)):
+        model = model_of(setting, batch_size=batch_size)
+        for part in (first, X[:240], X[240:]):
+            model.partial_fit(part)
+        scores.append(model.score(X))
+    assert scores[1] > scores[0] - 0.6
+    if batch_size != 1:  # online EM of single rows varies
+        assert scores[1] > model_of().fit(X).score(X) - 0.6
+
+
+@pytest.mark.parametrize("setting", ["plain", "em", "em step"])
+def test_a_heavy_first_row_does_not_stop_learning(setting: str) -> None:
+    X, weights = rows_of(500), np.ones(500)
+    weights[0] = 50.0
+    model = model_of(setting, batch_size=20).partial_fit(X[:1], sample_weight=weights[:1])
+    model.partial_fit(X[1:], sample_weight=weights[1:])
+    assert model.score(X) > model_of().fit(X).score(X) - 0.6

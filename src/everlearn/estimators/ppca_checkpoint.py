@@ -66,7 +66,7 @@ def pack_learned(learned: Learned) -> tuple[dict[str, Any], Members]:
         "has_odd": state.odd is not None,
         "typical": {"mass": usual.mass, "mean": usual.mean, "variance": usual.variance},
         "clock": state.clock,
-        "n_rows": learned.n_rows,
+        "n_rows": state.count,
         "mass": state.n_rows,
         "since": state.since,
         "task": state.task,
@@ -117,14 +117,14 @@ def unpack_learned(estimator: Any, header: Mapping[str, Any], arrays: Arrays) ->
         entry(header, "since", float, 0.0, mass * (1.0 + _CLOSE)),
         _unpack_task(estimator, header),
         entry(header, "seed", int, 0, 2**64),
+        entry(header, "n_rows", int, 1, _MOST_ROWS),
     )
     likelihoods: tuple[float, ...] = ()
     if "likelihoods" in arrays:
         found = member(arrays, "likelihoods", (None,), "float64")
         require(found.size, "likelihoods", "one for each iteration")
         likelihoods = tuple(found.tolist())
-    n_rows = entry(header, "n_rows", int, 1, _MOST_ROWS)
-    learned = Learned(state, form, is_mixture(estimator), n_rows, likelihoods)
+    learned = Learned(state, form, is_mixture(estimator), likelihoods)
     _check_parts(learned, arrays)
     return learned
 

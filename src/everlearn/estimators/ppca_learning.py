@@ -33,14 +33,12 @@ class Learned:
     state : of the learner
     form : the values of `FIXED` when learning began
     mixture : whether `n_mixtures` was more than 1 then
-    n_rows : rows learned from
     likelihoods : mean log-likelihood before each iteration of EM in the last `fit`
     """
 
     state: PPCAState
     form: tuple[Any, ...]
     mixture: bool
-    n_rows: int = 0
     likelihoods: tuple[float, ...] = ()
 
 
@@ -153,7 +151,7 @@ def fit_rows(estimator: Any, rows: Rows) -> Learned:
             NotConvergedWarning,
             stacklevel=3,
         )
-    return Learned(state, form, is_mixture(estimator), len(rows), tuple(likelihoods))
+    return Learned(state, form, is_mixture(estimator), tuple(likelihoods))
 
 
 def learn_rows(
@@ -176,7 +174,7 @@ def learn_rows(
         for done, batch in enumerate(rows.blocks(size), start=1):
             state = _checked(estimator, learner.step(state, batch, engine))
             progress.show(min(done * size, len(rows)), None)
-    return replace(learned, state=state, n_rows=learned.n_rows + len(rows))
+    return replace(learned, state=state)
 
 
 def consolidated(estimator: Any, learned: Learned) -> Learned:

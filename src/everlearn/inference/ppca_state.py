@@ -52,7 +52,8 @@ class PPCAState:
     odd : rows that no component explains, until they make a new one
     typical : log-likelihoods of recent rows
     clock : batches learned
-    n_rows, since : weights of all rows learned, and of those since the last consolidation
+    n_rows, since : weights of all rows seen, and of those learned since the last consolidation
+    count : all rows seen, whatever they weigh
     task : name of the task of the latest rows
     seed : of random draws
     """
@@ -70,6 +71,7 @@ class PPCAState:
     since: float = 0.0
     task: int | str | None = None
     seed: int = 0
+    count: int = 0
 
     @classmethod
     def blank(cls, rows: Rows, rank: int, seed: int) -> PPCAState:
@@ -88,6 +90,11 @@ class PPCAState:
         """Logarithms of the shares; a component without any has minus infinity."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.weights))
+
+    @property
+    def row_weight(self) -> float:
+        """Average weight of a row; numbers of rows are compared with masses by it."""
+        return self.n_rows / self.count if self.count else 1.0
 
     @property
     def evidence(self) -> float:

@@ -82,7 +82,7 @@ class NaturalEM:
 
     def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state after one batch."""
-        early = state.n_rows < self._mature_rows and (self.in_moments or state.stats is None)
+        early = state.count < self._mature_rows and (self.in_moments or state.stats is None)
         if early and np.isnan(rows.X).any():
             state = self._first_beliefs(state, rows, engine)
         local = run(self._beliefs(state), rows, engine)
@@ -91,6 +91,7 @@ class NaturalEM:
             state,
             clock=state.clock + 1,
             n_rows=state.n_rows + mass,
+            count=state.count + len(rows),
             since=state.since + mass,
             typical=state.typical.after(local.likelihoods) if settled else state.typical,
             odd=self._odd(state.odd, local.odd, float(local.likelihoods[0])),
@@ -123,7 +124,7 @@ class NaturalEM:
         local, mass = run(beliefs, rows, engine), rows.mass
         parts = tuple(part.truncated(self.kept_rank) for part in local.moments)
         shares = tuple(part.with_mass(part.mass / mass) for part in parts)
-        state = replace(state, clock=1, n_rows=mass, since=mass)
+        state = replace(state, clock=1, n_rows=mass, since=mass, count=len(rows))
         if local.stats is not None:
             state = replace(state, stats=local.stats * (1.0 / mass))
         if self.constraint == "step":
@@ -235,7 +236,8 @@ class NaturalEM:
         state = replace(state, models=(model,), window=(first,))
         if self.constraint == "step":
             state = replace(state, reference=self._capped(self._merged(state.reference, batch)))
-        if state.n_rows < max(2 * self.rank, _WARM_UP_ROWS):
+        # Loadings of zero stay zero in EM, so it begins when rows vary in all directions.
+        if state.count < max(2 * self.rank, _WARM_UP_ROWS) or model.is_flat:
             return state
         centre = model.mean if self.moving_centre else state.origin
         stats = expected_stats(model, first, centre, state.origin)
