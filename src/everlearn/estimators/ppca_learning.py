@@ -134,7 +134,7 @@ def fit_rows(estimator: Any, rows: Rows) -> Learned:
     ):
         if exact:
             blank = PPCAState.blank(rows, learner.rank, seed)
-            state = _checked(estimator, learner.step(blank, rows, engine))
+            state = _after(estimator, learner, blank, rows, engine)
         else:
             em = BatchEM(
                 learner.rank, int(estimator.n_mixtures), int(estimator.max_iter), estimator.tol
@@ -172,7 +172,7 @@ def learn_rows(
         if task is not None and task != state.task:
             state = replace(learner.consolidate(state), task=task)
         for done, batch in enumerate(rows.blocks(size), start=1):
-            state = _checked(estimator, learner.step(state, batch, engine))
+            state = _after(estimator, learner, state, batch, engine)
             progress.show(min(done * size, len(rows)), None)
     return replace(learned, state=state)
 
@@ -195,10 +195,24 @@ def _engine_for(estimator: Any, rows: Rows) -> AbstractContextManager[Engine]:
     return open_engine("serial" if one_block else estimator.engine)
 
 
+def _after(
+    estimator: Any, learner: NaturalEM, state: PPCAState, rows: Rows, engine: Engine
+) -> PPCAState:
+    """The state after a batch, or a ValueError if it cannot be computed."""
+    try:
+        return _checked(estimator, learner.step(state, rows, engine))
+    except OverflowError as error:
+        raise _not_finite(estimator) from error
+
+
 def _checked(estimator: Any, state: PPCAState) -> PPCAState:
     if not state.is_finite():
-        raise ValueError(
-            f"{type(estimator).__name__} cannot learn from X: parameters are not finite any more. "
-            "Scale X, or choose a smaller 'constraint_weight'."
-        )
+        raise _not_finite(estimator)
     return state
+
+
+def _not_finite(estimator: Any) -> ValueError:
+    return ValueError(
+        f"{type(estimator).__name__} cannot learn from X: parameters are not finite any more. "
+        "Scale X, or choose a smaller 'constraint_weight'."
+    )
