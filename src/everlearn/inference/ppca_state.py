@@ -19,11 +19,19 @@ TYPICAL_ROWS: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """Log densities of recent rows before these were learned: how many, mean and variance."""
+    """Log densities of recent rows before these were learned: how many, mean and variance.
+
+    Rows count by their weights in units of the average weight, so that its scale does not matter.
+    """
 
     mass: float = 0.0
     mean: float = 0.0
     variance: float = 0.0
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """All of them, in order."""
+        return self.mass, self.mean, self.variance
 
     def after(self, sums: Vec) -> Typical:
         """With rows of which the `likelihoods` of a local step are given."""
@@ -106,4 +114,4 @@ class PPCAState:
         return all(
             np.isfinite(m.mean).all() and np.isfinite(m.loadings).all() and np.isfinite(m.noise)
             for m in self.models
-        ) and bool(np.isfinite(self.weights).all())
+        ) and bool(np.isfinite([*self.weights, *self.typical.parts]).all())

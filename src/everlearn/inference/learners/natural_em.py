@@ -19,13 +19,15 @@ from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_st
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, LocalSum, run
 from everlearn.inference.natural_constraint import ParameterConstraint
-from everlearn.inference.ppca_state import PPCAState
+from everlearn.inference.ppca_state import PPCAState, Typical
 from everlearn.inference.rows import Rows
 
 _WARM_UP_ROWS = 20
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
 _ODD_SPAN = 2
 """Odd rows fade over so many times as many usual rows as odd ones make a component."""
+_NEARLY = 1.0 - 1e-9
+"""Sums of weights are compared with numbers of rows up to rounding."""
 _FIRST_ROUNDS = 20
 """How often gaps in the first rows are filled, each time with what followed from the last."""
 _STRAY_ROWS = 10
@@ -86,17 +88,18 @@ class NaturalEM:
         if early and np.isnan(rows.X).any():
             state = self._first_beliefs(state, rows, engine)
         local = run(self._beliefs(state), rows, engine)
-        mass, settled = rows.mass, state.n_rows >= self._mature_rows
+        mass = rows.mass
+        usual = mass if local.odd is None else mass - local.odd.mass
+        typical = self._typical(state, local)
         state = replace(
             state,
             clock=state.clock + 1,
             n_rows=state.n_rows + mass,
             count=state.count + len(rows),
-            since=state.since + mass,
-            typical=state.typical.after(local.likelihoods) if settled else state.typical,
-            odd=self._odd(state.odd, local.odd, float(local.likelihoods[0])),
+            since=state.since + usual,
+            typical=typical,
         )
-        usual = mass if local.odd is None else mass - local.odd.mass
+        state = replace(state, odd=self._odd(state, local.odd, float(local.likelihoods[0])))
         if self.in_moments:
             state = self._merge(state, local.moments, mass, usual)
         elif state.stats is None:
@@ -146,9 +149,11 @@ class NaturalEM:
             reference = tuple(p.with_mass(p.mass * scale).truncated(self.kept_rank) for p in both)
         else:
             old = [part.mass for part in state.reference] or [0.0] * len(state.models)
+            # Shares of recent rows: those in `weights` count the reference, which has its own.
+            shares = state.weights if state.stats is None else state.stats.n / state.stats.n.sum()
             reference = tuple(
-                Moments.of_model(model, mass + state.since * share)
-                for model, mass, share in zip(state.models, old, state.weights, strict=True)
+                Moments.of_model(model, mass + state.since * float(share))
+                for model, mass, share in zip(state.models, old, shares, strict=True)
             )
         # Before the statistics begin the window holds all rows so far, which they will begin with.
         window = () if self.in_moments or state.stats is not None else state.window
@@ -291,25 +296,34 @@ class NaturalEM:
     def _mature_rows(self) -> int:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
-    def _odd(self, old: Moments | None, new: Moments | None, usual: float) -> Moments | None:
+    def _typical(self, state: PPCAState, local: LocalSum) -> Typical:
+        """Log-likelihoods of recent rows, once those of the components mean something."""
+        early = state.count < self._mature_rows or any(model.is_flat for model in state.models)
+        if self.max_components == 1 or early:
+            return state.typical
+        return state.typical.after(local.likelihoods / state.row_weight)
+
+    def _odd(self, state: PPCAState, new: Moments | None, usual: float) -> Moments | None:
         """Odd rows of late: they fade with the usual rows that come between them."""
+        old, one = state.odd, state.row_weight
         if old is None or new is None:
             return new if old is None else old
-        kept = float(old.mass * np.exp(-usual / (_ODD_SPAN * self._mature_rows)))
-        if kept < min(new.mass, _STRAY_ROWS):  # what came before were strays
+        kept = float(old.mass * np.exp(-usual / (_ODD_SPAN * self._mature_rows * one)))
+        if kept < min(new.mass, _STRAY_ROWS * one):  # what came before were strays
             return new
         return (old.with_mass(kept) + new).compact()
 
     def _grow(self, state: PPCAState, mass: float) -> PPCAState:
         """A new component, once there are enough rows that no component explains."""
         odd = state.odd
-        if odd is None or odd.mass < self._mature_rows:
+        if odd is None or odd.mass < self._mature_rows * state.row_weight * _NEARLY:
             return state
         odd = odd.truncated(self.kept_rank)
         model = odd.ppca(self.rank)
         share = odd.mass / (odd.mass + mass / self.step_size(state.clock))
         full = len(state.models) + 1 == self.max_components
         state = replace(state, odd=None if full else odd.with_mass(0.0))
+        state = replace(state, since=state.since + odd.mass)
         if state.reference:
             kept = odd.mass if self.constraint == "step" else 0.0
             state = replace(state, reference=(*state.reference, odd.with_mass(kept)))
