@@ -83,6 +83,12 @@ def test_constant_first_rows_do_not_stop_growth(setting: str, batch_size: int) -
     assert not np.isin(places[:300], places[300:]).any()
 
 
+def test_huge_rows_after_tiny_ones_can_be_saved(tmp_path: Path) -> None:
+    model = model_of("mixture").partial_fit(1e-45 * rows_of(80)).partial_fit(1e90 * rows_of(80, 1))
+    model.save(tmp_path / "model.evl")
+    assert file_of(load(tmp_path / "model.evl")) == file_of(model)
+
+
 @pytest.mark.parametrize("setting", ["mixture", "mixture em", "mixture plain"])
 def test_the_scale_of_weights_does_not_change_what_is_found(setting: str) -> None:
     X = np.concatenate([rows_of(150), rows_of(150, 1), rows_of(150, 2)])

@@ -55,9 +55,8 @@ class PPCA:
     def is_flat(self) -> bool:
         """Whether the rows behind it were too few or too alike to vary in every direction."""
         d, q = self.loadings.shape
-        squares = self.axes()[1] ** 2
-        least = self.noise + (float(squares[-1]) if q == d else 0.0)
-        floor = noise_floor(float(squares.sum()) / d + self.noise)
+        least = self.noise + (float(self.axes()[1][-1]) ** 2 if q == d else 0.0)
+        floor = noise_floor(float(np.vdot(self.loadings, self.loadings)) / d + self.noise)
         return least <= max(2.0 * floor, (_ROUNDING * float(np.abs(self.mean).max())) ** 2)
 
     def axes(self) -> tuple[Mat, Vec, Mat]:

@@ -241,7 +241,7 @@ class NaturalEM:
         state = replace(state, models=(model,), window=(first,))
         if self.constraint == "step":
             state = replace(state, reference=self._capped(self._merged(state.reference, batch)))
-        # Loadings of zero stay zero in EM, so it begins when rows vary in all directions.
+        # Loadings of zero stay zero in EM, so it begins when rows vary enough.
         if state.count < max(2 * self.rank, _WARM_UP_ROWS) or model.is_flat:
             return state
         centre = model.mean if self.moving_centre else state.origin
