@@ -169,7 +169,7 @@ def test_sums_of_moments_are_moments_of_all_rows(d, split, seed):
     for one in (both, both.compact()):
         assert_allclose(one.mean, whole.mean, atol=1e-12)
         assert_allclose(one.factor @ one.factor.T, whole.factor @ whole.factor.T, atol=1e-10)
-    assert both.compact().factor.shape[1] <= max(d, both.factor.shape[1])
+    assert both.compact().factor.shape[1] <= d
 
 
 def test_all_batches_at_full_rank_equal_batch_learning():
@@ -253,3 +253,13 @@ def test_moments_of_gaps_are_expectations():
     guess = found.factor @ found.factor.T + found.noise * np.eye(5)
     missing = model.noise * np.isnan(X).mean(axis=0)
     assert_allclose(guess - found.noise * np.eye(5) + np.diag(missing), C, atol=1e-10)
+
+
+def test_models_of_rows_that_are_alike_are_flat():
+    X = rows_of(oracle.random_model(4, 2), 30) + 7.0
+    for q in (2, 4):
+        assert not Moments.of_rows(X).ppca(q).is_flat
+        assert not Moments.of_rows(1e-40 * X).ppca(q).is_flat
+        assert Moments.of_rows(X[:q]).ppca(q).is_flat
+        assert Moments.of_rows(np.repeat(X[:1], 30, axis=0)).ppca(q).is_flat
+        assert Moments.of_rows(0.0 * X).ppca(q).is_flat

@@ -156,3 +156,15 @@ def test_a_constraint_that_diverges_is_refused() -> None:
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="OnlinePPCA cannot learn"):
         model.partial_fit(X)
     assert file_of(model) == before
+
+
+@pytest.mark.parametrize("setting", ["gain", "ewc", "printed"])
+@pytest.mark.parametrize("size", [1e78, 1e98])
+def test_rows_too_large_for_a_form_are_refused_by_name(setting: str, size: float) -> None:
+    model = taught(setting, 4)
+    if setting == "printed":  # fails only when the reference is large as well
+        model.partial_fit(size * rows_of(60), task=7).partial_fit(size * rows_of(60, 1), task=8)
+    before = file_of(model)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="OnlinePPCA cannot learn"):
+        model.partial_fit(size * rows_of(60, 2), task=9)
+    assert file_of(model) == before

@@ -1,6 +1,7 @@
 """Saving, loading in a new process and going on equals never having stopped."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -85,3 +86,37 @@ def test_a_parameter_that_no_longer_fits_is_not_saved(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"'{name}'"):
             changed.partial_fit(rows_of(10))
     model.set_params(batch_size=7, max_reference_rows=100).save(tmp_path / "model.evl")
+
+
+@pytest.mark.parametrize(
+    ("setting", "change", "words"),
+    [
+        ("mixture", {"n_mixtures": 2}, "'n_mixtures'.* at least 3"),
+        ("mixture", {"n_mixtures": 1}, "'n_mixtures'.* at least 3"),
+        ("step", {"n_mixtures": 2}, "'n_mixtures'.* must be 1"),
+        ("step", {"constraint_form": "gain"}, "'constraint_form'.* was 'kl'"),
+        ("gain", {"constraint_form": "kl"}, "'solver' and 'constraint_form'"),
+        ("em", {"solver": "moment"}, "'solver' and 'constraint_form'"),
+    ],
+)
+def test_what_the_state_cannot_follow_is_refused(
+    setting: str, change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    model = taught(setting, 9)
+    before, (Z, old) = file_of(model), (model.transform(rows_of(9)), model.get_params())
+    model.set_params(**change)
+    for call in (
+        lambda: model.partial_fit(rows_of(9)),
+        lambda: model.consolidate(),
+        lambda: model.transform(rows_of(9)),
+        lambda: model.inverse_transform(Z),
+        lambda: model.save(tmp_path / "model.evl"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert file_of(model.set_params(**old)) == before
+
+
+def test_changes_that_the_state_can_follow_are_learned_with() -> None:
+    taught("mixture", 9).set_params(n_mixtures=5).partial_fit(rows_of(20))
+    taught("em", 4).set_params(constraint_form="gain").partial_fit(rows_of(20))

@@ -92,8 +92,7 @@ class PPCAAttributes:
     @property
     def n_rows_seen_(self) -> int:
         """Rows learned from."""
-        self._fitted()
-        return self._learned.n_rows
+        return self._fitted().count
 
     @property
     def n_steps_(self) -> int:

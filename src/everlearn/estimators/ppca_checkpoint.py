@@ -15,7 +15,7 @@ from everlearn.core.families.ppca_stats import LatentStats, m_step
 from everlearn.estimators.family_checkpoint import FARTHEST, Members
 from everlearn.estimators.persistence import Arrays, entry, member, require, section
 from everlearn.estimators.ppca_input import checked_task
-from everlearn.estimators.ppca_learning import Learned, form_of
+from everlearn.estimators.ppca_learning import Learned, form_of, is_mixture
 from everlearn.inference.ppca_state import PPCAState, Typical
 
 STATE_KEYS = (
@@ -66,7 +66,7 @@ def pack_learned(learned: Learned) -> tuple[dict[str, Any], Members]:
         "has_odd": state.odd is not None,
         "typical": {"mass": usual.mass, "mean": usual.mean, "variance": usual.variance},
         "clock": state.clock,
-        "n_rows": learned.n_rows,
+        "n_rows": state.count,
         "mass": state.n_rows,
         "since": state.since,
         "task": state.task,
@@ -117,13 +117,14 @@ def unpack_learned(estimator: Any, header: Mapping[str, Any], arrays: Arrays) ->
         entry(header, "since", float, 0.0, mass * (1.0 + _CLOSE)),
         _unpack_task(estimator, header),
         entry(header, "seed", int, 0, 2**64),
+        entry(header, "n_rows", int, 1, _MOST_ROWS),
     )
     likelihoods: tuple[float, ...] = ()
     if "likelihoods" in arrays:
         found = member(arrays, "likelihoods", (None,), "float64")
         require(found.size, "likelihoods", "one for each iteration")
         likelihoods = tuple(found.tolist())
-    learned = Learned(state, form, entry(header, "n_rows", int, 1, _MOST_ROWS), likelihoods)
+    learned = Learned(state, form, is_mixture(estimator), likelihoods)
     _check_parts(learned, arrays)
     return learned
 

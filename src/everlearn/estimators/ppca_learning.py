@@ -32,13 +32,13 @@ class Learned:
     ----------
     state : of the learner
     form : the values of `FIXED` when learning began
-    n_rows : rows learned from
+    mixture : whether `n_mixtures` was more than 1 then
     likelihoods : mean log-likelihood before each iteration of EM in the last `fit`
     """
 
     state: PPCAState
     form: tuple[Any, ...]
-    n_rows: int = 0
+    mixture: bool
     likelihoods: tuple[float, ...] = ()
 
 
@@ -58,14 +58,36 @@ def in_moments(estimator: Any) -> bool:
     return kl and estimator.solver == "moment"
 
 
+def is_mixture(estimator: Any) -> bool:
+    """Whether there may be several PPCAs."""
+    return bool(estimator.n_mixtures > 1)
+
+
 def check_same_model(estimator: Any, learned: Learned) -> None:
     """Refuse to go on with another kind of model than learning began with."""
+    cls = type(estimator).__name__
     for name, known, asked in zip(FIXED, learned.form, form_of(estimator), strict=True):
-        if known != asked:
+        if known == asked:
+            continue
+        if name == "solver" and known == estimator.solver:  # another form takes the choice away
+            name, known, asked = "constraint_form", "kl", estimator.constraint_form
+        elif name == "solver" and asked == "moment":
             raise ValueError(
-                f"the {name!r} parameter of {type(estimator).__name__} was {known!r} when "
-                f"learning began and cannot change without a new fit. Got {asked!r} instead."
+                f"the 'solver' and 'constraint_form' parameters of {cls} asked for online EM when "
+                "learning began, which cannot change without a new fit. Got 'moment' and 'kl' "
+                "instead."
             )
+        raise ValueError(
+            f"the {name!r} parameter of {cls} was {known!r} when learning began and cannot change "
+            f"without a new fit. Got {asked!r} instead."
+        )
+    least = len(learned.state.models)
+    if learned.mixture != is_mixture(estimator) or estimator.n_mixtures < least:
+        expected = f"at least {max(2, least)}" if learned.mixture else "1"
+        raise ValueError(
+            f"the 'n_mixtures' parameter of {cls} must be {expected} to go on from what was "
+            f"learned without a new fit. Got {estimator.n_mixtures!r} instead."
+        )
 
 
 def learner_of(estimator: Any) -> NaturalEM:
@@ -112,7 +134,7 @@ def fit_rows(estimator: Any, rows: Rows) -> Learned:
     ):
         if exact:
             blank = PPCAState.blank(rows, learner.rank, seed)
-            state = _checked(estimator, learner.step(blank, rows, engine))
+            state = _after(estimator, learner, blank, rows, engine)
         else:
             em = BatchEM(
                 learner.rank, int(estimator.n_mixtures), int(estimator.max_iter), estimator.tol
@@ -129,7 +151,7 @@ def fit_rows(estimator: Any, rows: Rows) -> Learned:
             NotConvergedWarning,
             stacklevel=3,
         )
-    return Learned(state, form, len(rows), tuple(likelihoods))
+    return Learned(state, form, is_mixture(estimator), tuple(likelihoods))
 
 
 def learn_rows(
@@ -139,24 +161,26 @@ def learn_rows(
     learner = learner_of(estimator)
     if learned is None:
         blank = PPCAState.blank(_first(estimator, rows), learner.rank, estimator._new_seed())
-        learned = Learned(replace(blank, task=task), form_of(estimator))
+        form, mixture = form_of(estimator), is_mixture(estimator)
+        learned = Learned(replace(blank, task=task), form, mixture)
     state = learned.state
-    if task is not None and task != state.task:
-        state = replace(learner.consolidate(state), task=task)
     size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
     with (
         _engine_for(estimator, rows) as engine,
         RowProgress(estimator.verbose, len(rows)) as progress,
     ):
+        if task is not None and task != state.task:
+            state = replace(learner.consolidate(state), task=task)
         for done, batch in enumerate(rows.blocks(size), start=1):
-            state = _checked(estimator, learner.step(state, batch, engine))
+            state = _after(estimator, learner, state, batch, engine)
             progress.show(min(done * size, len(rows)), None)
-    return replace(learned, state=state, n_rows=learned.n_rows + len(rows))
+    return replace(learned, state=state)
 
 
 def consolidated(estimator: Any, learned: Learned) -> Learned:
     """What is known after the end of a task."""
-    return replace(learned, state=learner_of(estimator).consolidate(learned.state))
+    with open_engine("serial"):
+        return replace(learned, state=learner_of(estimator).consolidate(learned.state))
 
 
 def _first(estimator: Any, rows: Rows) -> Rows:
@@ -171,10 +195,24 @@ def _engine_for(estimator: Any, rows: Rows) -> AbstractContextManager[Engine]:
     return open_engine("serial" if one_block else estimator.engine)
 
 
+def _after(
+    estimator: Any, learner: NaturalEM, state: PPCAState, rows: Rows, engine: Engine
+) -> PPCAState:
+    """The state after a batch, or a ValueError if it cannot be computed."""
+    try:
+        return _checked(estimator, learner.step(state, rows, engine))
+    except OverflowError as error:
+        raise _not_finite(estimator) from error
+
+
 def _checked(estimator: Any, state: PPCAState) -> PPCAState:
     if not state.is_finite():
-        raise ValueError(
-            f"{type(estimator).__name__} cannot learn from X: parameters are not finite any more. "
-            "Scale X, or choose a smaller 'constraint_weight'."
-        )
+        raise _not_finite(estimator)
     return state
+
+
+def _not_finite(estimator: Any) -> ValueError:
+    return ValueError(
+        f"{type(estimator).__name__} cannot learn from X: parameters are not finite any more. "
+        "Scale X, or choose a smaller 'constraint_weight'."
+    )

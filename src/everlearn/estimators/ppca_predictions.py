@@ -69,6 +69,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
             What the latents stand for.
         """
         state = self._fitted()
+        check_same_model(self, self._learned)
         width = self._n_features_out
         with named_errors(self, "X"):
             z = check_array(plain_numbers(X), dtype=np.float64)

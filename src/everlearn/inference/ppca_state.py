@@ -19,11 +19,19 @@ TYPICAL_ROWS: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """Log densities of recent rows before these were learned: how many, mean and variance."""
+    """Log densities of recent rows before these were learned: how many, mean and variance.
+
+    Rows count by their weights in units of the average weight, so that its scale does not matter.
+    """
 
     mass: float = 0.0
     mean: float = 0.0
     variance: float = 0.0
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """All of them, in order."""
+        return self.mass, self.mean, self.variance
 
     def after(self, sums: Vec) -> Typical:
         """With rows of which the `likelihoods` of a local step are given."""
@@ -52,7 +60,8 @@ class PPCAState:
     odd : rows that no component explains, until they make a new one
     typical : log-likelihoods of recent rows
     clock : batches learned
-    n_rows, since : weights of all rows learned, and of those since the last consolidation
+    n_rows, since : weights of all rows seen, and of those learned since the last consolidation
+    count : all rows seen, whatever they weigh
     task : name of the task of the latest rows
     seed : of random draws
     """
@@ -70,6 +79,7 @@ class PPCAState:
     since: float = 0.0
     task: int | str | None = None
     seed: int = 0
+    count: int = 0
 
     @classmethod
     def blank(cls, rows: Rows, rank: int, seed: int) -> PPCAState:
@@ -90,6 +100,11 @@ class PPCAState:
             return np.asarray(np.log(self.weights))
 
     @property
+    def row_weight(self) -> float:
+        """Average weight of a row; numbers of rows are compared with masses by it."""
+        return self.n_rows / self.count if self.count else 1.0
+
+    @property
     def evidence(self) -> float:
         """Rows behind the reference."""
         return float(sum(part.mass for part in self.reference))
@@ -99,4 +114,4 @@ class PPCAState:
         return all(
             np.isfinite(m.mean).all() and np.isfinite(m.loadings).all() and np.isfinite(m.noise)
             for m in self.models
-        ) and bool(np.isfinite(self.weights).all())
+        ) and bool(np.isfinite([*self.weights, *self.typical.parts]).all())

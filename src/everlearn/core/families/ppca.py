@@ -22,6 +22,9 @@ SMALLEST_NOISE: Final = 1e-100
 NOISE_SHARE: Final = 1e-8
 """Noise is at least this share of the average variance, so that the model stays proper."""
 
+_ROUNDING: Final = 1e-12
+"""Rows that differ by less than this share of their mean are the same but for rounding."""
+
 
 def noise_floor(mean_variance: float) -> float:
     """The least noise of a model of rows with this variance on average over features."""
@@ -47,6 +50,14 @@ class PPCA:
     def rank(self) -> int:
         """Number of components q."""
         return int(self.loadings.shape[1])
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the rows behind it were too few or too alike to vary in every direction."""
+        d, q = self.loadings.shape
+        least = self.noise + (float(self.axes()[1][-1]) ** 2 if q == d else 0.0)
+        floor = noise_floor(float(np.vdot(self.loadings, self.loadings)) / d + self.noise)
+        return least <= max(2.0 * floor, (_ROUNDING * float(np.abs(self.mean).max())) ** 2)
 
     def axes(self) -> tuple[Mat, Vec, Mat]:
         """U (d, q), s (q,) falling and V (q, q) with W = U diag(s) V^T."""

@@ -7,6 +7,7 @@ Derivation: docs/math/ppca.md, section 2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,9 @@ from everlearn.core.families.ppca_moments import Moments
 
 _RIDGE = 1e-10
 """Share of the average of the diagonal that keeps second moments of latents invertible."""
+
+_LEAST_SHARE = 1e-8
+"""Components with a smaller share of the statistics keep their parameters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,4 +125,15 @@ def m_step(stats: LatentStats, k: int, origin: Vec, *, recentre: bool = True) ->
     noise = (yy - 2.0 * float(np.vdot(yz, loadings)) + inner) / d
     return PPCA(
         origin + shift, np.ascontiguousarray(loadings), max(noise, noise_floor(max(yy, 0.0) / d))
+    )
+
+
+def m_steps(
+    stats: LatentStats, old: Sequence[PPCA], origin: Vec, *, recentre: bool = True
+) -> tuple[PPCA, ...]:
+    """The `m_step` of every component, or its old parameters if hardly a row belongs to it."""
+    enough = stats.n > _LEAST_SHARE * stats.n.sum()
+    return tuple(
+        m_step(stats, k, origin, recentre=recentre) if enough[k] else model
+        for k, model in enumerate(old)
     )

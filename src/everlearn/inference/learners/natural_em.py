@@ -15,23 +15,23 @@ import numpy as np
 
 from everlearn.core.arrays import Vec
 from everlearn.core.families.ppca_moments import Moments
-from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_step
+from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_steps
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, LocalSum, run
 from everlearn.inference.natural_constraint import ParameterConstraint
-from everlearn.inference.ppca_state import PPCAState
+from everlearn.inference.ppca_state import PPCAState, Typical
 from everlearn.inference.rows import Rows
 
 _WARM_UP_ROWS = 20
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
 _ODD_SPAN = 2
 """Odd rows fade over so many times as many usual rows as odd ones make a component."""
+_NEARLY = 1.0 - 1e-9
+"""Sums of weights are compared with numbers of rows up to rounding."""
 _FIRST_ROUNDS = 20
 """How often gaps in the first rows are filled, each time with what followed from the last."""
 _STRAY_ROWS = 10
 """Fewer odd rows are forgotten when a batch brings more of them."""
-_LEAST_SHARE = 1e-8
-"""Components with a smaller share of the statistics keep their parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +84,22 @@ class NaturalEM:
 
     def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state after one batch."""
-        early = state.n_rows < self._mature_rows and (self.in_moments or state.stats is None)
+        early = state.count < self._mature_rows and (self.in_moments or state.stats is None)
         if early and np.isnan(rows.X).any():
             state = self._first_beliefs(state, rows, engine)
         local = run(self._beliefs(state), rows, engine)
-        mass, settled = rows.mass, state.n_rows >= self._mature_rows
+        mass = rows.mass
+        usual = mass if local.odd is None else mass - local.odd.mass
+        typical = self._typical(state, local)
         state = replace(
             state,
             clock=state.clock + 1,
             n_rows=state.n_rows + mass,
-            since=state.since + mass,
-            typical=state.typical.after(local.likelihoods) if settled else state.typical,
-            odd=self._odd(state.odd, local.odd, float(local.likelihoods[0])),
+            count=state.count + len(rows),
+            since=state.since + usual,
+            typical=typical,
         )
-        usual = mass if local.odd is None else mass - local.odd.mass
+        state = replace(state, odd=self._odd(state, local.odd, float(local.likelihoods[0])))
         if self.in_moments:
             state = self._merge(state, local.moments, mass, usual)
         elif state.stats is None:
@@ -125,7 +127,7 @@ class NaturalEM:
         local, mass = run(beliefs, rows, engine), rows.mass
         parts = tuple(part.truncated(self.kept_rank) for part in local.moments)
         shares = tuple(part.with_mass(part.mass / mass) for part in parts)
-        state = replace(state, clock=1, n_rows=mass, since=mass)
+        state = replace(state, clock=1, n_rows=mass, since=mass, count=len(rows))
         if local.stats is not None:
             state = replace(state, stats=local.stats * (1.0 / mass))
         if self.constraint == "step":
@@ -147,11 +149,15 @@ class NaturalEM:
             reference = tuple(p.with_mass(p.mass * scale).truncated(self.kept_rank) for p in both)
         else:
             old = [part.mass for part in state.reference] or [0.0] * len(state.models)
+            # Shares of recent rows: those in `weights` count the reference, which has its own.
+            shares = state.weights if state.stats is None else state.stats.n / state.stats.n.sum()
             reference = tuple(
-                Moments.of_model(model, mass + state.since * share)
-                for model, mass, share in zip(state.models, old, state.weights, strict=True)
+                Moments.of_model(model, mass + state.since * float(share))
+                for model, mass, share in zip(state.models, old, shares, strict=True)
             )
-        return replace(state, reference=self._capped(reference), window=(), since=0.0)
+        # Before the statistics begin the window holds all rows so far, which they will begin with.
+        window = () if self.in_moments or state.stats is not None else state.window
+        return replace(state, reference=self._capped(reference), window=window, since=0.0)
 
     def _beliefs(self, state: PPCAState) -> Beliefs:
         growing = len(state.models) < self.max_components
@@ -235,7 +241,8 @@ class NaturalEM:
         state = replace(state, models=(model,), window=(first,))
         if self.constraint == "step":
             state = replace(state, reference=self._capped(self._merged(state.reference, batch)))
-        if state.n_rows < max(2 * self.rank, _WARM_UP_ROWS):
+        # Loadings of zero stay zero in EM, so it begins when rows vary enough.
+        if state.count < max(2 * self.rank, _WARM_UP_ROWS) or model.is_flat:
             return state
         centre = model.mean if self.moving_centre else state.origin
         stats = expected_stats(model, first, centre, state.origin)
@@ -251,12 +258,7 @@ class NaturalEM:
         used = stats
         if weight and self.parametric is None:
             used = (stats + self._reference_stats(state) * weight) * (1.0 / (1.0 + weight))
-        models = tuple(
-            m_step(used, k, state.origin, recentre=not self.moving_centre)
-            if used.n[k] > _LEAST_SHARE
-            else old
-            for k, old in enumerate(state.models)
-        )
+        models = m_steps(used, state.models, state.origin, recentre=not self.moving_centre)
         if weight and self.parametric is not None:
             zz = stats.zz[0] / stats.n[0]
             protected = state.reference[0].ppca(self.rank)
@@ -294,25 +296,34 @@ class NaturalEM:
     def _mature_rows(self) -> int:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
-    def _odd(self, old: Moments | None, new: Moments | None, usual: float) -> Moments | None:
+    def _typical(self, state: PPCAState, local: LocalSum) -> Typical:
+        """Log-likelihoods of recent rows, once those of the components mean something."""
+        early = state.count < self._mature_rows or any(model.is_flat for model in state.models)
+        if self.max_components == 1 or early:
+            return state.typical
+        return state.typical.after(local.likelihoods / state.row_weight)
+
+    def _odd(self, state: PPCAState, new: Moments | None, usual: float) -> Moments | None:
         """Odd rows of late: they fade with the usual rows that come between them."""
+        old, one = state.odd, state.row_weight
         if old is None or new is None:
             return new if old is None else old
-        kept = float(old.mass * np.exp(-usual / (_ODD_SPAN * self._mature_rows)))
-        if kept < min(new.mass, _STRAY_ROWS):  # what came before were strays
+        kept = float(old.mass * np.exp(-usual / (_ODD_SPAN * self._mature_rows * one)))
+        if kept < min(new.mass, _STRAY_ROWS * one):  # what came before were strays
             return new
         return (old.with_mass(kept) + new).compact()
 
     def _grow(self, state: PPCAState, mass: float) -> PPCAState:
         """A new component, once there are enough rows that no component explains."""
         odd = state.odd
-        if odd is None or odd.mass < self._mature_rows:
+        if odd is None or odd.mass < self._mature_rows * state.row_weight * _NEARLY:
             return state
         odd = odd.truncated(self.kept_rank)
         model = odd.ppca(self.rank)
         share = odd.mass / (odd.mass + mass / self.step_size(state.clock))
         full = len(state.models) + 1 == self.max_components
         state = replace(state, odd=None if full else odd.with_mass(0.0))
+        state = replace(state, since=state.since + odd.mass)
         if state.reference:
             kept = odd.mass if self.constraint == "step" else 0.0
             state = replace(state, reference=(*state.reference, odd.with_mass(kept)))

@@ -10,14 +10,13 @@ import numpy as np
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.families.ppca import PPCA
 from everlearn.core.families.ppca_moments import Moments
-from everlearn.core.families.ppca_stats import m_step
+from everlearn.core.families.ppca_stats import m_steps
 from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, run
 from everlearn.inference.ppca_state import PPCAState
 from everlearn.inference.rows import Rows
 
-_LEAST_SHARE = 1e-8
 _SEED_ROWS = 20_000
 """Rows among which centres are chosen at first."""
 
@@ -46,10 +45,7 @@ class BatchEM:
                 break
             if local.stats is not None:
                 n = local.stats.n
-                models = tuple(
-                    m_step(local.stats, k, state.origin) if n[k] > _LEAST_SHARE * n.sum() else old
-                    for k, old in enumerate(state.models)
-                )
+                models = m_steps(local.stats, state.models, state.origin)
                 state = replace(state, models=models, weights=n / n.sum())
         return state, likelihoods
 

@@ -20,6 +20,8 @@ _BLOCK_NUMBERS = 2**22
 _MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS = 64, 2048
 _NEGLIGIBLE = 1e-12
 """Responsibilities below this do not enter the moments of a component."""
+_LARGEST_SCORE = 1e100
+"""Log densities are cut to this size where they are squared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +96,7 @@ def local_step(beliefs: Beliefs, rows: Rows) -> tuple[LocalSum, None]:
     if beliefs.threshold is not None:
         usual = best >= beliefs.threshold
     shares = np.exp(joint - score[:, None]) * (weights * usual)[:, None]
-    kept, seen = weights[usual], best[usual]
+    kept, seen = weights[usual], np.clip(best[usual], -_LARGEST_SCORE, _LARGEST_SCORE)
     likelihoods = np.array([kept.sum(), kept @ score[usual], kept @ seen, kept @ seen**2])
     moments: tuple[Moments, ...] = ()
     if beliefs.moments:
