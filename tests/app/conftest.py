@@ -73,3 +73,12 @@ def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = CliRunner().invoke(app, ["demo", "--quiet", "--output", str(path)])
     assert result.exit_code == 0, result.output
     return path
+
+
+@pytest.fixture
+def invoke(monkeypatch):
+    """Runs a command in a terminal that is wide and plain."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])

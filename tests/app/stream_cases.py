@@ -9,7 +9,7 @@ from PIL import Image
 from scipy import sparse
 
 from everlearn.app.tool.learning import Pace
-from everlearn.app.tool.runs import Request
+from everlearn.app.tool.runs import Request, carry_out
 
 WORDS = [f"{a}{b}" for a in ("sea", "ship", "star", "stone") for b in "abcdefgh"]
 
@@ -146,3 +146,11 @@ CASES = {
     "ppca from a table": Case("ppca", csv_rows, params={"n_components": 2}),
     "clumped from images": Case("clumped", image_folder, batch=3, options={"image_side": 10}),
 }
+FILES = [name for name, case in CASES.items() if not case.stdin]
+"""The cases that can be run without a pipe."""
+
+
+def learned(folder, name, model="m.evl"):
+    request, _ = CASES[name].request(folder, folder / model)
+    assert carry_out(request, quiet=True) == 0
+    return request

@@ -6,25 +6,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
-from typer.testing import CliRunner
 
 import everlearn
 from everlearn.app import report, streaming
-from everlearn.app.cli import app
 from everlearn.app.commands import demo as demo_module
+from everlearn.app.commands import options
+from everlearn.app.tool.kinds import KINDS
+from everlearn.runtime.stream import lines
 
 SRC = Path(__file__).resolve().parents[2] / "src"
-
-
-@pytest.fixture
-def invoke(monkeypatch):
-    """Runs a command in a terminal that is wide and plain."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def plain(text):
@@ -36,6 +29,12 @@ def test_version(invoke):
     result = invoke("--version")
     assert result.exit_code == 0
     assert result.stdout == f"everlearn {everlearn.__version__}\n"
+
+
+def test_options_and_their_meaning_agree():
+    """Options are spelt out once more, so that help needs no heavy import."""
+    assert get_args(options.KindName) == tuple(KINDS)
+    assert options.LineFormat == lines.LineFormat
 
 
 COMMANDS = ("learn", "show", "predict", "report", "log", "diff", "audit", "demo")

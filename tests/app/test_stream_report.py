@@ -4,11 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 from app.browser import needs_browser, opened
-from app.stream_cases import CASES
+from app.stream_cases import CASES, FILES
 from everlearn.app.cli import app
 from everlearn.app.tool.runs import carry_out
-
-FILES = [name for name, case in CASES.items() if not case.stdin]
 
 
 def reported(folder, name):

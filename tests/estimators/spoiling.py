@@ -1,8 +1,15 @@
-"""Ways in which a member of a checkpoint can be wrong, whatever it is a member of."""
+"""Ways in which a checkpoint can be wrong, whatever it is of, and how it must be refused."""
 
 from collections.abc import Callable
+from typing import Any
+from unittest import mock
 
 import numpy as np
+
+from everlearn.core.errors import CheckpointError
+from everlearn.estimators import persistence
+from everlearn.estimators.persistence import load
+from everlearn.runtime.store.checkpoint import Checkpoint
 
 Spoil = Callable[[np.ndarray], np.ndarray]
 
@@ -29,3 +36,20 @@ FLOATS: dict[str, Spoil] = {
     "single precision": lambda a: a.astype(np.float32),
     "whole numbers": lambda a: a.astype(np.int64),
 }
+
+
+def loaded(file: Checkpoint) -> Any:
+    """The model, or the message of the named error."""
+    with mock.patch.object(persistence, "read_checkpoint", return_value=file):
+        try:
+            return load("spoilt.evl")
+        except CheckpointError as error:
+            return str(error)
+
+
+def assert_named(file: Checkpoint, *names: str) -> None:
+    """It is refused, and the message has one of the names of what is wrong."""
+    found = loaded(file)
+    assert isinstance(found, str), f"{names} was accepted"
+    assert any(name in found for name in names), found
+    assert "does not make" not in found  # an error that nobody had thought of

@@ -4,16 +4,12 @@ import copy
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 
 from estimators.clumped_data import FAMILIES, documents, taught
-from estimators.spoiling import FLOATS, SHAPES
-from everlearn.core.errors import CheckpointError
-from everlearn.estimators import persistence
-from everlearn.estimators.persistence import load
+from estimators.spoiling import FLOATS, SHAPES, assert_named, loaded
 from everlearn.runtime.store.checkpoint import Checkpoint
 
 every = pytest.mark.parametrize("family", FAMILIES)
@@ -34,22 +30,6 @@ def content(family: str = "full") -> Checkpoint:
     """Header and arrays of a saved model, for the test to spoil."""
     header, arrays = _content(family)
     return Checkpoint(copy.deepcopy(header), {key: a.copy() for key, a in arrays.items()})
-
-
-def loaded(file: Checkpoint) -> Any:
-    """The model, or the message of the named error."""
-    with mock.patch.object(persistence, "read_checkpoint", return_value=file):
-        try:
-            return load("spoilt.evl")
-        except CheckpointError as error:
-            return str(error)
-
-
-def assert_named(file: Checkpoint, *names: str) -> None:
-    found = loaded(file)
-    assert isinstance(found, str), f"{names} was accepted"
-    assert any(name in found for name in names), found
-    assert "does not make" not in found  # an error that nobody had thought of
 
 
 INTEGERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

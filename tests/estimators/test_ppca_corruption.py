@@ -5,17 +5,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 
 from estimators.ppca_data import SETTINGS, rows_of, taught
-from estimators.spoiling import FLOATS, SHAPES
+from estimators.spoiling import FLOATS, SHAPES, assert_named, loaded
 from estimators.test_clumped_corruption import entry, scaled, spoil_array, spoil_header, swapped
-from everlearn.core.errors import CheckpointError
-from everlearn.estimators import persistence
-from everlearn.estimators.persistence import load
 from everlearn.runtime.store.checkpoint import Checkpoint
 
 FUZZ_CASES = 60
@@ -33,22 +29,6 @@ def content(setting: str) -> Checkpoint:
     """Header and arrays of a saved model, for the test to spoil."""
     header, arrays = _content(setting)
     return Checkpoint(copy.deepcopy(header), {key: a.copy() for key, a in arrays.items()})
-
-
-def loaded(file: Checkpoint) -> Any:
-    """The model, or the message of the named error."""
-    with mock.patch.object(persistence, "read_checkpoint", return_value=file):
-        try:
-            return load("spoilt.evl")
-        except CheckpointError as error:
-            return str(error)
-
-
-def assert_named(file: Checkpoint, *names: str) -> None:
-    found = loaded(file)
-    assert isinstance(found, str), f"{names} was accepted"
-    assert any(name in found for name in names), found
-    assert "does not make" not in found  # an error that nobody had thought of
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

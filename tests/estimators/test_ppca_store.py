@@ -118,5 +118,12 @@ def test_what_the_state_cannot_follow_is_refused(
 
 
 def test_changes_that_the_state_can_follow_are_learned_with() -> None:
-    taught("mixture", 9).set_params(n_mixtures=5).partial_fit(rows_of(20))
-    taught("em", 4).set_params(constraint_form="gain").partial_fit(rows_of(20))
+    for setting, n, changes in (
+        ("mixture", 9, {"n_mixtures": 5}),
+        ("em", 4, {"constraint_form": "gain"}),
+    ):
+        model = taught(setting, n)
+        seen = model.n_rows_seen_
+        model.set_params(**changes).partial_fit(rows_of(20))
+        assert model.n_rows_seen_ == seen + 20
+        assert np.isfinite(model.score(rows_of(20)))

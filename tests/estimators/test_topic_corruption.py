@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 from estimators.corpora import BATCH, FITTED, TEXTS, VOCABULARY, X, model_of, targets_of, teach
-from estimators.spoiling import FLOATS, SHAPES, with_entry
+from estimators.spoiling import FLOATS, SHAPES, assert_named, loaded, with_entry
 from everlearn.core.errors import CheckpointError
-from everlearn.estimators import persistence
 from everlearn.estimators.persistence import load
 from everlearn.runtime.store import write_checkpoint
 from everlearn.runtime.store.checkpoint import Checkpoint
@@ -37,23 +36,6 @@ def content(name: str, form: str = "texts") -> Checkpoint:
     """Header and arrays of a saved model, for the test to spoil."""
     header, arrays = _content(name, form)
     return Checkpoint(copy.deepcopy(header), {key: a.copy() for key, a in arrays.items()})
-
-
-def loaded(file: Checkpoint) -> Any:
-    """The model, or the message of the named error."""
-    with mock.patch.object(persistence, "read_checkpoint", return_value=file):
-        try:
-            return load("spoilt.evl")
-        except CheckpointError as error:
-            return str(error)
-
-
-def assert_named(file: Checkpoint, name: str) -> None:
-    """It is refused, and the message has the name of what is wrong."""
-    found = loaded(file)
-    assert isinstance(found, str), f"{name} was accepted"
-    assert name in found
-    assert "does not make" not in found  # an error that nobody had thought of
 
 
 # Every member, one thing wrong at a time

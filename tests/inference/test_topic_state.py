@@ -154,6 +154,10 @@ class TestUndo:
         assert_array_equal(words.frequencies, np.arange(5.0))
 
     def test_words_that_were_not_known_yet(self):
-        undo = Undo(state_of())
+        state = state_of()
+        before = state.counts.copy()
+        undo = Undo(state)
         undo.remember(np.array([2, 9, 40], np.int32))
+        state.counts[2] += 1.0
         undo()
+        assert_array_equal(state.counts, before)

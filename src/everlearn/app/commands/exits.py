@@ -13,8 +13,6 @@ USAGE: Final = 2
 BAD_RECORD: Final = 3
 BAD_MODEL: Final = 4
 LOCKED: Final = 5
-INTERRUPTED: Final = 130
-TERMINATED: Final = 143
 
 EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 failed while running, such as a full disk; 2 wrong usage, such as an "

@@ -25,6 +25,7 @@ from everlearn.app.study import (
     curve,
     move_text,
 )
+from everlearn.core.arrays import Mat
 from everlearn.estimators.history import AcceptedMove, History
 
 Figure: TypeAlias = dict[str, Any]
@@ -103,12 +104,25 @@ def counts_table(
 ) -> Figure:
     """Counts, coloured by their share of the row; names and texts are HTML already."""
     shares = table / table.sum(axis=1, keepdims=True).clip(min=1)
+    text = [[f"{n:,}" if n else "" for n in line] for line in table.tolist()]
+    return heat_table(shares, text, rows, columns, hover, titles)
+
+
+def heat_table(
+    shades: Mat,
+    text: Sequence[Sequence[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    hover: Sequence[Sequence[str]],
+    titles: tuple[str, str],
+) -> Figure:
+    """A table of texts on shades from 0 to 1; names and texts are HTML already."""
     heatmap = {
         "type": "heatmap",
-        "z": shares.round(4).tolist(),
+        "z": shades.round(4).tolist(),
         "x": list(columns),
         "y": list(rows),
-        "text": [[f"{n:,}" if n else "" for n in line] for line in table.tolist()],
+        "text": [list(line) for line in text],
         "texttemplate": "%{text}",
         "hovertext": [list(line) for line in hover],
         "hoverinfo": "text",

@@ -8,18 +8,15 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.app.report.charts import Figure, axis, base_layout, chart
+from everlearn.app.report.charts import Figure, axis, base_layout, chart, heat_table
 from everlearn.app.report.html import escape, minus, paragraph, section, table
-from everlearn.app.report.page import page
+from everlearn.app.report.page import NO_SCRIPT, page
 from everlearn.core.arrays import Mat
 from everlearn.metrics.continual import ContinualSummary, continual_summary
 
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete")
 _DASHES = ("solid", "dash", "dot")
 _ORACLE = "oracle"
-_NO_SCRIPT = (
-    '<noscript><p class="notice">The charts need JavaScript; the table does not.</p></noscript>'
-)
 
 
 def continual_page(
@@ -57,7 +54,7 @@ def continual_page(
         raise ValueError("'scores' of continual_page must have a table for at least one model")
     best = None if oracle is None else _checked("oracle", oracle, len(tasks))
     found = {name: continual_summary(values, oracle=best) for name, values in tables.items()}
-    sections = [_NO_SCRIPT, _curves(tables, best, tasks, unit), _summary(found, unit)]
+    sections = [NO_SCRIPT, _curves(tables, best, tasks, unit), _summary(found, unit)]
     sections += [
         _matrix(number, name, values, tasks, unit)
         for number, (name, values) in enumerate(tables.items())
@@ -127,40 +124,15 @@ def score_matrix(values: Mat, tasks: Sequence[str], unit: str) -> Figure:
     """Scores of all tasks after each; colours follow ranks, so that one low score hides nothing."""
     ranks = values.ravel().argsort().argsort().reshape(values.shape) / max(values.size - 1, 1)
     names = [escape(task) for task in tasks]
-    heatmap = {
-        "type": "heatmap",
-        "z": ranks.round(4).tolist(),
-        "x": names,
-        "y": names,
-        "text": [[minus(f"{v:,.0f}") for v in row] for row in values.tolist()],
-        "texttemplate": "%{text}",
-        "hovertext": [
-            [
-                f"{task} after {after}: {minus(f'{v:,.2f}')} {escape(unit)}"
-                for task, v in zip(names, row, strict=True)
-            ]
-            for after, row in zip(names, values.tolist(), strict=True)
-        ],
-        "hoverinfo": "text",
-        "xgap": 2,
-        "ygap": 2,
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [[0, "--cell-0"], [0.5, "--cell-1"], [1, "--cell-2"]],
-        "showscale": False,
-    }
-    layout = {
-        **base_layout(92 + 30 * len(tasks)),
-        "xaxis": {**axis("score of"), "type": "category", "side": "top", "showgrid": False},
-        "yaxis": {
-            **axis("after learning"),
-            "type": "category",
-            "autorange": "reversed",
-            "showgrid": False,
-        },
-        "margin": {"l": 8, "r": 8, "t": 62, "b": 8},
-    }
-    return {"data": [heatmap], "layout": layout}
+    text = [[minus(f"{v:,.0f}") for v in row] for row in values.tolist()]
+    hover = [
+        [
+            f"{task} after {after}: {minus(f'{v:,.2f}')} {escape(unit)}"
+            for task, v in zip(names, row, strict=True)
+        ]
+        for after, row in zip(names, values.tolist(), strict=True)
+    ]
+    return heat_table(ranks, text, names, names, hover, ("after learning", "score of"))
 
 
 def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], unit: str) -> str:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.layout import Layout
+from everlearn.core.arrays import Mat
 from everlearn.runtime.stream.chunks import Bad, Chunk
 
 SHOWN: Final = 200
@@ -30,12 +31,9 @@ def number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any,
     if sparse.issparse(chunk.rows):
         return _checked(chunk.rows.toarray(), columns, allow_missing, chunk)
     rows = _chosen(chunk, columns)
-    try:
-        table = np.array(rows, dtype=np.float64)
-        if table.shape == (len(rows), len(columns)):
-            return _checked(table, columns, allow_missing, chunk)
-    except (TypeError, ValueError):
-        pass  # some record is odd: find out which
+    whole = _at_once(rows, len(columns))
+    if whole is not None:
+        return _checked(whole, columns, allow_missing, chunk)
     table = np.zeros((len(rows), len(columns)))
     faults = dict(chunk.bad)
     for i, row in enumerate(rows):
@@ -45,6 +43,15 @@ def number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any,
             except ValueError as error:
                 faults[i] = fault_of(error, chunk.rows[i])
     return _checked(table, columns, allow_missing, replace(chunk, bad=faults))
+
+
+def _at_once(rows: list[Any], width: int) -> Mat | None:
+    """All rows as one table; None if some row is odd, which only a look at each can tell."""
+    try:
+        table = np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return table if table.shape == (len(rows), width) else None
 
 
 def _chosen(chunk: Chunk, columns: Sequence[str]) -> list[Any]:

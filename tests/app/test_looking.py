@@ -1,0 +1,75 @@
+"""Commands that look at a model: show, predict, audit, log and diff."""
+
+import json
+
+import numpy as np
+import pytest
+
+from app.stream_cases import FILES, learned
+from everlearn.app.commands.exits import USAGE
+from everlearn.app.tool.session import Session
+
+
+class TestLooking:
+    @pytest.mark.parametrize("name", FILES)
+    def test_every_kind_can_be_shown_and_predicts(self, invoke, tmp_path, name):
+        request = learned(tmp_path, name)
+        shown = invoke("show", request.model)
+        assert shown.exit_code == 0, shown.output
+        assert "records learned" in shown.stdout
+        as_json = json.loads(invoke("show", request.model, "--json").stdout)
+        assert as_json["parts"]
+        answers = invoke("predict", request.model, *request.sources)
+        assert answers.exit_code == 0, answers.output
+        lines = [json.loads(line) for line in answers.stdout.splitlines()]
+        ledger = Session.load(request.model).ledger
+        assert len(lines) == ledger.records + ledger.bad
+        assert sum("error" in line for line in lines) == ledger.bad
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_every_kind_can_be_audited(self, invoke, tmp_path, name):
+        request = learned(tmp_path, name)
+        result = invoke("audit", request.model, *request.sources, "--json")
+        assert result.exit_code == 0, result.output
+        card = json.loads(result.stdout)
+        batches = Session.load(request.model).ledger.batches
+        assert card["batches"] == -(-batches // 3)
+        assert "worst change" in invoke("audit", request.model, *request.sources).stdout
+
+    def test_forgetting_is_found(self, invoke, tmp_path):
+        """A classifier that is taught the opposite forgets what it knew."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(200, 3))
+        names = np.where(X[:, 0] > 0, "p", "q")
+        for name, labels in (("a", names), ("b", np.where(names == "p", "q", "p"))):
+            rows = [
+                {"x": x.tolist()[0], "z": x[1], "label": k} for x, k in zip(X, labels, strict=True)
+            ]
+            (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+        model = tmp_path / "m.evl"
+        options = ["--kind", "classifier", "--batch", 50, "--score-every", 1, "-q"]
+        assert invoke("learn", model, tmp_path / "a.jsonl", *options).exit_code == 0
+        before = json.loads(invoke("audit", model, tmp_path / "a.jsonl", "--json").stdout)
+        for _ in range(2):
+            (tmp_path / "b.jsonl").write_text((tmp_path / "b.jsonl").read_text() * 2)
+        assert invoke("learn", model, tmp_path / "b.jsonl", "-q").exit_code == 0
+        after = json.loads(invoke("audit", model, tmp_path / "a.jsonl", "--json").stdout)
+        assert before["forgotten on average"] < 0.1
+        assert after["forgotten on average"] > 0.5
+
+    def test_the_log_tells_births_and_the_difference_tells_shares(self, invoke, tmp_path):
+        request = learned(tmp_path, "mixture from an array")
+        assert "birth: #0" in invoke("log", request.model).stdout
+        old = tmp_path / "old.evl"
+        old.write_bytes(request.model.read_bytes())
+        far = np.random.default_rng(1).normal(200, 1, (300, 4))
+        np.save(tmp_path / "far.npy", far)
+        assert invoke("learn", request.model, tmp_path / "far.npy", "-q").exit_code == 0
+        found = json.loads(invoke("diff", old, request.model, "--json").stdout)
+        assert found["born"]
+        assert invoke("diff", old, request.model).exit_code == 0
+
+    def test_models_of_two_kinds_do_not_compare(self, invoke, tmp_path):
+        one = learned(tmp_path, "mixture from an array", "a.evl").model
+        other = learned(tmp_path, "topics from counts", "b.evl").model
+        assert invoke("diff", one, other).exit_code == USAGE
