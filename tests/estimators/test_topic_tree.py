@@ -226,6 +226,31 @@ def test_all_kinds_of_words_are_kept(tmp_path: Path) -> None:
         assert str(again.tree_) == str(model.tree_)
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"n_sweeps": 0, "n_iterations": 2, "word_prior": 0.01, "min_mass": 0.0},
+        {"min_mass": 0.0, "word_prior": 0.001, "n_candidates": 1},
+        {"local": "meanfield", "n_iterations": 10, "min_mass": 0.0, "word_prior": 0.01},
+        {"level_prior": (1e-3, 1e-3, 1e-3), "learn_levels": False},
+    ],
+    ids=str,
+)
+def test_whatever_was_learned_can_be_loaded(how: dict[str, Any], tmp_path: Path) -> None:
+    model = small(**how).fit(PLANTED.counts)
+    assert min(node.mass for node in model.tree_) > 0.0
+    model.save(tmp_path / "model.evl")
+    again = load(tmp_path / "model.evl")
+    assert content(again.partial_fit(PLANTED.counts)) == content(model.partial_fit(PLANTED.counts))
+
+
+@pytest.mark.parametrize("n_iterations", [1, 2, 3, 6])
+def test_small_branches_go_however_short_the_fit(n_iterations: int) -> None:
+    model = small(n_iterations=n_iterations, min_mass=1e6).fit(PLANTED.counts)
+    assert len(model.tree_) == 1
+    assert model.tree_.root.mass == pytest.approx(120)
+
+
 # ------------------------------------------------------------------------ refusals
 
 BAD_PARAMS = [
@@ -235,6 +260,7 @@ BAD_PARAMS = [
     ({"level_prior": (1, 2)}, "level_prior"),
     ({"level_prior": (1, 2, 0)}, "level_prior"),
     ({"level_prior": "deep"}, "level_prior"),
+    ({"level_prior": (1e-300, 1e-300, 1e-300)}, "level_prior"),
     ({"learn_levels": 1}, "learn_levels"),
     ({"max_nodes": 2}, "max_nodes"),
     ({"learning": "online"}, "learning"),
@@ -301,6 +327,13 @@ def test_what_fails_midway_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> N
         model.partial_fit(PLANTED.counts[60:120])
     assert len(calls) == 2
     assert content(model) == before
+
+
+def test_answers_name_parameters_that_were_spoilt() -> None:
+    model = small().fit(TEXTS).set_params(concentration="many")
+    for answer in (model.predict, model.transform, model.score):
+        with pytest.raises(ValueError, match="'concentration' parameter of TopicTree"):
+            answer(TEXTS)
 
 
 def test_depth_cannot_change_while_learning() -> None:

@@ -15,6 +15,7 @@ from everlearn.core.priors.nested import NestedPrior, TreeSticks
 from everlearn.core.tree import Tree
 from everlearn.estimators.persistence import Arrays, entry, member, require
 from everlearn.estimators.tables import LARGEST
+from everlearn.estimators.tree_checkpoint import pack_nodes, unpack_nodes
 from everlearn.inference.component_state import OpenRows, TreeState
 
 STATE_KEYS = (
@@ -41,8 +42,7 @@ def pack_state(state: TreeState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
     """The state as a header and arrays."""
     model, q = state.model, state.q
     arrays: dict[str, NDArray[Any]] = {
-        "tree/ids": q.tree.ids,
-        "tree/parents": q.tree.parents,
+        **pack_nodes(q.tree),
         "sticks/won": q.sticks.won,
         "sticks/lost": q.sticks.lost,
         "loadings/mean": q.mean,
@@ -112,7 +112,7 @@ def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> tuple[TreeState, 
 def _unpack_posterior(
     header: Mapping[str, Any], arrays: Arrays, d: int, next_id: int
 ) -> PathPosterior:
-    tree = _unpack_tree(header, arrays, next_id)
+    tree = unpack_nodes(arrays, entry(header, "depth", int, 1, 100), next_id)
     k = len(tree)
     won = member(arrays, "sticks/won", (k,), "float64")
     lost = member(arrays, "sticks/lost", (k,), "float64")
@@ -130,20 +130,6 @@ def _unpack_posterior(
         entry(header, "noise_shape", float, _SMALLEST, _LARGEST),
         entry(header, "noise_rate", float, _SMALLEST, _LARGEST),
     )
-
-
-def _unpack_tree(header: Mapping[str, Any], arrays: Arrays, next_id: int) -> Tree:
-    depth = entry(header, "depth", int, 1, 100)
-    ids = member(arrays, "tree/ids", (None,), "int64")
-    distinct = len(ids) > 0 and len(np.unique(ids)) == len(ids) and ids.min() >= 0
-    require(distinct and ids.max() < next_id, "tree/ids", f"distinct ids below {next_id}")
-    parents = member(arrays, "tree/parents", ids.shape, "int64")
-    before = parents[0] == -1 and (parents[1:] >= 0).all()
-    before = before and (parents < np.arange(len(parents))).all()
-    require(before, "tree/parents", "positions of earlier nodes, -1 for the root alone")
-    tree = Tree(ids, parents, depth)
-    require(tree.levels.max() < depth, "tree/parents", f"of a tree of depth {depth}")
-    return tree
 
 
 def _pack_stats(arrays: dict[str, NDArray[Any]], name: str, stats: PathStats) -> None:

@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from everlearn.core.params import Constraint, Instance, Interval, Options
-from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin
+from everlearn.estimators.base import COMMON_CONSTRAINTS
 from everlearn.estimators.documents import DOCUMENT_CONSTRAINTS, document_tags, documents_of
 from everlearn.estimators.persistence import Arrays, SaveMixin
 from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
 from everlearn.estimators.topic_tree_checkpoint import pack_tree, unpack_tree
 from everlearn.estimators.topic_tree_learning import (
+    LEVEL_RANGE,
     begin,
     learn_corpus,
     learn_stream,
@@ -26,28 +27,29 @@ from everlearn.estimators.topic_tree_learning import (
 )
 from everlearn.estimators.topic_tree_predictions import TopicTreePredictions
 
+_LEVEL = Interval(*LEVEL_RANGE)
+
 
 @dataclass(frozen=True, slots=True)
 class LevelPrior:
-    """A constraint: positive numbers, one for each level."""
+    """A constraint: numbers that densities of levels can be computed with, one for each level."""
 
     def allows(self, value: Any) -> bool:
-        """Whether the value is a sequence of at least two positive finite numbers."""
+        """Whether the value is a sequence of at least two such numbers."""
         if isinstance(value, np.ndarray):
             value = value.tolist()
         if not isinstance(value, (list, tuple)) or len(value) < 2:
             return False
-        positive = Interval(0, 1e6, low_open=True)
-        return all(positive.allows(v) for v in value)
+        return all(_LEVEL.allows(v) for v in value)
 
     def __str__(self) -> str:
-        return "a sequence of positive numbers, one for each level"
+        return f"a sequence, for each level {_LEVEL}"
 
 
 _TRUTH = Instance((bool, np.bool_), "a truth value")
 
 
-class TopicTree(TopicTreePredictions, SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator):
+class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator):
     """Hierarchical topic model: each document follows one path of a tree of topics.
 
     The root has the words that all documents share, nodes below it those of ever narrower

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from everlearn.core.documents import Documents
 from everlearn.core.errors import CheckpointError
-from everlearn.core.tree import Tree
 from everlearn.estimators.documents import pack_words, unpack_words
 from everlearn.estimators.persistence import (
     Arrays,
@@ -23,16 +22,19 @@ from everlearn.estimators.persistence import (
     require,
     section,
 )
-from everlearn.estimators.topic_tree_learning import Learned
+from everlearn.estimators.topic_tree_learning import LEVEL_RANGE, Learned
+from everlearn.estimators.tree_checkpoint import pack_nodes, unpack_nodes
 from everlearn.features.vocabulary import Vocabulary
 from everlearn.inference.learners.tree_stream import PAST, Kept, TreeState
-from everlearn.inference.tree_topics import LEAST_LEVEL, TreeTopics
+from everlearn.inference.tree_topics import TreeTopics
 
 T = TypeVar("T")
 _HEADER_KEYS = frozenset(("params", "state", "words", "bounds", "feature_names"))
 _STATE_KEYS = ("next_id", "word_prior", "seed", "clock", "n_documents", "n_tokens")
 _CLOSE = 1e-6
 _MOST = 2**53
+_LAST_CLOCK = 2**36
+"""Draws are named by whole numbers below 2**63, of which a batch has 2**26."""
 
 
 def pack_tree(estimator: Any, learned: Learned) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -40,8 +42,7 @@ def pack_tree(estimator: Any, learned: Learned) -> tuple[dict[str, Any], dict[st
     state, topics, kept = learned.state, learned.state.topics, learned.state.kept
     words, arrays = pack_words(learned.words)
     arrays |= {
-        "tree/ids": topics.tree.ids,
-        "tree/parents": topics.tree.parents,
+        **pack_nodes(topics.tree),
         "tree/counts": topics.counts,
         "tree/slots": topics.slots,
         "tree/alpha": topics.alpha,
@@ -119,7 +120,7 @@ def _state(header: Mapping[str, Any], arrays: Arrays, n_words: int, depth: int) 
         kept,
         past,
         entry(header, "seed", int, 0, 2**62),
-        entry(header, "clock", int, 1, 2**40),
+        entry(header, "clock", int, 1, _LAST_CLOCK),
         n_documents,
         n_tokens,
     )
@@ -127,22 +128,16 @@ def _state(header: Mapping[str, Any], arrays: Arrays, n_words: int, depth: int) 
 
 def _topics(header: Mapping[str, Any], arrays: Arrays, n_words: int, depth: int) -> TreeTopics:
     next_id = entry(header, "next_id", int, 1, 2**62)
-    ids = member(arrays, "tree/ids", (None,), "int64")
-    k = len(ids)
-    distinct = k > 0 and len(np.unique(ids)) == k and ids.min() >= 0 and ids.max() < next_id
-    require(distinct, "tree/ids", f"distinct numbers below {next_id}")
-    parents = member(arrays, "tree/parents", (k,), "int64")
-    earlier = parents[0] == -1 and (parents[1:] >= 0).all() and (parents < np.arange(k)).all()
-    require(earlier, "tree/parents", "places of earlier nodes, the root's -1")
-    tree = Tree(ids, parents, depth)
-    require(tree.levels.max() < depth, "tree/parents", f"a tree of {depth} levels")
+    tree = unpack_nodes(arrays, depth, next_id)
+    k = len(tree)
     counts = member(arrays, "tree/counts", (n_words, k), "float64")
     slots = member(arrays, "tree/slots", (k,), "float64")
     require((counts >= 0).all(), "tree/counts", "counts of words at nodes")
     require((slots >= 0).all(), "tree/slots", "numbers of documents")
     require((tree.through(slots)[1:] > 0).all(), "tree/slots", "positive below each node")
     alpha = member(arrays, "tree/alpha", (depth,), "float64")
-    require((alpha > 0).all() and (alpha <= _MOST).all(), "tree/alpha", f"above {LEAST_LEVEL / 2}")
+    least = LEVEL_RANGE[0]
+    require(((alpha >= least) & (alpha <= _MOST)).all(), "tree/alpha", f"at least {least}")
     return TreeTopics(tree, counts, slots, alpha, next_id)
 
 

@@ -13,7 +13,13 @@ from everlearn.core.documents import Documents
 from everlearn.core.priors import NestedPrior
 from everlearn.core.random import stream
 from everlearn.estimators.documents import WordSpace
-from everlearn.inference.learners.tree_batch import BatchPlan, drawn, level_tokens, refined
+from everlearn.inference.learners.tree_batch import (
+    BatchPlan,
+    drawn,
+    level_tokens,
+    refined,
+    without_empty,
+)
 from everlearn.inference.learners.tree_stream import (
     PAST,
     Kept,
@@ -30,6 +36,8 @@ from everlearn.runtime.progress import DocumentProgress
 
 _FIRST_LEVELS = (50.0, 20.0)
 """Prior of the first levels; further ones have half of the one above."""
+LEVEL_RANGE = (1e-3, 1e6)
+"""What the prior of a level may be to begin with: densities of levels stay finite."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +103,7 @@ def learn_corpus(estimator: Any, learned: Learned, documents: Documents) -> Lear
                 topics, documents, rules, plan, engine, state.seed,
                 lambda done, n_nodes: report(plan.n_sweeps + done, n_nodes),
             )  # fmt: skip
-            topics, levels = found.topics, level_tokens(found)
+            topics, levels = without_empty(found.topics), level_tokens(found)
     state = replace(
         state,
         topics=topics,

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.core.params import Interval, Options, check_params
+from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.documents import documents_of, word_names
 from everlearn.estimators.topic_tree_learning import Learned, tree_rules
 from everlearn.estimators.tree_view import FittedTree, TreeNode
@@ -31,7 +32,7 @@ _METHODS = {"method": (Options(("completion", "paper")),)}
 _COUNT = {"n": (Interval(1, integer=True),)}
 
 
-class TopicTreePredictions:
+class TopicTreePredictions(LearnerMixin):
     """Fitted attributes and answers, computed from the counts when asked for."""
 
     _learned: Learned
@@ -257,6 +258,7 @@ class TopicTreePredictions:
 
     def _paths(self) -> PathTable:
         state = self._fitted()
+        self._check_params()
         return mean_table(state.topics, state.word_prior, tree_rules(self).paths)
 
     def _read(self, X: Any) -> Documents:

@@ -286,14 +286,10 @@ def softmax(scores: Vec, shares: Vec) -> float:
 @kernel()
 def gather(
     words: Words, paths: PathTable, found: Found, counts: Mat, slots: Vec, logs: Vec
-) -> float:
-    """Add what documents say: words by node, documents by slot, E log theta by level.
-
-    Returns the expected number of tokens at nodes that the tree does not hold.
-    """
+) -> None:
+    """Add what documents say: words by node, documents by slot, E log theta by level."""
     depth = paths.alpha.size
     weights, values = np.empty(depth), np.empty(depth)
-    unseen = 0.0
     for d in range(words.indptr.size - 1):
         for m in range(found.slots.shape[1]):
             share, slot = found.shares[d, m], found.slots[d, m]
@@ -317,9 +313,6 @@ def gather(
                 for level in range(depth):
                     if path[level] >= 0:
                         counts[w, path[level]] += part * values[level]
-                    else:
-                        unseen += part * values[level]
-    return unseen
 
 
 @kernel()

@@ -22,6 +22,8 @@ LEVELS_EVERY = 5
 MERGE_EVERY = 10
 CHOOSE_EVERY = 4
 """Sweeps between changes of the prior of levels, between mergers, between looks at all slots."""
+_LAPS_AFTER = 2
+"""Laps that follow the last change of the tree, so that documents find their places in it."""
 
 Report = Callable[[int, int], None]
 """Is told how many sweeps are done, and how many nodes there are."""
@@ -89,6 +91,8 @@ def refined(
     """The tree after variational visits, and the bound after each lap over all documents."""
     size = -(-len(documents) // plan.n_batches)
     batches = [documents[i : i + size] for i in range(0, len(documents), size)]
+    if plan.n_iterations <= _LAPS_AFTER:
+        topics = pruned(topics, plan.min_mass)
     state = begin(topics, batches, plan.step)
     bounds: list[float] = []
     fresh = 0
@@ -105,13 +109,13 @@ def refined(
 
 
 def _edited(state: PathState, rules: TreeRules, plan: BatchPlan, seed: int, lap: int) -> TreeTopics:
-    """The tree after the moves that are due; never after the last two laps."""
+    """The tree after the moves that are due; the last laps are without them."""
     left = plan.n_iterations - 1 - lap
     topics = state.topics
-    if plan.moves == "paper" and left >= 2 and lap % 3 == 2:
+    if plan.moves == "paper" and left >= _LAPS_AFTER and lap % 3 == 2:
         known = [Seen(b.documents, b.found.slots, b.found.shares) for b in state.batches]
         topics = paper_moves(topics, known, rules, seed, lap)
-    return pruned(topics, plan.min_mass) if left == 2 else topics
+    return pruned(topics, plan.min_mass) if left == _LAPS_AFTER else topics
 
 
 def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
@@ -127,6 +131,12 @@ def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
         if mass[tree.parents[i]] >= min_mass or tree.parents[i] == 0:
             slots[smaller.at([tree.ids[tree.parents[i]]])[0]] += mass[i]
     return TreeTopics(smaller, kept.counts, slots, topics.alpha, topics.next_id)
+
+
+def without_empty(topics: TreeTopics) -> TreeTopics:
+    """Without branches that no document has a share in: nothing is lost with them."""
+    empty = np.flatnonzero(topics.mass[1:] <= 0.0) + 1
+    return topics.arranged(topics.tree.without(empty)) if len(empty) else topics
 
 
 def level_tokens(state: PathState) -> Mat:

@@ -12,9 +12,13 @@ from everlearn.core.tree import Tree
 from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.tree_meanfield import Blended, blend_paths, gather_blended
 from everlearn.inference.kernels.tree_paths import Found, PathTable, choose_slots
-from everlearn.inference.local.tree_paths import PathStats, bag, blocks, with_entropy
-
-_LEAST_LEVEL = 1e-3
+from everlearn.inference.local.tree_paths import (
+    PathStats,
+    bag,
+    blocks,
+    moved_levels,
+    with_entropy,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class MeanFieldStep:
 
     def moved(self, found: Blended, by: Vec) -> Blended:
         """A copy of what was found, for a prior of levels that has changed so much."""
-        g = np.where(found.g > 0.0, np.maximum(found.g + by, _LEAST_LEVEL), 0.0)
+        g = moved_levels(found.g, by)
         slots, shares = found.slots.copy(), found.shares.copy()
         return Blended(slots, shares, g, found.phi.copy(), found.bounds.copy())
 

@@ -101,7 +101,7 @@ class PathStep:
 
     def moved(self, found: Found, by: Vec) -> Found:
         """A copy of what was found, for a prior of levels that has changed so much."""
-        g = np.where(found.g > 0.0, np.maximum(found.g + by, _LEAST_LEVEL), 0.0)
+        g = moved_levels(found.g, by)
         return Found(found.slots.copy(), found.shares.copy(), g, found.bounds.copy())
 
     def gathered(self, documents: Documents, paths: PathTable, found: Found) -> PathStats:
@@ -114,6 +114,11 @@ class PathStep:
 def blocks(n: int) -> list[tuple[int, int]]:
     """Where tasks begin and end; it depends on nothing but the number of documents."""
     return [(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+
+
+def moved_levels(g: Vec, by: Vec) -> Vec:
+    """Posteriors of levels under a prior that has changed so much; unknown ones stay 0."""
+    return np.asarray(np.where(g > 0.0, np.maximum(g + by, _LEAST_LEVEL), 0.0))
 
 
 def with_entropy(stats: PathStats, paths: PathTable, bounds: Vec) -> PathStats:
