@@ -14,7 +14,14 @@ from everlearn.core.arrays import IntVec, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
 from everlearn.inference.kernels.draws import Word, Words, advanced, uniform
 from everlearn.inference.kernels.scalars import exp, log
-from everlearn.inference.kernels.tree_scores import Nodes, Priors, Scratch, Tokens, score_level
+from everlearn.inference.kernels.tree_scores import (
+    Nodes,
+    Priors,
+    Scratch,
+    Tokens,
+    score_level,
+    score_slots,
+)
 
 _DEEPEST = -700.0
 _FIRST_SWEEPS = 3
@@ -84,18 +91,24 @@ def _born(nodes: Nodes, level: int, parent: int) -> int:
 
 
 @kernel()
-def _set_path(nodes: Nodes, slot: int, path: IntVec) -> None:
-    """The path of a slot, with new nodes where it leaves the tree."""
-    depth = path.size
+def _path_to(nodes: Nodes, slot: int, path: IntVec) -> None:
+    """The path of a slot, -1 where it leaves the tree."""
     level = 0
     while nodes.firsts[level + 1] <= slot:
         level += 1
-    at = slot
+    path[:] = -1
     for up in range(level, -1, -1):
-        path[up] = at
-        at = nodes.parents[at]
-    for new in range(level + 1, depth):
-        path[new] = _born(nodes, new, path[new - 1])
+        path[up] = slot
+        slot = nodes.parents[slot]
+
+
+@kernel()
+def _set_path(nodes: Nodes, slot: int, path: IntVec) -> None:
+    """The path of a slot, with new nodes where it leaves the tree."""
+    _path_to(nodes, slot, path)
+    for level in range(1, path.size):
+        if path[level] < 0:
+            path[level] = _born(nodes, level, path[level - 1])
 
 
 @kernel()
@@ -114,20 +127,24 @@ def _recount(tokens: Tokens, d: int, nodes: Nodes, by: float) -> None:
 
 
 @kernel()
+def _draw_slot(nodes: Nodes, gamma: float, most: int, u: float, s: Scratch) -> int:
+    """A slot by scores and weights; one that leaves the tree only if new nodes are allowed."""
+    used = 0
+    for j in range(nodes.ids.size):
+        used += nodes.ids[j] >= 0
+    peak = _weigh_slots(nodes, gamma, used + nodes.firsts.size - 2 <= most, s)
+    return _pick(s.weights, nodes.ids.size, peak, u)
+
+
+@kernel()
 def _draw_path(
     tokens: Tokens, d: int, nodes: Nodes, priors: Priors, most: int, u: float, s: Scratch
 ) -> None:
     """The path of a document that is in no counts."""
     first, last = tokens.starts[d], tokens.starts[d + 1]
-    depth = priors.alpha.size
-    used = 0
-    for level in range(1, depth):
+    for level in range(1, priors.alpha.size):
         score_level(tokens, first, last, level, nodes, priors, s)
-    for j in range(nodes.ids.size):
-        used += nodes.ids[j] >= 0
-    peak = _weigh_slots(nodes, priors.gamma, used + depth - 1 <= most, s)
-    slot = _pick(s.weights, nodes.firsts[depth], peak, u)
-    _set_path(nodes, slot, tokens.paths[d])
+    _set_path(nodes, _draw_slot(nodes, priors.gamma, most, u, s), tokens.paths[d])
 
 
 @kernel(SUMMED)
@@ -166,16 +183,29 @@ def _draw_levels(
 
 
 @kernel()
-def _first_levels(tokens: Tokens, d: int, alpha: Vec, word: Word) -> Word:
-    """Levels of a new document's tokens, drawn from their prior."""
-    total = alpha.sum()
+def _first_levels(
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, values: Vec
+) -> Word:
+    """Levels of a new document's tokens, each word by itself, with its path as it is.
+
+    Words say nothing about levels on which the path has left the tree.
+    """
+    path = tokens.paths[d]
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        row = nodes.counts[tokens.words[i]]
+        total = 0.0
+        for level in range(path.size):
+            values[level] = priors.alpha[level] * priors.word / priors.words
+            if path[level] >= 0:
+                fits = (row[path[level]] + priors.word) / (nodes.totals[path[level]] + priors.words)
+                values[level] = priors.alpha[level] * fits
+            total += values[level]
         word = advanced(word)
-        target = uniform(word) * total - alpha[0]
+        target = uniform(word) * total - values[0]
         level = 0
-        while target >= 0.0 and level < alpha.size - 1:
+        while target >= 0.0 and level < path.size - 1:
             level += 1
-            target -= alpha[level]
+            target -= values[level]
         tokens.levels[i] = level
     return word
 
@@ -201,12 +231,14 @@ def sweep(
     begin: int,
     end: int,
     new: bool,
+    informed: bool,
     most: int,
 ) -> int:
     """Draw path and levels of documents `begin` to `end`; the first that was not drawn.
 
-    `new` documents are in no counts yet. The sweep stops where a level has no place for one more
-    node; `most` nodes are kept at most.
+    `new` documents are in no counts yet and have no path; their levels are drawn first, from the
+    prior or, `informed`, for a path that fits the document whatever its levels. The sweep stops
+    where a level has no place for one more node; `most` nodes are kept at most.
     """
     c, depth = nodes.totals.size, priors.alpha.size
     s = Scratch(np.zeros(c), np.ones(c), np.zeros(c), np.zeros(c), np.zeros(c), np.zeros(depth))
@@ -216,7 +248,12 @@ def sweep(
             return d
         word = streams[d]
         if new:
-            word = _first_levels(tokens, d, priors.alpha, word)
+            if informed:
+                word = advanced(word)
+                score_slots(tokens, tokens.starts[d], tokens.starts[d + 1], nodes, priors, s)
+                slot = _draw_slot(nodes, priors.gamma, most, uniform(word), s)
+                _path_to(nodes, slot, tokens.paths[d])
+            word = _first_levels(tokens, d, nodes, priors, word, held)
         else:
             _recount(tokens, d, nodes, -1.0)
         word = advanced(word)

@@ -153,3 +153,50 @@ def score_level(
         for j in range(low, high):
             s.scores[j] -= log_rising(nodes.totals[j] + priors.words, n)
     s.fresh[level] = fresh - log_rising(priors.words, n)
+
+
+@kernel(FUSED)
+def _reach(row: Vec, nodes: Nodes, prior: float, scale: Vec, reach: Vec) -> None:
+    """How likely a word is on the levels from the root down to each node."""
+    for j in range(nodes.firsts[1]):
+        reach[j] = (row[j] + prior) * scale[j]
+    for j in range(nodes.firsts[1], nodes.ids.size):
+        reach[j] = reach[nodes.parents[j]] + (row[j] + prior) * scale[j]
+
+
+@kernel(FUSED)
+def score_slots(
+    tokens: Tokens, first: int, last: int, nodes: Nodes, priors: Priors, s: Scratch
+) -> None:
+    """How likely the document's words are in each slot, whatever their levels.
+
+    A node's score is what its slot has more than its parent's, so that sums along a path are
+    scores of slots; new nodes have nothing to add to that.
+    """
+    low, high = 0, nodes.ids.size
+    share = priors.alpha / priors.alpha.sum()
+    scale, rest = s.weights, 1.0
+    for level in range(priors.alpha.size):
+        rest -= share[level]
+        s.fresh[level] = max(rest, 0.0) * priors.word / priors.words
+        for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+            scale[j] = share[level] / (nodes.totals[j] + priors.words)
+    s.scores[:] = 0.0
+    s.product[:] = 1.0
+    before, pending = np.int64(-1), 0
+    for i in range(first, last):
+        w = np.int64(tokens.words[i])
+        if w != before:
+            _reach(nodes.counts[w], nodes, priors.word, scale, s.reach)
+        before = w
+        for level in range(priors.alpha.size):
+            begin, end = nodes.firsts[level], nodes.firsts[level + 1]
+            _multiply(s.reach, s.fresh[level], begin, end, s.product)
+        pending += 1
+        if pending == _FACTORS:
+            _fold(low, high, s.product, s.scores)
+            pending = 0
+    _fold(low, high, s.product, s.scores)
+    for j in range(high - 1, 0, -1):
+        s.scores[j] -= s.scores[nodes.parents[j]]
+    s.fresh[:] = 0.0

@@ -107,7 +107,7 @@ def learn_batch(
     sampler = TreeSampler(state.topics, rules)
     sampler.seat(state.kept.documents, state.kept.levels, state.kept.leaves)
     place = state.clock << 16
-    sampler.add(batch, state.seed, place)
+    sampler.add(batch, state.seed, place, informed=state.clock > 0)
     young = len(state.kept.documents) == state.n_documents  # all documents can still move
     n_sweeps = FIRST_SWEEPS if state.clock == 0 else plan.n_sweeps
     for done in range(1, n_sweeps + 1):

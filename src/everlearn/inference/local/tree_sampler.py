@@ -48,16 +48,21 @@ class TreeSampler:
         paths = self._paths_to(self._places(leaves))
         self._append(documents, levels.astype(np.uint8), paths)
 
-    def add(self, documents: Documents, seed: int, clock: int) -> None:
-        """New documents, whose paths and levels are drawn one after the other."""
+    def add(self, documents: Documents, seed: int, clock: int, *, informed: bool = False) -> None:
+        """New documents, whose paths and levels are drawn one after the other.
+
+        Their words' first levels are drawn from the prior, or `informed`: for a path that fits the
+        document. Words on levels at random fit no node of a tree that knows its words well, so
+        that documents would begin branches of their own, and their levels then keep them there.
+        """
         begin = len(self)
         levels = np.zeros(documents.n_tokens, np.uint8)
         self._append(documents, levels, np.full((len(documents), self._rules.depth), -1))
-        self._draw(begin, new=True, seed=seed, clock=clock)
+        self._draw(begin, seed, clock, new=True, informed=informed)
 
     def sweep(self, seed: int, clock: int) -> None:
         """Draw all documents once."""
-        self._draw(0, new=False, seed=seed, clock=clock)
+        self._draw(0, seed, clock)
 
     def replace_tree(self, found: TreeTopics, moved: dict[int, int]) -> None:
         """Go on with a tree in which some nodes, by id, have become part of others."""
@@ -145,14 +150,17 @@ class TreeSampler:
             np.concatenate([old.paths, paths]),
         )
 
-    def _draw(self, begin: int, *, new: bool, seed: int, clock: int) -> None:
-        priors = self._priors()
-        streams = stream_keys(seed, clock, int(new), len(self))
-        most = self._rules.max_nodes
-        while (
-            begin := sweep(self._tokens, self._nodes, priors, streams, begin, len(self), new, most)
-        ) < len(self):
-            self._make_room()
+    def _draw(
+        self, begin: int, seed: int, clock: int, *, new: bool = False, informed: bool = False
+    ) -> None:
+        priors, end, most = self._priors(), len(self), self._rules.max_nodes
+        streams = stream_keys(seed, clock, int(new), end)
+        while begin < end:
+            begin = sweep(
+                self._tokens, self._nodes, priors, streams, begin, end, new, informed, most
+            )
+            if begin < end:
+                self._make_room()
 
     def _priors(self) -> Priors:
         words = self.word_prior * len(self._nodes.counts)
