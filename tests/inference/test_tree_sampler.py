@@ -8,7 +8,7 @@ from scipy.special import gammaln
 from everlearn.core.documents import Documents
 from everlearn.core.priors import NestedPrior
 from everlearn.core.tree import Tree
-from everlearn.inference.kernels.tree_scores import log_rising
+from everlearn.inference.kernels.tree_scores import Scratch, Tokens, log_rising, score_slots
 from everlearn.inference.local.tree_sampler import TreeSampler
 from everlearn.inference.tree_topics import (
     TreeRules,
@@ -17,6 +17,7 @@ from everlearn.inference.tree_topics import (
     log_joint,
     sampled_levels,
 )
+from everlearn.testing.trees import planted_tree
 from oracles import tree_gibbs
 
 ALPHA = np.array([2.0, 1.0, 0.5])
@@ -87,6 +88,42 @@ def test_documents_that_were_seated_go_on_as_if_never_interrupted() -> None:
     assert log_joint(other.found(), other.level_counts, rules) == log_joint(
         sampler.found(), sampler.level_counts, rules
     )
+
+
+def test_scores_of_slots_are_those_of_words_on_any_level() -> None:
+    sampler = drawn(corpus(length=9), rules_of())
+    nodes, priors, room = sampler._nodes, sampler._priors(), len(sampler._nodes.ids)
+    document = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, *[4] * 20])
+    tokens = Tokens(
+        np.array([0, len(document)]), document.astype(np.int32),
+        np.zeros(len(document), np.uint8), np.full((1, 3), -1),
+    )  # fmt: skip
+    scratch = Scratch(*(np.ones(room) for _ in range(5)), np.zeros(3))
+    score_slots(tokens, 0, len(document), nodes, priors, scratch)
+    found = sampler.found()
+    shares = ALPHA / ALPHA.sum()
+    topics = np.append(found.topics(0.4), np.full((N_WORDS, 1), 1.0 / N_WORDS), axis=1)
+    expected = np.log(topics[document][:, found.tree.paths] @ shares).sum(axis=0)
+    root = expected[0]
+    for node, score in zip(found.tree.ids, expected, strict=True):
+        at, total = int(np.flatnonzero(nodes.ids == node)[0]), root
+        while at > 0:
+            total, at = total + scratch.scores[at], int(nodes.parents[at])
+        assert_allclose(total, score, rtol=1e-12)
+    assert not scratch.fresh.any()
+
+
+@pytest.mark.parametrize("informed", [True, False])
+def test_new_documents_find_known_branches_if_their_levels_fit_them(informed: bool) -> None:
+    planted = planted_tree(0, branching=3, n_documents=60)
+    tree, leaves = planted.tree, np.bincount(planted.leaves, minlength=len(planted.tree))
+    found = TreeTopics(tree, 2000.0 * planted.topics.T, 20.0 * leaves, np.full(3, 5.0), len(tree))
+    sampler = TreeSampler(found, rules_of(word_prior=0.5, gamma=1.0, max_nodes=500))
+    sampler.add(Documents.from_dense(planted.counts), 0, 0, informed=informed)
+    if informed:
+        assert_array_equal(sampler.leaves, planted.leaves)
+    else:
+        assert np.mean(sampler.leaves == planted.leaves) < 0.5
 
 
 def test_priors_of_levels_climb() -> None:
