@@ -22,7 +22,8 @@ from everlearn.runtime.stream.sources import SourceError
 def records(source, start=None):
     """(row, place, reason) of each record."""
     out = []
-    for chunk in source.read(0, start or Progress(source.name)):
+    for raw in source.read(0, start or Progress(source.name)):
+        chunk = raw.parsed()
         for i, place in enumerate(chunk.places):
             row = None if i in chunk.bad else chunk.rows[i]
             out.append((row, place, chunk.bad[i].reason if i in chunk.bad else None))
@@ -43,7 +44,7 @@ def cut(data, block=1 << 18, delimiter=None):
     file = io.BytesIO(data)
     out = []
     for some in cut_lines(lambda n: file.read(block), 0, delimiter):
-        out += [(line.data, line.end, line.fault) for line in some]
+        out += [(line.data, line.end, line.fault) for line in (some[i] for i in range(len(some)))]
     return out
 
 
@@ -134,12 +135,12 @@ class TestFiles:
     def test_csv_with_and_without_names(self, tmp_path):
         path = tmp_path / "a.csv"
         path.write_text('name,"long\nname",z\n1,2,3\n4,"5,5",6\n7,8\n')
-        (chunk,) = opened(path).read(0, Progress(str(path)))
+        (chunk,) = (raw.parsed() for raw in opened(path).read(0, Progress(str(path))))
         assert chunk.names == ("name", "long\nname", "z")
         assert chunk.rows[:2] == [["1", "2", "3"], ["4", "5,5", "6"]]
         assert chunk.bad[2].reason == "expected 3 fields, got 2"
         path.write_text("1,2\n3,4\n")
-        (chunk,) = opened(path).read(0, Progress(str(path)))
+        (chunk,) = (raw.parsed() for raw in opened(path).read(0, Progress(str(path))))
         assert chunk.names == ("0", "1")
         assert chunk.rows == [["1", "2"], ["3", "4"]]
 
@@ -147,7 +148,7 @@ class TestFiles:
         path = tmp_path / "a.csv"
         path.write_text("a,b\n1,2\n3,4\n")
         source = opened(path)
-        (chunk,) = source.read(0, Progress(str(path), position=8))
+        (chunk,) = (raw.parsed() for raw in source.read(0, Progress(str(path), position=8)))
         assert (chunk.names, chunk.rows) == (("a", "b"), [["3", "4"]])
 
     def test_a_shorter_file_with_the_same_start_is_refused(self, tmp_path):
@@ -311,7 +312,7 @@ class TestPipes:
         pipe = PipeSource(Live(new))
         start = pipe.resume(progress)
         assert start.position == 0
-        assert next(pipe.read(0, start)).rows[0] == {"j": 0}
+        assert next(pipe.read(0, start)).record(0) == {"j": 0}
 
     def test_new_data_are_all_read(self):
         source = PipeSource(io.BytesIO(b"1\n2\n"))
@@ -330,11 +331,11 @@ class TestPipes:
     def test_a_table_keeps_its_names_when_sent_again(self):
         data = b"a,b\n1,2\n3,4\n"
         source = PipeSource(io.BytesIO(data), "csv")
-        (chunk,) = source.read(0, source.resume(Progress("-")))
+        (chunk,) = (raw.parsed() for raw in source.read(0, source.resume(Progress("-"))))
         assert (chunk.names, chunk.rows) == (("a", "b"), [["1", "2"], ["3", "4"]])
         progress = source.advanced(Progress("-"), [8])
         again = PipeSource(io.BytesIO(data), "csv")
-        (chunk,) = again.read(0, again.resume(progress))
+        (chunk,) = (raw.parsed() for raw in again.read(0, again.resume(progress)))
         assert (chunk.names, chunk.rows) == (("a", "b"), [["3", "4"]])
 
 

@@ -14,15 +14,8 @@ import numpy as np
 
 from everlearn.app.tool.kinds import UsageError, check_settings
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.records import (
-    Origin,
-    Prepared,
-    by_halves,
-    checked_label,
-    field_of,
-    prepare,
-    with_form,
-)
+from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves
+from everlearn.app.tool.records import checked_label, field_of, prepare, with_form
 from everlearn.app.tool.session import Session, begun
 from everlearn.core.arrays import IntVec
 from everlearn.runtime.stream.chunks import Bad, Batch
@@ -187,10 +180,10 @@ class Learning:
                 if self.stop.is_set():
                     raise UsageError("stopped while the sources were searched for labels")
                 layout = with_form(chunk, self.session.layout)
-                for i, row in enumerate(chunk.rows):
-                    if i in chunk.bad:
-                        continue
-                    found.update(_label_names(row, chunk.names, layout))
+                parsed = chunk.parsed()
+                for i, row in enumerate(parsed.rows):
+                    if i not in parsed.bad:
+                        found.update(_label_names(row, chunk.names, layout))
         if len(found) < 2:
             raise UsageError(
                 f"a classifier needs at least two labels in the field "
@@ -218,10 +211,10 @@ class Learning:
         if not refused:
             return batch, line
         gone = {origin for origin, _ in refused}
-        kept = tuple(origin for origin in batch.origins if origin not in gone)
-        return replace(batch, bad=(*batch.bad, *refused), origins=kept), line
+        kept = [i for i, origin in enumerate(batch.origins) if origin not in gone]
+        return replace(batch.taken(kept), bad=[*batch.bad, *refused]), line
 
-    def _feed(self, batch: Prepared) -> list[tuple[Origin, Bad]]:
+    def _feed(self, batch: Prepared) -> Refused:
         """Learn a batch but for the records that the model refuses; it must not refuse all."""
         model = self.session.model
         _, refused = by_halves(batch, lambda part: _partial_fit(model, part))

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from everlearn.app.tool.records import Origin, Prepared, by_halves, prepare
+from everlearn.app.tool.prepared import Origin, Prepared, by_halves
+from everlearn.app.tool.records import prepare
 from everlearn.app.tool.session import Session
 from everlearn.runtime.stream.chunks import Batch
 from everlearn.runtime.stream.ledger import Ledger

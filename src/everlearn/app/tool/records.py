@@ -2,60 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from scipy import sparse
 
-from everlearn.app.tool.kinds import Form, UsageError
+from everlearn.app.tool.kinds import Form
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.rows import SHOWN, fault_of, number_rows
+from everlearn.app.tool.line_numbers import NumberLines, number_lines
+from everlearn.app.tool.prepared import (
+    Origins,
+    Prepared,
+    fault_of,
+    joined_values,
+    taken_values,
+)
+from everlearn.app.tool.rows import number_rows
+from everlearn.core.arrays import IntVec
 from everlearn.core.errors import ImageDecodeError
 from everlearn.runtime.stream.chunks import Bad, Batch, Chunk
 
-R = TypeVar("R")
 _TOKENS: Final = "tokens"
 _POINTS: Final = "points"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a record came from: number of its source, and place after it."""
-
-    source: int
-    place: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """A batch as an estimator takes it.
+class _Part:
+    """The records of one chunk: values, labels as they are given, and what is wrong with some."""
 
-    Attributes
-    ----------
-    X, y : good records and their labels (None without)
-    origins : where each good record came from
-    bad : the others, with the reason
-    order : where all the records came from, in the order in which they came
-    layout : how records are read from now on
-    """
-
-    X: Any
-    y: Any
-    origins: tuple[Origin, ...]
-    bad: tuple[tuple[Origin, Bad], ...]
-    order: tuple[Origin, ...]
-    layout: Layout
-
-    def __len__(self) -> int:
-        return len(self.origins)
-
-    def taken(self, rows: Sequence[int]) -> Prepared:
-        """Some of the good records."""
-        y = None if self.y is None else self.y[rows]
-        origins = tuple(self.origins[i] for i in rows)
-        return replace(self, X=_taken(self.X, rows), y=y, origins=origins, bad=())
+    values: Any
+    labels: list[Any]
+    faults: dict[int, Bad]
 
 
 def prepare(
@@ -66,31 +45,68 @@ def prepare(
     With `labelled`, records of a model that learns from labels must have one.
     """
     labelled = labelled and layout.supervised
+    order = Origins.of(batch)
     parts: list[Any] = []
     labels: list[Any] = []
-    origins: list[Origin] = []
-    bad: list[tuple[Origin, Bad]] = []
+    kept: list[IntVec] = []
+    bad: dict[int, Bad] = {}
+    first = 0
     for chunk in batch:
         layout = with_form(chunk, layout)
-        values, faults = _values(chunk, layout, allows_missing(layout))
-        given = _labels(chunk, layout, faults) if labelled else []
-        for i, place in enumerate(chunk.places):
-            if i in faults:
-                bad.append((Origin(chunk.source, place), faults[i]))
-            else:
-                origins.append(Origin(chunk.source, place))
-        kept = [i for i in range(len(chunk)) if i not in faults]
-        if kept:
-            whole = len(kept) == len(chunk)
-            parts.append(values if whole else _taken(values, kept))
-            labels += [given[i] for i in kept] if given else []
+        part = _part(chunk, layout, allows_missing(layout), layout.label if labelled else None)
+        good = np.delete(np.arange(len(chunk)), list(part.faults))
+        if len(good):
+            whole = len(good) == len(chunk)
+            parts.append(part.values if whole else taken_values(part.values, good))
+            labels += [part.labels[i] for i in good] if labelled else []
+        kept.append(good + first)
+        bad |= {first + i: part.faults[i] for i in sorted(part.faults)}
+        first += len(chunk)
     y = _targets(labels, layout) if labels else None
-    order = tuple(Origin(chunk.source, place) for chunk in batch for place in chunk.places)
-    return Prepared(_joined(parts), y, tuple(origins), tuple(bad), order, layout)
+    origins = order.taken(np.concatenate(kept)) if bad else order
+    refused = [(order[i], fault) for i, fault in bad.items()]
+    return Prepared(joined_values(parts), y, origins, refused, order, layout)
+
+
+def _part(chunk: Chunk, layout: Layout, allow_missing: bool, label: str | None) -> _Part:
+    lines = number_lines(chunk, layout.columns or (), label) if layout.form == "rows" else None
+    if lines is not None:
+        part = _of_lines(lines, chunk, layout, allow_missing, label)
+    else:
+        chunk = chunk.parsed()
+        part = _of_records(chunk, layout, allow_missing, label)
+    if label is not None:
+        _check_labels(part, chunk, layout)
+    return part
+
+
+def _of_lines(
+    lines: NumberLines, chunk: Chunk, layout: Layout, allow_missing: bool, label: str | None
+) -> _Part:
+    """Lines that were read at once, with the odd ones read one by one."""
+    table, labels, odd = lines.table, lines.labels(), lines.odd
+    faults: dict[int, Bad] = {}
+    if len(odd):
+        part = _of_records(chunk.parsed(odd), layout, allow_missing, label)
+        table[odd] = part.values
+        faults = {int(odd[i]): fault for i, fault in part.faults.items()}
+        for i, given in zip(odd, part.labels, strict=True):
+            labels[i] = given
+    return _Part(table, labels, faults)
+
+
+def _of_records(chunk: Chunk, layout: Layout, allow_missing: bool, label: str | None) -> _Part:
+    values, faults = _values(chunk, layout, allow_missing)
+    if label is None:
+        return _Part(values, [None] * len(chunk), faults)
+    return _Part(values, [field_of(row, label, chunk.names) for row in chunk.rows], faults)
 
 
 def with_form(chunk: Chunk, layout: Layout) -> Layout:
     """The layout, with what the first good record shows about form and columns."""
+    if layout.form is not None and (layout.form != "rows" or layout.columns is not None):
+        return layout
+    chunk = chunk.parsed()
     good = next((i for i in range(len(chunk)) if i not in chunk.bad), None)
     if good is None:
         return layout
@@ -179,17 +195,21 @@ def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
     return points
 
 
-def _labels(chunk: Chunk, layout: Layout, faults: dict[int, Bad]) -> list[Any]:
-    """Labels of the records; records without a good one become faults."""
-    out: list[Any] = []
-    for i, row in enumerate(chunk.rows):
-        label = None if i in faults else field_of(row, layout.label, chunk.names)
+def _check_labels(part: _Part, chunk: Chunk, layout: Layout) -> None:
+    """Labels become what the model takes; records without a good one become faults."""
+    known: dict[str, Any] = {}
+    for i, label in enumerate(part.labels):
+        if i in part.faults:
+            continue
         try:
-            out.append(None if i in faults else checked_label(label, layout))
+            if type(label) is not str:
+                part.labels[i] = checked_label(label, layout)
+                continue
+            if label not in known:
+                known[label] = checked_label(label, layout)
+            part.labels[i] = known[label]
         except ValueError as error:
-            faults[i] = fault_of(error, row)
-            out.append(None)
-    return out
+            part.faults[i] = fault_of(error, chunk.record(i))
 
 
 def checked_label(label: Any, layout: Layout) -> Any:
@@ -225,48 +245,3 @@ def _targets(labels: list[Any], layout: Layout) -> Any:
     for i, names in enumerate(labels):
         indicator[i, [where[name] for name in names]] = 1
     return indicator
-
-
-def joined(batches: Sequence[Prepared]) -> Prepared:
-    """Several batches as one."""
-    y = None if batches[0].y is None else np.concatenate([b.y for b in batches])
-    origins = tuple(origin for b in batches for origin in b.origins)
-    return replace(batches[-1], X=_joined([b.X for b in batches]), y=y, origins=origins)
-
-
-def by_halves(
-    batch: Prepared, act: Callable[[Prepared], R]
-) -> tuple[list[R], list[tuple[Origin, Bad]]]:
-    """What `act` gives for a batch, or for its parts, down to records that it refuses."""
-    try:
-        return [act(batch)], []
-    except ValueError as error:
-        if len(batch) == 1:
-            record = batch.X[0]
-            shown = record.tolist() if isinstance(record, np.ndarray) else record
-            fault = Bad(str(error)[:SHOWN], repr(shown)[:SHOWN])
-            return [], [(batch.origins[0], fault)]
-    half = len(batch) // 2
-    first, refused = by_halves(batch.taken(range(half)), act)
-    second, more = by_halves(batch.taken(range(half, len(batch))), act)
-    return first + second, refused + more
-
-
-def _taken(values: Any, kept: Sequence[int]) -> Any:
-    return [values[i] for i in kept] if isinstance(values, list) else values[kept]
-
-
-def _is_list(part: Any) -> bool:
-    return isinstance(part, list)
-
-
-def _joined(parts: list[Any]) -> Any:
-    if len({(type(part).__name__, np.ndim(part)) for part in parts if not _is_list(part)}) > 1 or (
-        len({_is_list(part) for part in parts}) > 1
-    ):
-        raise UsageError("texts and counts of words cannot be learned by one model")
-    if not parts or isinstance(parts[0], list):
-        return [value for part in parts for value in part]
-    if sparse.issparse(parts[0]):
-        return sparse.csr_array(sparse.vstack(parts))
-    return parts[0] if len(parts) == 1 else np.vstack(parts)
