@@ -15,10 +15,10 @@ import numpy as np
 from everlearn.app.tool.kinds import UsageError, check_settings
 from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves
-from everlearn.app.tool.records import checked_label, field_of, prepare, with_form
+from everlearn.app.tool.records import RecordPreparer, checked_label, field_of, with_form
 from everlearn.app.tool.session import Session, begun
 from everlearn.core.arrays import IntVec
-from everlearn.runtime.stream.chunks import Bad, Batch
+from everlearn.runtime.stream.chunks import Bad
 from everlearn.runtime.stream.reading import Reader
 from everlearn.runtime.stream.runlog import BatchLog
 from everlearn.runtime.stream.sources import Source
@@ -135,14 +135,8 @@ class Learning:
         if layout.kind_of_model.target == "class" and layout.classes is None:
             layout = replace(layout, classes=self._scanned_classes())
             self.session = replace(self.session, layout=layout)
-        latest = [layout]
-
-        def prepared(batch: Batch) -> Prepared:
-            out = prepare(batch, latest[0], self._allows_missing)
-            latest[0] = out.layout
-            return out
-
-        reader = Reader(self.sources, self.session.ledger, layout.batch, prepared, self.pace.idle)
+        preparer = RecordPreparer(layout, self._allows_missing)
+        reader = Reader(self.sources, self.session.ledger, layout.batch, preparer, self.pace.idle)
         for arrived in reader.batches(self.stop):
             if arrived is None:
                 yield None
@@ -280,6 +274,8 @@ def _ids(model: Any) -> IntVec:
 
 
 def _changes(before: IntVec, after: IntVec) -> dict[str, Any]:
+    if np.array_equal(before, after):
+        return {}
     born, gone = np.setdiff1d(after, before), np.setdiff1d(before, after)
     line: dict[str, Any] = {}
     if len(born):

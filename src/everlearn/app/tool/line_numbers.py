@@ -21,6 +21,7 @@ from everlearn.core.arrays import IntVec, Mat
 from everlearn.inference.kernels.number_lines import Frame, read_lines
 from everlearn.runtime.stream.chunks import Chunk, LineRows
 
+_LONGEST_LABEL: Final = 256
 _JSON_VALUE: Final = re.compile(rb'(?:"[^"]*"\s*:\s*)?(-?\d[-+.\deE]*|"[^"]*")')
 
 
@@ -31,29 +32,13 @@ class NumberLines:
     Attributes
     ----------
     table : the columns that are asked for; NaN where a value is no plain number
-    label_spans : where labels begin and end in the bytes of the lines, if lines have labels
+    labels : the different labels of the lines; None is that of lines without one
+    which : which of these is the label of each line
     """
 
-    rows: LineRows
     table: Mat
-    label_spans: NDArray[np.int64] | None
-
-    @property
-    def odd(self) -> IntVec:
-        """The records that must be looked at one by one."""
-        return np.flatnonzero(np.isnan(self.table).any(axis=1))
-
-    def labels(self) -> list[Any]:
-        """The label of each record that is not odd; None if it has none."""
-        n = len(self.table)
-        if self.label_spans is None:
-            return [None] * n
-        data, parse = self.rows.lines.data, self.rows.parse
-        texts = [data[start:stop] for start, stop in self.label_spans.tolist()]
-        if not self.rows.is_json:
-            return [text.decode("ascii") for text in texts]
-        known = {text: parse(text)[0] for text in set(texts) if text}
-        return [known.get(text) for text in texts]
+    labels: list[Any]
+    which: IntVec
 
 
 def number_lines(chunk: Chunk, columns: Sequence[str], label: str | None) -> NumberLines | None:
@@ -79,7 +64,29 @@ def _read(rows: LineRows, frame: Frame, where: Any, label: int | None) -> Number
     marked = -1 if label is None else label
     values, spans = read_lines(data, lines.starts, lines.stops, frame, marked)
     values[list(lines.faults)] = np.nan
-    return NumberLines(rows, values[:, where], None if label is None else spans)
+    if label is None:
+        return NumberLines(values[:, where], [None], np.zeros(len(lines), np.int64))
+    texts, which = _different_texts(data, spans)
+    labels = [_label(text, rows) for text in texts]
+    return NumberLines(values[:, where], labels, which)
+
+
+def _different_texts(
+    data: NDArray[np.uint8], spans: NDArray[np.int64]
+) -> tuple[list[bytes], IntVec]:
+    """The different texts among those between two places each, and which of them each one is."""
+    starts, stops = spans[:, :1], spans[:, 1:]
+    places = starts + np.arange(max(1, int((stops - starts).max())))
+    letters = np.where(places < stops, data[np.minimum(places, len(data) - 1)], 0)
+    texts = letters.astype(np.uint8).view(f"S{places.shape[1]}").ravel()
+    different, which = np.unique(texts, return_inverse=True)
+    return different.tolist(), which
+
+
+def _label(text: bytes, rows: LineRows) -> Any:
+    if not rows.is_json:
+        return text.decode("ascii")
+    return rows.parse(text)[0] if text else None
 
 
 def _frame_of(

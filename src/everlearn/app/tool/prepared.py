@@ -57,6 +57,17 @@ class Origins:
         return Origins(self.sources[picked], self.places[picked])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """What an estimator takes of some records: `X`, a list or a table, and their `labels`."""
+
+    X: Any
+    labels: NDArray[np.object_]
+
+    def __getitem__(self, picked: IntVec | slice) -> Values:
+        return Values(taken_values(self.X, picked), self.labels[picked])
+
+
 Refused = list[tuple[Origin, Bad]]
 """Records that cannot be learned, and why."""
 
@@ -121,9 +132,11 @@ def fault_of(error: Exception, record: Any) -> Bad:
     return Bad(str(error)[:SHOWN], repr(record)[:SHOWN])
 
 
-def taken_values(values: Any, picked: Picked) -> Any:
+def taken_values(values: Any, picked: Picked | slice) -> Any:
     """Some entries of a list, or rows of a table."""
-    return [values[i] for i in picked] if isinstance(values, list) else values[picked]
+    if isinstance(values, list) and not isinstance(picked, slice):
+        return [values[i] for i in picked]
+    return values[picked]
 
 
 def joined_values(parts: list[Any]) -> Any:

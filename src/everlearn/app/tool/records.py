@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +15,11 @@ from everlearn.app.tool.line_numbers import NumberLines, number_lines
 from everlearn.app.tool.prepared import (
     Origins,
     Prepared,
+    Values,
     fault_of,
     joined_values,
-    taken_values,
 )
 from everlearn.app.tool.rows import number_rows
-from everlearn.core.arrays import IntVec
 from everlearn.core.errors import ImageDecodeError
 from everlearn.runtime.stream.chunks import Bad, Batch, Chunk
 
@@ -28,78 +27,89 @@ _TOKENS: Final = "tokens"
 _POINTS: Final = "points"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """The records of one chunk: values, labels as they are given, and what is wrong with some."""
+class RecordPreparer:
+    """From chunks of records to batches for a model, as `Reader` wants it.
 
-    values: Any
-    labels: list[Any]
-    faults: dict[int, Bad]
-
-
-def prepare(
-    batch: Batch, layout: Layout, allows_missing: Callable[[Layout], bool], *, labelled: bool = True
-) -> Prepared:
-    """The records of a batch for the model that the layout is of.
-
-    With `labelled`, records of a model that learns from labels must have one.
+    Parameters
+    ----------
+    layout : how records are read, as far as it is known; the first good record tells the rest
+    allows_missing : whether the model that a layout is of takes rows with missing numbers
+    labelled : whether records of a model that learns from labels must have one
     """
-    labelled = labelled and layout.supervised
-    order = Origins.of(batch)
-    parts: list[Any] = []
-    labels: list[Any] = []
-    kept: list[IntVec] = []
-    bad: dict[int, Bad] = {}
-    first = 0
-    for chunk in batch:
-        layout = with_form(chunk, layout)
-        part = _part(chunk, layout, allows_missing(layout), layout.label if labelled else None)
-        good = np.delete(np.arange(len(chunk)), list(part.faults))
-        if len(good):
-            whole = len(good) == len(chunk)
-            parts.append(part.values if whole else taken_values(part.values, good))
-            labels += [part.labels[i] for i in good] if labelled else []
-        kept.append(good + first)
-        bad |= {first + i: part.faults[i] for i in sorted(part.faults)}
-        first += len(chunk)
-    y = _targets(labels, layout) if labels else None
-    origins = order.taken(np.concatenate(kept)) if bad else order
-    refused = [(order[i], fault) for i, fault in bad.items()]
-    return Prepared(joined_values(parts), y, origins, refused, order, layout)
 
+    def __init__(
+        self, layout: Layout, allows_missing: Callable[[Layout], bool], *, labelled: bool = True
+    ) -> None:
+        self._layout, self._allows_missing = layout, allows_missing
+        self._label = layout.label if labelled and layout.supervised else None
 
-def _part(chunk: Chunk, layout: Layout, allow_missing: bool, label: str | None) -> _Part:
-    lines = number_lines(chunk, layout.columns or (), label) if layout.form == "rows" else None
-    if lines is not None:
-        part = _of_lines(lines, chunk, layout, allow_missing, label)
-    else:
-        chunk = chunk.parsed()
-        part = _of_records(chunk, layout, allow_missing, label)
-    if label is not None:
-        _check_labels(part, chunk, layout)
-    return part
+    def read(self, chunk: Chunk) -> Chunk:
+        """The chunk with `Values` for its records; those that have none are bad."""
+        self._layout = layout = with_form(chunk, self._layout)
+        lines = None
+        if layout.form == "rows":
+            lines = number_lines(chunk, layout.columns or (), self._label)
+        if lines is None:
+            values, faults = self._of_records(chunk.parsed())
+        else:
+            values, faults = self._of_lines(chunk, lines)
+        return replace(chunk, rows=values, bad=faults)
 
+    def join(self, batch: Batch) -> Prepared:
+        """The good records of chunks that were read, as one."""
+        order = Origins.of(batch)
+        parts, kept = [], []
+        bad: dict[int, Bad] = {}
+        first = 0
+        for chunk in batch:
+            good = np.delete(np.arange(len(chunk)), list(chunk.bad)) if chunk.bad else None
+            if good is None or len(good):
+                parts.append(chunk.rows if good is None else chunk.rows[good])
+            kept.append(np.arange(first, first + len(chunk)) if good is None else good + first)
+            bad |= {first + i: chunk.bad[i] for i in sorted(chunk.bad)}
+            first += len(chunk)
+        X = joined_values([part.X for part in parts])
+        y = None
+        if self._label is not None and parts:
+            y = _targets(np.concatenate([part.labels for part in parts]).tolist(), self._layout)
+        origins = order.taken(np.concatenate(kept)) if bad else order
+        refused = [(order[i], fault) for i, fault in bad.items()]
+        return Prepared(X, y, origins, refused, order, self._layout)
 
-def _of_lines(
-    lines: NumberLines, chunk: Chunk, layout: Layout, allow_missing: bool, label: str | None
-) -> _Part:
-    """Lines that were read at once, with the odd ones read one by one."""
-    table, labels, odd = lines.table, lines.labels(), lines.odd
-    faults: dict[int, Bad] = {}
-    if len(odd):
-        part = _of_records(chunk.parsed(odd), layout, allow_missing, label)
-        table[odd] = part.values
-        faults = {int(odd[i]): fault for i, fault in part.faults.items()}
-        for i, given in zip(odd, part.labels, strict=True):
-            labels[i] = given
-    return _Part(table, labels, faults)
+    def _of_records(self, chunk: Chunk) -> tuple[Values, dict[int, Bad]]:
+        """Records that are looked at one by one."""
+        X, faults = _values(chunk, self._layout, self._allows_missing(self._layout))
+        labels = np.full(len(chunk), None, object)
+        if self._label is not None:
+            for i in range(len(chunk)):
+                if i not in faults:
+                    label = field_of(chunk.rows[i], self._label, chunk.names)
+                    try:
+                        labels[i] = checked_label(label, self._layout)
+                    except ValueError as error:
+                        faults[i] = fault_of(error, chunk.rows[i])
+        return Values(X, labels), faults
 
+    def _of_lines(self, chunk: Chunk, lines: NumberLines) -> tuple[Values, dict[int, Bad]]:
+        """Lines that were read at once, but for odd ones and those without a good label."""
+        X, odd = lines.table, np.isnan(lines.table).any(axis=1)
+        labels = np.full(len(chunk), None, object)
+        if self._label is not None:
+            labels = np.array([self._good(label) for label in lines.labels], object)[lines.which]
+            odd |= labels == None  # noqa: E711  # of each entry
+        faults: dict[int, Bad] = {}
+        if odd.any():
+            at = np.flatnonzero(odd)
+            values, faulty = self._of_records(chunk.parsed(at))
+            X[at], labels[at] = values.X, values.labels
+            faults = {int(at[i]): fault for i, fault in faulty.items()}
+        return Values(X, labels), faults
 
-def _of_records(chunk: Chunk, layout: Layout, allow_missing: bool, label: str | None) -> _Part:
-    values, faults = _values(chunk, layout, allow_missing)
-    if label is None:
-        return _Part(values, [None] * len(chunk), faults)
-    return _Part(values, [field_of(row, label, chunk.names) for row in chunk.rows], faults)
+    def _good(self, label: Any) -> Any:
+        try:
+            return checked_label(label, self._layout)
+        except ValueError:
+            return None
 
 
 def with_form(chunk: Chunk, layout: Layout) -> Layout:
@@ -193,23 +203,6 @@ def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
     if points.ndim != 2 or not points.size or not np.isfinite(points).all():
         raise ValueError(f"{_POINTS!r} must be a list of points with finite numbers")
     return points
-
-
-def _check_labels(part: _Part, chunk: Chunk, layout: Layout) -> None:
-    """Labels become what the model takes; records without a good one become faults."""
-    known: dict[str, Any] = {}
-    for i, label in enumerate(part.labels):
-        if i in part.faults:
-            continue
-        try:
-            if type(label) is not str:
-                part.labels[i] = checked_label(label, layout)
-                continue
-            if label not in known:
-                known[label] = checked_label(label, layout)
-            part.labels[i] = known[label]
-        except ValueError as error:
-            part.faults[i] = fault_of(error, chunk.record(i))
 
 
 def checked_label(label: Any, layout: Layout) -> Any:

@@ -91,7 +91,7 @@ def _text_end(data: Bytes, at: int, stop: int, delimiter: int) -> int:
         at += 1
     while at < stop and data[at] != delimiter and data[at] != _QUOTE:
         c = data[at]
-        if c >= _BEYOND_ASCII or (is_json and (c < _SPACE or c == _BACKSLASH)):
+        if c < _SPACE or c >= _BEYOND_ASCII or (is_json and c == _BACKSLASH):
             return -1
         at += 1
     if (at < stop and data[at] == _QUOTE) != is_json:
