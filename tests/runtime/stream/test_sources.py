@@ -13,7 +13,7 @@ from scipy import sparse
 from everlearn.runtime.stream import cutting
 from everlearn.runtime.stream.chunks import Batcher, Chunk, batch_size
 from everlearn.runtime.stream.cutting import cut_lines
-from everlearn.runtime.stream.ledger import Progress
+from everlearn.runtime.stream.ledger import Progress, digest
 from everlearn.runtime.stream.lines import LineSource, PipeSource
 from everlearn.runtime.stream.opening import open_sources
 from everlearn.runtime.stream.sources import SourceError
@@ -119,11 +119,34 @@ class TestFiles:
         path = tmp_path / "a.jsonl"
         path.write_text("1\n2\n")
         source = opened(path)
+        assert rows(source) == [1, 2]
         progress = source.advanced(Progress(source.name), [4])
         path.write_text("1\n2\n3\n")
         assert rows(source, source.resume(progress)) == [3]
         path.write_text("7\n8\n9\n")
         assert rows(source, source.resume(progress)) == [7, 8, 9]
+
+    def test_a_file_that_is_replaced_while_it_is_read_is_known_by_what_was_read(self, tmp_path):
+        path = tmp_path / "log.jsonl"
+        path.write_text("1\n2\n")
+        source = opened(path)
+        reading = source.read(0, Progress(source.name))
+        next(reading)
+        path.rename(tmp_path / "log.jsonl.1")
+        path.write_text("7\n8\n9\n")
+        progress = source.advanced(Progress(source.name), [4])
+        assert rows(source, source.resume(progress)) == [7, 8, 9]
+        path.unlink()
+        (tmp_path / "log.jsonl.1").rename(path)
+        assert source.resume(progress) is progress
+
+    def test_the_first_bytes_are_known_when_reading_goes_on_within_them(self, tmp_path):
+        path = tmp_path / "a.jsonl"
+        path.write_text("1\n2\n3\n")
+        source = opened(path)
+        progress = Progress(source.name, position=2)
+        assert rows(source, progress) == [2, 3]
+        assert source.advanced(progress, [6]).prefixes == ((6, digest(b"1\n2\n3\n")),)
 
     def test_an_unfinished_last_line_waits(self, tmp_path):
         path = tmp_path / "a.jsonl"
@@ -155,6 +178,7 @@ class TestFiles:
         path = tmp_path / "a.jsonl"
         path.write_text("1\n" * 50_000)
         source = opened(path)
+        assert len(rows(source)) == 50_000
         progress = source.advanced(Progress(source.name), [100_000])
         path.write_text("1\n" * 40_000)
         with pytest.raises(SourceError, match="shorter"):
@@ -236,12 +260,16 @@ class TestFiles:
         with pytest.raises(SourceError, match=words):
             rows(opened(tmp_path / name))
 
-    def test_missing_and_doubled_sources(self, tmp_path):
+    def test_missing_and_doubled_sources(self, tmp_path, monkeypatch):
         with pytest.raises(SourceError, match="no file or folder"):
             opened(tmp_path / "nothing.csv")
         (tmp_path / "a.csv").write_text("1\n")
-        with pytest.raises(SourceError, match="given twice"):
-            open_sources([str(tmp_path / "a.csv")] * 2, None)
+        (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+        monkeypatch.chdir(tmp_path)
+        for other in ("a.csv", "./a.csv", str(tmp_path / "a.csv"), "link.csv"):
+            with pytest.raises(SourceError, match="given twice"):
+                open_sources(["a.csv", other], None)
+        assert opened("./a.csv").name == "a.csv"
 
 
 class TestFolders:

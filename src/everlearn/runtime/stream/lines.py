@@ -9,7 +9,7 @@ import logging
 import threading
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -64,9 +64,14 @@ def _is_number(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LineSource(FileSource):
-    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text."""
+    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text.
+
+    While it is read, another file may take its name, as those who rotate logs do: what it is known
+    by are therefore the first bytes of the file that is open.
+    """
 
     format: LineFormat = "jsonl"
+    _first: bytearray = field(default_factory=bytearray, repr=False, compare=False)
 
     def _open(self) -> io.FileIO | gzip.GzipFile:
         if self.name.endswith(".gz"):
@@ -77,8 +82,9 @@ class LineSource(FileSource):
         with self._open() as file:
             return _read_fully(file.read, n_bytes)
 
-    def _settled(self, place: int) -> int:
-        return place
+    def advanced(self, progress: Progress, places: Places) -> Progress:
+        """After the records with these places are learned."""
+        return advanced_by(progress, int(places[-1]), bytes(self._first[: places[-1]]))
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from; a file that is shorter than it was is not the same."""
@@ -100,8 +106,16 @@ class LineSource(FileSource):
         if self.format in _DELIMITERS:
             names, first = table_head(file.read, self.format)
             start = replace(start, position=max(start.position, first))
+        file.seek(0)
+        self._first[:] = _read_fully(file.read, min(HEAD, start.position))
         file.seek(start.position)
-        read = file.read1 if isinstance(file, gzip.GzipFile) else file.read
+        read_some = file.read1 if isinstance(file, gzip.GzipFile) else file.read
+
+        def read(n_bytes: int) -> bytes:
+            block: bytes = read_some(n_bytes)
+            self._first.extend(block[: HEAD - len(self._first)])
+            return block
+
         for lines in cut_lines(read, start.position, _quoting(self.format)):
             chunk = chunk_of(number, lines, self.format, names)
             last = len(chunk) - 1
