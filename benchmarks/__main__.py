@@ -11,6 +11,7 @@ PARTS = {
     "stream": stream.run,
     "documents": documents_stream.run,
     "pipe": pipe.run,
+    "pace": pipe.paces,
     "sampler": sampler.against_tomotopy,
     "threads": sampler.threads,
     "components": components.against_sklearn,

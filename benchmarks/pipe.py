@@ -1,7 +1,8 @@
-"""Ten gigabytes of JSON lines through a pipe into `everlearn learn`: memory, and the cost.
+"""`everlearn learn` from a pipe: its memory over ten gigabytes, and its pace.
 
-The same block of lines is sent again and again, so that what feeds the pipe takes no time of its
-own. The estimator's own `partial_fit` learns the same batches from memory, in this process.
+The same block of records is sent again and again, so that what feeds the pipe takes no time of its
+own. The estimator's own `partial_fit` learns the same batches in the same order from memory, where
+they are ready arrays or texts, in this process; it begins and is measured after as many records.
 """
 
 import json
@@ -11,117 +12,205 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.table import ROOT, Table
-from everlearn import DPMixture, TopicModel
+from everlearn.app.tool.kinds import KINDS
 
 BATCH = 256
-MARKS_GB = (0.1, 1.0, 10.0)
-TEXTS_GB = 0.2
+BLOCK = 20 * BATCH
+MARKS_GB = (0.1, 1.0, 3.0, 10.0)
+WARM_BLOCKS = 3
+SECONDS = 10.0
+RUNS = 3
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def run() -> Table:
-    """One row for each mark of each stream."""
+@dataclass(frozen=True)
+class Stream:
+    """A block of records: as lines, as what an estimator takes, and what learns from them."""
+
+    name: str
+    kind: str
+    lines: list[str]
+    X: object
+    y: object = None
+    form: str = "rows"
+
+    @property
+    def block(self) -> bytes:
+        return ("\n".join(self.lines) + "\n").encode()
+
+    @property
+    def options(self) -> list[str]:
+        return [] if self.y is None else ["--classes", ",".join(sorted(set(self.y)))]
+
+
+def rows_stream(kind: str, width: int) -> Stream:
+    """Rows of numbers as programs write them, with all their digits; with labels as objects."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(20, size=BLOCK)
+    X = rng.normal(0, 5, (20, width))[group] + rng.normal(size=(BLOCK, width))
+    if kind != "classifier":
+        return Stream(f"rows of {width}", kind, [json.dumps(row) for row in X.tolist()], X)
+    y = np.array([f"g{g}" for g in group])
+    names = [f"c{j}" for j in range(width)]
+    records = [
+        {**dict(zip(names, row, strict=True)), "label": label}
+        for row, label in zip(X.tolist(), y.tolist(), strict=True)
+    ]
+    return Stream(f"objects of {width}", kind, [json.dumps(r) for r in records], X, y)
+
+
+def texts_stream() -> Stream:
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(5000)]
+    texts = [" ".join(rng.choice(words[100 * (i % 40) :][:900], 200)) for i in range(BLOCK)]
+    lines = [json.dumps({"text": text}) for text in texts]
+    return Stream("texts of 200 words", "topics", lines, texts, form="documents")
+
+
+def run(marks: Sequence[float] = MARKS_GB) -> Table:
+    """Memory: one row for each mark, in gigabytes."""
     table = Table(
         "Ten gigabytes through a pipe",
-        ["stream", "GB", "records", "resident MB", "records a second", "share of partial_fit's"],
-        "`everlearn learn - --kind mixture` from rows of 100 numbers (and `--kind topics` from "
-        f"texts of 200 words), batches of {BATCH}, wall time since the row above, checkpoints "
-        "every 30 s. The last column compares with `partial_fit` on the same batches in memory. "
-        "Asked for: flat memory, at least 0.75.",
+        ["GB", "records", "resident MB", "records a second"],
+        f"`everlearn learn - --kind mixture` from JSON lines of 100 numbers, batches of {BATCH}, "
+        "wall time since the row above, checkpoints every 30 s. Asked for: flat memory.",
     )
-    rng = np.random.default_rng(0)
-    means = rng.normal(0, 5, (20, 100))
-    rows = means[rng.integers(20, size=20 * BATCH)] + rng.normal(size=(20 * BATCH, 100))
-    lines = ["[" + ",".join(f"{v:.6f}" for v in row) + "]" for row in rows]
-    alone = _alone(DPMixture(random_state=0), lambda i: rows[i : i + BATCH], len(rows))
-    _stream(table, "rows", lines, ["--kind", "mixture"], alone, MARKS_GB)
-    words = [f"word{i}" for i in range(5000)]
-    texts = [" ".join(rng.choice(words[100 * (i % 40) :][:900], 200)) for i in range(20 * BATCH)]
-    alone = _alone(TopicModel(random_state=0), lambda i: texts[i : i + BATCH], len(texts))
-    lines = [json.dumps({"text": text}) for text in texts]
-    _stream(table, "texts", lines, ["--kind", "topics"], alone, (TEXTS_GB,))
+    stream = rows_stream("mixture", 100)
+    sent = 0
+    with _learner(stream) as learner:
+        for mark in marks:
+            n_blocks = max(1, round(mark * 1e9 / len(stream.block)) - sent)
+            before = time.perf_counter()
+            learner.send(n_blocks)
+            sent += n_blocks
+            speed = n_blocks * BLOCK / (time.perf_counter() - before)
+            gigabytes = f"{sent * len(stream.block) / 1e9:.1f}"
+            table.add(gigabytes, f"{sent * BLOCK:,}", f"{learner.resident_mb:.0f}", f"{speed:,.0f}")
     return table
 
 
-def _alone(model: object, batch: Callable[[int], object], n: int) -> float:
-    """Records a second of `partial_fit` on batches in memory, over at least ten seconds."""
-    for i in range(0, n, BATCH):
-        model.partial_fit(batch(i))  # past the first births and compilation
-    start, done = time.perf_counter(), 0
-    while time.perf_counter() - start < 10:
-        for i in range(0, n, BATCH):
-            model.partial_fit(batch(i))
-        done += n
-    return done / (time.perf_counter() - start)
+def paces() -> Table:
+    """Speed: one row for each kind of model and of records."""
+    table = Table(
+        "The pace of a pipe",
+        ["kind", "records", "partial_fit, µs a record", "share of its pace", "share of its CPU"],
+        f"`everlearn learn -` against the estimator's own `partial_fit` on the same batches of "
+        f"{BATCH} in memory, each for about {SECONDS:.0f} s after the same records; best of {RUNS} "
+        "runs in turn. The pace is by wall time, where reading runs beside learning; the CPU is "
+        "that of all threads together. Asked for: a share of the pace of at least 0.75.",
+    )
+    kinds = ("mixture", "ppca", "components", "classifier")
+    streams = [rows_stream(kind, width) for width in (20, 50) for kind in kinds]
+    for stream in [*streams, texts_stream()]:
+        alone, piped = Cost(), Cost()
+        for _ in range(RUNS):
+            n_blocks, cost = _in_memory(stream)
+            alone = alone.least(cost)
+            piped = piped.least(_piped(stream, n_blocks))
+        shares = (f"{alone.wall / piped.wall:.2f}", f"{alone.cpu / piped.cpu:.2f}")
+        table.add(stream.kind, stream.name, f"{1e6 * alone.wall:.1f}", *shares)
+    return table
 
 
-def _stream(
-    table: Table,
-    name: str,
-    lines: list[str],
-    options: list[str],
-    alone: float,
-    marks: tuple[float, ...],
-) -> None:
-    block = ("\n".join(lines) + "\n").encode()
+@dataclass(frozen=True)
+class Cost:
+    """Seconds a record."""
+
+    wall: float = np.inf
+    cpu: float = np.inf
+
+    def least(self, other: "Cost") -> "Cost":
+        return Cost(min(self.wall, other.wall), min(self.cpu, other.cpu))
+
+
+def _in_memory(stream: Stream) -> tuple[int, Cost]:
+    """Blocks that take about `SECONDS` after the first ones, and what a record of them costs."""
+    model = KINDS[stream.kind].estimator(stream.form)(random_state=0)
+    classes = {} if stream.y is None else {"classes": sorted(set(stream.y))}
+
+    def learn(i: int) -> None:
+        labels = () if stream.y is None else (stream.y[i : i + BATCH],)
+        model.partial_fit(stream.X[i : i + BATCH], *labels, **classes)
+
+    def blocks(n: int) -> Cost:
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(n):
+            for i in range(0, BLOCK, BATCH):
+                learn(i)
+        each = n * BLOCK
+        return Cost((time.perf_counter() - wall) / each, (time.process_time() - cpu) / each)
+
+    blocks(WARM_BLOCKS - 1)
+    n_blocks = max(1, round(SECONDS / (blocks(1).wall * BLOCK)))
+    return n_blocks, blocks(n_blocks)
+
+
+def _piped(stream: Stream, n_blocks: int) -> Cost:
+    with _learner(stream) as learner:
+        learner.send(WARM_BLOCKS)
+        wall, cpu = time.perf_counter(), learner.cpu
+        learner.send(n_blocks)
+        each = n_blocks * BLOCK
+        return Cost((time.perf_counter() - wall) / each, (learner.cpu - cpu) / each)
+
+
+@contextmanager
+def _learner(stream: Stream) -> Iterator["_Learner"]:
     command = "from everlearn.app.cli import app; app()"
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-c", command, "learn", f"{folder}/m.evl", "-", *options),
+                *(sys.executable, "-c", command, "learn", f"{folder}/m.evl", "-"),
+                *("--kind", stream.kind, *stream.options),
                 *("--batch", str(BATCH), "--score-every", "0", "--json"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )
-        progress = _Progress(process.stdout)
-        sent = records = 0
-        progress.wait_for(_send(process.stdin, block, 1, lines))  # compiled and settled
-        sent, records = len(block), len(lines)
-        for mark in marks:
-            repeats = max(1, round((mark * 1e9 - sent) / len(block)))
-            start = time.perf_counter()
-            _send(process.stdin, block, repeats, lines)
-            sent, records = sent + repeats * len(block), records + repeats * len(lines)
-            progress.wait_for(records - BATCH)
-            speed = repeats * len(lines) / (time.perf_counter() - start)
-            resident = _resident_mb(process.pid)
-            cells = (f"{sent / 1e9:.1f}", f"{records:,}", f"{resident:.0f}", f"{speed:,.0f}")
-            table.add(name, *cells, f"{speed / alone:.2f}")
+        yield _Learner(process, stream.block)
         process.stdin.close()
         process.wait()
 
 
-def _send(pipe: object, block: bytes, repeats: int, lines: list[str]) -> int:
-    for _ in range(repeats):
-        pipe.write(block)
-    pipe.flush()
-    return repeats * len(lines) - BATCH
+class _Learner:
+    """A process that learns, and what it says and takes."""
 
-
-class _Progress:
-    """Records that the learner says it has learned, read as it says so."""
-
-    def __init__(self, stdout: object) -> None:
-        self.records = 0
-        self._stdout = stdout
+    def __init__(self, process: subprocess.Popen[bytes], block: bytes) -> None:
+        self._process, self._block = process, block
+        self._sent = self._learned = 0
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        for line in self._stdout:
-            self.records = json.loads(line)["records"]
+        for line in self._process.stdout:
+            self._learned = json.loads(line)["records"]
 
-    def wait_for(self, records: int) -> None:
-        while self.records < records:
-            time.sleep(0.02)
+    def send(self, n_blocks: int) -> None:
+        """Send so many blocks and wait until they are learned."""
+        for _ in range(n_blocks):
+            self._process.stdin.write(self._block)
+        self._process.stdin.flush()
+        self._sent += n_blocks * BLOCK
+        while self._learned < self._sent:
+            if self._process.poll() is not None:
+                sys.exit(f"the learner ended with code {self._process.returncode}")
+            time.sleep(0.005)
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of all its threads."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
 
-def _resident_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    @property
+    def resident_mb(self) -> float:
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

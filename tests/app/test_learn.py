@@ -263,6 +263,18 @@ class TestStopping:
         assert len(reads) >= 32
 
 
+def test_what_killed_writers_left_is_removed_at_the_next_start(tmp_path, monkeypatch):
+    request = learned(tmp_path, "mixture from an array")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", lambda path: None)
+        patch.setattr(os, "replace", lambda *paths: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            Session.load(request.model).save(request.model)
+    assert len(list(tmp_path.glob(".*.evl.tmp"))) == 1
+    assert carry_out(request, quiet=True) == 0
+    assert not list(tmp_path.glob(".*.evl.tmp"))
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),

@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 
 from everlearn.core.errors import CheckpointError
 from everlearn.runtime.store import header as header_module
-from everlearn.runtime.store import read_checkpoint, write_checkpoint
+from everlearn.runtime.store import read_checkpoint, remove_leftovers, write_checkpoint
 from runtime.store.files import BAD_NAMES, assert_same, posix_only, unpack
 
 DTYPES = ["float64", "float32", "int64", "int32", "uint8", "bool", "<U5"]
@@ -296,6 +296,21 @@ def test_link_survives(tmp_path, path):
     write_checkpoint(link, {"step": 1}, {})
     assert link.is_symlink()
     assert read_checkpoint(path).header == {"step": 1}
+
+
+def test_leftovers_of_killed_writers_can_be_removed(tmp_path, monkeypatch):
+    path, other = tmp_path / "m.evl", tmp_path / "other.evl"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", lambda path: None)  # a killed writer removes nothing
+        patch.setattr(os, "replace", lambda *paths: 1 / 0)
+        for target in (path, other):
+            with pytest.raises(ZeroDivisionError):
+                write_checkpoint(target, {}, {})
+    assert len(list(tmp_path.iterdir())) == 2
+    remove_leftovers(path)
+    (left,) = tmp_path.iterdir()
+    remove_leftovers(other)
+    assert not left.exists()
 
 
 def test_directory_is_not_replaced(tmp_path):

@@ -39,13 +39,23 @@ class Numbers:
         return Progress(progress.name or self.name, places[-1])
 
 
-def listed(batch):
-    return [row for chunk in batch for row in chunk.rows]
+class Listed:
+    """Takes records as they are, as slowly as it is told."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds = seconds
+
+    def read(self, chunk):
+        return chunk
+
+    def join(self, batch):
+        time.sleep(self.seconds)
+        return [row for chunk in batch for row in chunk.rows]
 
 
-def batches(sources, stop=None, *, size=4, idle=60.0, ledger=None, prepare=listed):
+def batches(sources, stop=None, *, size=4, idle=60.0, ledger=None, seconds=0.0):
     """What arrives, without the signs that nothing has."""
-    reader = Reader(sources, ledger or Ledger(), size, prepare, idle)
+    reader = Reader(sources, ledger or Ledger(), size, Listed(seconds), idle)
     arrived = reader.batches(stop or threading.Event())
     return (one for one in arrived if one is not None)
 
@@ -81,14 +91,9 @@ class TestReader:
 
     def test_nothing_is_lost_if_preparing_takes_long(self):
         stop, gate = threading.Event(), threading.Event()
-
-        def slowly(batch):
-            time.sleep(0.4)
-            return listed(batch)
-
         stop.set()
         source = Numbers("-", 6, rewinds=False, gate=gate)
-        got = [one.prepared for one in batches([source], stop, prepare=slowly)]
+        got = [one.prepared for one in batches([source], stop, seconds=0.4)]
         gate.set()
         # The reader stops after what it has begun.
         assert [row for batch in got for row in batch] == list(range(sum(map(len, got))))

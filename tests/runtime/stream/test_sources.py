@@ -13,7 +13,7 @@ from scipy import sparse
 from everlearn.runtime.stream import cutting
 from everlearn.runtime.stream.chunks import Batcher, Chunk, batch_size
 from everlearn.runtime.stream.cutting import cut_lines
-from everlearn.runtime.stream.ledger import Progress
+from everlearn.runtime.stream.ledger import Progress, digest
 from everlearn.runtime.stream.lines import LineSource, PipeSource
 from everlearn.runtime.stream.opening import open_sources
 from everlearn.runtime.stream.sources import SourceError
@@ -22,7 +22,8 @@ from everlearn.runtime.stream.sources import SourceError
 def records(source, start=None):
     """(row, place, reason) of each record."""
     out = []
-    for chunk in source.read(0, start or Progress(source.name)):
+    for raw in source.read(0, start or Progress(source.name)):
+        chunk = raw.parsed()
         for i, place in enumerate(chunk.places):
             row = None if i in chunk.bad else chunk.rows[i]
             out.append((row, place, chunk.bad[i].reason if i in chunk.bad else None))
@@ -43,7 +44,7 @@ def cut(data, block=1 << 18, delimiter=None):
     file = io.BytesIO(data)
     out = []
     for some in cut_lines(lambda n: file.read(block), 0, delimiter):
-        out += [(line.data, line.end, line.fault) for line in some]
+        out += [(line.data, line.end, line.fault) for line in (some[i] for i in range(len(some)))]
     return out
 
 
@@ -118,11 +119,34 @@ class TestFiles:
         path = tmp_path / "a.jsonl"
         path.write_text("1\n2\n")
         source = opened(path)
+        assert rows(source) == [1, 2]
         progress = source.advanced(Progress(source.name), [4])
         path.write_text("1\n2\n3\n")
         assert rows(source, source.resume(progress)) == [3]
         path.write_text("7\n8\n9\n")
         assert rows(source, source.resume(progress)) == [7, 8, 9]
+
+    def test_a_file_that_is_replaced_while_it_is_read_is_known_by_what_was_read(self, tmp_path):
+        path = tmp_path / "log.jsonl"
+        path.write_text("1\n2\n")
+        source = opened(path)
+        reading = source.read(0, Progress(source.name))
+        next(reading)
+        path.rename(tmp_path / "log.jsonl.1")
+        path.write_text("7\n8\n9\n")
+        progress = source.advanced(Progress(source.name), [4])
+        assert rows(source, source.resume(progress)) == [7, 8, 9]
+        path.unlink()
+        (tmp_path / "log.jsonl.1").rename(path)
+        assert source.resume(progress) is progress
+
+    def test_the_first_bytes_are_known_when_reading_goes_on_within_them(self, tmp_path):
+        path = tmp_path / "a.jsonl"
+        path.write_text("1\n2\n3\n")
+        source = opened(path)
+        progress = Progress(source.name, position=2)
+        assert rows(source, progress) == [2, 3]
+        assert source.advanced(progress, [6]).prefixes == ((6, digest(b"1\n2\n3\n")),)
 
     def test_an_unfinished_last_line_waits(self, tmp_path):
         path = tmp_path / "a.jsonl"
@@ -134,12 +158,12 @@ class TestFiles:
     def test_csv_with_and_without_names(self, tmp_path):
         path = tmp_path / "a.csv"
         path.write_text('name,"long\nname",z\n1,2,3\n4,"5,5",6\n7,8\n')
-        (chunk,) = opened(path).read(0, Progress(str(path)))
+        (chunk,) = (raw.parsed() for raw in opened(path).read(0, Progress(str(path))))
         assert chunk.names == ("name", "long\nname", "z")
         assert chunk.rows[:2] == [["1", "2", "3"], ["4", "5,5", "6"]]
         assert chunk.bad[2].reason == "expected 3 fields, got 2"
         path.write_text("1,2\n3,4\n")
-        (chunk,) = opened(path).read(0, Progress(str(path)))
+        (chunk,) = (raw.parsed() for raw in opened(path).read(0, Progress(str(path))))
         assert chunk.names == ("0", "1")
         assert chunk.rows == [["1", "2"], ["3", "4"]]
 
@@ -147,13 +171,14 @@ class TestFiles:
         path = tmp_path / "a.csv"
         path.write_text("a,b\n1,2\n3,4\n")
         source = opened(path)
-        (chunk,) = source.read(0, Progress(str(path), position=8))
+        (chunk,) = (raw.parsed() for raw in source.read(0, Progress(str(path), position=8)))
         assert (chunk.names, chunk.rows) == (("a", "b"), [["3", "4"]])
 
     def test_a_shorter_file_with_the_same_start_is_refused(self, tmp_path):
         path = tmp_path / "a.jsonl"
         path.write_text("1\n" * 50_000)
         source = opened(path)
+        assert len(rows(source)) == 50_000
         progress = source.advanced(Progress(source.name), [100_000])
         path.write_text("1\n" * 40_000)
         with pytest.raises(SourceError, match="shorter"):
@@ -235,12 +260,16 @@ class TestFiles:
         with pytest.raises(SourceError, match=words):
             rows(opened(tmp_path / name))
 
-    def test_missing_and_doubled_sources(self, tmp_path):
+    def test_missing_and_doubled_sources(self, tmp_path, monkeypatch):
         with pytest.raises(SourceError, match="no file or folder"):
             opened(tmp_path / "nothing.csv")
         (tmp_path / "a.csv").write_text("1\n")
-        with pytest.raises(SourceError, match="given twice"):
-            open_sources([str(tmp_path / "a.csv")] * 2, None)
+        (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+        monkeypatch.chdir(tmp_path)
+        for other in ("a.csv", "./a.csv", str(tmp_path / "a.csv"), "link.csv"):
+            with pytest.raises(SourceError, match="given twice"):
+                open_sources(["a.csv", other], None)
+        assert opened("./a.csv").name == "a.csv"
 
 
 class TestFolders:
@@ -311,7 +340,7 @@ class TestPipes:
         pipe = PipeSource(Live(new))
         start = pipe.resume(progress)
         assert start.position == 0
-        assert next(pipe.read(0, start)).rows[0] == {"j": 0}
+        assert next(pipe.read(0, start)).record(0) == {"j": 0}
 
     def test_new_data_are_all_read(self):
         source = PipeSource(io.BytesIO(b"1\n2\n"))
@@ -330,11 +359,11 @@ class TestPipes:
     def test_a_table_keeps_its_names_when_sent_again(self):
         data = b"a,b\n1,2\n3,4\n"
         source = PipeSource(io.BytesIO(data), "csv")
-        (chunk,) = source.read(0, source.resume(Progress("-")))
+        (chunk,) = (raw.parsed() for raw in source.read(0, source.resume(Progress("-"))))
         assert (chunk.names, chunk.rows) == (("a", "b"), [["1", "2"], ["3", "4"]])
         progress = source.advanced(Progress("-"), [8])
         again = PipeSource(io.BytesIO(data), "csv")
-        (chunk,) = again.read(0, again.resume(progress))
+        (chunk,) = (raw.parsed() for raw in again.read(0, again.resume(progress)))
         assert (chunk.names, chunk.rows) == (("a", "b"), [["3", "4"]])
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.learning import log_path, score_of
 from everlearn.app.tool.predicting import batches_of
-from everlearn.app.tool.records import Prepared, joined
+from everlearn.app.tool.prepared import Prepared, joined
 from everlearn.app.tool.session import Session
 from everlearn.runtime.stream.runlog import read_log
 from everlearn.runtime.stream.sources import STDIN, Source

@@ -14,18 +14,11 @@ import numpy as np
 
 from everlearn.app.tool.kinds import UsageError, check_settings
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.records import (
-    Origin,
-    Prepared,
-    by_halves,
-    checked_label,
-    field_of,
-    prepare,
-    with_form,
-)
+from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves
+from everlearn.app.tool.records import RecordPreparer, checked_label, field_of, with_form
 from everlearn.app.tool.session import Session, begun
 from everlearn.core.arrays import IntVec
-from everlearn.runtime.stream.chunks import Bad, Batch
+from everlearn.runtime.stream.chunks import Bad
 from everlearn.runtime.stream.reading import Reader
 from everlearn.runtime.stream.runlog import BatchLog
 from everlearn.runtime.stream.sources import Source
@@ -142,14 +135,8 @@ class Learning:
         if layout.kind_of_model.target == "class" and layout.classes is None:
             layout = replace(layout, classes=self._scanned_classes())
             self.session = replace(self.session, layout=layout)
-        latest = [layout]
-
-        def prepared(batch: Batch) -> Prepared:
-            out = prepare(batch, latest[0], self._allows_missing)
-            latest[0] = out.layout
-            return out
-
-        reader = Reader(self.sources, self.session.ledger, layout.batch, prepared, self.pace.idle)
+        preparer = RecordPreparer(layout, self._allows_missing)
+        reader = Reader(self.sources, self.session.ledger, layout.batch, preparer, self.pace.idle)
         for arrived in reader.batches(self.stop):
             if arrived is None:
                 yield None
@@ -187,10 +174,10 @@ class Learning:
                 if self.stop.is_set():
                     raise UsageError("stopped while the sources were searched for labels")
                 layout = with_form(chunk, self.session.layout)
-                for i, row in enumerate(chunk.rows):
-                    if i in chunk.bad:
-                        continue
-                    found.update(_label_names(row, chunk.names, layout))
+                parsed = chunk.parsed()
+                for i, row in enumerate(parsed.rows):
+                    if i not in parsed.bad:
+                        found.update(_label_names(row, chunk.names, layout))
         if len(found) < 2:
             raise UsageError(
                 f"a classifier needs at least two labels in the field "
@@ -218,10 +205,10 @@ class Learning:
         if not refused:
             return batch, line
         gone = {origin for origin, _ in refused}
-        kept = tuple(origin for origin in batch.origins if origin not in gone)
-        return replace(batch, bad=(*batch.bad, *refused), origins=kept), line
+        kept = [i for i, origin in enumerate(batch.origins) if origin not in gone]
+        return replace(batch.taken(kept), bad=[*batch.bad, *refused]), line
 
-    def _feed(self, batch: Prepared) -> list[tuple[Origin, Bad]]:
+    def _feed(self, batch: Prepared) -> Refused:
         """Learn a batch but for the records that the model refuses; it must not refuse all."""
         model = self.session.model
         _, refused = by_halves(batch, lambda part: _partial_fit(model, part))
@@ -287,6 +274,8 @@ def _ids(model: Any) -> IntVec:
 
 
 def _changes(before: IntVec, after: IntVec) -> dict[str, Any]:
+    if np.array_equal(before, after):
+        return {}
     born, gone = np.setdiff1d(after, before), np.setdiff1d(before, after)
     line: dict[str, Any] = {}
     if len(born):

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from everlearn.app.tool.records import Origin, Prepared, by_halves, prepare
+from everlearn.app.tool.prepared import Origin, Prepared, by_halves
+from everlearn.app.tool.records import RecordPreparer
 from everlearn.app.tool.session import Session
-from everlearn.runtime.stream.chunks import Batch
 from everlearn.runtime.stream.ledger import Ledger
 from everlearn.runtime.stream.reading import Reader
 from everlearn.runtime.stream.sources import Source
@@ -23,13 +23,9 @@ def batches_of(
     session: Session, sources: Sequence[Source], *, labelled: bool = False
 ) -> Iterator[Prepared]:
     """All records of the sources as the model reads them, from their start."""
-    model = session.model
-
-    def prepared(batch: Batch) -> Prepared:
-        missing = model.__sklearn_tags__().input_tags.allow_nan
-        return prepare(batch, session.layout, lambda _: missing, labelled=labelled)
-
-    reader = Reader(sources, Ledger(), session.layout.batch, prepared, idle=0.2)
+    missing = bool(session.model.__sklearn_tags__().input_tags.allow_nan)
+    preparer = RecordPreparer(session.layout, lambda _: missing, labelled=labelled)
+    reader = Reader(sources, Ledger(), session.layout.batch, preparer, idle=0.2)
     for arrived in reader.batches(threading.Event()):
         if arrived is not None:
             yield arrived.prepared

@@ -2,95 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from scipy import sparse
 
-from everlearn.app.tool.kinds import Form, UsageError
+from everlearn.app.tool.kinds import Form
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.rows import SHOWN, fault_of, number_rows
+from everlearn.app.tool.line_numbers import NumberLines, number_lines
+from everlearn.app.tool.prepared import (
+    Origins,
+    Prepared,
+    Values,
+    fault_of,
+    joined_values,
+)
+from everlearn.app.tool.rows import number_rows
 from everlearn.core.errors import ImageDecodeError
 from everlearn.runtime.stream.chunks import Bad, Batch, Chunk
 
-R = TypeVar("R")
 _TOKENS: Final = "tokens"
 _POINTS: Final = "points"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a record came from: number of its source, and place after it."""
+class RecordPreparer:
+    """From chunks of records to batches for a model, as `Reader` wants it.
 
-    source: int
-    place: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """A batch as an estimator takes it.
-
-    Attributes
+    Parameters
     ----------
-    X, y : good records and their labels (None without)
-    origins : where each good record came from
-    bad : the others, with the reason
-    order : where all the records came from, in the order in which they came
-    layout : how records are read from now on
+    layout : how records are read, as far as it is known; the first good record tells the rest
+    allows_missing : whether the model that a layout is of takes rows with missing numbers
+    labelled : whether records of a model that learns from labels must have one
     """
 
-    X: Any
-    y: Any
-    origins: tuple[Origin, ...]
-    bad: tuple[tuple[Origin, Bad], ...]
-    order: tuple[Origin, ...]
-    layout: Layout
+    def __init__(
+        self, layout: Layout, allows_missing: Callable[[Layout], bool], *, labelled: bool = True
+    ) -> None:
+        self._layout, self._allows_missing = layout, allows_missing
+        self._label = layout.label if labelled and layout.supervised else None
 
-    def __len__(self) -> int:
-        return len(self.origins)
+    def read(self, chunk: Chunk) -> Chunk:
+        """The chunk with `Values` for its records; those that have none are bad."""
+        self._layout = layout = with_form(chunk, self._layout)
+        lines = None
+        if layout.form == "rows":
+            lines = number_lines(chunk, layout.columns or (), self._label)
+        if lines is None:
+            values, faults = self._of_records(chunk.parsed())
+        else:
+            values, faults = self._of_lines(chunk, lines)
+        return replace(chunk, rows=values, bad=faults)
 
-    def taken(self, rows: Sequence[int]) -> Prepared:
-        """Some of the good records."""
-        y = None if self.y is None else self.y[rows]
-        origins = tuple(self.origins[i] for i in rows)
-        return replace(self, X=_taken(self.X, rows), y=y, origins=origins, bad=())
+    def join(self, batch: Batch) -> Prepared:
+        """The good records of chunks that were read, as one."""
+        order = Origins.of(batch)
+        parts, kept = [], []
+        bad: dict[int, Bad] = {}
+        first = 0
+        for chunk in batch:
+            good = np.delete(np.arange(len(chunk)), list(chunk.bad)) if chunk.bad else None
+            if good is None or len(good):
+                parts.append(chunk.rows if good is None else chunk.rows[good])
+            kept.append(np.arange(first, first + len(chunk)) if good is None else good + first)
+            bad |= {first + i: chunk.bad[i] for i in sorted(chunk.bad)}
+            first += len(chunk)
+        X = joined_values([part.X for part in parts])
+        y = None
+        if self._label is not None and parts:
+            y = _targets(np.concatenate([part.labels for part in parts]).tolist(), self._layout)
+        origins = order.taken(np.concatenate(kept)) if bad else order
+        refused = [(order[i], fault) for i, fault in bad.items()]
+        return Prepared(X, y, origins, refused, order, self._layout)
 
+    def _of_records(self, chunk: Chunk) -> tuple[Values, dict[int, Bad]]:
+        """Records that are looked at one by one."""
+        X, faults = _values(chunk, self._layout, self._allows_missing(self._layout))
+        labels = np.full(len(chunk), None, object)
+        if self._label is not None:
+            for i in range(len(chunk)):
+                if i not in faults:
+                    label = field_of(chunk.rows[i], self._label, chunk.names)
+                    try:
+                        labels[i] = checked_label(label, self._layout)
+                    except ValueError as error:
+                        faults[i] = fault_of(error, chunk.rows[i])
+        return Values(X, labels), faults
 
-def prepare(
-    batch: Batch, layout: Layout, allows_missing: Callable[[Layout], bool], *, labelled: bool = True
-) -> Prepared:
-    """The records of a batch for the model that the layout is of.
+    def _of_lines(self, chunk: Chunk, lines: NumberLines) -> tuple[Values, dict[int, Bad]]:
+        """Lines that were read at once, but for odd ones and those without a good label."""
+        X, odd = lines.table, np.isnan(lines.table).any(axis=1)
+        labels = np.full(len(chunk), None, object)
+        if self._label is not None:
+            labels = np.array([self._good(label) for label in lines.labels], object)[lines.which]
+            odd |= labels == None  # noqa: E711  # of each entry
+        faults: dict[int, Bad] = {}
+        if odd.any():
+            at = np.flatnonzero(odd)
+            values, faulty = self._of_records(chunk.parsed(at))
+            X[at], labels[at] = values.X, values.labels
+            faults = {int(at[i]): fault for i, fault in faulty.items()}
+        return Values(X, labels), faults
 
-    With `labelled`, records of a model that learns from labels must have one.
-    """
-    labelled = labelled and layout.supervised
-    parts: list[Any] = []
-    labels: list[Any] = []
-    origins: list[Origin] = []
-    bad: list[tuple[Origin, Bad]] = []
-    for chunk in batch:
-        layout = with_form(chunk, layout)
-        values, faults = _values(chunk, layout, allows_missing(layout))
-        given = _labels(chunk, layout, faults) if labelled else []
-        for i, place in enumerate(chunk.places):
-            if i in faults:
-                bad.append((Origin(chunk.source, place), faults[i]))
-            else:
-                origins.append(Origin(chunk.source, place))
-        kept = [i for i in range(len(chunk)) if i not in faults]
-        if kept:
-            whole = len(kept) == len(chunk)
-            parts.append(values if whole else _taken(values, kept))
-            labels += [given[i] for i in kept] if given else []
-    y = _targets(labels, layout) if labels else None
-    order = tuple(Origin(chunk.source, place) for chunk in batch for place in chunk.places)
-    return Prepared(_joined(parts), y, tuple(origins), tuple(bad), order, layout)
+    def _good(self, label: Any) -> Any:
+        try:
+            return checked_label(label, self._layout)
+        except ValueError:
+            return None
 
 
 def with_form(chunk: Chunk, layout: Layout) -> Layout:
     """The layout, with what the first good record shows about form and columns."""
+    if layout.form is not None and (layout.form != "rows" or layout.columns is not None):
+        return layout
+    chunk = chunk.parsed()
     good = next((i for i in range(len(chunk)) if i not in chunk.bad), None)
     if good is None:
         return layout
@@ -179,19 +205,6 @@ def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
     return points
 
 
-def _labels(chunk: Chunk, layout: Layout, faults: dict[int, Bad]) -> list[Any]:
-    """Labels of the records; records without a good one become faults."""
-    out: list[Any] = []
-    for i, row in enumerate(chunk.rows):
-        label = None if i in faults else field_of(row, layout.label, chunk.names)
-        try:
-            out.append(None if i in faults else checked_label(label, layout))
-        except ValueError as error:
-            faults[i] = fault_of(error, row)
-            out.append(None)
-    return out
-
-
 def checked_label(label: Any, layout: Layout) -> Any:
     """A label as the model takes it, or a ValueError that says what is wrong with it."""
     if label is None or label == "":
@@ -225,48 +238,3 @@ def _targets(labels: list[Any], layout: Layout) -> Any:
     for i, names in enumerate(labels):
         indicator[i, [where[name] for name in names]] = 1
     return indicator
-
-
-def joined(batches: Sequence[Prepared]) -> Prepared:
-    """Several batches as one."""
-    y = None if batches[0].y is None else np.concatenate([b.y for b in batches])
-    origins = tuple(origin for b in batches for origin in b.origins)
-    return replace(batches[-1], X=_joined([b.X for b in batches]), y=y, origins=origins)
-
-
-def by_halves(
-    batch: Prepared, act: Callable[[Prepared], R]
-) -> tuple[list[R], list[tuple[Origin, Bad]]]:
-    """What `act` gives for a batch, or for its parts, down to records that it refuses."""
-    try:
-        return [act(batch)], []
-    except ValueError as error:
-        if len(batch) == 1:
-            record = batch.X[0]
-            shown = record.tolist() if isinstance(record, np.ndarray) else record
-            fault = Bad(str(error)[:SHOWN], repr(shown)[:SHOWN])
-            return [], [(batch.origins[0], fault)]
-    half = len(batch) // 2
-    first, refused = by_halves(batch.taken(range(half)), act)
-    second, more = by_halves(batch.taken(range(half, len(batch))), act)
-    return first + second, refused + more
-
-
-def _taken(values: Any, kept: Sequence[int]) -> Any:
-    return [values[i] for i in kept] if isinstance(values, list) else values[kept]
-
-
-def _is_list(part: Any) -> bool:
-    return isinstance(part, list)
-
-
-def _joined(parts: list[Any]) -> Any:
-    if len({(type(part).__name__, np.ndim(part)) for part in parts if not _is_list(part)}) > 1 or (
-        len({_is_list(part) for part in parts}) > 1
-    ):
-        raise UsageError("texts and counts of words cannot be learned by one model")
-    if not parts or isinstance(parts[0], list):
-        return [value for part in parts for value in part]
-    if sparse.issparse(parts[0]):
-        return sparse.csr_array(sparse.vstack(parts))
-    return parts[0] if len(parts) == 1 else np.vstack(parts)

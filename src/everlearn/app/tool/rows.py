@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.layout import Layout
+from everlearn.app.tool.prepared import fault_of
 from everlearn.core.arrays import Mat
-from everlearn.runtime.stream.chunks import Bad, Chunk
-
-SHOWN: Final = 200
-"""So much of a bad record, and of the reason, is kept."""
-
-
-def fault_of(error: Exception, row: Any) -> Bad:
-    """What is wrong with a record, cut to a readable length."""
-    return Bad(str(error)[:SHOWN], repr(row)[:SHOWN])
+from everlearn.runtime.stream.chunks import SHOWN, Bad, Chunk
 
 
 def number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dict[int, Bad]]:

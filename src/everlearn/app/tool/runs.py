@@ -21,6 +21,7 @@ from everlearn.app.tool.kinds import UsageError, parse_settings
 from everlearn.app.tool.learning import Learning, Pace
 from everlearn.app.tool.session import Session, opened
 from everlearn.runtime.progress import ProgressLine
+from everlearn.runtime.store import remove_leftovers
 from everlearn.runtime.stream.lines import LineFormat
 from everlearn.runtime.stream.lock import only_writer
 from everlearn.runtime.stream.opening import open_sources, standard_input
@@ -60,6 +61,7 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
     if not request.model.parent.is_dir():
         raise UsageError(f"there is no folder {str(request.model.parent)!r}")
     with only_writer(request.model), _stopping() as (stop, caught):
+        remove_leftovers(request.model)
         learning = _prepared(request, stop)
         with LearnProgress(quiet=quiet or as_json) as progress:
             learning.on_batch = _print_line if as_json else progress.show

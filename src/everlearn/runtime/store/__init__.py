@@ -1,6 +1,11 @@
 """What survives a run: checkpoints as single, safe files."""
 
-from everlearn.runtime.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from everlearn.runtime.store.checkpoint import (
+    Checkpoint,
+    read_checkpoint,
+    remove_leftovers,
+    write_checkpoint,
+)
 from everlearn.runtime.store.header import JSON
 
-__all__ = ["JSON", "Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["JSON", "Checkpoint", "read_checkpoint", "remove_leftovers", "write_checkpoint"]

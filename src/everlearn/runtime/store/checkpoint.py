@@ -49,6 +49,7 @@ from everlearn.runtime.store.members import (
 
 _SEAL_MARK = b"everlearn-sha256:"
 _DIGEST_LENGTH = 64
+_TEMPORARY = ".evl.tmp"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +75,7 @@ def write_checkpoint(
 
     The same content always gives the same bytes. A reader sees the old file or the new one,
     never a mixture; after a failure or a crash the old one is still there. A process that is
-    killed may leave a file ``.*.evl.tmp`` behind, which can be deleted.
+    killed may leave a file ``.*.evl.tmp`` behind; see `remove_leftovers`.
 
     Parameters
     ----------
@@ -173,11 +174,27 @@ def _seal_faults(file: BinaryIO, size: int) -> list[str]:
     return []
 
 
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what killed writers of a checkpoint left behind; only its only writer may call it."""
+    directory, name = os.path.split(os.path.realpath(path))
+    beginning = _temporary_beginning(name)
+    for found in os.listdir(directory):
+        if found.startswith(beginning) and found.endswith(_TEMPORARY):
+            with suppress(OSError):
+                os.unlink(os.path.join(directory, found))
+
+
+def _temporary_beginning(name: str) -> str:
+    """How the names of temporary files begin: of fixed length, and different for every file."""
+    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-"
+
+
 @contextmanager
 def _replacement(path: str) -> Iterator[BinaryIO]:
     """A new file, which replaces `path` if the block succeeds and vanishes if it fails."""
-    directory = os.path.dirname(path)
-    temporary = os.path.join(directory, f".{uuid.uuid4().hex}.evl.tmp")
+    directory, name = os.path.split(path)
+    unique = f"{_temporary_beginning(name)}{uuid.uuid4().hex}{_TEMPORARY}"
+    temporary = os.path.join(directory, unique)
     with _synced_at_end(directory):
         try:
             # Not tempfile: its files are private, ours follow the umask.

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec
+from everlearn.runtime.stream.cutting import Lines
+from everlearn.runtime.stream.ledger import Places
+
+SHOWN: Final = 200
+"""So much of a bad record, and of the reason, is kept."""
+Parse: TypeAlias = Callable[[bytes], tuple[Any, str]]
+"""A record out of its bytes, and what is wrong with it, if anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +27,48 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LineRows:
+    """Records that are bytes still.
+
+    Attributes
+    ----------
+    lines : the bytes
+    parse : how to make a record of them
+    delimiter : what is between the fields, if the lines are those of a table
+    is_json : whether they are JSON
+    """
+
+    lines: Lines
+    parse: Parse
+    delimiter: bytes | None = None
+    is_json: bool = False
+
+    def __getitem__(self, picked: IntVec | slice) -> LineRows:
+        return replace(self, lines=self.lines.taken(picked))
+
+    def parsed(self) -> tuple[list[Any], dict[int, Bad]]:
+        """The records, and those that cannot be read."""
+        rows: list[Any] = []
+        bad: dict[int, Bad] = {}
+        for i in range(len(self.lines)):
+            line = self.lines[i]
+            row, reason = (None, line.fault) if line.fault else self.parse(line.data)
+            if reason:
+                shown = line.data[:SHOWN].decode("utf-8", "replace").rstrip("\n")
+                bad[i] = Bad(reason[:SHOWN], shown)
+            rows.append(row)
+        return rows, bad
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
     """Some records of one source, in order.
 
     Attributes
     ----------
     source : position of the source in the list of sources
-    rows : one entry a record: objects of any kind, the rows of an array, or of a sparse table
+    rows : one entry a record: objects of any kind, the rows of an array or of a sparse table, or
+        lines that are not parsed yet
     places : where to go on after each record: bytes, rows, or the mark of a file in a folder
     names : what the fields of a row are called, if rows have no names of their own
     bad : records that could not be read, by position in `rows`
@@ -30,17 +76,32 @@ class Chunk:
 
     source: int
     rows: Any
-    places: Sequence[int]
+    places: Places
     names: tuple[str, ...] | None = None
     bad: Mapping[int, Bad] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)
 
+    @property
+    def _is_raw(self) -> bool:
+        return isinstance(self.rows, LineRows)
+
     def part(self, start: int, stop: int) -> Chunk:
         """The records from `start` up to `stop`."""
         bad = {i - start: self.bad[i] for i in range(start, stop) if i in self.bad}
         return Chunk(self.source, self.rows[start:stop], self.places[start:stop], self.names, bad)
+
+    def parsed(self, picked: IntVec | slice = slice(None)) -> Chunk:
+        """Some records of lines that are not parsed yet, parsed; other chunks stay as they are."""
+        if not self._is_raw:
+            return self
+        rows, bad = self.rows[picked].parsed()
+        return Chunk(self.source, rows, np.asarray(self.places)[picked], self.names, bad)
+
+    def record(self, i: int) -> Any:
+        """One record, parsed."""
+        return self.parsed(slice(i, i + 1)).rows[0] if self._is_raw else self.rows[i]
 
 
 Batch = list[Chunk]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec
 
 Read: TypeAlias = Callable[[int], bytes]
 """What there is, up to so many bytes, after waiting for at least one; nothing at the end."""
@@ -14,6 +18,9 @@ MAX_RECORD: Final = 1 << 26
 MAX_QUOTED_LINES: Final = 10_000
 TOO_LONG: Final = "longer than 64 MiB"
 OPEN_QUOTE: Final = "a quote that is not closed"
+_NEWLINE: Final = ord("\n")
+_BLANK: Final = np.isin(np.arange(256), list(b" \r\n"))
+"""Whether a line that begins with a byte may hold nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +32,60 @@ class Line:
     fault: str = ""
 
 
-def cut_lines(read: Read, start: int, delimiter: bytes | None = None) -> Iterator[list[Line]]:
-    """Records as they arrive; the very last may lack its newline.
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """Records as bytes, one after the other.
+
+    Attributes
+    ----------
+    data : the bytes of all of them, and perhaps others
+    starts, stops : where each record begins and ends in `data`
+    places : the place after each record in the flow
+    faults : what is wrong with a record already, by its position
+    """
+
+    data: bytes
+    starts: IntVec
+    stops: IntVec
+    places: IntVec
+    faults: Mapping[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lines: Sequence[Line]) -> Lines:
+        """Put together from single ones."""
+        stops = np.cumsum([len(line.data) for line in lines], dtype=np.int64)
+        return cls(
+            b"".join(line.data for line in lines),
+            np.concatenate(([0], stops[:-1])),
+            stops,
+            np.array([line.end for line in lines], np.int64),
+            {i: line.fault for i, line in enumerate(lines) if line.fault},
+        )
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, i: int) -> Line:
+        data = self.data[self.starts[i] : self.stops[i]]
+        return Line(data, int(self.places[i]), self.faults.get(i, ""))
+
+    def taken(self, picked: IntVec | slice) -> Lines:
+        """Some of the records."""
+        at = np.arange(len(self))[picked] if self.faults else ()
+        faults = {i: self.faults[j] for i, j in enumerate(at) if j in self.faults}
+        arrays = (self.starts[picked], self.stops[picked], self.places[picked])
+        return Lines(self.data, *arrays, faults)
+
+    def without_blanks(self) -> Lines:
+        """Without the lines that hold nothing."""
+        first = np.frombuffer(self.data, np.uint8)[self.starts]
+        maybe = np.flatnonzero(_BLANK[first]).tolist()
+        blank = [i for i in maybe if not self[i].data.strip(b" \r\n")]
+        return self.taken(np.delete(np.arange(len(self)), blank)) if blank else self
+
+
+def cut_lines(read: Read, start: int, delimiter: bytes | None = None) -> Iterator[Lines]:
+    """Records as they arrive, at least one at a time; the very last may lack its newline.
 
     With a delimiter, fields may be in double quotes and then hold line breaks. A quote that is not
     closed within `MAX_QUOTED_LINES` lines, or at all, costs the line that it is on, not those after
@@ -38,34 +97,40 @@ def cut_lines(read: Read, start: int, delimiter: bytes | None = None) -> Iterato
         return
     joined = _Quotes(delimiter)
     for some in lines:
-        if out := [record for line in some for record in joined.add(line)]:
-            yield out
+        if not joined.inside and b'"' not in some.data:
+            yield some
+        elif out := [record for i in range(len(some)) for record in joined.add(some[i])]:
+            yield Lines.of(out)
     if out := joined.rest():
-        yield out
+        yield Lines.of(out)
 
 
-def _physical_lines(read: Read, start: int) -> Iterator[list[Line]]:
+def _physical_lines(read: Read, start: int) -> Iterator[Lines]:
+    """What arrives, cut after the last newline of each block."""
     pieces: list[bytes] = []
     held, end = 0, start
     while block := read(BLOCK):
-        *complete, rest = block.split(b"\n")
-        out: list[Line] = []
-        for part in complete:
-            held += len(part) + 1
-            end += held
-            whole = b"".join([*pieces, part, b"\n"]) if pieces else part + b"\n"
-            fault = TOO_LONG if held > MAX_RECORD else ""
-            out.append(Line(whole[:MAX_RECORD] if fault else whole, end, fault))
-            pieces, held = [], 0
-        if rest:
+        if (cut := block.find(b"\n") + 1) and held and held + cut > MAX_RECORD:
+            end += held + cut
+            yield Lines.of([Line(b"".join(pieces)[:MAX_RECORD], end, TOO_LONG)])
+            pieces, held, block = [], 0, block[cut:]
+        if cut := block.rfind(b"\n") + 1:
+            yield _at_newlines(b"".join([*pieces, block[:cut]]), end)
+            end += held + cut
+            pieces, held, block = [], 0, block[cut:]
+        if block:
             if held <= MAX_RECORD:
-                pieces.append(rest)
-            held += len(rest)
-        if out:
-            yield out
+                pieces.append(block)
+            held += len(block)
     if held:
         fault = TOO_LONG if held > MAX_RECORD else ""
-        yield [Line(b"".join(pieces)[:MAX_RECORD], end + held, fault)]
+        yield Lines.of([Line(b"".join(pieces)[:MAX_RECORD], end + held, fault)])
+
+
+def _at_newlines(data: bytes, start: int) -> Lines:
+    """The lines of some bytes that end with a newline."""
+    stops = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
+    return Lines(data, np.concatenate(([0], stops[:-1])), stops, stops + start)
 
 
 class _Quotes:
@@ -75,16 +140,16 @@ class _Quotes:
         self._delimiter = delimiter
         self._held: list[Line] = []
         self._bytes = 0
-        self._inside = False
+        self.inside = False
 
     def add(self, line: Line) -> list[Line]:
         """The records that are complete now."""
-        if not self._inside and (line.fault or b'"' not in line.data):
+        if not self.inside and (line.fault or b'"' not in line.data):
             return [line]
-        self._inside = not line.fault and self._open_after(line.data)
+        self.inside = not line.fault and self._open_after(line.data)
         self._held.append(line)
         self._bytes += len(line.data)
-        if not self._inside:
+        if not self.inside:
             return [self._joined()]
         if len(self._held) > MAX_QUOTED_LINES or self._bytes > MAX_RECORD:
             return self.rest()
@@ -96,7 +161,7 @@ class _Quotes:
         while self._held:
             first, *others = self._held
             out.append(Line(first.data, first.end, OPEN_QUOTE))
-            self._held, self._bytes, self._inside = [], 0, False
+            self._held, self._bytes, self.inside = [], 0, False
             for line in others:
                 out += self.add(line)
         return out
@@ -110,7 +175,7 @@ class _Quotes:
 
     def _open_after(self, data: bytes) -> bool:
         """Whether a quoted field is open at the end; only at its start a quote opens a field."""
-        inside, at = self._inside, 0
+        inside, at = self.inside, 0
         while True:
             if inside:
                 at = data.find(b'"', at)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from everlearn.runtime.stream.chunks import Bad, Chunk
-from everlearn.runtime.stream.ledger import Progress
+from everlearn.runtime.stream.ledger import Places, Progress
 from everlearn.runtime.stream.sources import CHUNK
 
 TEXTS: Final = frozenset({".txt", ".md", ".rst", ".text"})
@@ -84,7 +84,7 @@ class FolderSource:
                 rows.append("")
         return rows, bad
 
-    def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
+    def advanced(self, progress: Progress, places: Places) -> Progress:
         """After these files are learned."""
         return progress.with_done(places)
 

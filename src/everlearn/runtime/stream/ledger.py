@@ -7,13 +7,14 @@ differently, it is another file and is read from its start; if it has grown, wha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.core.arrays import IntVec
 from everlearn.core.errors import CheckpointError
 
 HEAD: Final = 1 << 16
@@ -21,7 +22,8 @@ HEAD: Final = 1 << 16
 MAX_SOURCES: Final = 10_000
 """So many sources are remembered; those not read for longest are forgotten first."""
 Marks = NDArray[np.uint64]
-
+Places: TypeAlias = Sequence[int] | IntVec
+"""Where to go on after each of some records."""
 
 _STEPS: Final = (1 << 8, 1 << 10, 1 << 12, 1 << 14)
 """Prefixes that tell a new pipe from one sent again before all of its head is there."""
@@ -49,7 +51,7 @@ class Progress:
     prefixes: tuple[tuple[int, str], ...] = ()
     done: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
 
-    def with_done(self, marks: Iterable[int]) -> Progress:
+    def with_done(self, marks: Places) -> Progress:
         """With more files of a folder learned."""
         new = np.union1d(self.done, np.fromiter(marks, np.uint64))
         return replace(self, done=new, position=len(new))

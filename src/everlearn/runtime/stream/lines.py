@@ -8,30 +8,21 @@ import io
 import logging
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from everlearn.runtime.stream.chunks import Bad, Chunk
-from everlearn.runtime.stream.cutting import BLOCK, Line, Read, cut_lines
-from everlearn.runtime.stream.ledger import HEAD, Progress, advanced_by, digest
+from everlearn.runtime.stream.chunks import Chunk, LineRows, Parse
+from everlearn.runtime.stream.cutting import BLOCK, Lines, Read, cut_lines
+from everlearn.runtime.stream.ledger import HEAD, Places, Progress, advanced_by, digest
 from everlearn.runtime.stream.sources import STDIN, FileSource, SourceError
 
 LineFormat: TypeAlias = Literal["jsonl", "csv", "tsv", "text"]
 _LOG: Final = logging.getLogger("everlearn")
-_SHOWN: Final = 200
 _DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-
-
-def _shown(record: bytes) -> str:
-    return record[:_SHOWN].decode("utf-8", "replace").rstrip("\n")
-
-
-Parse: TypeAlias = Callable[[bytes], tuple[Any, str]]
-"""A record out of its bytes, and what is wrong with it, if anything."""
 
 
 def _json(data: bytes) -> tuple[Any, str]:
@@ -73,9 +64,14 @@ def _is_number(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LineSource(FileSource):
-    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text."""
+    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text.
+
+    While it is read, another file may take its name, as those who rotate logs do: what it is known
+    by are therefore the first bytes of the file that is open.
+    """
 
     format: LineFormat = "jsonl"
+    _first: bytearray = field(default_factory=bytearray, repr=False, compare=False)
 
     def _open(self) -> io.FileIO | gzip.GzipFile:
         if self.name.endswith(".gz"):
@@ -86,8 +82,9 @@ class LineSource(FileSource):
         with self._open() as file:
             return _read_fully(file.read, n_bytes)
 
-    def _settled(self, place: int) -> int:
-        return place
+    def advanced(self, progress: Progress, places: Places) -> Progress:
+        """After the records with these places are learned."""
+        return advanced_by(progress, int(places[-1]), bytes(self._first[: places[-1]]))
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from; a file that is shorter than it was is not the same."""
@@ -109,12 +106,20 @@ class LineSource(FileSource):
         if self.format in _DELIMITERS:
             names, first = table_head(file.read, self.format)
             start = replace(start, position=max(start.position, first))
+        file.seek(0)
+        self._first[:] = _read_fully(file.read, min(HEAD, start.position))
         file.seek(start.position)
-        read = file.read1 if isinstance(file, gzip.GzipFile) else file.read
+        read_some = file.read1 if isinstance(file, gzip.GzipFile) else file.read
+
+        def read(n_bytes: int) -> bytes:
+            block: bytes = read_some(n_bytes)
+            self._first.extend(block[: HEAD - len(self._first)])
+            return block
+
         for lines in cut_lines(read, start.position, _quoting(self.format)):
-            chunk = parsed_chunk(number, lines, self.format, names)
+            chunk = chunk_of(number, lines, self.format, names)
             last = len(chunk) - 1
-            if not lines[-1].data.endswith(b"\n") and last in chunk.bad:
+            if not lines[-1].data.endswith(b"\n") and chunk.parsed(slice(last, None)).bad:
                 _LOG.warning("the last line of %r is not finished and waits", self.name)
                 chunk = chunk.part(0, last)
             yield chunk
@@ -124,25 +129,14 @@ def _quoting(form: str) -> bytes | None:
     return _DELIMITERS[form].encode() if form in _DELIMITERS else None
 
 
-def parsed_chunk(
-    number: int, lines: Sequence[Line], form: LineFormat, names: tuple[str, ...] | None
-) -> Chunk:
-    """Lines as records; a blank line is none."""
+def chunk_of(number: int, lines: Lines, form: LineFormat, names: tuple[str, ...] | None) -> Chunk:
+    """Lines as a chunk whose records are not parsed yet; a blank line is none."""
+    lines = lines.without_blanks()
     parse: Parse = _json if form == "jsonl" else _text
     if names is not None:
         parse = partial(_csv_row, delimiter=_DELIMITERS[form], width=len(names))
-    rows: list[Any] = []
-    ends: list[int] = []
-    bad: dict[int, Bad] = {}
-    for line in lines:
-        if not line.data.strip(b" \r\n"):
-            continue
-        row, reason = (None, line.fault) if line.fault else parse(line.data)
-        if reason:
-            bad[len(rows)] = Bad(reason[:_SHOWN], _shown(line.data))
-        rows.append(row)
-        ends.append(line.end)
-    return Chunk(number, rows, ends, names, bad)
+    rows = LineRows(lines, parse, _quoting(form), form == "jsonl")
+    return Chunk(number, rows, lines.places, names)
 
 
 def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
@@ -231,12 +225,12 @@ class PipeSource:
         for lines in cut_lines(self._read, start.position, _quoting(self._format)):
             if table and names is None:
                 names, first = table_head(io.BytesIO(lines[0].data).read, self._format)
-                lines = lines[1:] if first else lines
-            yield parsed_chunk(number, lines, self._format, names)
+                lines = lines.taken(slice(1, None)) if first else lines
+            yield chunk_of(number, lines, self._format, names)
 
-    def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
+    def advanced(self, progress: Progress, places: Places) -> Progress:
         """After the records with these places are learned."""
-        return advanced_by(progress, places[-1], self._first[: places[-1]])
+        return advanced_by(progress, int(places[-1]), self._first[: places[-1]])
 
     def where(self, place: int) -> int:
         """How a place is told to people."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -38,9 +37,11 @@ def open_sources(
             sources += _of_folder(os.path.normpath(name), label)
         else:
             sources.append(_of_file(os.path.normpath(name), label))
-    counts = Counter(source.name for source in sources)
-    if doubled := sorted(name for name, n in counts.items() if n > 1):
-        raise SourceError(f"a source can be given once; given twice: {doubled}")
+    spellings: dict[str, list[str]] = {}
+    for source in sources:
+        spellings.setdefault(os.path.realpath(source.name), []).append(source.name)
+    if doubled := sorted(names for names in spellings.values() if len(names) > 1):
+        raise SourceError(f"a source can be given once; given twice: {doubled[0]}")
     if len(sources) > MAX_SOURCES:
         raise SourceError(f"at most {MAX_SOURCES:,} files can be given, got {len(sources):,}")
     return sources

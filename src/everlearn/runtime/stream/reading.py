@@ -5,15 +5,16 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from everlearn.runtime.stream.chunks import Batch, Batcher, Chunk
 from everlearn.runtime.stream.ledger import Ledger, Progress
 from everlearn.runtime.stream.sources import Source
 
 P = TypeVar("P")
+M = TypeVar("M", covariant=True)
 _AHEAD: Final = 2
 _POLL: Final = 0.05
 
@@ -26,6 +27,16 @@ class Arrived(Generic[P]):
     progress: tuple[Progress, ...]
 
 
+class Preparer(Protocol[M]):
+    """What is done with records before they are learned, in the order in which they come."""
+
+    def read(self, chunk: Chunk) -> Chunk:
+        """The chunk with what a model takes instead of records."""
+
+    def join(self, batch: Batch) -> M:
+        """Such chunks as one batch."""
+
+
 class Reader(Generic[P]):
     """Batches of the sources, one after the other, from where the ledger says on.
 
@@ -34,7 +45,7 @@ class Reader(Generic[P]):
     sources : the sources in the order in which they are read
     ledger : what was learned of them before
     size : records in a batch
-    prepare : what is done with a batch by the reading thread, in the order of the batches
+    preparer : what the reading thread does with records
     idle : seconds after which records of a pipe that has fallen silent make a batch
     """
 
@@ -43,10 +54,10 @@ class Reader(Generic[P]):
         sources: Sequence[Source],
         ledger: Ledger,
         size: int,
-        prepare: Callable[[Batch], P],
+        preparer: Preparer[P],
         idle: float,
     ) -> None:
-        self._sources, self._ledger, self._prepare, self._idle = sources, ledger, prepare, idle
+        self._sources, self._ledger, self._preparer, self._idle = sources, ledger, preparer, idle
         self._progress: dict[int, Progress] = {}
         self._batcher = Batcher(size)
         self._lock = threading.Lock()
@@ -117,7 +128,7 @@ class Reader(Generic[P]):
                 start = source.resume(self._ledger.of(source.name))
                 self._progress[number] = start
                 for chunk in source.read(number, start):
-                    self._take(chunk)
+                    self._take(self._preparer.read(chunk))
                     if self._abandoned.is_set() or self._closing.is_set():
                         break
                 if self._abandoned.is_set() or self._closing.is_set():
@@ -143,7 +154,7 @@ class Reader(Generic[P]):
             source = self._sources[chunk.source]
             progress = source.advanced(self._progress[chunk.source], chunk.places)
             self._progress[chunk.source] = touched[chunk.source] = progress
-        return Arrived(self._prepare(batch), tuple(touched.values()))
+        return Arrived(self._preparer.join(batch), tuple(touched.values()))
 
     def _put(self, item: Arrived[P] | BaseException | None) -> None:
         while not self._abandoned.is_set():

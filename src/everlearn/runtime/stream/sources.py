@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from everlearn.runtime.stream.chunks import Chunk
-from everlearn.runtime.stream.ledger import HEAD, Progress, advanced_by, digest
+from everlearn.runtime.stream.ledger import HEAD, Places, Progress, advanced_by, digest
 
 STDIN: Final = "-"
 CHUNK: Final = 512
@@ -37,7 +37,7 @@ class Source(Protocol):
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The records from there on, in chunks that carry `number`."""
 
-    def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
+    def advanced(self, progress: Progress, places: Places) -> Progress:
         """After the records with these places are learned."""
 
     def is_waiting(self) -> bool:
@@ -69,12 +69,13 @@ class FileSource:
         same = digest(self._head(length)) == wanted
         return known if same else Progress(self.name)
 
-    def advanced(self, progress: Progress, places: Sequence[int]) -> Progress:
+    def advanced(self, progress: Progress, places: Places) -> Progress:
         """After the records with these places are learned."""
         known = progress.prefixes[-1][0] if progress.prefixes else 0
-        settled = min(HEAD, self._settled(places[-1]))
+        place = int(places[-1])
+        settled = min(HEAD, self._settled(place))
         head = self._head(settled) if known < settled else b""
-        return advanced_by(progress, places[-1], head)
+        return advanced_by(progress, place, head)
 
     def is_waiting(self) -> bool:
         """Whether nothing has come that is not passed on: a file never waits."""

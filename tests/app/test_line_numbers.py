@@ -1,0 +1,123 @@
+"""Records read all at once are, to the bit, those read one by one."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everlearn.app.tool.layout import Layout
+from everlearn.app.tool.line_numbers import number_lines
+from everlearn.app.tool.records import RecordPreparer
+from everlearn.runtime.stream.cutting import cut_lines
+from everlearn.runtime.stream.lines import chunk_of
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-(10**20), 10**20),
+    st.decimals(-1000, 1000, places=3).map(float),
+)
+ODD = st.sampled_from(
+    ["null", "true", '"x"', '"1.5"', "-0", "1e999", "[1]", "NaN", "", '"\\u00e9"']
+)
+VALUES = st.one_of(NUMBERS.map(json.dumps), NUMBERS.map(json.dumps), ODD)
+LABELS = st.sampled_from(
+    ['"g0"', '"g1"', "1", "1.0", "-0.0", "null", '"other"', '"g\\u0030"', "[1]"]
+)
+
+
+@st.composite
+def objects(draw):
+    """A line as programs write it, and now and then another."""
+    a, b, label = draw(VALUES), draw(VALUES), draw(LABELS)
+    style = draw(st.integers(0, 9))
+    if style == 0:
+        return f'{{"b": {b}, "a": {a}, "label": {label}}}'
+    if style == 1:
+        return f'{{"a":{a},"b":{b},"label":{label}}}'
+    if style == 2:
+        return f'{{"a": {a}, "label": {label}}}'
+    return f'{{"a": {a}, "b": {b}, "label": {label}}}'
+
+
+LISTS = st.lists(VALUES, min_size=2, max_size=3).map(lambda v: f"[{', '.join(v)}]")
+FIELDS = st.one_of(
+    NUMBERS.map(repr),
+    st.sampled_from(["", " 1", "1_0", "inf", "nan", "-0", "007", "+1", "x", "é", '"1"', '"1,5"']),
+)
+TABLES = st.tuples(
+    FIELDS, FIELDS, st.sampled_from(["g0", "g1", "", "g 1", "1.0", "g0,1", "1,"])
+).map(",".join)
+
+
+def raw(lines, form="jsonl", names=None):
+    data = "".join(f"{line}\n" for line in lines).encode()
+    delimiter = b"," if form == "csv" else None
+    chunks = cut_lines(io.BytesIO(data).read, 0, delimiter)
+    return [chunk_of(0, some, form, names) for some in chunks]
+
+
+def prepared(chunks, layout, missing):
+    preparer = RecordPreparer(layout, lambda _: missing)
+    return preparer.join([preparer.read(chunk) for chunk in chunks])
+
+
+def check(chunks, layout, *, missing):
+    at_once = prepared(chunks, layout, missing)
+    one_by_one = prepared([chunk.parsed() for chunk in chunks], layout, missing)
+    assert np.asarray(at_once.X).tobytes() == np.asarray(one_by_one.X).tobytes()
+    assert np.array_equal(at_once.y, one_by_one.y)
+    assert list(at_once.origins) == list(one_by_one.origins)
+    assert at_once.bad == one_by_one.bad
+    assert list(at_once.order) == list(one_by_one.order)
+
+
+CLASSIFIER = Layout("classifier", form="rows", columns=("a", "b"), classes=("g0", "g1", "1"))
+REGRESSOR = Layout("regressor", form="rows", columns=("b", "a"))
+
+
+@given(st.lists(objects(), min_size=1, max_size=12), st.booleans())
+def test_objects(lines, missing):
+    for layout in (CLASSIFIER, REGRESSOR):
+        check(raw(lines), layout, missing=missing)
+
+
+@given(st.lists(LISTS, min_size=1, max_size=12), st.booleans())
+def test_lists(lines, missing):
+    check(raw(lines), Layout("mixture", form="rows", columns=("0", "1")), missing=missing)
+
+
+@given(st.lists(TABLES, min_size=1, max_size=12), st.booleans())
+def test_tables(lines, missing):
+    check(raw(lines, "csv", ("a", "b", "label")), CLASSIFIER, missing=missing)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[1, 2]", '{"a": 1, "b": 2.5, "label": "g0"}', '{"label":1,"b":1e5,"a":-3}'],
+)
+def test_lines_that_look_alike_are_read_at_once(line):
+    (chunk,) = raw([line] * 5)
+    columns = ("0", "1") if line.startswith("[") else ("a", "b")
+    lines = number_lines(chunk, columns, "label")
+    assert lines is not None
+    assert not np.isnan(lines.table).any()
+
+
+@pytest.mark.parametrize(
+    "odd", ["[1]", "oops", '{"a": 1}', '{"a": 1, "a": 2, "b": 3}', '["\\n5", 1]']
+)
+def test_one_odd_line_leaves_the_others(odd):
+    (chunk,) = raw([odd] + ['{"a": 1, "b": 2}'] * 5)
+    lines = number_lines(chunk, ("a", "b"), None)
+    assert lines is not None
+    assert np.isnan(lines.table).any(axis=1).tolist() == [True] + [False] * 5
+
+
+@pytest.mark.parametrize("line", ["[[1], 2]", '{"a": {}, "b": 1}', '["x\\n5", 1]', "7", '"[1, 2]"'])
+def test_lines_that_are_not_flat_are_left_to_others(line):
+    (chunk,) = raw([line] * 3)
+    columns = ("a", "b") if line.startswith("{") else ("0", "1")
+    assert number_lines(chunk, columns, None) is None

@@ -1,0 +1,153 @@
+"""Numbers read by the kernel against those that Python reads."""
+
+import json
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everlearn.inference.kernels.decimals import double_of
+from everlearn.inference.kernels.number_lines import Frame, number_at, read_lines
+
+WHOLE = st.integers(0, 10**19 - 1)
+
+
+def number(text):
+    """What the kernel reads, and how many bytes of it."""
+    data = np.frombuffer(text.encode(), np.uint8)
+    return number_at(data, 0, len(data))
+
+
+def same_bits(a, b):
+    return np.float64(a).tobytes() == np.float64(b).tobytes()
+
+
+class TestDoubles:
+    @given(WHOLE, st.integers(-64, 64))
+    def test_rounding_is_that_of_python(self, w, q):
+        got = double_of(np.uint64(w), q)
+        assert np.isnan(got) or same_bits(got, float(f"{w}e{q}"))
+
+    def test_hardly_any_is_left_to_others(self):
+        draw = random.Random(0)
+        cases = [
+            (draw.randrange(10 ** draw.randrange(1, 20)), draw.randrange(-64, 65))
+            for _ in range(5000)
+        ]
+        got = np.array([double_of(np.uint64(w), q) for w, q in cases])
+        assert np.isnan(got).sum() == 0
+        assert got.tolist() == [float(f"{w}e{q}") for w, q in cases]
+
+    @pytest.mark.parametrize("q", range(-4, 24))
+    def test_half_way_between_two_doubles_the_even_one(self, q):
+        draw = random.Random(q)
+        for _ in range(50):
+            odd = draw.randrange(2**52, 2**53) * 2 + 1  # 54 bits: half way
+            w = odd * 10**-q if q < 0 else odd
+            for near in (w - 1, w, w + 1):
+                if near < 10**19:
+                    assert same_bits(double_of(np.uint64(near), q), float(f"{near}e{q}"))
+
+    def test_beyond_the_table_it_says_so(self):
+        assert np.isnan(double_of(np.uint64(10**18), 65))
+        assert np.isnan(double_of(np.uint64(10**18), -65))
+        assert double_of(np.uint64(0), 400) == 0.0
+
+
+class TestNumbers:
+    @given(st.floats(allow_nan=False, allow_infinity=False))
+    def test_what_python_writes_is_read_to_the_bit(self, x):
+        value, end = number(repr(x))
+        assert end == 0 or (same_bits(value, x) and end == len(repr(x)))
+
+    @given(st.floats(-1e40, 1e40, allow_subnormal=False).filter(lambda x: abs(x) > 1e-40))
+    def test_numbers_of_common_size_are_read(self, x):
+        assert same_bits(number(repr(x))[0], x)
+
+    @given(st.text("0123456789.-+eE", max_size=12))
+    def test_it_reads_no_number_that_json_does_not_have(self, text):
+        value, end = number(text)
+        if end:
+            assert same_bits(value, float(json.loads(text[:end])))
+        else:
+            assert np.isnan(value)
+
+    @pytest.mark.parametrize(
+        "text", ["", "-", "01", "-01", ".5", "5.", "1e", "1e+", "+1", "x", "-0"]
+    )
+    def test_what_is_no_number_or_doubtful(self, text):
+        assert number(text)[1] in (0, 1 if text in ("1e", "1e+") else 0)
+        assert np.isnan(number(text)[0])
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("0", 0.0),
+            ("-0.0", -0.0),
+            ("-0e3", -0.0),
+            ("0.00000000000000000000012345", 1.2345e-22),
+            ("123456789012345678", 123456789012345678.0),
+            ("1E+2", 100.0),
+            ("7e-2", 0.07),
+        ],
+    )
+    def test_what_is_one(self, text, value):
+        assert same_bits(number(text)[0], value)
+        assert number(text)[1] == len(text)
+
+    def test_too_many_digits_are_left_to_others(self):
+        assert np.isnan(number("0.1234567890123456789012")[0])
+        assert np.isnan(number("12345678901234567890")[0])
+
+
+def read(text, pieces, *, delimiter=-1, marked=-1):
+    data = np.frombuffer(text.encode(), np.uint8)
+    stops = np.flatnonzero(data == ord("\n")) + 1
+    starts = np.concatenate(([0], stops[:-1]))
+    joined = np.frombuffer("".join(pieces).encode(), np.uint8)
+    frame = Frame(joined, np.cumsum([len(p) for p in pieces]), delimiter)
+    values, spans = read_lines(data, starts, stops, frame, marked)
+    return values, [bytes(data[a:b]).decode() if a >= 0 else None for a, b in spans]
+
+
+class TestLines:
+    def test_lines_that_fit_the_frame(self):
+        text = '{"a": 1, "b": 2.5}\r\n{"a":3, "b": 4}\n{"a": 5, "b": 6} \n{"a": 7, "b": "x"}\n'
+        values, marked = read(text, ['{"a": ', ', "b": ', "}"], marked=1)
+        assert np.array_equal(values[0], [1.0, 2.5])
+        assert np.isnan(values[1:3]).all()
+        assert np.array_equal(values[3], [7.0, np.nan], equal_nan=True)
+        assert marked == ["2.5", None, None, '"x"']
+
+    def test_fields_of_a_table(self):
+        text = '1,x y,2026-01-02,3\n,,,\n1,2,3\n1,2,3,4,5\n1,"2",3,4\n1,2,3,é\n'
+        values, marked = read(text, ["", ",", ",", ",", ""], delimiter=ord(","), marked=2)
+        assert np.array_equal(values[0], [1, np.nan, np.nan, 3], equal_nan=True)
+        assert marked[:2] == ["2026-01-02", ""]
+        assert np.isnan(values[1:]).all()
+        assert marked[2:] == [None] * 4
+
+    @pytest.mark.parametrize("text", ['"a\\n"', '"a\tb"', '"é"', '"a', "true", "null", "nan", "1x"])
+    def test_values_that_are_for_others(self, text):
+        values, marked = read(f"[1,{text}]\n[1,2]\n", ["[", ",", "]"], marked=0)
+        assert np.isnan(values[0]).all()
+        assert marked == [None, "1"]
+        assert np.array_equal(values[1], [1.0, 2.0])
+
+    def test_pieces_of_a_line_are_not_read_as_lines(self):
+        lines = ["[1,2]", "[1,2", "[1,2]]", "[1,]", "[,2]", "[1 2]", "1,2]", ""]
+        values, _ = read("\n".join(lines) + "\n", ["[", ",", "]"])
+        assert [bool(np.isnan(row).all()) for row in values] == [False] + [True] * 7
+
+
+def test_the_table_of_fives_has_128_bits_that_grow_by_five():
+    from everlearn.inference.kernels.decimals import _FIVES
+
+    assert (_FIVES[:, 0] >> np.uint64(63) == 1).all()
+    exact = [int(high) << 64 | int(low) for high, low in _FIVES]
+    for small, large in pairwise(exact):
+        ratio = large / small
+        assert any(abs(ratio - 5 / 2**k) < 1e-15 for k in (2, 3))
