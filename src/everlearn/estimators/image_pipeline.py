@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Self
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from everlearn.core.arrays import Labels
+from everlearn.core.arrays import Labels, Mat
 from everlearn.core.errors import CheckpointError
 from everlearn.core.params import Options, check_params
 from everlearn.estimators.mixture import DPMixture
@@ -59,6 +59,8 @@ class ImagePipeline(SaveMixin, Pipeline):
             The pipeline, which has learned the images.
         """
         features, reduce, mixture = _parts(self)
+        if reduce.__sklearn_is_fitted__():
+            self.check_weights()
         rows = features.fit().transform(X)
         if not reduce.__sklearn_is_fitted__():
             reduce.fit(rows)
@@ -107,11 +109,48 @@ class ImagePipeline(SaveMixin, Pipeline):
         self._note_weights()
         return labels
 
+    def predict(self, X: Iterable[Any], **params: Any) -> Labels:
+        """The component that each image most likely belongs to.
+
+        Parameters
+        ----------
+        X : iterable of images
+            Paths, bytes of files or arrays.
+        **params : dict
+            Handed to the mixture, as scikit-learn's pipelines do.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_images,)
+        """
+        self.check_weights()
+        labels: Labels = super().predict(X, **params)
+        return labels
+
+    def predict_proba(self, X: Iterable[Any], **params: Any) -> Mat:
+        """How likely each image belongs to each component.
+
+        Parameters
+        ----------
+        X : iterable of images
+            Paths, bytes of files or arrays.
+        **params : dict
+            Handed to the mixture, as scikit-learn's pipelines do.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_images, n_components)
+        """
+        self.check_weights()
+        probabilities: Mat = super().predict_proba(X, **params)
+        return probabilities
+
     def check_weights(self) -> None:
         """Raise a ValueError if the weights of the network are not those it learned with."""
         features = _parts(self)[0]
         known = getattr(self, "weights_digest_", None)
-        if isinstance(features, CNNFeatures) and known != weights_digest(features.weights):
+        network = isinstance(features, CNNFeatures) and known is not None
+        if network and known != weights_digest(features.weights):
             raise ValueError(
                 f"the 'weights' of the pipeline's CNNFeatures, {os.fspath(features.weights)!r}, "
                 "are not those that it learned with"
