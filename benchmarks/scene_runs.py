@@ -147,6 +147,9 @@ MODELS: dict[str, Callable[[int, int, int], Any]] = {
     ),
     "KMeans, true K": lambda n, k, seed: KMeans(k, n_init=10, random_state=seed),
     "BayesianGaussianMixture, 2 K": lambda n, k, seed: BayesianGaussianMixture(
+        n_components=2 * k, random_state=seed
+    ),
+    "BayesianGaussianMixture, diagonal, 2 K": lambda n, k, seed: BayesianGaussianMixture(
         n_components=2 * k, covariance_type="diag", max_iter=200, random_state=seed
     ),
     "HDBSCAN": lambda n, k, seed: HDBSCAN(min_cluster_size=5, copy=True),

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.errors import CheckpointError
-from everlearn.core.params import Constraint, Interval, check_params
-from everlearn.estimators.base import named_errors
+from everlearn.core.params import Constraint, Interval
+from everlearn.estimators.base import LearnerMixin, named_errors
 from everlearn.estimators.persistence import (
     Arrays,
     SaveMixin,
@@ -69,7 +69,9 @@ class Axes:
         return np.asarray(self.sizes**2 / max(1, self.n_rows - 1))
 
 
-class ScaledPCA(ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, BaseEstimator):
+class ScaledPCA(
+    LearnerMixin, ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, BaseEstimator
+):
     """Principal components, divided by one number so that their mean variance is 1.
 
     The components are not whitened: directions with little variance stay quiet. The unit is what
@@ -133,8 +135,9 @@ class ScaledPCA(ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, Ba
         self
             The fitted transformer.
         """
-        rows = self._rows(X, reset=True)
-        self._axes = self._learned(Axes.none(rows.shape[1]), rows)
+        with self._unchanged_on_error():
+            rows = self._rows(X, reset=True)
+            self._axes = self._learned(Axes.none(rows.shape[1]), rows)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -153,8 +156,9 @@ class ScaledPCA(ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, Ba
             The transformer, which has learned the rows.
         """
         known: Axes | None = getattr(self, "_axes", None)
-        rows = self._rows(X, reset=known is None)
-        self._axes = self._learned(known or Axes.none(rows.shape[1]), rows)
+        with self._unchanged_on_error():
+            rows = self._rows(X, reset=known is None)
+            self._axes = self._learned(known or Axes.none(rows.shape[1]), rows)
         return self
 
     def transform(self, X: Any) -> Mat:
@@ -247,7 +251,7 @@ class ScaledPCA(ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, Ba
         return axes
 
     def _rows(self, X: Any, *, reset: bool) -> Mat:
-        check_params("ScaledPCA", self.get_params(deep=False), self._constraints)
+        self._check_params()
         with named_errors(self, "X"):
             least = 2 if reset else 1
             rows = validate_data(
@@ -263,8 +267,8 @@ class ScaledPCA(ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, Ba
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted transformer as JSON and arrays; `save` writes them."""
         check_is_fitted(self)
+        self._check_params()
         axes = self._axes
-        check_params("ScaledPCA", self.get_params(deep=False), self._constraints)
         return {
             "params": plain_params(self.get_params(deep=False), 0),
             "n_rows": axes.n_rows,
@@ -277,7 +281,7 @@ class ScaledPCA(ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, Ba
         params = section(header, "params", inspect.signature(cls).parameters)
         estimator = cls(**params)
         try:
-            check_params("ScaledPCA", params, cls._constraints)
+            estimator._check_params()
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
         if unknown := sorted(set(arrays) - {"mean", "directions", "sizes"}):
