@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks.corpora import DATA
 from benchmarks.figures import staircases
+from benchmarks.scene_pages import write_sheets
 from benchmarks.scene_runs import (
     FEATURES,
     MANY,
@@ -68,8 +69,9 @@ is {PER_CATEGORY} of the 30 images of every folder. The paper's four models star
 component and learn for 50 laps at most, as in the paper, but from batches of 1,000 rows instead of
 15 batches. "diagonal, shared" is `DPMixture(prior="shared")`, which starts with a component for
 every {ROWS_PER_START} rows and merges: nothing tells it the number of classes. KMeans is told, and
-is the best of ten starts. BayesianGaussianMixture has diagonal covariances and twice the true
-number. HDBSCAN has `min_cluster_size=5`; what it calls noise is one cluster more.
+is the best of ten starts. BayesianGaussianMixture is given twice the true number, and its own
+defaults but for the covariances where "diagonal" is said. HDBSCAN has `min_cluster_size=5`; what it
+calls noise is one cluster more.
 
 NMI divides by the geometric mean of the entropies, AMI by the larger one, as the paper's numbers
 do (`everlearn.metrics.clustering`). **Read every score beside K**: purity rises with K by itself,
@@ -88,11 +90,11 @@ def reproduce() -> None:
             for size, model in product(SIZES, models):
                 if resample < FEWER.get((model, size), RESAMPLES):
                     clustered(Scene(features, size, resample), model)
-            _write(with_end_to_end=False)
-    _write(with_end_to_end=True)
+            _write(complete=False)
+    _write(complete=True)
 
 
-def _write(with_end_to_end: bool) -> None:
+def _write(complete: bool) -> None:
     runs = {
         (features, size, model): _known(features, size, model)
         for size in SIZES
@@ -104,9 +106,9 @@ def _write(with_end_to_end: bool) -> None:
     for size in SIZES:
         content += [_means(runs, size), _variances(runs, size)]
     content += [_curves(runs), _papers_tables()]
-    if with_end_to_end:
+    if complete:
         table, found = _end_to_end()
-        content.append(table)
+        content += [_clusters(runs), table]
         measured += found
     print("written to", write_page("papers/par_ingmm.md", HEAD, content, measured))
 
@@ -267,16 +269,29 @@ def _against_peers(runs: Runs, size: int) -> list[str]:
 
 def _curves(runs: Runs) -> str:
     """K over CPU seconds, first resample of the CNN features of 10 and of 102 categories."""
-    panels = {}
-    for size in SIZES:
-        lines = {
-            name: runs["CNN", size, name][0]["trace"] for name in OURS if runs["CNN", size, name]
-        }
-        panels[f"{size} categories"] = lines
+    panels = {f"{size} categories": _traces(runs, size) for size in SIZES}
     staircases("par_ingmm_growth", panels, "CPU seconds", "components")
     return (
         "## K against time\n\nCNN features, first resample.\n\n"
         "![Components over CPU seconds](../images/par_ingmm_growth.png)\n"
+    )
+
+
+def _traces(runs: Runs, size: int) -> dict[str, list[tuple[float, int]]]:
+    known = {name: runs["CNN", size, name] for name in OURS}
+    return {name: found[0]["trace"] for name, found in known.items() if found}
+
+
+def _clusters(runs: Runs) -> str:
+    """Contact sheets of the first resample."""
+    scene = Scene("CNN", SIZES[0], 0)
+    page = write_sheets(scene, "diagonal, shared", _traces(runs, scene.size), "par_ingmm_clusters")
+    print("contact sheets in", page)
+    return (
+        "## What clusters look like\n\nThe six largest of the first resample of ten categories, "
+        'CNN features, prior "shared": the eight images nearest each mean. Categories in red '
+        f"differ from that of the first. A page with all of them is written to {page.name} in "
+        "out/reproduce/par_ingmm.\n\n![Images of clusters](../images/par_ingmm_clusters.png)\n"
     )
 
 

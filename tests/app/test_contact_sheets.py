@@ -63,7 +63,7 @@ def test_nearest_come_first_then_the_least_certain(study, images):
 
 def test_it_tells_what_it_found(study, images):
     page = Page(contact_sheets(study, images))
-    for words in ("images40", "clusters2", "true scenes2", "purity100.0%", "100% beach"):
+    for words in ("images40", "clusters2", "known classes2", "purity100.0%", "100% beach"):
         assert words in page.text
     alts = [a["alt"] for a in page.all("img")]
     assert all(re.fullmatch(r"file \d+, (beach|wood), certainty [01]\.\d\d", alt) for alt in alts)

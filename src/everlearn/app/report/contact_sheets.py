@@ -131,7 +131,7 @@ def _key_numbers(
     pairs = [(f"{study.noun}s", f"{len(rows.labels):,}"), ("clusters", f"{len(found)}")]
     if classes is not None and study.truth is not None:
         pairs += [
-            (f"true {study.truth.noun}s", f"{len(study.truth.classes)}"),
+            ("known classes", f"{len(study.truth.classes)}"),
             ("purity", f"{classes.purity:.1%}"),
             ("NMI", f"{classes.nmi:.3f}"),
             ("AMI", f"{classes.ami:.3f}"),
