@@ -22,6 +22,22 @@ def curves(name: str, x: list[float], lines: dict[str, list[float]], across: str
     save(figure, name)
 
 
+def staircases(
+    name: str, panels: dict[str, dict[str, list[tuple[float, int]]]], across: str, up: str
+) -> None:
+    """Counts that change at moments of their own, on a logarithmic clock; a panel for each set."""
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(6 * len(panels), 4), layout="constrained", squeeze=False
+    )
+    for ax, (title, lines) in zip(axes[0], panels.items(), strict=True):
+        for label, points in lines.items():
+            ax.step(*zip(*points, strict=True), where="post", label=label)
+        ax.set(title=title, xlabel=across, ylabel=up, xscale="log")
+        ax.grid(alpha=0.3)
+        ax.legend(frameon=False)
+    save(figure, name)
+
+
 def heatmaps(name: str, tables: list[np.ndarray], marks: list[int], rows: list[str]) -> None:
     """Classes by topics, one map for each number of documents seen."""
     figure, axes = plt.subplots(

@@ -6,10 +6,11 @@ stopped; delete that folder to measure anew.
 
 import sys
 
-from benchmarks import bayespa, memory_bounded, mixtures, natural_online_em, ncrp
+from benchmarks import bayespa, memory_bounded, mixtures, natural_online_em, ncrp, par_ingmm
 
 PAPERS = {
     "mixtures": mixtures.reproduce,
+    "par_ingmm": par_ingmm.reproduce,
     "bayespa": bayespa.reproduce,
     "memory_bounded": memory_bounded.reproduce,
     "natural_online_em": natural_online_em.reproduce,

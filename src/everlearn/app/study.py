@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.estimators.history import AcceptedMove, History, Point
 from everlearn.estimators.mixture import DPMixture
 from everlearn.inference.learners.memoized import ALL_MOVES
+from everlearn.metrics.clustering import (
+    adjusted_mutual_information,
+    normalized_mutual_information,
+    purity,
+)
 
 MOVE_KINDS = ALL_MOVES
 
@@ -125,9 +129,9 @@ def agreement(labels: NDArray[np.intp], truth: Truth, n_components: int) -> Agre
     np.add.at(table, (labels, truth.labels), 1)
     return Agreement(
         table=table,
-        purity=float(table.max(axis=1).sum() / table.sum()),
-        nmi=float(normalized_mutual_info_score(truth.labels, labels)),
-        ami=float(adjusted_mutual_info_score(truth.labels, labels)),
+        purity=purity(truth.labels, labels),
+        nmi=normalized_mutual_information(truth.labels, labels, "arithmetic"),
+        ami=adjusted_mutual_information(truth.labels, labels, "arithmetic"),
     )
 
 

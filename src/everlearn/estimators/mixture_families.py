@@ -4,7 +4,9 @@ Named priors, by family:
 
 - ``"data"`` (all): scaled to the rows, so that units do not matter;
 - ``"par-ingmm"`` (diagonal): the Par-InGMM paper's, for features of unit scale;
-- ``"wishart"`` (diagonal, full, zero-mean): D + 2 pseudo-observations of unit variance.
+- ``"wishart"`` (diagonal, full, zero-mean): D + 2 pseudo-observations of unit variance;
+- ``"shared"`` (diagonal): one spread for all components, found from the rows by learning a sample
+  of them, see `shared_spread`. Here it is the same as "data", which is where that begins.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from everlearn.inference.state import State
 
 FAMILIES = ("diagonal", "full", "zero-mean", "multinomial")
 PRIOR_NAMES = {
-    "diagonal": ("data", "par-ingmm", "wishart"),
+    "diagonal": ("data", "par-ingmm", "shared", "wishart"),
     "full": ("data", "wishart"),
     "zero-mean": ("data", "wishart"),
     "multinomial": ("data",),

@@ -17,8 +17,14 @@ from everlearn.core.mixture import Mixture
 from everlearn.core.params import parse_bytes
 from everlearn.core.priors import DPPrior
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_families import allow_missing, has_missing, resolve_family
+from everlearn.estimators.mixture_families import (
+    Moments,
+    allow_missing,
+    has_missing,
+    resolve_family,
+)
 from everlearn.estimators.pooling import MAX_POOLED_ROWS, pooled
+from everlearn.estimators.shared_spread import SAMPLE_ROWS, shared_family
 from everlearn.inference.learners import fitting, stochastic, streaming
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings
 from everlearn.inference.local.mixture import MixtureStep
@@ -79,7 +85,7 @@ def learn(params: Any, rows: Rows, seed: int) -> Learned:
     n_rows = len(rows)
     if n_rows <= MAX_POOLED_ROWS and rows.nbytes <= _pooled_bytes(params):
         rows = pooled(rows)
-    model = _model(params, rows)
+    model = _model(params, rows, seed)
     learner = stochastic if params.learner == "stochastic" else fitting
     with _workshop(params, model, rows, params.max_laps) as tools:
         schedule = _schedule(params, rows, tools.limits)
@@ -187,9 +193,31 @@ def _most_stats(model: Mixture) -> int:
     return 3 * family.n_features if isinstance(family, DiagGaussian) else family.n_stats
 
 
-def _model(params: Any, rows: Rows) -> Mixture:
-    """The model, if it leaves the working precision room to work in."""
+def _model(params: Any, rows: Rows, seed: int) -> Mixture:
+    """The model for these rows; a prior that is found by learning is found here."""
     family = _family(params.family, params.prior, rows)
+    by_learning = isinstance(params.prior, str) and params.prior == "shared"
+    if by_learning and isinstance(family, DiagGaussian):
+        family = _shared(params, family, rows, seed)
+    return _with_headroom(params, family)
+
+
+def _shared(params: Any, family: DiagGaussian, rows: Rows, seed: int) -> DiagGaussian:
+    """The family with the spread that a sample agrees with."""
+    limits = memory_limits(params, _with_headroom(params, family), _row_bytes(rows), SAMPLE_ROWS)
+    sample = fitting.sampled(rows, limits.window_rows, seed)
+
+    def learned(start: DiagGaussian) -> State:
+        model = _with_headroom(params, start)
+        with _workshop(params, model, sample, params.max_laps) as tools:
+            schedule = _schedule(params, sample, tools.limits)
+            return fitting.learn_sample(model, sample, seed, tools.runner, tools.moves, schedule)
+
+    return shared_family(family, sample, Moments.of(rows).variance, learned)
+
+
+def _with_headroom(params: Any, family: Family[Any]) -> Mixture:
+    """The model, if it leaves the working precision room to work in."""
     with np.errstate(all="ignore"):
         model = Mixture(family, DPPrior(float(params.concentration)))
         start = State.empty(model, 0).posterior()
@@ -235,7 +263,7 @@ def _workshop(
     statistics would be told too early, and linger: there, parts must have more rows.
     """
     window_rows = params.birth_window if max_laps is None else MOST_ROWS
-    limits = memory_limits(params, model, max(1, rows.nbytes // len(rows)), window_rows)
+    limits = memory_limits(params, model, _row_bytes(rows), window_rows)
     births = BirthSettings(
         n_targets=_TARGETS if params.memory_budget is None else _FEW_TARGETS,
         n_rows=limits.window_rows,
@@ -263,6 +291,10 @@ def _workshop(
         yield Workshop(runner, moves, limits, on_lap)
 
 
+def _row_bytes(rows: Rows) -> int:
+    return max(1, rows.nbytes // len(rows))
+
+
 def _still_settling(learned: Learned, n_rows: int) -> bool:
     """Whether prior and origin still rest on so few rows that twice as many should set them."""
     all_open = learned.state.n_open == learned.n_rows
@@ -274,10 +306,10 @@ def _afresh(
 ) -> tuple[State, Rows, History]:
     """An empty state whose prior fits all rows so far, and those rows; ids go on counting."""
     if learned is None:
-        return State.empty(_model(params, rows), seed), rows, History()
+        return State.empty(_model(params, rows, seed), seed), rows, History()
     everything = concatenate([*(b.rows for b in learned.state.batches), rows])
     old = learned.state
-    state = State.empty(_model(params, everything), old.seed, next_id=old.next_id)
+    state = State.empty(_model(params, everything, old.seed), old.seed, next_id=old.next_id)
     return replace(state, clock=old.clock), everything, learned.history
 
 

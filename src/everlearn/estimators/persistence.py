@@ -35,10 +35,12 @@ _ESTIMATORS = {
     "clumped-topic-model": ("everlearn.estimators.clumped", "ClumpedTopicModel"),
     "component-tree": ("everlearn.estimators.component_tree", "ComponentTree"),
     "dp-mixture": ("everlearn.estimators.mixture", "DPMixture"),
+    "image-pipeline": ("everlearn.estimators.image_pipeline", "ImagePipeline"),
     "medhdp-classifier": ("everlearn.estimators.supervised_growing", "MedHDPClassifier"),
     "medlda-classifier": ("everlearn.estimators.supervised", "MedLDAClassifier"),
     "medlda-regressor": ("everlearn.estimators.supervised_regression", "MedLDARegressor"),
     "online-ppca": ("everlearn.estimators.ppca", "OnlinePPCA"),
+    "scaled-pca": ("everlearn.estimators.scaled_pca", "ScaledPCA"),
     "topic-model": ("everlearn.estimators.topics", "TopicModel"),
     "topic-tree": ("everlearn.estimators.topic_tree", "TopicTree"),
 }

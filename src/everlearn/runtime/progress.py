@@ -94,3 +94,15 @@ class RowProgress(ProgressLine):
         if self.shown:
             said = "" if log_likelihood is None else f"{log_likelihood:,.3f} nats per row"
             self._update(completed=n_rows, likelihood=said)
+
+
+class ImageProgress(ProgressLine):
+    """Shows how many images are described."""
+
+    def __init__(self, verbose: int, n_images: int | None, console: Console | None = None) -> None:
+        columns = (TextColumn("{task.completed:,.0f} images"), BarColumn(bar_width=24))
+        super().__init__(verbose, n_images, columns, console)
+
+    def show(self, n_images: int) -> None:
+        """So many more images are done."""
+        self._update(advance=n_images)

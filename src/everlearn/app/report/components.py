@@ -41,7 +41,7 @@ def _card(study: Study, gallery: Gallery, rows: Assigned, one: Component) -> str
             f"<span>{one.purity:.0%} are {escape(study.truth.noun)} "
             f"<strong>{escape(one.top)}</strong></span>"
         )
-    nearest, doubtful = _examples(study, rows, one)
+    nearest, doubtful = examples(study, rows, one, _EXAMPLES)
     return (
         f'<li class="card"><div class="who">{mean}<div><h3>#{one.id}</h3>{"".join(lines)}</div>'
         f"</div>{_strip(study, gallery, rows, 'nearest', nearest)}"
@@ -49,12 +49,12 @@ def _card(study: Study, gallery: Gallery, rows: Assigned, one: Component) -> str
     )
 
 
-def _examples(study: Study, rows: Assigned, one: Component) -> tuple[list[int], list[int]]:
+def examples(study: Study, rows: Assigned, one: Component, n: int) -> tuple[list[int], list[int]]:
     """Rows of the component nearest its mean, and those whose assignment is least sure."""
     members = np.flatnonzero(rows.labels == one.position)
     distance = np.linalg.norm(study.rows[members] - study.model.means_[one.position], axis=1)
-    nearest = members[np.argsort(distance, kind="stable")[:_EXAMPLES]]
-    doubtful = members[np.argsort(rows.certainty[members], kind="stable")[:_EXAMPLES]]
+    nearest = members[np.argsort(distance, kind="stable")[:n]]
+    doubtful = members[np.argsort(rows.certainty[members], kind="stable")[:n]]
     return nearest.tolist(), doubtful.tolist()
 
 

@@ -17,10 +17,12 @@ LONGEST_SIDE = 256
 _JPEG_QUALITY = 85
 
 
-def photograph(image: ArrayLike, alt: str, kind: str = "photo", title: str = "") -> str:
+def photograph(
+    image: ArrayLike, alt: str, kind: str = "photo", title: str = "", longest: int = LONGEST_SIDE
+) -> str:
     """An `img` element with a photograph, shrunk to the size of a page if it is larger."""
     picture = Image.fromarray(as_pixels(image, "photograph"))
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    picture.thumbnail((longest, longest))
     shape = (picture.height, picture.width)
     return embedded(_jpeg(picture), "image/jpeg", shape, alt, kind, title)
 

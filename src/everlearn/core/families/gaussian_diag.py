@@ -103,9 +103,23 @@ class DiagGaussian:
         m0 = p.mean - self.origin
         weight = p.mean_precision + count
         mean = (p.mean_precision * m0 + t[:, :d]) / weight
-        scatter = t[:, d : 2 * d] + p.mean_precision * m0**2 - weight * mean**2
-        rate = p.rate + 0.5 * np.maximum(scatter, 0.0)
-        return NormalGamma(mean, weight, p.shape + 0.5 * count, rate)
+        scatter = np.maximum(t[:, d : 2 * d] + p.mean_precision * m0**2 - weight * mean**2, 0.0)
+        return NormalGamma(mean, weight, p.shape + 0.5 * count, p.rate + 0.5 * scatter)
+
+    def shared_spread(self, n: Vec, t: Mat) -> Vec:
+        """Variance of each feature within components, taken over all of them.
+
+        A component of mass n counts as n - 1, because it has a mean of its own: one that has a
+        single row says nothing, so cutting finely does not make the spread smaller by itself. A
+        feature of which nothing can be said keeps what the prior expects.
+        """
+        d = self.n_features
+        count = t[:, 2 * d :] if self.missing else n[:, None]
+        about_means = t[:, d : 2 * d] - t[:, :d] ** 2 / np.maximum(count, 1e-300)
+        scatter = np.maximum(about_means, 0.0).sum(axis=0)
+        freedom = np.maximum(count - 1.0, 0.0).sum(axis=0)
+        expected = self.prior.rate / self.prior.shape
+        return np.asarray(np.where(freedom > 1.0, scatter / np.maximum(freedom, 1.0), expected))
 
     def natural(self, q: NormalGamma) -> tuple[Mat, Vec]:
         """Par-InGMM eq. 16 with the term -1 / (2 lambda_k) per dimension that it leaves out.

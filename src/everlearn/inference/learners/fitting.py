@@ -78,7 +78,7 @@ def learn_sample(
     schedule: Schedule,
 ) -> State:
     """What a few laps over a random sample of the rows teach."""
-    sample = rows[_sample(len(rows), schedule.sample_rows, seed)]
+    sample = sampled(rows, schedule.sample_rows, seed)
     brief = replace(schedule, batch_rows=len(sample), max_laps=_WARM_START_LAPS)
     return best_start(model, sample, seed, runner, moves, brief, lambda _: None).state
 
@@ -152,7 +152,7 @@ def start_posterior(
     k = min(len(empty.total), len(rows))
     if len(empty.total) == 1:
         return empty.posterior()
-    sample = rows[_sample(len(rows), sample_rows, empty.seed)]
+    sample = sampled(rows, sample_rows, empty.seed)
     points = empty.model.family.embedding(sample.X)
     labels = seed_labels(points, sample.weights, k, stream(empty.seed, "start", 0))
     return empty.model.posterior(runner.hard_stats(sample, labels, empty.total.ids))
@@ -167,7 +167,8 @@ def _begin(
     return open_batches(empty, fresh, rows.blocks(batch_rows), runner).reordered().pruned()
 
 
-def _sample(n: int, size: int, seed: int) -> np.ndarray:
-    if n <= size:
-        return np.arange(n)
-    return np.sort(stream(seed, "subsample").choice(n, size, replace=False))
+def sampled(rows: Rows, size: int, seed: int) -> Rows:
+    """At most so many of the rows, chosen at random, in their order."""
+    if len(rows) <= size:
+        return rows
+    return rows[np.sort(stream(seed, "subsample").choice(len(rows), size, replace=False))]

@@ -1,0 +1,184 @@
+"""Clusters of images as contact sheets: those nearest each mean, and the least certain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Final
+
+import numpy as np
+
+from everlearn.app.report import charts
+from everlearn.app.report.components import component_table, examples
+from everlearn.app.report.html import details, escape, paragraph, section
+from everlearn.app.report.page import NO_SCRIPT, page
+from everlearn.app.report.photos import photograph
+from everlearn.app.report.retrieval import Collection
+from everlearn.app.study import Agreement, Assigned, Component, Study, agreement, assigned
+from everlearn.app.study import components as components_of
+from everlearn.core.params import Interval, check_params
+
+Trace = Sequence[tuple[float, int]]
+"""Seconds of learning, and how many components there were then."""
+
+_AT_LEAST_ONE = Interval(1, integer=True)
+_THUMBNAIL: Final = 96
+_COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete", "--muted")
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+def contact_sheets(
+    study: Study,
+    images: Collection,
+    growth: Mapping[str, Trace] | None = None,
+    *,
+    max_shown: int = 60,
+    n_examples: int = 8,
+) -> str:
+    """A page of clusters, in one file that needs no network.
+
+    Parameters
+    ----------
+    study : Study
+        The mixture, the rows of the images, title and lead, and classes if they are known.
+    images : Collection
+        The images themselves, one for each row; only those that are shown are looked at.
+    growth : mapping of str to sequence of (seconds, components), default=None
+        How the number of components grew, for each model named; drawn as curves by plotly.
+    max_shown : int, default=60
+        Clusters shown, the largest first.
+    n_examples : int, default=8
+        Images shown of each, nearest its mean; half as many of those least certain.
+
+    Returns
+    -------
+    html : str
+    """
+    given = {"max_shown": max_shown, "n_examples": n_examples}
+    check_params("contact_sheets", given, dict.fromkeys(given, (_AT_LEAST_ONE,)))
+    if len(images) != len(study.rows):
+        raise ValueError(
+            f"'images' of contact_sheets must be as many as the {len(study.rows)} rows of the "
+            f"study, got {len(images)}"
+        )
+    rows = assigned(study)
+    classes = None
+    if study.truth is not None:
+        classes = agreement(rows.labels, study.truth, study.model.n_components_)
+    found = [one for one in components_of(study, rows, classes) if one.n_rows]
+    sections = (
+        section(
+            "clusters",
+            "Clusters",
+            paragraph(_how_to_read(study, len(found), max_shown)),
+            _sheets(study, images, rows, found[:max_shown], n_examples),
+            details("All clusters as a table", component_table(study, found)),
+        ),
+        _growth(growth) if growth else "",
+    )
+    scripts = _scripts() if growth else ()
+    numbers = _key_numbers(study, rows, found, classes)
+    notice = (NO_SCRIPT,) if growth else ()
+    return page(study.title, study.lead, numbers, (*notice, *sections), scripts=scripts)
+
+
+def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
+    """The number of components over the time spent learning, a curve for each model."""
+    lines = [
+        {
+            "x": [round(seconds, 4) for seconds, _ in trace],
+            "y": [k for _, k in trace],
+            "name": escape(name),
+            "mode": "lines",
+            "line": {
+                "color": _COLOURS[i % len(_COLOURS)],
+                "dash": _DASHES[i % len(_DASHES)],
+                "width": 2.5,
+                "shape": "hv",
+            },
+            "hovertemplate": "%{x:.2f} s<br>%{y} components<extra>" + escape(name) + "</extra>",
+        }
+        for i, (name, trace) in enumerate(growth.items())
+    ]
+    layout = {
+        **charts.base_layout(420),
+        "xaxis": {**charts.axis("seconds of learning"), "type": "log", "nticks": 8},
+        "yaxis": {**charts.axis("components"), "rangemode": "tozero", "tickformat": "d"},
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
+        "legend": {"orientation": "h", "y": -0.25, "font": {"color": "--muted"}},
+    }
+    return {"data": lines, "layout": layout}
+
+
+def _scripts() -> tuple[str, str]:
+    from plotly.offline import get_plotlyjs  # pages without charts do without plotly
+
+    draw = files(__package__).joinpath("page.js").read_text("utf-8")
+    return get_plotlyjs(), f"\n{draw}\n"
+
+
+def _how_to_read(study: Study, n_found: int, max_shown: int) -> str:
+    shown = f"The {max_shown} largest of {n_found} clusters. " if n_found > max_shown else ""
+    return (
+        f"{shown}The {study.noun}s nearest the mean of each cluster come first, then those whose "
+        "place is least certain. The number is the permanent id of the component."
+    )
+
+
+def _key_numbers(
+    study: Study, rows: Assigned, found: Sequence[Component], classes: Agreement | None
+) -> list[tuple[str, str]]:
+    pairs = [(f"{study.noun}s", f"{len(rows.labels):,}"), ("clusters", f"{len(found)}")]
+    if classes is not None and study.truth is not None:
+        pairs += [
+            ("known classes", f"{len(study.truth.classes)}"),
+            ("purity", f"{classes.purity:.1%}"),
+            ("NMI", f"{classes.nmi:.3f}"),
+            ("AMI", f"{classes.ami:.3f}"),
+        ]
+    pairs.append(("in doubt", f"{np.mean(rows.certainty < 0.9):.1%}"))
+    return pairs
+
+
+def _sheets(
+    study: Study, images: Collection, rows: Assigned, found: Sequence[Component], n: int
+) -> str:
+    cards = []
+    for one in found:
+        nearest, doubtful = examples(study, rows, one, n)
+        doubtful = [i for i in doubtful if i not in set(nearest)][: max(1, n // 2)]
+        cards.append(
+            f'<li class="contact"><div class="about"><h3>#{one.id}</h3>{_about(study, one)}</div>'
+            f"{_strip(images, rows, 'nearest', nearest)}"
+            f"{_strip(images, rows, 'least certain', doubtful)}</li>"
+        )
+    return f'<ul class="contacts">\n{"".join(cards)}\n</ul>'
+
+
+def _about(study: Study, one: Component) -> str:
+    lines = [f"{one.n_rows:,} {study.noun}s"]
+    if one.top is not None and one.purity is not None:
+        lines.append(f"{one.purity:.0%} {one.top}")
+    return "".join(f"<span>{escape(line)}</span>" for line in lines)
+
+
+def _strip(images: Collection, rows: Assigned, name: str, chosen: Sequence[int]) -> str:
+    if not chosen:
+        return ""
+    tiles = []
+    for i in chosen:
+        label = "" if images.labels is None else f", {images.labels[i]}"
+        hint = f"{images.name(i)}{label}, certainty {rows.certainty[i]:.2f}"
+        picture = photograph(images.images[i], hint, title=hint, longest=_THUMBNAIL)
+        tiles.append(f'<div class="tile">{picture}</div>')
+    return f'<div class="thumbs"><span>{escape(name)}</span>{"".join(tiles)}</div>'
+
+
+def _growth(growth: Mapping[str, Trace]) -> str:
+    ends = ", ".join(f"{name} {trace[-1][1]}" for name, trace in growth.items() if trace)
+    return section(
+        "growth",
+        "How many components, and when",
+        paragraph("The number of components after each lap, over the seconds spent learning."),
+        charts.chart("chart-growth", growth_chart(growth), f"Curves of components: {ends}."),
+    )

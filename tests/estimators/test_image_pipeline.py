@@ -1,0 +1,215 @@
+"""Images into clusters in one pipeline, learned at once or as a stream, kept in one file."""
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from conftest import REPOSITORY
+from estimators.spoiling import assert_named, loaded
+from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.persistence import load
+from everlearn.features import HOG, LBP, CNNFeatures, ImagePipeline, ScaledPCA, image_pipeline
+from everlearn.runtime.store.checkpoint import Checkpoint
+from features.networks import save_network
+from features.pictures import colours
+
+SETTINGS = {"hog": {"size": 64}, "lbp": {"size": 64, "grid": 4}, "cnn": {"size": 32}}
+
+
+def scenes(n=40, seed=0):
+    """Bright and dark pictures in turn, with stripes this way and that."""
+    rng = np.random.default_rng(seed)
+    stripes = np.tile(np.repeat([0, 1], 4), 4)[:, None] * np.ones(32)
+    kinds = [stripes * 200, 255 - stripes.T * 60]
+    noise = rng.integers(0, 20, size=(n, 32, 32))
+    return [
+        np.clip(kinds[i % 2] + noise[i], 0, 255).astype(np.uint8) for i in range(n)
+    ]  # fmt: skip
+
+
+def made(kind, tmp_path, **params):
+    settings = dict(SETTINGS[kind])
+    if kind == "cnn":
+        save_network(tmp_path / "tiny.onnx")
+        settings["weights"] = tmp_path / "tiny.onnx"
+    return image_pipeline(kind, 3, mixture=DPMixture(random_state=0, **params), **settings)
+
+
+@pytest.mark.parametrize("kind", ["hog", "lbp", "cnn"])
+def test_kinds_of_pictures_are_told_apart(kind, tmp_path):
+    images = scenes()
+    labels = made(kind, tmp_path).fit_predict(images)
+    assert not set(labels[::2]) & set(labels[1::2])
+
+
+def test_it_is_a_pipeline_of_scikit_learn():
+    pipeline = image_pipeline("hog", n_components=7, size=128)
+    assert isinstance(pipeline, Pipeline)
+    kinds = [type(step) for _, step in pipeline.steps]
+    assert kinds == [HOG, ScaledPCA, DPMixture]
+    assert pipeline["reduce"].n_components == 7
+    assert pipeline["features"].size == 128
+    assert pipeline["mixture"].prior == "shared"
+    twin = clone(pipeline).set_params(features__cell=32)
+    assert isinstance(twin, ImagePipeline)
+    assert twin["features"].cell == 32
+    assert pipeline["features"].cell == 16
+    assert isinstance(image_pipeline("lbp")["features"], LBP)
+    assert isinstance(image_pipeline("cnn", weights="x.onnx")["features"], CNNFeatures)
+
+
+def test_the_steps_are_what_they_are_alone(tmp_path):
+    images = scenes()
+    pipeline = made("lbp", tmp_path).fit(images)
+    rows = ScaledPCA(3).fit_transform(LBP(size=64, grid=4).transform(images))
+    alone = DPMixture(random_state=0).fit(rows)
+    np.testing.assert_array_equal(pipeline.predict_proba(images), alone.predict_proba(rows))
+
+
+def test_a_stream_keeps_its_axes(tmp_path):
+    images = scenes(80)
+    pipeline = made("hog", tmp_path)
+    pipeline.partial_fit(images[:40])
+    axes = pipeline["reduce"].components_.copy()
+    pipeline.partial_fit(images[40:])
+    np.testing.assert_array_equal(pipeline["reduce"].components_, axes)
+    assert pipeline["mixture"].n_rows_seen_ == 80
+    assert len(set(pipeline.predict(images)[::2]) & set(pipeline.predict(images)[1::2])) == 0
+
+
+CONTINUE = """
+import sys
+from estimators.test_image_pipeline import scenes
+from everlearn import load
+
+model = load(sys.argv[1])
+model.partial_fit(scenes(40, seed=1))
+model.save(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("kind", ["hog", "cnn"])
+def test_a_new_process_goes_on_as_if_nothing_had_happened(kind, tmp_path):
+    steady = made(kind, tmp_path, engine="threads").partial_fit(scenes())
+    steady.save(tmp_path / "begun.evl")
+    steady.partial_fit(scenes(40, seed=1)).save(tmp_path / "steady.evl")
+    paths = [str(REPOSITORY / name) for name in ("src", "tests")]
+    code = f"import sys; sys.path[:0] = {paths!r}\n{CONTINUE}"
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "begun.evl"), str(tmp_path / "other.evl")],
+        check=True,
+        timeout=300,
+    )
+    assert (tmp_path / "other.evl").read_bytes() == (tmp_path / "steady.evl").read_bytes()
+    back = load(tmp_path / "other.evl")
+    assert type(back) is ImagePipeline
+    np.testing.assert_array_equal(back.predict_proba(scenes()), steady.predict_proba(scenes()))
+
+
+def test_other_weights_are_noticed(tmp_path):
+    pipeline = made("cnn", tmp_path).fit(scenes())
+    pipeline.save(tmp_path / "model.evl")
+    back = load(tmp_path / "model.evl")
+    back.check_weights()
+    (tmp_path / "tiny.onnx").write_bytes(b"other")
+    with pytest.raises(
+        ValueError, match=r"'weights' .*tiny\.onnx.* not those that it learned with"
+    ):
+        back.check_weights()
+    for use in (back.predict, back.predict_proba, back.partial_fit):
+        with pytest.raises(ValueError, match="not those that it learned with"):
+            use(scenes())
+
+
+# ----------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("features", "settings", "message"),
+    [
+        ("sift", {}, "'features' parameter of image_pipeline must be one of 'hog', 'lbp', 'cnn'"),
+        ("hog", {"grid": 3}, r"image_pipeline\('hog'\) takes the settings .*, got grid"),
+        ("cnn", {}, "needs 'weights'"),
+    ],
+)
+def test_bad_settings_are_refused(features, settings, message):
+    with pytest.raises(ValueError, match=message):
+        image_pipeline(features, **settings)
+
+
+def test_a_bad_image_leaves_the_pipeline_as_it_was(tmp_path):
+    pipeline = made("hog", tmp_path).partial_fit(scenes())
+    before = pipeline.to_checkpoint()
+    with pytest.raises(ValueError, match="image 3 of HOG"):
+        pipeline.partial_fit([*scenes(3), np.zeros((4, 4, 7))])
+    header, arrays = pipeline.to_checkpoint()
+    assert header == before[0]
+    for key, array in arrays.items():
+        np.testing.assert_array_equal(array, before[1][key])
+
+
+def test_steps_of_other_kinds_are_not_saved(tmp_path):
+    pipeline = ImagePipeline([("features", HOG()), ("mixture", DPMixture())])
+    with pytest.raises(ValueError, match="the 'steps' of ImagePipeline must be 'features'"):
+        pipeline.save(tmp_path / "model.evl")
+
+
+# ------------------------------------------------------------------- corrupt files
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    pipeline = made("cnn", tmp_path_factory.mktemp("saved")).fit(scenes())
+    header, arrays = pipeline.to_checkpoint()
+    return {"estimator": "image-pipeline", **header}, arrays
+
+
+def content(saved):
+    header, arrays = saved
+    return Checkpoint(copy.deepcopy(header), {key: a.copy() for key, a in arrays.items()})
+
+
+def narrower(file):
+    for key in ("sizes", "directions"):
+        file.arrays[f"reduce/{key}"] = file.arrays[f"reduce/{key}"][:1].copy()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [
+        (lambda f: f.header["features"].update(kind="sift"), "features"),
+        (lambda f: f.header["features"].update(kind=3), "features"),
+        (lambda f: f.header["features"].update(size="big"), "size"),
+        (lambda f: f.header["features"].update(colour="red"), "colour"),
+        (lambda f: f.header["features"].pop("size"), "size"),
+        (lambda f: f.header.update(features=None), "features"),
+        (lambda f: f.header.update(weights=None), "weights"),
+        (lambda f: f.header.pop("reduce"), "reduce"),
+        (lambda f: f.header.update(mixture=[]), "mixture"),
+        (lambda f: f.arrays.update(stray=np.ones(2)), "stray"),
+        (lambda f: f.arrays.pop("reduce/mean"), "mean"),
+        (narrower, "must be of 1 components"),
+    ],
+)
+def test_what_is_wrong_is_named(saved, spoil, word):
+    assert not isinstance(loaded(content(saved)), str)
+    file = content(saved)
+    spoil(file)
+    assert_named(file, word)
+
+
+def test_colours_count_for_networks_alone(tmp_path):
+    """Grey features cannot tell a picture from its mirror in colour; a network can."""
+    image = colours(40, 40)
+    turned = image[:, :, ::-1].copy()
+    grey = np.repeat(image.mean(axis=2, keepdims=True).astype(np.uint8), 3, axis=2)
+    save_network(tmp_path / "tiny.onnx")
+    network = CNNFeatures(tmp_path / "tiny.onnx", size=32).transform([image, turned])
+    assert np.abs(network[0] - network[1]).max() > 1
+    one, two = HOG(size=64).transform([grey, grey[:, :, ::-1]])
+    np.testing.assert_array_equal(one, two)

@@ -1,0 +1,295 @@
+"""Images become rows: the right ones, whatever form and however many threads."""
+
+import threading
+
+import numpy as np
+import pytest
+from skimage.feature import hog, local_binary_pattern
+from sklearn.base import clone
+
+from everlearn.core.errors import ImageDecodeError
+from everlearn.features import HOG, LBP, CNNFeatures
+from everlearn.features.images import ImageFolder
+from everlearn.features.transformers import in_order, square
+from features.networks import save_network
+from features.pictures import colours, encoded
+
+IMAGES = [colours(40, 60, seed) for seed in range(5)]
+SMALL = {"size": 64, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    path = tmp_path_factory.mktemp("network") / "tiny.onnx"
+    save_network(path)
+    return path
+
+
+@pytest.fixture(params=["hog", "lbp", "cnn"])
+def transformer(request, weights):
+    if request.param == "cnn":
+        return CNNFeatures(weights, size=32, batch_size=2, n_jobs=1)
+    return {"hog": HOG, "lbp": LBP}[request.param](**SMALL)
+
+
+def grey(image, size):
+    """The middle square as Pillow's grey, by its formula."""
+    pixels = square(image, size).astype(np.int64)
+    return ((pixels @ [19595, 38470, 7471] + 0x8000) >> 16).astype(np.uint8)
+
+
+# ------------------------------------------------------------------- right numbers
+
+
+def test_hog_is_that_of_the_middle_square():
+    (row,) = HOG(size=64, cell=8, orientations=6).transform(IMAGES[:1])
+    image = grey(IMAGES[0], 64)
+    peer = hog(image, 6, (8, 8), (2, 2), block_norm="L2-Hys")
+    assert row.shape == (7 * 7 * 4 * 6,)
+    np.testing.assert_allclose(row, peer, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("invariant", "method", "n_codes"), [(False, "nri_uniform", 59), (True, "uniform", 10)]
+)
+def test_lbp_counts_patterns_part_by_part(invariant, method, n_codes):
+    (row,) = LBP(size=32, grid=4, rotation_invariant=invariant).transform(IMAGES[:1])
+    codes = local_binary_pattern(grey(IMAGES[0], 32), 8, 1.0, method).astype(int)
+    expected = []
+    for top in range(0, 32, 8):
+        for left in range(0, 32, 8):
+            part = codes[top : top + 8, left : left + 8].ravel()
+            expected.append(np.bincount(part, minlength=n_codes) / 64)
+    np.testing.assert_allclose(row, np.concatenate(expected), atol=1e-7)
+
+
+def test_a_grid_that_does_not_divide_the_side_still_counts_every_pixel():
+    (row,) = LBP(size=50, grid=7).transform(IMAGES[:1])
+    np.testing.assert_allclose(row.reshape(49, 59).sum(axis=1), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("output", [None, "pooled", "maps"])
+def test_a_network_gets_channels_first_and_scaled_pixels(output, tmp_path):
+    filters = save_network(tmp_path / "tiny.onnx")
+    mean, std = [100.0, 110.0, 120.0], [50.0, 60.0, 70.0]
+    network = CNNFeatures(tmp_path / "tiny.onnx", output=output, size=32, mean=mean, std=std)
+    rows = network.transform(IMAGES[:3])
+    for row, image in zip(rows, IMAGES, strict=False):
+        pixels = (square(image, 32).astype(float) - mean) / std
+        expected = np.maximum(pixels @ filters.T, 0).mean(axis=(0, 1))
+        np.testing.assert_allclose(row, expected, rtol=1e-4)
+
+
+def test_square_is_cut_from_the_middle():
+    image = np.zeros((30, 50, 3), np.uint8)
+    image[:, 10:40] = np.arange(1, 31, dtype=np.uint8)[:, None]
+    np.testing.assert_array_equal(square(image, 30), image[:, 10:40])
+    tall = image.transpose(1, 0, 2)
+    np.testing.assert_array_equal(square(tall, 30), tall[10:40])
+
+
+# ------------------------------------------------------------------- forms of input
+
+
+def test_forms_of_an_image_make_no_difference(transformer, tmp_path):
+    for i, image in enumerate(IMAGES):
+        (tmp_path / f"{i}.png").write_bytes(encoded(image))
+    expected = transformer.transform(IMAGES)
+    assert expected.dtype == np.float32
+    paths = sorted(tmp_path.glob("*.png"))
+    forms = {
+        "paths": paths,
+        "strings": [str(path) for path in paths],
+        "bytes": [path.read_bytes() for path in paths],
+        "stack": np.stack(IMAGES),
+        "generator": (image for image in IMAGES),
+        "folder": ImageFolder(tmp_path),
+        "array of strings": np.array([str(path) for path in paths]),
+    }
+    for name, given in forms.items():
+        np.testing.assert_array_equal(transformer.transform(given), expected, err_msg=name)
+
+
+def test_threads_make_no_difference(transformer):
+    many = IMAGES * 7
+    expected = transformer.transform(many)
+    for n_jobs in (2, 5, None):
+        np.testing.assert_array_equal(
+            transformer.set_params(n_jobs=n_jobs).transform(many), expected
+        )
+
+
+def test_rows_come_a_few_at_a_time(transformer):
+    found = list(transformer.stream(IMAGES * 7))
+    assert len(found) > 1
+    np.testing.assert_array_equal(np.concatenate(found), transformer.transform(IMAGES * 7))
+
+
+def test_it_is_a_transformer_of_scikit_learn(transformer):
+    twin = clone(transformer)
+    assert twin.get_params() == transformer.get_params()
+    np.testing.assert_array_equal(
+        twin.fit_transform(IMAGES), transformer.fit(IMAGES).transform(IMAGES)
+    )
+
+
+def test_the_progress_bar_counts_images(transformer, capsys):
+    transformer.set_params(verbose=1).transform(IMAGES)
+    assert "5 images" in capsys.readouterr().out
+
+
+def test_results_keep_their_order_and_work_stays_near(monkeypatch):
+    """Later items finish first, and no more than a few are taken before results are."""
+    started = []
+    gate = threading.Event()
+
+    def task(i):
+        if i == 0:
+            gate.wait(10)
+        return i
+
+    def items():
+        for i in range(50):
+            started.append(i)
+            if i == 4:
+                gate.set()
+            yield i
+
+    results = in_order(task, items(), 2)
+    assert next(results) == 0
+    assert len(started) <= 6
+    assert list(results) == list(range(1, 50))
+
+
+# --------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (b"no image", ImageDecodeError, r"image 2 of \w+: 8 bytes must hold an image"),
+        ("missing.png", FileNotFoundError, r"image 2 of \w+ cannot be read: .*missing\.png"),
+        (np.zeros((3, 4, 2)), ValueError, r"image 2 of \w+: .*shape \(3, 4, 2\)"),
+        (np.full((3, 4), np.nan), ValueError, r"image 2 of \w+: .*from 0 to 1"),
+        (np.full((3, 4), 7.0), ValueError, r"image 2 of \w+: .*from 0 to 1"),
+        (np.zeros((0, 4)), ValueError, r"image 2 of \w+: .*at least one pixel"),
+        (None, ValueError, r"image 2 of \w+: expected a path, bytes or pixels, got NoneType"),
+        (3 + 4j, ValueError, r"image 2 of \w+: expected a path, bytes or pixels, got complex"),
+    ],
+)
+def test_a_bad_image_is_named(transformer, bad, error, message):
+    with pytest.raises(error, match=message):
+        transformer.set_params(n_jobs=2).transform([IMAGES[0], IMAGES[1], bad, IMAGES[3]])
+
+
+@pytest.mark.parametrize("given", ["one.png", b"bytes", 7, None, np.zeros((4, 4))])
+def test_what_is_no_list_of_images_is_refused(transformer, given):
+    with pytest.raises(ValueError, match=rf"X of {type(transformer).__name__} must be a list of"):
+        transformer.transform(given)
+
+
+def test_no_images_are_refused(transformer):
+    with pytest.raises(ValueError, match="must hold at least one image, got none"):
+        transformer.transform([])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"size": 4}, "'size' parameter of HOG must be an integer at least 16"),
+        ({"cell": 1}, "'cell' parameter of HOG"),
+        ({"size": 20, "cell": 16}, "'size' parameter of HOG must hold a block of 2 x 2"),
+        ({"orientations": 0}, "'orientations' parameter of HOG"),
+        ({"n_jobs": 0}, "'n_jobs' parameter of HOG"),
+        ({"verbose": -1}, "'verbose' parameter of HOG"),
+    ],
+)
+def test_parameters_of_hog_are_checked(params, message):
+    with pytest.raises(ValueError, match=message):
+        HOG(**params).fit(IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"grid": 0}, "'grid' parameter of LBP"),
+        ({"size": 16, "grid": 17}, "'size' parameter of LBP must be a pixel or more"),
+        ({"radius": 0}, "'radius' parameter of LBP"),
+        ({"rotation_invariant": 1}, "'rotation_invariant' parameter of LBP"),
+    ],
+)
+def test_parameters_of_lbp_are_checked(params, message):
+    with pytest.raises(ValueError, match=message):
+        LBP(**params).fit(IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"output": "logits"}, r"'output' parameter .* one of \['pooled', 'maps'\]"),
+        ({"std": 0.0}, "'std' parameter of CNNFeatures must be positive"),
+        ({"mean": [1.0, 2.0]}, "'mean' parameter of CNNFeatures must be a finite number, or three"),
+        ({"mean": "grey"}, "'mean' parameter of CNNFeatures"),
+        ({"batch_size": 0}, "'batch_size' parameter of CNNFeatures"),
+        ({"network": "vgg19", "output": "pooled"}, "'output' parameter .* must be None"),
+    ],
+)
+def test_parameters_of_networks_are_checked(weights, params, message):
+    with pytest.raises(ValueError, match=message):
+        CNNFeatures(weights, **params).fit(IMAGES)
+
+
+def test_files_that_are_no_networks_are_refused(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"'weights' parameter .* must be a file, got .*no\."
+    ):
+        CNNFeatures(tmp_path / "no.onnx").fit(IMAGES)
+    (tmp_path / "text.onnx").write_text("no network")
+    with pytest.raises(
+        ValueError, match=r"'weights' parameter .* must be an ONNX file, got .*text"
+    ):
+        CNNFeatures(tmp_path / "text.onnx").fit(IMAGES)
+    save_network(tmp_path / "two.onnx", inputs=2)
+    with pytest.raises(ValueError, match=r"must have one input, got \['image', 'other'\]"):
+        CNNFeatures(tmp_path / "two.onnx").fit(IMAGES)
+
+
+def test_networks_of_torchvision(tmp_path):
+    """The last linear layer is left out, and what it is given comes out."""
+    torch = pytest.importorskip("torch")
+    models = pytest.importorskip("torchvision").models
+    model = models.resnet18(weights=None).eval()
+    torch.save(model.state_dict(), tmp_path / "resnet18.pth")
+    rows = CNNFeatures(tmp_path / "resnet18.pth", network="resnet18", size=64).transform(IMAGES)
+    images = np.stack([square(image, 64) for image in IMAGES]).transpose(0, 3, 1, 2)
+    with torch.inference_mode():
+        scores = model(torch.from_numpy(images.astype(np.float32))).numpy()
+        ends = model.fc(torch.from_numpy(rows)).numpy()
+    assert rows.shape == (5, 512)
+    np.testing.assert_allclose(ends, scores, rtol=1e-3, atol=1e-3)
+
+
+def test_torch_that_is_missing_is_asked_for(weights):
+    try:
+        import torchvision  # noqa: F401
+    except ModuleNotFoundError:
+        with pytest.raises(ModuleNotFoundError, match="networks by name need torch"):
+            CNNFeatures(weights, network="vgg19").fit(IMAGES)
+    else:
+        with pytest.raises(ValueError, match="must be a state dictionary of 'vgg19'"):
+            CNNFeatures(weights, network="vgg19").fit(IMAGES)
+
+
+@pytest.mark.data("models", "caltech101")
+def test_the_shared_network_gives_the_features_that_came_with_the_images(shared_data):
+    import pandas as pd
+
+    file = shared_data / "caltech101" / "caltech101_sample.parquet"
+    some = pd.read_parquet(file, columns=["jpeg"]).jpeg[::400]
+    with np.load(shared_data / "caltech101" / "caltech101_sample_features.npz") as kept:
+        expected = kept["X"][::400].astype(float)
+    network = shared_data / "models" / "efficientnet_lite0_fp16w.onnx"
+    rows = CNNFeatures(network, output="features").transform(some.tolist())
+    likeness = np.corrcoef(rows, expected)[: len(rows), len(rows) :]
+    assert (np.diag(likeness) > 0.97).all()  # the images were resized by another filter
+    assert (likeness.argmax(axis=1) == np.arange(len(rows))).all()
