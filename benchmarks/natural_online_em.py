@@ -31,7 +31,8 @@ from benchmarks.table import Table, write_page
 from everlearn.metrics.continual import ContinualSummary, continual_summary
 
 MNIST_WAYS = [
-    "oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task", "Nat-oEM task, EM",
+    "oEM, 0.02", "oEM, k^-0.6", "oEM, 1/k", "Nat-oEM step", "Nat-oEM task", "Nat-oEM task, EM",
+    "gain, step", "gain, task", "gain, previous", "ewc, task", "printed, previous",
     "printed, task", "IncrementalPCA, rank 2q",
 ]  # fmt: skip
 INCREMENTAL = {"optdigits": list(WAYS), "mnist": MNIST_WAYS}
@@ -107,7 +108,7 @@ def _oracles(measured: Measured, name: str) -> list[dict[str, Any]]:
 def _summaries(measured: Measured, name: str, way: str) -> list[ContinualSummary]:
     oracles = _oracles(measured, name)
     return [
-        continual_summary(run["scores"], oracle=oracle["scores"])
+        continual_summary(run["scores"], initial=run["initial"], oracle=oracle["scores"])
         for run, oracle in zip(_runs(measured, name, way), oracles, strict=True)
     ]
 
@@ -127,17 +128,22 @@ def class_by_class(measured: Measured, name: str) -> Table:
         f"{TITLES[name]}, one class after the other",
         [
             "method", "final", "of oracle", "worst class", "consolidation", "forgetting",
-            "interference", "beyond oracle", "current", "regret", "reconstruction", "CPU s",
+            "interference", "beyond oracle", "forward", "current", "regret", "reconstruction",
+            "CPU s",
         ],
         "Test log-likelihood in nats per row. *Final*: mean over classes after the last one. "
         "*Of oracle*: how far that is from the oracle's, in per cent of it. *Consolidation*: mean "
         "over classes seen so far, along the stream. *Interference* is backward transfer; *beyond "
-        "oracle* is what it has more than the oracle. *Current*: a class just learned. "
+        "oracle* is what it has more than the oracle. *Forward* transfer: the score of a class "
+        "just before it comes, above that of a Gaussian with one mean and one variance for all "
+        "pixels. *Current*: a class just learned. "
         f"*Regret*: consolidation below the oracle's.\n\n"
         "![Scores along the stream; the lines of the oracle and of Nat-oEM step coincide]"
         f"(../images/natural_{name}_classes.png)",
     )  # fmt: skip
-    own = [continual_summary(o["scores"], oracle=o["scores"]) for o in oracles]
+    own = [
+        continual_summary(o["scores"], initial=o["initial"], oracle=o["scores"]) for o in oracles
+    ]
     table.add("batch, all rows so far (oracle)", *_cells(own, final), "", "")
     for way in INCREMENTAL[name]:
         runs = _runs(measured, name, way)
@@ -161,6 +167,7 @@ def _cells(found: list[ContinualSummary], oracle: float) -> list[str]:
         mean([s.forgetting for s in found]),
         mean([s.interference for s in found]),
         mean([s.interference_beyond_oracle or 0.0 for s in found]),
+        mean([s.forward or 0.0 for s in found]),
         mean([s.current for s in found]),
         mean([s.regret or 0.0 for s in found]),
     ]
