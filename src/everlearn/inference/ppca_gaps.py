@@ -40,16 +40,16 @@ def recall(
     beliefs : of the state
     rows : the next rows
     engine : where they are worked on
-    unit : what a row weighs in units of the mass of `known`
+    unit : what a row of weight 1 is in units of the mass of `known`
     kept_rank : directions that moments keep
     """
     past = any(part.present is not None for part in known)
     if not known or not (past or np.isnan(rows.X).any()):
         return state, None
     local = run(replace(beliefs, moments=False, features=True), rows, engine)
-    old = state.models
+    old, one = state.models, unit * state.row_weight
     new = tuple(
-        (sums * unit).regressed(model, part.mass * part.shares_present)
+        (sums * unit).regressed(model, part.mass * part.shares_present, one)
         for sums, model, part in zip(local.features, old, known, strict=True)
     )
 
@@ -64,16 +64,20 @@ def recall(
 
 
 def first_models(
-    state: PPCAState, rows: Rows, engine: Engine, rank: int
+    state: PPCAState,
+    known: tuple[Moments, ...],
+    rows: Rows,
+    engine: Engine,
+    unit: float,
+    rank: int,
 ) -> tuple[PPCA, ...] | None:
-    """Models that fill the gaps of the first rows, which have nothing to go by yet."""
+    """Models that fill the gaps of the first rows, which have little to go by; as for `recall`."""
     if not np.isnan(rows.X).any():
         return None
-    known = state.window or state.reference
     beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
     for _ in range(_FIRST_ROUNDS):
         batch = run(beliefs, rows, engine).moments[0]
-        part = known[0] + batch if known else batch
+        part = known[0] + batch.with_mass(unit * batch.mass) if known else batch
         model = _cautious(part.ppca(rank), part, state.count + len(rows))
         beliefs = replace(beliefs, models=(model, *state.models[1:]))
     return beliefs.models

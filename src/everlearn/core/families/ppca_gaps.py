@@ -56,15 +56,16 @@ class FeatureSums:
     def __mul__(self, factor: float) -> FeatureSums:
         return FeatureSums(self.uu * factor, self.ru * factor)
 
-    def regressed(self, model: PPCA, mass: Vec) -> PPCA:
+    def regressed(self, model: PPCA, mass: Vec, one: float = 1.0) -> PPCA:
         """The model, with mean and loadings of each feature as these rows have it.
 
         Rows behind the model that had the feature, of this mass (d,), say that it is as it was;
         and so does one more row about the loadings, so that few rows cannot make much of them.
+        `one` is what a row weighs.
         """
         q = model.rank
         uu = self.uu + mass[:, None, None] * np.eye(q + 1)
-        uu[:, range(1, q + 1), range(1, q + 1)] += 1.0
+        uu[:, range(1, q + 1), range(1, q + 1)] += one
         uu[:, 0, 0] += np.where(uu[:, 0, 0] > 0.0, 0.0, 1.0)  # a feature that nobody has
         change = np.linalg.solve(uu, self.ru[:, :, None])[:, :, 0]
         return replace(

@@ -110,15 +110,15 @@ class NaturalEM:
         self, state: PPCAState, rows: Rows, engine: Engine
     ) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
         """Models that fill the gaps of rows, and the state with gaps of the past filled alike."""
-        completing = None
+        unit, completing = 1.0, None
         if self.in_moments:
-            unit = 1.0
             if self.weight is not None and self.constraint != "task":
                 unit = self.step_size(state.clock + 1) / rows.mass
             known, beliefs = self._joint(state), self._beliefs(state)
             state, completing = recall(state, known, beliefs, rows, engine, unit, self.kept_rank)
         if state.count < self._mature_rows and (self.in_moments or state.stats is None):
-            completing = first_models(state, rows, engine, self.rank)
+            known = self._joint(state) if self.in_moments else state.window
+            completing = first_models(state, known, rows, engine, unit, self.rank)
         return state, completing
 
     def adopt(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
