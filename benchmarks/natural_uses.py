@@ -136,8 +136,10 @@ def mixture_table(measured: Measured, name: str) -> Table:
     table = Table(
         f"{TITLES[name]}: mixtures of PPCA, one class after the other",
         ["method", "final", "consolidation", "forgetting", "PPCAs", "NMI", "CPU s"],
-        "Up to ten PPCAs; a new one is made when enough rows have come that none explains. NMI of "
-        "the likeliest PPCA of a test row with its class.",
+        "Up to ten PPCAs; a new one is made when enough rows have come that none explains. A PPCA "
+        "with a tiny share is not seeded anew: it may be of a rare class, and would be forgotten; "
+        "it keeps its parameters until rows of its own return. NMI of the likeliest PPCA of a "
+        "test row with its class.",
     )
     ways: dict[str, dict[str, Any]] = {
         "batch EM, 10 PPCAs": {"at_once": True},
