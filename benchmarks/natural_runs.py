@@ -55,7 +55,23 @@ def digits(name: str) -> Digits:
 # ------------------------------------------------------------------------- competitors
 
 
-class Peer:
+class Known:
+    """Some PPCA with a score."""
+
+    model: PPCA
+
+    def score(self, X: np.ndarray) -> float:
+        return float(self.model.log_likelihood(X).mean())
+
+
+class Oracle(Known):
+    """What all rows so far say."""
+
+    def __init__(self, seen: Moments, q: int) -> None:
+        self.model = seen.ppca(q)
+
+
+class Peer(Known):
     """scikit-learn's IncrementalPCA as a PPCA: its directions, the noise of all variance left.
 
     Its own noise variance knows of the directions of the last batch only.
@@ -82,15 +98,12 @@ class Peer:
             self.finish()
 
     @property
-    def model(self) -> PPCA:
+    def model(self) -> PPCA:  # type: ignore[override]
         pca, q = self.pca, self.q
         n = pca.n_samples_seen_
         values = pca.explained_variance_[:q] * (n - 1) / n
         noise = (pca.var_.sum() - values.sum()) / (len(pca.mean_) - q)
         return PPCA(pca.mean_, pca.components_[:q].T * np.sqrt(values - noise), float(noise))
-
-    def score(self, X: np.ndarray) -> float:
-        return float(self.model.log_likelihood(X).mean())
 
 
 EM_TASK = {"constraint": "task", "solver": "em", "step_size": 0.05}
@@ -157,6 +170,7 @@ def one_after_the_other(name: str, way: dict[str, Any], seed: int) -> dict[str, 
     """Class after class: the table of scores, the reconstruction error, and the time."""
     data, rng = digits(name), np.random.default_rng(seed)
     model, learning = made(data, way), ContinualEvaluator(data.held_out())
+    learning.begin()
     cpu = 0.0
     for c in order_of(seed):
         rows = data.of_class(c, rng)
@@ -169,7 +183,12 @@ def one_after_the_other(name: str, way: dict[str, Any], seed: int) -> dict[str, 
     u = found.axes()[0]
     y = data.X_test - found.mean
     error = float(((y - y @ u @ u.T) ** 2).sum(axis=1).mean())
-    return {"scores": learning.scores.tolist(), "reconstruction": error, "cpu": cpu}
+    return {**_tables(learning), "reconstruction": error, "cpu": cpu}
+
+
+def _tables(learning: ContinualEvaluator) -> dict[str, Any]:
+    before = learning.initial
+    return {"scores": learning.scores.tolist(), "initial": None if before is None else list(before)}
 
 
 @cache
@@ -180,14 +199,15 @@ def class_moments(name: str, c: int) -> Moments:
 
 def cumulative(name: str, seed: int) -> dict[str, Any]:
     """The oracle: maximum likelihood on all classes so far, after each class."""
-    data, scores, seen = digits(name), [], None
-    order, held_out = order_of(seed), digits(name).held_out()
-    for c in order:
+    data, seen = digits(name), None
+    learning = ContinualEvaluator(data.held_out())
+    learning.begin()
+    for c in order_of(seed):
         part = class_moments(name, c)
         seen = part if seen is None else (seen + part).compact()
-        model = seen.ppca(data.q)
-        scores.append([float(model.log_likelihood(held_out[j]).mean()) for j in order])
-    return {"scores": scores, "all": float(model.log_likelihood(data.X_test).mean())}
+        oracle = Oracle(seen, data.q)
+        learning.update(oracle, c)
+    return {**_tables(learning), "all": oracle.score(data.X_test)}
 
 
 def batch_em(name: str, seed: int) -> dict[str, Any]:
@@ -308,31 +328,6 @@ def mixtures(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
         "nmi": float(normalized_mutual_info_score(data.y_test, labels)),
         "cpu": cpu,
     }
-
-
-def gappy(way: dict[str, Any], seed: int, share: float) -> dict[str, Any]:
-    """Class after class with pixels missing at random; scores are those of complete rows."""
-    data, rng = digits("optdigits"), np.random.default_rng(seed)
-    way = dict(way)
-    fill = way.pop("fill", False)
-    model = made(data, way)
-    sums, counts = np.zeros(data.X.shape[1]), np.full(data.X.shape[1], 1e-9)
-    for c in order_of(seed):
-        rows = data.of_class(c, rng)
-        gaps = rng.random(rows.shape) < share
-        if fill:  # with the mean of what came so far
-            sums, counts = sums + (rows * ~gaps).sum(axis=0), counts + (~gaps).sum(axis=0)
-            fed(model, np.where(gaps, sums / counts, rows), data.batch)
-        else:
-            fed(model, np.where(gaps, np.nan, rows), data.batch, c)
-    model.consolidate()
-    found = model.model if isinstance(model, Peer) else model._learned.state.models[0]
-    test = data.X_test.copy()
-    hidden = np.random.default_rng(seed).random(test.shape) < 0.3
-    test[hidden] = np.nan
-    guess = found.posterior(test).filled
-    error = float(np.sqrt(np.mean((guess - data.X_test)[hidden] ** 2)))
-    return {"final": model.score(data.X_test), "imputation": error}
 
 
 def units(way: dict[str, Any], scale: float, seed: int) -> dict[str, Any]:

@@ -41,18 +41,21 @@ def circumstances() -> str:
 
 
 def _commit() -> str:
-    """The commit that is checked out, with a plus sign if files differ from it."""
+    """The commit that is checked out, with a plus sign if code differs from it.
+
+    Pages and pictures may differ: runs write them while others still wait.
+    """
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         return version("everlearn")
-    said = subprocess.run(
-        [git, "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return said.stdout.strip() or version("everlearn")
+
+    def said(*words: str) -> str:
+        done = subprocess.run([git, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    commit = said("describe", "--always", "--abbrev=7", "--exclude=*")
+    changed = said("status", "--porcelain", "--", "src", "benchmarks")
+    return f"{commit}{'+' if changed else ''}" if commit else version("everlearn")
 
 
 def _together(measured: set[str]) -> list[str]:

@@ -35,7 +35,15 @@ def test_the_table_says_what_was_forgotten():
     text = Page(continual_page(SCORES, TASKS, oracle=TABLE + 1)).text
     for words in ("forgetting, kept4.0", "final, kept5.7", "−3.5", "regret"):
         assert words in text
-    assert "regret" not in Page(continual_page(SCORES, TASKS)).text
+    plain = Page(continual_page(SCORES, TASKS)).text
+    assert "regret" not in plain
+    assert "forward" not in plain
+
+
+def test_the_table_says_what_was_gained_beforehand():
+    text = Page(continual_page({"kept": TABLE}, TASKS, initial=[0.0, 0.0, -7.5])).text
+    assert "forward" in text
+    assert "5.2" in text  # (1 - 0 + 2 + 7.5) / 2
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_rows_without_variance_give_a_proper_model():
 
 
 def test_moments_of_gaps_are_expectations():
-    """The mean and the sum of variances are exact; the rest is but for the place of the noise."""
+    """All but the noise of missing entries, which is left to those that there are."""
     model = oracle.random_model(5, 2)
     X = rows_of(model, 30, gaps=0.3)
     found = Moments.of_posterior(model.posterior(X), np.ones(30))
@@ -249,10 +249,24 @@ def test_moments_of_gaps_are_expectations():
     rows = np.array([row for _, _, row, _ in beliefs])
     C = np.cov(rows.T, bias=True) + np.mean([V for *_, V in beliefs], axis=0)
     assert_allclose(found.mean, rows.mean(axis=0), atol=1e-10)
-    assert found.variance == pytest.approx(np.trace(C) / 5)
-    guess = found.factor @ found.factor.T + found.noise * np.eye(5)
-    missing = model.noise * np.isnan(X).mean(axis=0)
-    assert_allclose(guess - found.noise * np.eye(5) + np.diag(missing), C, atol=1e-10)
+    missing = np.isnan(X).mean(axis=0)
+    assert found.noise == 0
+    assert_allclose(found.present, 1 - missing, atol=1e-12)
+    guess = found.factor @ found.factor.T + np.diag(model.noise * missing)
+    assert_allclose(guess, C, atol=1e-10)
+
+
+def test_the_noise_of_gaps_is_that_of_the_entries_that_there_are():
+    """A model of complete rows stays as it is when it completes rows of its own, with gaps."""
+    model = oracle.random_model(5, 2)
+    X = model.draw(60_000, np.random.default_rng(0))
+    X[np.random.default_rng(1).random(X.shape) < 0.4] = np.nan
+    found = Moments.of_posterior(model.posterior(X))
+    assert found.share_present == pytest.approx(0.6, abs=0.01)
+    assert found.ppca(2).noise == pytest.approx(model.noise, rel=0.03)
+    both = Moments.of_model(model, 1000.0) + found.truncated(4)
+    assert both.share_present == pytest.approx((1000 + 60_000 * 0.6) / 61_000, abs=0.01)
+    assert both.ppca(2).noise == pytest.approx(model.noise, rel=0.03)
 
 
 def test_models_of_rows_that_are_alike_are_flat():

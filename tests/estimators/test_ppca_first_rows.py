@@ -101,6 +101,17 @@ def test_the_scale_of_weights_does_not_change_what_is_found(setting: str) -> Non
         assert_allclose(model.weights_, plain.weights_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("setting", ["step", "task", "weighted"])
+def test_the_scale_of_weights_does_not_matter_to_gaps(setting: str) -> None:
+    X = rows_of(200, gaps=0.3)
+    X[:120, 4] = np.nan
+    limit = {"max_reference_rows": None}  # which counts rows by their weights
+    plain = model_of(setting, **limit).partial_fit(X)
+    for weight in (1e-3, 100.0):
+        model = model_of(setting, **limit).partial_fit(X, sample_weight=np.full(200, weight))
+        assert_allclose(model.get_covariance(), plain.get_covariance(), rtol=1e-6)
+
+
 @pytest.mark.parametrize(("solver", "least"), [("moment", 115), ("em", 70)])
 def test_rows_that_wait_are_evidence_of_what_they_become(solver: str, least: int) -> None:
     model = model_of("mixture em", solver=solver)

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
 
+from everlearn import OnlinePPCA
 from everlearn.metrics.continual import ContinualEvaluator, continual_summary
 
 TABLE = [[9.0, 1.0, 0.0], [10.0, 8.0, 2.0], [4.0, 6.0, 7.0]]
@@ -52,6 +55,11 @@ def test_other_tables_are_refused_by_name(scores, more):
         continual_summary(scores, **more)
 
 
+class Level:
+    def score(self, X):
+        return 0.0
+
+
 class Place:
     def __init__(self, at):
         self.at = at
@@ -69,6 +77,36 @@ def test_the_evaluator_orders_tasks_as_they_were_learned():
     assert learning.scores.tolist() == [[0.0, -4.0], [-4.0, 0.0]]
     assert learning.initial.tolist() == [-5.0, -1.0]
     assert learning.summary().forward == -4.0 + 1.0
+
+
+def test_a_gaussian_that_knows_units_alone_is_what_models_begin_with():
+    rng = np.random.default_rng(0)
+    tasks = {"a": rng.normal(3.0, 2.0, (40, 3)), "b": rng.normal(-1.0, 0.5, (60, 3))}
+    tasks["b"][::7, 1] = np.nan
+    every = np.concatenate([rows.ravel() for rows in tasks.values()])
+    every = every[~np.isnan(every)]
+    density = norm(every.mean(), every.std())
+    for scale in (1.0, 16.0):
+        learning = ContinualEvaluator({name: scale * rows for name, rows in tasks.items()})
+        learning.begin()
+        for name in tasks:
+            learning.update(Level(), name)
+        present = {name: ~np.isnan(rows) for name, rows in tasks.items()}
+        expected = [
+            np.sum(density.logpdf(rows[present[name]]) - np.log(scale)) / len(rows)
+            for name, rows in tasks.items()
+        ]
+        assert learning.initial == pytest.approx(expected)
+        assert learning.summary().forward == pytest.approx(-expected[1])
+
+
+def test_models_that_have_no_score_yet_are_told_how_to_begin():
+    learning = ContinualEvaluator({"a": np.ones((3, 4))})
+    with pytest.raises(NotFittedError, match=r"OnlinePPCA.*without a model"):
+        learning.begin(OnlinePPCA())
+    with pytest.raises(ValueError, match="'tasks' must have rows that vary"):
+        learning.begin()
+    assert learning.initial is None
 
 
 @pytest.mark.parametrize("task", ["a", "z"])

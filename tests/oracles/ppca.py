@@ -154,3 +154,24 @@ class OnlineEM:
         noise = (yy - y @ y - 2 * np.trace(centred.T @ W) + np.trace(zz @ W.T @ W)) / len(y)
         self.model = PPCA(self.centre + y, W, float(noise))
         return self.model
+
+
+def em_with_gaps(X: Array, q: int, rounds: int) -> PPCA:
+    """EM over all rows, missing entries among the beliefs; each M-step in closed form.
+
+    Rows are completed with mean and covariance, and the PPCA of the completed rows is the next:
+    EM whose missing data are the gaps alone, since the latents are integrated out.
+    """
+    mean = np.nanmean(X, axis=0)
+    model = of_covariance(mean, np.diag(np.nanvar(X, axis=0)), q)
+    for _ in range(rounds):
+        rows, extra = np.empty_like(X), np.zeros((X.shape[1], X.shape[1]))
+        for mask in np.unique(np.isnan(X), axis=0):
+            same, o = (np.isnan(X) == mask).all(axis=1), ~mask
+            C = covariance(model)
+            K = C[:, o] @ np.linalg.inv(C[np.ix_(o, o)])
+            rows[same] = model.mean + (X[same][:, o] - model.mean[o]) @ K.T
+            extra += same.sum() * (C - K @ C[o])
+        C = np.cov(rows.T, bias=True) + extra / len(X)
+        model = of_covariance(rows.mean(axis=0), C, q)
+    return model

@@ -56,7 +56,8 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
         depends on the units of X.
     solver : {"moment", "em"}, default="moment"
         For `constraint_form="kl"`: "moment" merges batch and reference exactly; "em" makes one EM
-        step on blended statistics, exact for missing values too.
+        step on blended statistics. With missing values "moment" learns every feature from the rows
+        that have it; "em" counts what it filled in, until it fades.
     constraint_weight : "count" or float, default="count"
         Weight of the reference against recent rows. "count" weighs both by their rows, so that all
         rows of the stream matter alike; a number weighs recent rows more or less than that, which

@@ -77,12 +77,14 @@ def pack_learned(learned: Learned) -> tuple[dict[str, Any], Members]:
 
 def _pack_moments(arrays: Members, name: str, parts: tuple[Moments, ...]) -> None:
     for k, part in enumerate(parts):
-        numbers = np.array([part.mass, part.noise])
+        numbers = np.array([part.mass, part.noise, part.present is not None])
         arrays |= {
             f"{name}{k}/numbers": numbers,
             f"{name}{k}/mean": part.mean,
             f"{name}{k}/factor": part.factor,
         }
+        if part.present is not None:
+            arrays[f"{name}{k}/present"] = part.present
 
 
 def unpack_learned(estimator: Any, header: Mapping[str, Any], arrays: Arrays) -> Learned:
@@ -159,12 +161,18 @@ def _unpack_list(
 
 
 def _moments(arrays: Arrays, name: str, d: int) -> Moments:
-    numbers = member(arrays, f"{name}/numbers", (2,), "float64")
-    right = (numbers >= 0.0).all() and numbers[0] <= _LARGEST_MASS
-    require(right and numbers[1] <= _LARGEST_SQUARE, f"{name}/numbers", "a mass and a variance")
+    numbers = member(arrays, f"{name}/numbers", (3,), "float64")
+    right = (numbers >= 0.0).all() and numbers[0] <= _LARGEST_MASS and numbers[2] in (0.0, 1.0)
+    known = "a mass, a variance, and 1 if entries were missing or 0"
+    require(right and numbers[1] <= _LARGEST_SQUARE, f"{name}/numbers", known)
     mean = _near(member(arrays, f"{name}/mean", (d,), "float64"), f"{name}/mean")
     factor = _near(member(arrays, f"{name}/factor", (d, None), "float64"), f"{name}/factor")
-    return Moments(float(numbers[0]), mean, factor, float(numbers[1]))
+    present = None
+    if numbers[2]:
+        present = member(arrays, f"{name}/present", (d,), "float64")
+        right = ((present >= 0.0) & (present <= 1.0)).all()
+        require(right, f"{name}/present", "shares of rows, from 0 to 1")
+    return Moments(float(numbers[0]), mean, factor, float(numbers[1]), present)
 
 
 def _unpack_stats(

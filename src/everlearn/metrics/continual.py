@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.core.math import LOG_2PI
 
 
 class Scorer(Protocol):
@@ -38,8 +40,8 @@ class ContinualSummary:
         negative
     interference : how much each task but the last gained by what came after it, on average (also
         called backward transfer)
-    forward : how much each task but the first had gained before it was learned, on average; None
-        without scores from before learning
+    forward : how much each task but the first had gained before it was learned, on average (also
+        called forward transfer); None without scores from before learning
     regret : how much lower than the oracle's the scores of tasks learned until then are, on average
         over the stream; None without an oracle
     interference_beyond_oracle : interference less that of the oracle. A model of fixed size must
@@ -128,6 +130,13 @@ class ContinualEvaluator:
     >>> learning.scores
     array([[-0.25, -2.25],
            [-2.25, -0.25]])
+
+    Scores from before learning, of any model that has them, tell forward transfer:
+
+    >>> model.at = 10.0
+    >>> learning.begin(model)
+    >>> learning.summary().forward
+    61.75
     """
 
     def __init__(self, tasks: Mapping[Hashable, Any]) -> None:
@@ -138,9 +147,24 @@ class ContinualEvaluator:
         self._rows: list[dict[Hashable, float]] = []
         self._initial: dict[Hashable, float] | None = None
 
-    def begin(self, model: Scorer) -> None:
-        """Score a model that has learned no task yet, for `forward`."""
-        self._initial = self._scored(model)
+    def begin(self, model: Scorer | None = None) -> None:
+        """Score a model that has learned no task yet, for `forward`.
+
+        Parameters
+        ----------
+        model : Scorer or None, default=None
+            None scores by a Gaussian that knows the units of the rows alone: one mean and one
+            variance for all numbers of all held-out rows. It is there for models with a mean
+            log-likelihood for a score, most of which have none before their first rows.
+        """
+        try:
+            self._initial = self._scored(_Units(self._tasks) if model is None else model)
+        except NotFittedError as error:
+            raise NotFittedError(
+                f"'model' must have a score before it has learned, got {type(model).__name__}, "
+                "which has none; begin() without a model compares with one that knows the units of "
+                "the rows alone"
+            ) from error
 
     def update(self, model: Scorer, task: Hashable) -> None:
         """Score a model that has just learned this task."""
@@ -174,6 +198,22 @@ class ContinualEvaluator:
 
     def _scored(self, model: Scorer) -> dict[Hashable, float]:
         return {task: float(model.score(rows)) for task, rows in self._tasks.items()}
+
+
+class _Units:
+    """Independent Gaussians with the mean and variance of all numbers in the rows of all tasks."""
+
+    def __init__(self, tasks: Mapping[Hashable, Any]) -> None:
+        numbers = np.concatenate([np.asarray(rows, np.float64).ravel() for rows in tasks.values()])
+        self.mean, self.variance = float(np.nanmean(numbers)), float(np.nanvar(numbers))
+        if not self.variance > 0.0:
+            raise ValueError("'tasks' must have rows that vary to begin without a model")
+
+    def score(self, X: Any) -> float:
+        """Mean log density of rows; NaN is missing."""
+        away = (np.asarray(X, np.float64) - self.mean) ** 2 / self.variance
+        logs = -0.5 * (LOG_2PI + np.log(self.variance) + away)
+        return float(np.nansum(logs, axis=-1).mean())
 
 
 def _table(name: str, scores: ArrayLike, n: int | None = None) -> Mat:

@@ -7,47 +7,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
-from everlearn.core.families.ppca import PPCA
-from everlearn.core.families.ppca_fisher import Fisher
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.inference.learners.natural_em import NaturalEM, StepSize
-from everlearn.inference.natural_constraint import ParameterConstraint, elastic, gain, printed
+from everlearn.inference.natural_constraint import ParameterConstraint
 from everlearn.inference.ppca_state import PPCAState
 from everlearn.inference.rows import Rows
 from everlearn.metrics.continual import continual_summary
 from everlearn.runtime.engine import open_engine
+from inference.learners.ppca_streams import FORMS, D, Q, batches_of, learner_of, score, taught
 from oracles import ppca as oracle
-
-D, Q = 6, 2
-FORMS = [ParameterConstraint(form) for form in ("gain", "ewc", "printed")]
-
-
-def learner_of(constraint=None, in_moments=False, **how):
-    return NaturalEM(**{"rank": Q, "kept_rank": 2 * Q} | how, constraint=constraint,
-                     in_moments=in_moments)  # fmt: skip
-
-
-def taught(learner, batches, state=None, tasks=False):
-    with open_engine("serial") as engine:
-        for X in batches:
-            rows = Rows(X)
-            state = PPCAState.blank(rows, learner.rank, 0) if state is None else state
-            state = learner.step(state, rows, engine)
-            state = learner.consolidate(state) if tasks else state
-    return state
-
-
-def batches_of(n=6, size=25, seed=0, gaps=0.0, scale=1.0):
-    model = oracle.random_model(D, Q, seed)
-    rng = np.random.default_rng(seed)
-    X = model.draw(n * size, rng) * scale
-    X[rng.random(X.shape) < gaps] = np.nan
-    return np.split(X, n)
-
-
-def score(state, X):
-    return float(state.models[0].log_likelihood(X).mean())
-
 
 # ------------------------------------------------------------------------------- plain online EM
 
@@ -202,90 +170,6 @@ def test_the_rotation_of_a_reference_does_not_matter(parametric):
         for s in (state, replace(state, reference=(turned,)))
     ]
     assert_allclose(models[0].covariance(), models[1].covariance(), atol=1e-9)
-
-
-# --------------------------------------------------------------------- forms in parameter space
-
-
-def pair():
-    return oracle.random_model(D, Q, 1), oracle.random_model(D, Q, 2, noise=0.4)
-
-
-def dense(fresh, reference, J, F, weight):
-    """theta - (J + beta F)^-1 beta F (theta - reference), by dense matrices."""
-    away = oracle.flat(fresh) - oracle.flat(reference)
-    return oracle.flat(fresh) - np.linalg.solve(J + weight * F, weight * F @ away)
-
-
-def blocks(F):
-    """The matrix without what loadings and noise have in common."""
-    F = F.copy()
-    F[D:-1, -1] = F[-1, D:-1] = 0
-    return F
-
-
-@pytest.mark.parametrize("weight", [0.01, 1.0, 50.0])
-def test_gain_maximises_the_quadratic(weight):
-    """Exactly so if latents have the identity for second moments."""
-    fresh, reference = pair()
-    J = np.diag([1 / fresh.noise] * (D + D * Q) + [0.5 * D / fresh.noise**2])
-    expected = dense(fresh, reference, J, blocks(oracle.fisher(reference)), weight)
-    assert_allclose(oracle.flat(gain(fresh, np.eye(Q), reference, weight)), expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("weight", [0.1, 3.0])
-def test_ewc_maximises_its_quadratic(weight):
-    fresh, reference = pair()
-    F, J = blocks(oracle.fisher(reference)), blocks(oracle.fisher(fresh))
-    expected = dense(fresh, reference, J, F, weight)
-    assert_allclose(oracle.flat(elastic(fresh, np.eye(Q), reference, weight)), expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("weight", [1e-3, 1.0, 1e5])
-def test_gains_lie_between_nothing_and_all(weight):
-    fresh, reference = pair()
-    root = np.random.default_rng(0).normal(size=(Q, Q))
-    zz = root @ root.T + 0.1 * np.eye(Q)
-    columns = []
-    for e in np.eye(D * Q):
-        moved = PPCA(fresh.mean, reference.loadings + e.reshape(D, Q), fresh.noise)
-        kept = gain(moved, zz, reference, weight).loadings - reference.loadings
-        columns.append(e - kept.ravel())
-    values = np.linalg.eigvals(np.array(columns).T)
-    assert np.abs(values.imag).max() < 1e-8
-    assert values.real.min() > -1e-10
-    assert values.real.max() < 1.0
-
-
-def test_the_printed_form_is_as_printed():
-    fresh, reference = pair()
-    fisher = Fisher.of(reference)
-    found = printed(fresh, reference, 1e-3, complete=False, clip=True)
-    away = fresh.loadings - reference.loadings
-    assert_allclose(found.loadings, fresh.loadings - 1e-3 * fisher.loadings_pinv(away))
-    step = 1e-3 * oracle.covariance(reference) @ (fresh.mean - reference.mean)
-    assert_allclose(found.mean, fresh.mean - step)
-    noise = fresh.noise - 1e-3 / fisher.noise * (fresh.noise - reference.noise)
-    assert found.noise == pytest.approx(noise)
-    all_the_way = printed(fresh, reference, 1e9, complete=True, clip=True)
-    assert_allclose(oracle.flat(all_the_way), oracle.flat(reference), atol=1e-12)
-
-
-def test_clipped_it_stays_bounded_and_unclipped_it_diverges():
-    rng = np.random.default_rng(0)
-    batches = list(np.split(oracle.random_model(D, Q).draw(3000, rng), 1500))
-    size = {}
-    for clip in (True, False):
-        form = ParameterConstraint("printed", complete=False, clip=clip)
-        learner = learner_of("previous", parametric=form, weight=30.0, step_size=StepSize(0.05))
-        with np.errstate(all="ignore"):
-            try:
-                state = taught(learner, batches)
-                size[clip] = np.abs(state.models[0].loadings).max()
-            except (ValueError, np.linalg.LinAlgError):
-                size[clip] = np.inf
-    assert size[True] < 20
-    assert not size[False] < 1e3
 
 
 # ------------------------------------------------------------------------------- mixtures

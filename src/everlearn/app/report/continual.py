@@ -23,6 +23,7 @@ def continual_page(
     scores: Mapping[str, ArrayLike],
     tasks: Sequence[str],
     *,
+    initial: ArrayLike | None = None,
     oracle: ArrayLike | None = None,
     title: str = "What was kept, and what was forgotten",
     lead: str = "",
@@ -36,6 +37,8 @@ def continual_page(
         R[i, j], the score of task j after task i, as `ContinualEvaluator.scores` has it.
     tasks : sequence of str
         Names of the tasks, in the order in which they were learned.
+    initial : array-like of shape (n_tasks,), default=None
+        Scores before anything was learned, as `ContinualEvaluator.initial` has them.
     oracle : array-like of shape (n_tasks, n_tasks), default=None
         Scores of models that were fitted to all tasks so far at once.
     title, lead : str
@@ -53,7 +56,10 @@ def continual_page(
     if not tables:
         raise ValueError("'scores' of continual_page must have a table for at least one model")
     best = None if oracle is None else _checked("oracle", oracle, len(tasks))
-    found = {name: continual_summary(values, oracle=best) for name, values in tables.items()}
+    found = {
+        name: continual_summary(values, initial=initial, oracle=best)
+        for name, values in tables.items()
+    }
     sections = [NO_SCRIPT, _curves(tables, best, tasks, unit), _summary(found, unit)]
     sections += [
         _matrix(number, name, values, tasks, unit)
@@ -154,18 +160,23 @@ def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], u
 
 def _summary(found: Mapping[str, ContinualSummary], unit: str) -> str:
     judged = all(s.regret is not None for s in found.values())
+    begun = all(s.forward is not None for s in found.values())
+    forward = "; forward, what they have gained before they are learned" if begun else ""
     head = ["model", "final", "worst task", "just learned", "forgetting", "interference"]
     head += ["interference beyond oracle", "regret"] * judged
+    head += ["forward"] * begun
     rows = []
     for name, s in found.items():
         cells = [s.final, s.worst, s.current, s.forgetting, s.interference]
         if judged:
             cells += [s.interference_beyond_oracle or 0.0, s.regret or 0.0]
+        if s.forward is not None:
+            cells.append(s.forward)
         rows.append([name, *(minus(f"{value:,.1f}") for value in cells)])
     words = (
         "Forgetting is what tasks lose from their best score to the end; interference, what they "
-        "gain by tasks that come after them. A model of fixed size must give up what is special "
-        "to a task as others come, so even the best one has negative interference."
+        f"gain by tasks that come after them{forward}. A model of fixed size must give up what is "
+        "special to a task as others come, so even the best one has negative interference."
     )
     content = table(f"Scores at the end, {unit}", head, rows)
     return section("summary", "What was kept", paragraph(words), content)

@@ -32,13 +32,15 @@ class Moments:
     mass : sum of the weights
     mean : (d,)
     factor : (d, m), F, of any number of columns
-    noise : 0 for plain rows
+    noise : 0 for plain rows; of entries that were missing, as of the others
+    present : (d,), the share of the mass of the rows that had each feature; None if all had all
     """
 
     mass: float
     mean: Vec
     factor: Mat
     noise: float = 0.0
+    present: Vec | None = None
 
     @classmethod
     def of_model(cls, model: PPCA, mass: float) -> Moments:
@@ -59,8 +61,7 @@ class Moments:
     def of_posterior(cls, rows: RowPosterior, weights: Vec | None = None) -> Moments:
         """Expected moments of rows whose missing entries are beliefs.
 
-        The noise of missing entries enters by its sum over features, as if it were alike in all;
-        if entries are missing at random it is.
+        Their noise is not among these: it is taken to be that of the entries that there are.
         """
         plain = cls.of_rows(rows.filled, weights)
         if rows.where is None or rows.missing is None or rows.spread is None:
@@ -69,15 +70,24 @@ class Moments:
         share = w / plain.mass
         roots = np.linalg.cholesky(rows.spread) * np.sqrt(share)[:, None, None]
         extra = np.einsum("nd,dp,npq->dnq", rows.missing, rows.model.loadings, roots)
-        d = len(plain.mean)
-        noise = rows.model.noise * float(share @ rows.missing.sum(axis=1)) / d
-        factor = np.hstack([plain.factor, extra.reshape(d, -1)])
-        return replace(plain, factor=factor, noise=noise)
+        factor = np.hstack([plain.factor, extra.reshape(len(plain.mean), -1)])
+        present = np.clip(1.0 - share @ rows.missing, 0.0, 1.0)
+        return replace(plain, factor=factor, present=present)
 
     @property
     def variance(self) -> float:
         """Variance on average over features."""
         return float(np.vdot(self.factor, self.factor)) / len(self.mean) + self.noise
+
+    @property
+    def shares_present(self) -> Vec:
+        """As `present`, in numbers in any case."""
+        return np.ones(len(self.mean)) if self.present is None else self.present
+
+    @property
+    def share_present(self) -> float:
+        """Share of the entries that there were; 1 if there was none."""
+        return 1.0 if self.present is None else float(self.present.mean()) or 1.0
 
     def __add__(self, other: Moments) -> Moments:
         if other.mass <= 0.0 or self.mass <= 0.0:
@@ -92,8 +102,12 @@ class Moments:
                 np.sqrt(one * two) * apart[:, None],
             ]
         )
-        noise = one * self.noise + two * other.noise
-        both = Moments(mass, self.mean + two * apart, factor, noise)
+        noise, present = one * self.noise + two * other.noise, None
+        if self.present is not None or other.present is not None:
+            present = np.minimum(one * self.shares_present + two * other.shares_present, 1.0)
+            mine, its = one * self.shares_present.mean(), two * other.shares_present.mean()
+            noise = float((mine * self.noise + its * other.noise) / ((mine + its) or 1.0))
+        both = Moments(mass, self.mean + two * apart, factor, noise, present)
         return both.compact() if factor.shape[1] > _MOST_COLUMNS * len(apart) else both
 
     def with_mass(self, mass: float) -> Moments:
@@ -111,8 +125,9 @@ class Moments:
     def truncated(self, rank: int, *, ordered: bool = False) -> Moments:
         """The nearest moments with a factor of `rank` orthogonal columns, largest first.
 
-        Nearest by likelihood: what the other directions vary on average becomes noise. `ordered`
-        says that the factor has such columns already, more of them, which saves the search.
+        Nearest by likelihood: what the other directions vary on average becomes noise, which only
+        entries that were there can show. `ordered` says that the factor has such columns already,
+        more of them, which saves the search.
         """
         d = len(self.mean)
         if ordered:
@@ -124,7 +139,8 @@ class Moments:
         total = float(np.vdot(self.factor, self.factor))
         rest = max(total - float(values.sum()), 0.0) / (d - rank) if rank < d else 0.0
         kept = np.maximum(values - rest, 0.0)
-        return Moments(self.mass, self.mean, u * np.sqrt(kept), self.noise + rest)
+        noise = self.noise + rest / self.share_present
+        return replace(self, factor=u * np.sqrt(kept), noise=noise)
 
     def ppca(self, rank: int, *, ordered: bool = False) -> PPCA:
         """The PPCA of maximal likelihood; see `truncated`."""

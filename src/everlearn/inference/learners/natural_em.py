@@ -14,11 +14,13 @@ from functools import reduce
 import numpy as np
 
 from everlearn.core.arrays import Vec
+from everlearn.core.families.ppca import PPCA
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_steps
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, LocalSum, run
 from everlearn.inference.natural_constraint import ParameterConstraint
+from everlearn.inference.ppca_gaps import first_models, recall
 from everlearn.inference.ppca_state import PPCAState, Typical
 from everlearn.inference.rows import Rows
 
@@ -28,8 +30,6 @@ _ODD_SPAN = 2
 """Odd rows fade over so many times as many usual rows as odd ones make a component."""
 _NEARLY = 1.0 - 1e-9
 """Sums of weights are compared with numbers of rows up to rounding."""
-_FIRST_ROUNDS = 20
-"""How often gaps in the first rows are filled, each time with what followed from the last."""
 _STRAY_ROWS = 10
 """Fewer odd rows are forgotten when a batch brings more of them."""
 
@@ -84,10 +84,8 @@ class NaturalEM:
 
     def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state after one batch."""
-        early = state.count < self._mature_rows and (self.in_moments or state.stats is None)
-        if early and np.isnan(rows.X).any():
-            state = self._first_beliefs(state, rows, engine)
-        local = run(self._beliefs(state), rows, engine)
+        state, completing = self._completing(state, rows, engine)
+        local = run(replace(self._beliefs(state), completing=completing), rows, engine)
         mass = rows.mass
         usual = mass if local.odd is None else mass - local.odd.mass
         typical = self._typical(state, local)
@@ -108,15 +106,20 @@ class NaturalEM:
             state = self._blend(state, local, mass, usual)
         return self._grow(state, mass)
 
-    def _first_beliefs(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
-        """Beliefs of the missing entries of the first rows, which have nothing to go by yet."""
-        known = state.window or state.reference
-        beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
-        for _ in range(_FIRST_ROUNDS):
-            batch = run(beliefs, rows, engine).moments[0]
-            model = (known[0] + batch if known else batch).ppca(self.rank)
-            beliefs = replace(beliefs, models=(model, *state.models[1:]))
-        return replace(state, models=beliefs.models)
+    def _completing(
+        self, state: PPCAState, rows: Rows, engine: Engine
+    ) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
+        """Models that fill the gaps of rows, and the state with gaps of the past filled alike."""
+        unit, completing = 1.0, None
+        if self.in_moments:
+            if self.weight is not None and self.constraint != "task":
+                unit = self.step_size(state.clock + 1) / rows.mass
+            known, beliefs = self._joint(state), self._beliefs(state)
+            state, completing = recall(state, known, beliefs, rows, engine, unit, self.kept_rank)
+        if state.count < self._mature_rows and (self.in_moments or state.stats is None):
+            known = self._joint(state) if self.in_moments else state.window
+            completing = first_models(state, known, rows, engine, unit, self.rank)
+        return state, completing
 
     def adopt(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
         """The state of this learner for components that were found from all these rows."""
@@ -245,7 +248,8 @@ class NaturalEM:
         if state.count < max(2 * self.rank, _WARM_UP_ROWS) or model.is_flat:
             return state
         centre = model.mean if self.moving_centre else state.origin
-        stats = expected_stats(model, first, centre, state.origin)
+        truth = first.truncated(self.kept_rank)
+        stats = expected_stats(model, truth, centre, state.origin)
         return self._with_previous(replace(state, stats=stats, window=()))
 
     def _blend(self, state: PPCAState, local: LocalSum, mass: float, usual: float) -> PPCAState:

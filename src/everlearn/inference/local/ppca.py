@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.families.ppca import PPCA, RowPosterior
+from everlearn.core.families.ppca_gaps import FeatureSums
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats, row_stats
 from everlearn.inference.engine import Engine
@@ -33,9 +34,10 @@ class Beliefs:
     models, log_weights : the components, and the logarithms of their shares, (K,)
     origin : (d,), where statistics are centred
     moving_centre : whether `yy` and `yz` are centred with the current means instead
-    moments, stats : which results are wanted
+    moments, stats, features : which results are wanted
     threshold : rows to which every component gives a lower log density are set apart; None sets
         none apart
+    completing : models that fill gaps; None lets the components do so
     """
 
     models: tuple[PPCA, ...]
@@ -44,7 +46,9 @@ class Beliefs:
     moving_centre: bool = False
     moments: bool = False
     stats: bool = False
+    features: bool = False
     threshold: float | None = None
+    completing: tuple[PPCA, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,20 +56,24 @@ class LocalSum:
     """What rows say: moments and statistics of components, moments of odd rows, log-likelihoods.
 
     `likelihoods` are the mass of the rows that are not odd, the sum of their log-likelihoods, and
-    the sums of the log densities of their best components and of the squares of these.
+    the sums of the log densities of their best components and of the squares of these. `features`
+    are regressions of features, for each component.
     """
 
     moments: tuple[Moments, ...]
     stats: LatentStats | None
     odd: Moments | None
     likelihoods: Vec
+    features: tuple[FeatureSums, ...] = ()
 
     def __add__(self, other: LocalSum) -> LocalSum:
         moments = zip(self.moments, other.moments, strict=True)
         stats = None if self.stats is None or other.stats is None else self.stats + other.stats
         odd = None if self.odd is None or other.odd is None else self.odd + other.odd
         together = tuple(one + two for one, two in moments)
-        return LocalSum(together, stats, odd, self.likelihoods + other.likelihoods)
+        pairs = zip(self.features, other.features, strict=True)
+        features = tuple(one + two for one, two in pairs)
+        return LocalSum(together, stats, odd, self.likelihoods + other.likelihoods, features)
 
 
 def block_rows(d: int, q: int) -> int:
@@ -83,7 +91,7 @@ def run(beliefs: Beliefs, rows: Rows, engine: Engine) -> LocalSum:
 def local_step(beliefs: Beliefs, rows: Rows) -> tuple[LocalSum, None]:
     """What the rows of one block say."""
     alone = len(beliefs.models) == 1 and beliefs.threshold is None
-    if alone and not beliefs.stats and not np.isnan(rows.X).any():
+    if alone and not (beliefs.stats or beliefs.features) and not np.isnan(rows.X).any():
         only = Moments.of_rows(rows.X, rows.weights)
         return LocalSum((only,), None, None, np.zeros(4)), None
     posteriors = [model.posterior(rows.X) for model in beliefs.models]
@@ -98,14 +106,16 @@ def local_step(beliefs: Beliefs, rows: Rows) -> tuple[LocalSum, None]:
     shares = np.exp(joint - score[:, None]) * (weights * usual)[:, None]
     kept, seen = weights[usual], np.clip(best[usual], -_LARGEST_SCORE, _LARGEST_SCORE)
     likelihoods = np.array([kept.sum(), kept @ score[usual], kept @ seen, kept @ seen**2])
-    moments: tuple[Moments, ...] = ()
-    if beliefs.moments:
-        pairs = zip(posteriors, shares.T, strict=True)
-        moments = tuple(_moments(posterior, r) for posterior, r in pairs)
+    stats = _stats(beliefs, posteriors, shares)
+    if beliefs.completing is not None and np.isnan(rows.X).any():
+        posteriors = [model.posterior(rows.X) for model in beliefs.completing]
+    pairs = list(zip(posteriors, shares.T, strict=True))
+    moments = tuple(_moments(*pair) for pair in pairs) if beliefs.moments else ()
+    features = tuple(FeatureSums.of(*pair) for pair in pairs) if beliefs.features else ()
     odd = None
     if beliefs.threshold is not None:
         odd = _moments(posteriors[int(beliefs.log_weights.argmax())], weights * ~usual)
-    return LocalSum(moments, _stats(beliefs, posteriors, shares), odd, likelihoods), None
+    return LocalSum(moments, stats, odd, likelihoods, features), None
 
 
 def joint_log_likelihood(posteriors: Sequence[RowPosterior], log_weights: Vec) -> Mat:

@@ -1,0 +1,60 @@
+"""Rows with missing pixels: what OnlinePPCA and its competitors make of them."""
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.natural_runs import Digits, Peer, digits, fed, made, order_of
+from everlearn import OnlinePPCA
+
+LATE_PIXELS = 16
+
+
+def at_random(way: dict[str, Any], seed: int, share: float) -> dict[str, Any]:
+    """Class after class with pixels missing at random; scores are those of complete rows."""
+    data, rng = digits("optdigits"), np.random.default_rng(seed)
+    parts = []
+    for c in order_of(seed):
+        rows = data.of_class(c, rng)
+        parts.append(np.where(rng.random(rows.shape) < share, np.nan, rows))
+    return _learned(data, way, seed, parts)
+
+
+def at_first(way: dict[str, Any], seed: int) -> dict[str, Any]:
+    """All classes mixed; the last two lines of the image are missing in the first half."""
+    data, rng = digits("optdigits"), np.random.default_rng(seed)
+    X = rng.permutation(data.X)
+    half = len(X) // 2
+    X[:half, -LATE_PIXELS:] = np.nan
+    return _learned(data, way, seed, [X[:half], X[half:]])
+
+
+def _learned(
+    data: Digits, way: dict[str, Any], seed: int, parts: list[np.ndarray]
+) -> dict[str, Any]:
+    """Scores of complete test rows, and the error of 30 % of their pixels, given the others."""
+    way = dict(way)
+    if way.pop("at_once", False):
+        model: Any = OnlinePPCA(data.q, tol=0.01, engine="serial", random_state=seed)
+        model.fit(np.concatenate(parts))
+    else:
+        fill = way.pop("fill", False)
+        model = made(data, way)
+        sums, counts = np.zeros(data.X.shape[1]), np.full(data.X.shape[1], 1e-9)
+        for task, part in enumerate(parts):
+            rows = part
+            if fill:  # with the mean of what came so far
+                sums, counts = (
+                    sums + np.nansum(part, axis=0),
+                    counts + (~np.isnan(part)).sum(axis=0),
+                )
+                rows = np.where(np.isnan(part), sums / counts, part)
+            fed(model, rows, data.batch, task)
+        model.consolidate()
+    found = model.model if isinstance(model, Peer) else model._learned.state.models[0]
+    test = data.X_test.copy()
+    hidden = np.random.default_rng(seed).random(test.shape) < 0.3
+    test[hidden] = np.nan
+    guess = found.posterior(test).filled
+    error = float(np.sqrt(np.mean((guess - data.X_test)[hidden] ** 2)))
+    return {"final": model.score(data.X_test), "imputation": error}
