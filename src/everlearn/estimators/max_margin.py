@@ -37,7 +37,7 @@ from everlearn.estimators.topic_params import COUNT
 from everlearn.inference.learners.bayespa import decision_weights, scores
 from everlearn.inference.topic_model import Loss, RoundInfo, Targets, first_state
 from everlearn.inference.topic_state import Gaussians
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
 """Passes over a document: few for the largest score, more for a threshold."""
@@ -265,7 +265,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         learned = self._fitted()
         self._check_same_form(learned)
         learner = self._current(learned)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             return np.hstack([scores(learner, s, documents, engine) for s in learned.states])
 
     def _standard_scores(self, documents: Documents) -> Mat:
@@ -273,7 +273,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         learned = self._fitted()
         self._check_same_form(learned)
         columns = []
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             z = self._proportions(documents, engine)
         start = 0
         for state in learned.states:

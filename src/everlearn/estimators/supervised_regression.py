@@ -23,7 +23,7 @@ from everlearn.estimators.topic_params import MARGIN_CONSTRAINTS, TOKEN_PATTERN,
 from everlearn.inference.learners.bayespa import scores
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import Gaussians
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _DEFAULTS: Final = {"averaging": (0.1, 1.0, 0.1), "gibbs": (0.1, 0.3, 100.0)}
 """Margin, c and variance, for targets of unit scale."""
@@ -251,7 +251,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         """
         learned = self._fitted()
         documents, learner = self._read(X), self._current(learned)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             found = scores(learner, learned.states[0], documents, engine)[:, 0]
         return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * found)
 

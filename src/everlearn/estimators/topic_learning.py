@@ -30,7 +30,7 @@ from everlearn.inference.local.topics import picked
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import npmi_coherence
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 from everlearn.runtime.progress import DocumentProgress
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class TopicEstimator(
             Rows sum to 1; if each task has its own topics, to the number of tasks.
         """
         documents = self._read(X)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             return self._proportions(documents, engine)
 
     def coherence(self, X: Any, n: int = 10) -> Vec:
@@ -265,7 +265,8 @@ def _batches(
             continue
         rows = [order[start : start + size] for start in range(0, len(order), size)]
         for start in range(0, len(rows), _AT_ONCE):
-            yield from engine.map(_batch, rows[start : start + _AT_ONCE], (documents, targets))
+            some = rows[start : start + _AT_ONCE]
+            yield from engine.here.map(_batch, some, (documents, targets))
 
 
 def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, Targets]:

@@ -17,7 +17,7 @@ from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
 from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _START_TOPICS = 20
 _NO_TASKS = np.empty(0, np.int64)
@@ -285,7 +285,7 @@ class TopicModel(TopicCheckpoint[None]):
     def _completion(self, X: Any) -> tuple[Vec, NDArray[np.int64]]:
         """Log-likelihood and number of the held-out words of each document."""
         seen, held_out = split_documents(self._read(X), 0)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             theta = self._proportions(seen, engine)
         components = self.components_
         phi = components / components.sum(axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from everlearn.core.arrays import Mat, Vec
 from everlearn.core.families.ppca import PPCA, RowPosterior
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats, row_stats
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, pieces
 from everlearn.inference.rows import Rows
 
 _BLOCK_NUMBERS = 2**22
@@ -76,7 +76,7 @@ def block_rows(d: int, q: int) -> int:
 def run(beliefs: Beliefs, rows: Rows, engine: Engine) -> LocalSum:
     """What all rows say."""
     model = beliefs.models[0]
-    blocks = rows.blocks(block_rows(len(model.mean), model.rank))
+    blocks = pieces(rows, block_rows(len(model.mean), model.rank))
     return engine.map_sum(local_step, blocks, beliefs)[0]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from everlearn.core.arrays import IntVec, Labels
 from everlearn.core.mixture import MixturePosterior
 from everlearn.core.stats import Stats, total
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, pieces
 from everlearn.inference.local.mixture import MixtureStep, weighted
 from everlearn.inference.local.tracking import Plan, Summary, TrackedStep
 from everlearn.inference.rows import Rows
@@ -41,9 +41,13 @@ class LocalRunner:
 
     def run(self, posterior: MixturePosterior, plan: Plan, rows: Rows) -> tuple[Summary, Labels]:
         """Summary of all rows, and the id of the likeliest component of each."""
-        blocks = rows.blocks(self.block_rows(len(posterior)))
+        blocks = pieces(rows, self.block_rows(len(posterior)))
         summary, labels = self.engine.map_sum(TrackedStep(self.step), blocks, (posterior, plan))
         return summary, np.concatenate(labels)
+
+    def here(self) -> LocalRunner:
+        """The same within this process, for rows that are not worth sending elsewhere."""
+        return replace(self, engine=self.engine.here)
 
     @property
     def prepared_rows(self) -> int:

@@ -121,6 +121,7 @@ def _create(
     state: State, runner: LocalRunner, settings: BirthSettings, target: int
 ) -> Stats | None:
     """Statistics of the parts on (a sample of) the target's open rows, or None."""
+    runner = runner.here()
     attempt = _attempt(state, target)
     rng = stream(state.seed, "birth", state.clock, target)
     limit = min(settings.n_rows, max(runner.prepared_rows, _ENOUGH_ROWS))
