@@ -35,3 +35,16 @@ def lonely_client():
 def small_chunks(monkeypatch):
     """Few rows are enough to be spread over workers."""
     monkeypatch.setattr("everlearn.inference.engine.CHUNK_ROWS", 96)
+
+
+def pytest_collection_modifyitems(items):
+    """Sockets that the cluster's own libraries leave to the garbage collector are not ours."""
+    for item in items:
+        if item.path.parent.name == "cluster":
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            item.add_marker(
+                pytest.mark.filterwarnings(
+                    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+                )
+            )
+            item.add_marker(pytest.mark.filterwarnings("ignore:Port .* is already in use"))

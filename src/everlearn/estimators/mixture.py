@@ -22,11 +22,18 @@ from everlearn.core.params import (
     Subset,
 )
 from everlearn.estimators.base import COMMON_CONSTRAINTS, named_errors
+from everlearn.estimators.collections import open_rows
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.mixture_families import FAMILIES, check_prior
 from everlearn.estimators.mixture_input import check_same_model, checked_rows
-from everlearn.estimators.mixture_learning import Learned, check_entries, learn, learn_more
+from everlearn.estimators.mixture_learning import (
+    Learned,
+    check_entries,
+    learn,
+    learn_elsewhere,
+    learn_more,
+)
 from everlearn.estimators.mixture_predictions import MixturePredictions
 from everlearn.estimators.persistence import (
     Arrays,
@@ -38,6 +45,7 @@ from everlearn.estimators.persistence import (
     section,
 )
 from everlearn.inference.learners.memoized import ALL_MOVES
+from everlearn.runtime.engine import is_collection
 
 
 class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, BaseEstimator):
@@ -211,8 +219,12 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         """
         with self._unchanged_on_error():
             self._check_params()
-            rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
-            self._learned = learn(self, rows, self._new_seed())
+            if is_collection(X):
+                with open_rows(self, X, sample_weight, checked_rows) as given:
+                    self._learned = learn_elsewhere(self, given, self._new_seed())
+            else:
+                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+                self._learned = learn(self, rows, self._new_seed())
         if not self.converged_:
             warnings.warn(
                 f"DPMixture was still changing after max_laps={self.max_laps}: allow more laps, "

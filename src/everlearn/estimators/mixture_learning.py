@@ -16,9 +16,17 @@ from everlearn.core.families import DiagGaussian, Family
 from everlearn.core.mixture import Mixture
 from everlearn.core.params import parse_bytes
 from everlearn.core.priors import DPPrior
+from everlearn.estimators.collections import OpenRows
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_families import allow_missing, has_missing, resolve_family
+from everlearn.estimators.mixture_families import (
+    Measured,
+    allow_missing,
+    has_missing,
+    resolve_family,
+)
 from everlearn.estimators.pooling import MAX_POOLED_ROWS, pooled
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
 from everlearn.inference.learners import fitting, stochastic, streaming
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings
 from everlearn.inference.local.mixture import MixtureStep
@@ -79,9 +87,28 @@ def learn(params: Any, rows: Rows, seed: int) -> Learned:
     n_rows = len(rows)
     if n_rows <= MAX_POOLED_ROWS and rows.nbytes <= _pooled_bytes(params):
         rows = pooled(rows)
-    model = _model(params, rows)
+    model = _model_of(params, rows)
+    with open_engine(params.engine, _most_workers(params)) as engine:
+        return _fitted(params, model, rows, seed, engine, n_rows)
+
+
+def learn_elsewhere(params: Any, given: OpenRows, seed: int) -> Learned:
+    """Learn from rows that an engine holds."""
+    rows, engine = given.rows, given.engine
+    model = _model(params, Measured.elsewhere(rows, engine), given.missing)
+    return _fitted(params, model, rows, seed, engine, len(rows))
+
+
+def _fitted(
+    params: Any,
+    model: Mixture,
+    rows: Rows | ChunkedRows,
+    seed: int,
+    engine: Engine,
+    n_rows: int,
+) -> Learned:
     learner = stochastic if params.learner == "stochastic" else fitting
-    with _workshop(params, model, rows, params.max_laps) as tools:
+    with _workshop(params, model, rows, params.max_laps, engine) as tools:
         schedule = _schedule(params, rows, tools.limits)
         result = learner.fit(model, rows, seed, tools.runner, tools.moves, schedule, tools.on_lap)
         state = streaming.seal_all(result.state, tools.runner)
@@ -108,7 +135,10 @@ def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> L
         nonlocal history
         history = history.after(info)
 
-    with _workshop(params, state.model, rows, None, record) as tools:
+    with (
+        open_engine(params.engine, _most_workers(params)) as engine,
+        _workshop(params, state.model, rows, None, engine, record) as tools,
+    ):
         if params.learner == "stochastic":
             state = _blend(params, state, rows, tools)
         else:
@@ -178,7 +208,7 @@ def _pooled_bytes(params: Any) -> int:
 def check_entries(family: str, prior: Any, n_features: int) -> None:
     """Refuse a prior whose entries do not fit rows of this width."""
     if not isinstance(prior, str):
-        _family(family, prior, Rows(np.ones((1, n_features))))
+        _family(family, prior, Measured.here(Rows(np.ones((1, n_features)))), missing=False)
 
 
 def _most_stats(model: Mixture) -> int:
@@ -187,9 +217,18 @@ def _most_stats(model: Mixture) -> int:
     return 3 * family.n_features if isinstance(family, DiagGaussian) else family.n_stats
 
 
-def _model(params: Any, rows: Rows) -> Mixture:
+def _model_of(params: Any, rows: Rows) -> Mixture:
+    return _model(params, Measured.here(rows), has_missing(rows.X))
+
+
+def _most_workers(params: Any) -> int | None:
+    """Blocks that may be at work at a time, in this process."""
+    return None if params.memory_budget is None else MOST_WORKERS
+
+
+def _model(params: Any, rows: Measured, missing: bool) -> Mixture:
     """The model, if it leaves the working precision room to work in."""
-    family = _family(params.family, params.prior, rows)
+    family = _family(params.family, params.prior, rows, missing)
     with np.errstate(all="ignore"):
         model = Mixture(family, DPPrior(float(params.concentration)))
         start = State.empty(model, 0).posterior()
@@ -202,14 +241,14 @@ def _model(params: Any, rows: Rows) -> Mixture:
     return model
 
 
-def _family(family: str, prior: Any, rows: Rows) -> Family[Any]:
+def _family(family: str, prior: Any, rows: Measured, missing: bool) -> Family[Any]:
     try:
-        return resolve_family(family, prior, rows, has_missing(rows.X))
+        return resolve_family(family, prior, rows, missing)
     except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"the 'prior' of DPMixture cannot be used: {error}") from error
 
 
-def _schedule(params: Any, rows: Rows, limits: MemoryLimits) -> fitting.Schedule:
+def _schedule(params: Any, rows: Rows | ChunkedRows, limits: MemoryLimits) -> fitting.Schedule:
     tenth = -(-len(rows) // _MOST_BATCHES)
     batch_rows = params.batch_size or max(limits.batch_rows, tenth)
     if params.memory_budget is not None:
@@ -225,11 +264,12 @@ def _schedule(params: Any, rows: Rows, limits: MemoryLimits) -> fitting.Schedule
 def _workshop(
     params: Any,
     model: Mixture,
-    rows: Rows,
+    rows: Rows | ChunkedRows,
     max_laps: int | None,
+    engine: Engine,
     record: Callable[[LapInfo], None] | None = None,
 ) -> Iterator[Workshop]:
-    """Engine, runner and moves for the time of one call; laps are shown and recorded.
+    """Runner and moves for the time of one call; laps are shown and recorded.
 
     A stream (no `max_laps`) has few rows at first, of which components that need many
     statistics would be told too early, and linger: there, parts must have more rows.
@@ -248,11 +288,7 @@ def _workshop(
         max_deletes=limits.max_deletes,
         margin=_MARGIN[params.dtype],
     )
-    workers = None if params.memory_budget is None else MOST_WORKERS
-    with (
-        open_engine(params.engine, workers) as engine,
-        LapProgress(params.verbose, max_laps) as progress,
-    ):
+    with LapProgress(params.verbose, max_laps) as progress:
 
         def on_lap(info: LapInfo) -> None:
             progress.show(info.bound, info.n_components)
@@ -274,10 +310,10 @@ def _afresh(
 ) -> tuple[State, Rows, History]:
     """An empty state whose prior fits all rows so far, and those rows; ids go on counting."""
     if learned is None:
-        return State.empty(_model(params, rows), seed), rows, History()
+        return State.empty(_model_of(params, rows), seed), rows, History()
     everything = concatenate([*(b.rows for b in learned.state.batches), rows])
     old = learned.state
-    state = State.empty(_model(params, everything), old.seed, next_id=old.next_id)
+    state = State.empty(_model_of(params, everything), old.seed, next_id=old.next_id)
     return replace(state, clock=old.clock), everything, learned.history
 
 

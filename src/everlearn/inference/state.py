@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.mixture import Mixture, MixturePosterior, by_mass
 from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Split, Stats, total
-from everlearn.inference.rows import Rows
+from everlearn.inference.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
+from everlearn.inference.engine import Handle
 
 _NOTHING = 1e-8
 """Rows' worth of mass below which a component is as good as empty."""
@@ -24,18 +26,30 @@ _NOTHING = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
-    """Rows that can be visited again, what they said at the last visit, and their labels (ids)."""
+    """Rows that can be visited again, what they said at the last visit, and their labels (ids).
 
-    rows: Rows
+    Rows are `Rows` and labels an array, or `ChunkedRows` and `KeptLabels` during a fit of rows
+    that are elsewhere.
+    """
+
+    rows: Any
     stats: Stats
-    labels: Labels
+    labels: Any
 
     def after(self, edit: Edit) -> OpenBatch:
         """The batch after a structural edit."""
         labels = self.labels
-        if isinstance(edit, Merge):
+        if isinstance(edit, Merge) and isinstance(labels, KeptLabels):
+            labels = labels.merged(edit.keep, edit.drop)
+        elif isinstance(edit, Merge):
             labels = np.where(labels == edit.drop, np.int32(edit.keep), labels)
         return replace(self, stats=edit.on(self.stats), labels=labels)
+
+    def split(self, target: int, born: Labels) -> OpenBatch:
+        """The batch whose rows of the target have the labels of its parts."""
+        if isinstance(self.labels, KeptLabels):
+            return replace(self, labels=self.labels.split(target))
+        return replace(self, labels=np.where(self.labels == target, born, self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +169,20 @@ class State:
     def n_open(self) -> int:
         """Number of rows that can be visited again."""
         return sum(len(b.rows) for b in self.batches)
+
+
+def labelled(batches: Sequence[OpenBatch]) -> Labelled:
+    """The chunks of all batches with their labels."""
+    chunks: list[Chunk] = []
+    handles: list[Handle] = []
+    changes: list[tuple[tuple[int, int], ...]] = []
+    for batch in batches:
+        assert isinstance(batch.rows, ChunkedRows)
+        assert isinstance(batch.labels, KeptLabels)
+        chunks += batch.rows.chunks
+        handles += batch.labels.handles
+        changes += [batch.labels.changes] * len(batch.rows.chunks)
+    return Labelled(tuple(chunks), tuple(handles), tuple(changes))
 
 
 def pooled_losses(pair_loss: Mat, keep: int, drop: int) -> Mat:

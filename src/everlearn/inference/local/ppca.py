@@ -13,7 +13,8 @@ from everlearn.core.arrays import Mat, Vec
 from everlearn.core.families.ppca import PPCA, RowPosterior
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats, row_stats
-from everlearn.inference.engine import Engine, pieces
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
 from everlearn.inference.rows import Rows
 
 _BLOCK_NUMBERS = 2**22
@@ -73,10 +74,10 @@ def block_rows(d: int, q: int) -> int:
     return int(np.clip(_BLOCK_NUMBERS // (d * (q + 1)), _MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS))
 
 
-def run(beliefs: Beliefs, rows: Rows, engine: Engine) -> LocalSum:
+def run(beliefs: Beliefs, rows: Rows | ChunkedRows, engine: Engine) -> LocalSum:
     """What all rows say."""
     model = beliefs.models[0]
-    blocks = pieces(rows, block_rows(len(model.mean), model.rank))
+    blocks = rows.pieces(block_rows(len(model.mean), model.rank))
     return engine.map_sum(local_step, blocks, beliefs)[0]
 
 

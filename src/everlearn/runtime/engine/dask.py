@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import cloudpickle
+import dask
 import distributed
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
@@ -152,7 +153,7 @@ class DaskEngine:
 
         `check` runs where a chunk is, and returns what stays there and what comes here.
         """
-        raw = self.client.compute(list(chunks))
+        raw = self.client.compute([dask.delayed(chunk) for chunk in chunks])
 
         def made(future: Any) -> Callable[[], Any]:
             return lambda: self.client.submit(_checked, check, future, pure=False)
