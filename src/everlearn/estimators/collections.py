@@ -42,17 +42,15 @@ class RowCheck:
         if len(table) == 0 or (weights is not None and not np.any(weights)):
             return None, RowInfo(0, 0.0, 0, False, None)
         rows = self.read(self.twin, table, reset=True, sample_weight=weights)
-        missing = not hasattr(rows.X, "indptr") and bool(np.isnan(rows.X).any())
-        return rows, RowInfo(len(rows), rows.mass, rows.nbytes, missing, table[:1])
+        return rows, RowInfo(len(rows), rows.mass, rows.nbytes, rows.missing, table[:1])
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRows:
-    """Rows on workers for the time of one call, the engine that holds them, and what is known."""
+    """Rows on workers for the time of one call, and the engine that holds them."""
 
     engine: Engine
     rows: ChunkedRows
-    missing: bool
 
 
 @contextmanager
@@ -72,8 +70,8 @@ def open_rows(
         for _, info in known:
             read(estimator, info.head, reset=info is known[0][1])
         parts = tuple(Chunk(h, i.n_rows, i.mass, i.nbytes) for h, i in known)
-        rows = ChunkedRows(parts, int(estimator.n_features_in_))
-        yield OpenRows(engine, rows, any(info.missing for _, info in known))
+        missing = any(info.missing for _, info in known)
+        yield OpenRows(engine, ChunkedRows(parts, int(estimator.n_features_in_), missing))
 
 
 def twin_of(estimator: Any) -> Any:

@@ -95,7 +95,7 @@ def learn(params: Any, rows: Rows, seed: int) -> Learned:
 def learn_elsewhere(params: Any, given: OpenRows, seed: int) -> Learned:
     """Learn from rows that an engine holds."""
     rows, engine = given.rows, given.engine
-    model = _model(params, Measured.elsewhere(rows, engine), given.missing)
+    model = _model(params, Measured.elsewhere(rows, engine), rows.missing)
     return _fitted(params, model, rows, seed, engine, len(rows))
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from everlearn.core.errors import CheckpointError
 from everlearn.core.params import Constraint
 from everlearn.estimators.base import LearnerMixin
+from everlearn.estimators.collections import open_rows
 from everlearn.estimators.persistence import (
     Arrays,
     SaveMixin,
@@ -26,11 +27,13 @@ from everlearn.estimators.ppca_input import checked_rows, checked_task
 from everlearn.estimators.ppca_learning import (
     check_same_model,
     consolidated,
+    engine_for,
     fit_rows,
     learn_rows,
 )
 from everlearn.estimators.ppca_params import CONSTRAINTS, check_closed_form, check_combination
 from everlearn.estimators.ppca_predictions import PPCAPredictions
+from everlearn.runtime.engine import is_collection
 
 
 class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
@@ -223,9 +226,15 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
         """
         with self._unchanged_on_error():
             self._check_params()
-            rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
-            check_closed_form(self, rows.X)
-            self._learned = fit_rows(self, rows)
+            if is_collection(X):
+                with open_rows(self, X, sample_weight, checked_rows) as given:
+                    check_closed_form(self, given.rows.missing)
+                    self._learned = fit_rows(self, given.rows, given.engine)
+            else:
+                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+                check_closed_form(self, rows.missing)
+                with engine_for(self, rows) as engine:
+                    self._learned = fit_rows(self, rows, engine)
         return self
 
     def partial_fit(

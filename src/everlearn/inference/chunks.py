@@ -32,10 +32,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkedRows:
-    """Rows in chunks, of `width` features each."""
+    """Rows in chunks, of `width` features each, of which some may be `missing`."""
 
     chunks: tuple[Chunk, ...]
     width: int
+    missing: bool = False
 
     def __len__(self) -> int:
         return sum(chunk.n_rows for chunk in self.chunks)

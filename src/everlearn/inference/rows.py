@@ -50,6 +50,11 @@ class Rows:
         """Number of features."""
         return int(self.X.shape[1])
 
+    @property
+    def missing(self) -> bool:
+        """Whether dense rows have missing values."""
+        return not sparse.issparse(self.X) and bool(np.isnan(self.X).any())
+
     def copy(self) -> Rows:
         """Rows that share no memory with these, without features."""
         return Rows(self.X.copy(), None if self.weights is None else self.weights.copy())

@@ -16,6 +16,7 @@ import numpy as np
 from everlearn.core.arrays import Vec
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_steps
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, LocalSum, run
 from everlearn.inference.natural_constraint import ParameterConstraint
@@ -82,10 +83,10 @@ class NaturalEM:
 
     # ------------------------------------------------------------------ a batch
 
-    def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+    def step(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
         """The state after one batch."""
         early = state.count < self._mature_rows and (self.in_moments or state.stats is None)
-        if early and np.isnan(rows.X).any():
+        if early and rows.missing:
             state = self._first_beliefs(state, rows, engine)
         local = run(self._beliefs(state), rows, engine)
         mass = rows.mass
@@ -108,7 +109,9 @@ class NaturalEM:
             state = self._blend(state, local, mass, usual)
         return self._grow(state, mass)
 
-    def _first_beliefs(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+    def _first_beliefs(
+        self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine
+    ) -> PPCAState:
         """Beliefs of the missing entries of the first rows, which have nothing to go by yet."""
         known = state.window or state.reference
         beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
@@ -118,7 +121,7 @@ class NaturalEM:
             beliefs = replace(beliefs, models=(model, *state.models[1:]))
         return replace(state, models=beliefs.models)
 
-    def adopt(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+    def adopt(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
         """The state of this learner for components that were found from all these rows."""
         stats = not self.in_moments
         beliefs = Beliefs(
