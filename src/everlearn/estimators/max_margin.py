@@ -96,11 +96,12 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            documents, words = self._documents(X, None, grow=True)
-            space = label_space(self, y)
-            signs = checked_signs(self, space, y, len(documents))
-            learned = self._begin(words, space, signs)
-            self._learned = self._fit_passes(learned, documents, self._targets(space, signs))
+            with self._corpus(X) as corpus:
+                y = corpus.here(y)
+                space = label_space(self, y)
+                signs = checked_signs(self, space, y, len(corpus.documents))
+                learned = self._begin(corpus.words, space, signs)
+                self._learned = self._fit_passes(learned, corpus, self._targets(space, signs))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:

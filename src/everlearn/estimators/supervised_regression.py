@@ -200,10 +200,11 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            documents, words = self._documents(X, None, grow=True)
-            values = self._values(y, len(documents))
-            learned = self._begin(words, values)
-            self._learned = self._fit_passes(learned, documents, _targets(learned.outputs, values))
+            with self._corpus(X) as corpus:
+                values = self._values(corpus.here(y), len(corpus.documents))
+                learned = self._begin(corpus.words, values)
+                targets = _targets(learned.outputs, values)
+                self._learned = self._fit_passes(learned, corpus, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:

@@ -199,9 +199,10 @@ class TopicModel(TopicCheckpoint[None]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            documents, words = self._documents(X, None, grow=True)
-            learned = self._begin(words)
-            self._learned = self._fit_passes(learned, documents, Targets.none(len(documents)))
+            with self._corpus(X) as corpus:
+                learned = self._begin(corpus.words)
+                none = Targets.none(len(corpus.documents))
+                self._learned = self._fit_passes(learned, corpus, none)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:

@@ -167,6 +167,10 @@ class DaskEngine:
         firsts = [_Remote(self, self._first_of(handle)) for handle in checked]
         return firsts, infos
 
+    def bring(self, collection: Any) -> Any:
+        """The whole of a small collection, in this process."""
+        return self.patiently(lambda: self.client.compute(collection).result())
+
     def close(self) -> None:
         """Let go of all data that were sent."""
         self._held.clear()
