@@ -24,12 +24,18 @@ from everlearn.core.params import (
 from everlearn.estimators.base import COMMON_CONSTRAINTS, named_errors
 from everlearn.estimators.collections import open_rows
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_checkpoint import STATE_KEYS, pack_state, unpack_state
+from everlearn.estimators.mixture_checkpoint import pack_state, state_section, unpack_state
 from everlearn.estimators.mixture_families import FAMILIES, check_prior
-from everlearn.estimators.mixture_input import check_same_model, checked_rows
+from everlearn.estimators.mixture_input import (
+    check_forgettable,
+    check_same_model,
+    checked_name,
+    checked_rows,
+)
 from everlearn.estimators.mixture_learning import (
     Learned,
     check_entries,
+    forget,
     learn,
     learn_elsewhere,
     learn_more,
@@ -234,7 +240,14 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
             )
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        batch_id: int | str | None = None,
+    ) -> Self:
         """Learn from rows that need not come again.
 
         Parameters
@@ -246,6 +259,10 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         sample_weight : array-like of shape (n_rows,), default=None
             How often each row counts.
 
+        batch_id : int, str or None, default=None
+            A name under which the statistics of these rows are kept, for `forget`. That takes
+            the memory of a set of statistics; calls with the same name make one batch.
+
         Returns
         -------
         self
@@ -253,12 +270,35 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         """
         with self._unchanged_on_error():
             self._check_params()
+            name = checked_name(self, batch_id)
             learned = getattr(self, "_learned", None)
             if learned is not None:
                 check_same_model(self, learned)
             rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
             seed = self._new_seed() if learned is None else 0
-            self._learned = learn_more(self, learned, rows, seed)
+            self._learned = learn_more(self, learned, rows, seed, name)
+        return self
+
+    def forget(self, batch_id: int | str) -> Self:
+        """Take back what the rows of a batch have taught: its statistics are subtracted.
+
+        What is left is the sum over all other rows, exactly but for rounding. Components stay,
+        except those that nothing is left of; their boundaries move when more rows are learned.
+
+        Parameters
+        ----------
+        batch_id : int or str
+            The name that `partial_fit` was given with the rows.
+
+        Returns
+        -------
+        self
+            The estimator, which has forgotten the rows.
+        """
+        state = self._fitted()
+        check_forgettable(self, state, batch_id)
+        with self._unchanged_on_error():
+            self._learned = forget(self._learned, batch_id)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Labels:
@@ -317,7 +357,7 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
         params = section(header, "params", inspect.signature(cls).parameters)
         estimator = cls(**(params | {"moves": tuple(entry(params, "moves", list))}))
-        state = unpack_state(section(header, "state", STATE_KEYS), arrays)
+        state = unpack_state(state_section(header), arrays)
         n_rows = entry(header, "n_rows", int, max(1, state.n_open), 2**63)
         estimator._learned = Learned(
             state,

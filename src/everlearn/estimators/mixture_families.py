@@ -319,5 +319,9 @@ def allow_missing(state: State) -> State:
         model=model,
         sealed=replace(state.sealed, stats=widened(state.sealed.stats)),
         batches=tuple(replace(b, stats=widened(b.stats)) for b in state.batches),
+        memos={
+            name: replace(memo, part=replace(memo.part, stats=widened(memo.part.stats)))
+            for name, memo in state.memos.items()
+        },
         total=widened(state.total),
     )

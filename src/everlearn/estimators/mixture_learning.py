@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -118,12 +119,16 @@ def _fitted(
     return _checked(params, Learned(state, history, n_rows, n_rows, result.settled, params.learner))
 
 
-def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> Learned:
-    """Learn from rows that need not come again."""
+def learn_more(
+    params: Any, learned: Learned | None, rows: Rows, seed: int, name: int | str | None = None
+) -> Learned:
+    """Learn from rows that need not come again; those with a name can be forgotten later."""
     rows = _stored_like(learned, rows)
     n_rows = len(rows) + (0 if learned is None else learned.n_rows)
+    parts = [(rows, name)]
     if learned is None or _still_settling(learned, n_rows):
-        state, rows, history = _afresh(params, learned, rows, seed)
+        parts = _open_parts(learned, rows, name)
+        state, history = _afresh(params, learned, concatenate([part for part, _ in parts]), seed)
         prior_rows = n_rows
     else:
         state, history, prior_rows = learned.state, learned.history, learned.prior_rows
@@ -140,10 +145,13 @@ def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> L
         _workshop(params, state.model, rows, None, engine, record) as tools,
     ):
         if params.learner == "stochastic":
-            state = _blend(params, state, rows, tools)
+            state = _blend(params, state, concatenate([part for part, _ in parts]), tools)
         else:
             window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
-            state = streaming.absorb(state, rows, window, tools.runner, tools.moves, tools.on_lap)
+            for part, own in parts:
+                state = streaming.absorb(
+                    state, part, window, tools.runner, tools.moves, tools.on_lap, own
+                )
     settled = learned is not None and learned.settled
     new = Learned(state, history, n_rows, prior_rows, settled, params.learner)
     return _checked(params, new)
@@ -180,6 +188,7 @@ def held_bytes(state: State) -> tuple[int, int, int]:
     """Bytes of the statistics, of the losses of pairs, and of the open rows with their labels."""
     statistics = state.total.nbytes + state.sealed.stats.nbytes
     statistics += sum(b.stats.nbytes for b in state.batches)
+    statistics += sum(m.part.stats.nbytes + m.part.pair_loss.nbytes for m in state.memos.values())
     open_rows = sum(b.rows.nbytes + b.labels.nbytes for b in state.batches)
     return statistics, state.sealed.pair_loss.nbytes, open_rows
 
@@ -305,16 +314,33 @@ def _still_settling(learned: Learned, n_rows: int) -> bool:
     return all_open and learned.n_rows < SETTLING_ROWS and n_rows >= 2 * learned.prior_rows
 
 
-def _afresh(
-    params: Any, learned: Learned | None, rows: Rows, seed: int
-) -> tuple[State, Rows, History]:
-    """An empty state whose prior fits all rows so far, and those rows; ids go on counting."""
+def forget(learned: Learned, name: int | str) -> Learned:
+    """What is known without the rows of this name."""
+    state, n_rows = streaming.forget(learned.state, name)
+    left = learned.n_rows - n_rows
+    return replace(learned, state=state, n_rows=left, prior_rows=min(learned.prior_rows, left))
+
+
+def _open_parts(
+    learned: Learned | None, rows: Rows, name: int | str | None
+) -> list[tuple[Rows, int | str | None]]:
+    """The open rows and the new ones, put together where neighbours have the same name."""
+    batches = [] if learned is None else learned.state.batches
+    named = [*((batch.name, batch.rows) for batch in batches), (name, rows)]
+    return [
+        (concatenate([part for _, part in group]), own)
+        for own, group in groupby(named, key=lambda pair: pair[0])
+    ]
+
+
+def _afresh(params: Any, learned: Learned | None, rows: Rows, seed: int) -> tuple[State, History]:
+    """An empty state whose prior fits all rows so far; ids go on counting."""
+    model = _model_of(params, rows)
     if learned is None:
-        return State.empty(_model_of(params, rows), seed), rows, History()
-    everything = concatenate([*(b.rows for b in learned.state.batches), rows])
+        return State.empty(model, seed), History()
     old = learned.state
-    state = State.empty(_model_of(params, everything), old.seed, next_id=old.next_id)
-    return replace(state, clock=old.clock), everything, learned.history
+    state = State.empty(model, old.seed, next_id=old.next_id)
+    return replace(state, clock=old.clock), learned.history
 
 
 def _blend(params: Any, state: State, rows: Rows, tools: Workshop) -> State:

@@ -35,6 +35,8 @@ class OpenBatch:
     rows: Any
     stats: Stats
     labels: Any
+    name: int | str | None = None
+    """What the caller calls the rows, if they may have to be forgotten."""
 
     def after(self, edit: Edit) -> OpenBatch:
         """The batch after a structural edit."""
@@ -88,6 +90,14 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
+class Memo:
+    """What sealed rows with a name said, as part of all that is sealed, and how many they are."""
+
+    part: Sealed
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """How often a component resisted a move, and how much mass it had when it last did."""
 
@@ -113,6 +123,7 @@ class State:
     seed, clock : name the random streams; the clock counts laps
     fresh : open rows that have come since the last lap
     birth_trials, delete_trials : moves that failed, by component id
+    memos : shares of what is sealed, by the names of the rows they came from
     """
 
     model: Mixture
@@ -125,6 +136,7 @@ class State:
     fresh: int = 0
     birth_trials: Mapping[int, Trial] = field(default_factory=dict)
     delete_trials: Mapping[int, Trial] = field(default_factory=dict)
+    memos: Mapping[int | str, Memo] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, model: Mixture, seed: int, n_components: int = 1, next_id: int = 0) -> State:
@@ -150,7 +162,9 @@ class State:
         """After an edit; `per_batch` gives each open batch its own share of it."""
         edits = [edit] * len(self.batches) if per_batch is None else per_batch
         batches = tuple(b.after(e) for b, e in zip(self.batches, edits, strict=True))
-        return replace(self, sealed=self.sealed.after(edit), batches=batches).resummed()
+        memos = {k: replace(m, part=m.part.after(edit)) for k, m in self.memos.items()}
+        sealed = self.sealed.after(edit)
+        return replace(self, sealed=sealed, batches=batches, memos=memos).resummed()
 
     def reordered(self) -> State:
         """Components by decreasing mass, which never lowers the bound."""

@@ -70,7 +70,7 @@ def visit(state: State, position: int, plan: Plan, runner: LocalRunner) -> tuple
     batch = state.batches[position]
     summary, labels = runner.run(state.posterior(), plan, batch.rows)
     batches = list(state.batches)
-    batches[position] = OpenBatch(batch.rows, summary.stats, labels)
+    batches[position] = replace(batch, stats=summary.stats, labels=labels)
     changed = _nonnegative(state.total - batch.stats + summary.stats)
     return replace(state, batches=tuple(batches), total=changed), summary
 
