@@ -82,11 +82,16 @@ class TestRows:
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]
         assert_array_equal(model.predict(frame), np.zeros(900))
 
-    @pytest.mark.parametrize("learner", ["stochastic"])
-    def test_other_learners(self, learner, client, lonely_client):
-        one = mixture(engine=client, learner=learner, moves=()).fit(chunked(POINTS, client))
-        two = mixture(engine=lonely_client, learner=learner, moves=())
+    def test_stochastic_learning(self, client, lonely_client):
+        one = mixture(engine=client, learner="stochastic", moves=()).fit(chunked(POINTS, client))
+        two = mixture(engine=lonely_client, learner="stochastic", moves=())
         assert_same_model(one, two.fit(chunked(POINTS, lonely_client)))
+
+    def test_asynchronous_learning_counts_every_row_once(self, client):
+        model = mixture(engine=client, learner="asynchronous").fit(chunked(POINTS, client))
+        assert model.n_components_ == 3
+        assert_allclose(model._learned.state.total.n.sum(), 900, rtol=1e-9)
+        assert_allclose(np.sort(model.means_[:, 0]), [-8, 0, 8], atol=0.3)
 
     @pytest.mark.parametrize(
         "params", [{}, {"fit_method": "em"}, {"n_mixtures": 2}], ids=["exact", "em", "mixture"]

@@ -91,9 +91,12 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         `fit` stops when the bound rises by less than this share of it and no move is left.
     moves : sequence of {"birth", "merge", "delete"}, default=all
         Changes of structure that are allowed.
-    learner : {"memoized", "stochastic"}, default="memoized"
+    learner : {"memoized", "stochastic", "asynchronous"}, default="memoized"
         "stochastic" blends batches without remembering them: the first rows decide on the
-        components, and the bound is an estimate. It cannot change before the next `fit`.
+        components, and the bound is an estimate. "asynchronous" takes the statistics of batches
+        in the order in which an engine has them ready, without waiting: the components come
+        from the first rows too, the bound is no exact one and may fall, and with more than one
+        worker no two runs are alike. It cannot change before the next `fit`.
     top_l : int or None, default=None
         Keep this many components for each row at most; None keeps all.
     dtype : {"float64", "float32"}, default="float64"
@@ -127,8 +130,8 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     n_rows_seen_ : int
         Rows learned from.
     converged_ : bool
-        Whether the last `fit` settled before `max_laps`, as "stochastic" always does; False
-        without a `fit`.
+        Whether the last `fit` settled before `max_laps`, as all learners but "memoized" always
+        do; False without a `fit`.
     n_features_in_ : int
         Width of a row.
 
@@ -156,7 +159,7 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         "max_laps": (Interval(1, integer=True),),
         "tol": (Interval(0),),
         "moves": (Subset(ALL_MOVES),),
-        "learner": (Options(("memoized", "stochastic")),),
+        "learner": (Options(("memoized", "stochastic", "asynchronous")),),
         "top_l": (Options((None,)), Interval(1, integer=True)),
         "dtype": (Options(("float64", "float32")),),
         "memory_budget": (Options((None,)), ByteSize()),
@@ -373,8 +376,10 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
             check_entries(estimator.family, estimator.prior, state.model.family.n_features)
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
-        if state.batches and estimator.learner == "stochastic":
-            raise CheckpointError("the header's 'learner' is 'stochastic', but rows are open")
+        if state.batches and estimator.learner != "memoized":
+            raise CheckpointError(
+                f"the header's 'learner' is {estimator.learner!r}, but rows are open"
+            )
         estimator.n_features_in_ = state.model.family.n_features
         names = header.get("feature_names")
         if names is not None:

@@ -28,7 +28,7 @@ from everlearn.estimators.mixture_families import (
 from everlearn.estimators.pooling import MAX_POOLED_ROWS, pooled
 from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine
-from everlearn.inference.learners import fitting, stochastic, streaming
+from everlearn.inference.learners import asynchronous, fitting, stochastic, streaming
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings
 from everlearn.inference.local.mixture import MixtureStep
 from everlearn.inference.local.runner import LocalRunner
@@ -48,6 +48,7 @@ _POOLED_BYTES = 8_000_000
 _DELETES = 5
 _TARGETS, _FEW_TARGETS = 25, 5
 _HEADROOM = 1e-8
+_LEARNERS = {"memoized": fitting, "stochastic": stochastic, "asynchronous": asynchronous}
 _MARGIN = {"float64": 1e-9, "float32": 1e-6}
 
 
@@ -108,7 +109,7 @@ def _fitted(
     engine: Engine,
     n_rows: int,
 ) -> Learned:
-    learner = stochastic if params.learner == "stochastic" else fitting
+    learner: Any = _LEARNERS[params.learner]
     with _workshop(params, model, rows, params.max_laps, engine) as tools:
         schedule = _schedule(params, rows, tools.limits)
         result = learner.fit(model, rows, seed, tools.runner, tools.moves, schedule, tools.on_lap)
@@ -144,8 +145,8 @@ def learn_more(
         open_engine(params.engine, _most_workers(params)) as engine,
         _workshop(params, state.model, rows, None, engine, record) as tools,
     ):
-        if params.learner == "stochastic":
-            state = _blend(params, state, concatenate([part for part, _ in parts]), tools)
+        if params.learner != "memoized":
+            state = _taken_in(params, state, concatenate([part for part, _ in parts]), tools)
         else:
             window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
             for part, own in parts:
@@ -343,14 +344,17 @@ def _afresh(params: Any, learned: Learned | None, rows: Rows, seed: int) -> tupl
     return replace(state, clock=old.clock), learned.history
 
 
-def _blend(params: Any, state: State, rows: Rows, tools: Workshop) -> State:
-    """The first rows decide on the structure; later ones are blended in."""
+def _taken_in(params: Any, state: State, rows: Rows, tools: Workshop) -> State:
+    """The first rows decide on the structure; later ones are blended in, or added."""
+    learner: Any = _LEARNERS[params.learner]
     if state.clock == 0:
         schedule = replace(_schedule(params, rows, tools.limits), max_laps=1)
-        return stochastic.fit(
+        start: State = learner.fit(
             state.model, rows, state.seed, tools.runner, tools.moves, schedule, tools.on_lap
         ).state
-    return stochastic.absorb(state, rows, tools.limits.batch_rows, tools.runner, tools.on_lap)
+        return start
+    after: State = learner.absorb(state, rows, tools.limits.batch_rows, tools.runner, tools.on_lap)
+    return after
 
 
 def _stored_like(learned: Learned | None, rows: Rows) -> Rows:

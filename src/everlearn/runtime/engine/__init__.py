@@ -8,6 +8,7 @@ from everlearn.runtime.engine.opening import (
     nearby,
     open_engine,
     plain_engine,
+    standing,
 )
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "nearby",
     "open_engine",
     "plain_engine",
+    "standing",
 ]

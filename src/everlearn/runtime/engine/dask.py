@@ -133,7 +133,7 @@ class DaskEngine:
             return future
 
         first = [send() for _ in range(min(2 * self.n_workers, len(items)))]
-        ready = distributed.as_completed(first)
+        ready = distributed.as_completed(first, loop=self.client.loop)
         for future in ready:
             number = running.pop(future)
             try:
@@ -373,6 +373,13 @@ def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskE
             yield found
         finally:
             found.close()
+
+
+@contextmanager
+def open_client(engine: Any) -> Iterator[Any]:
+    """The client that `open_cluster` would use, for many calls."""
+    with ExitStack() as stack:
+        yield _client(engine, stack)
 
 
 def _client(engine: Any, stack: ExitStack) -> Any:
