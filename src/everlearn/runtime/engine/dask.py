@@ -30,7 +30,7 @@ T = TypeVar("T")
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
-_TASKS_PER_WORKER = 4
+_TASKS_PER_WORKER = 2
 _ATTEMPTS = 5
 _SMALL = 16_384
 """Bytes that are sent with each task rather than once to each worker."""
