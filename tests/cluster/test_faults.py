@@ -56,7 +56,7 @@ class Killer:
 def whole(client):
     """The cluster, which has two workers again after the test."""
     yield client
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -1,10 +1,14 @@
 """Batches with a name: what they taught can be taken back, to rounding."""
 
+import copy
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import everlearn
+from everlearn.core.errors import CheckpointError
 from everlearn.core.stats import total
 from everlearn.estimators.mixture import DPMixture
 from everlearn.inference.state import State
@@ -90,8 +94,8 @@ def test_a_file_keeps_what_can_be_forgotten(tmp_path):
     model = stream()
     model.save(tmp_path / "m.evl")
     again = everlearn.load(tmp_path / "m.evl")
-    for copy in (model, again):
-        copy.forget("b").partial_fit(BATCHES["a"], batch_id="new").forget("new")
+    for one in (model, again):
+        one.forget("b").partial_fit(BATCHES["a"], batch_id="new").forget("new")
     one, two = model.to_checkpoint(), again.to_checkpoint()
     assert one[0] == two[0]
     for name, array in one[1].items():
@@ -137,3 +141,35 @@ class TestRefusals:
             DPMixture(learner="stochastic").partial_fit(BATCHES["a"], batch_id=1)
         with pytest.raises(ValueError, match="needs memory_budget=None"):
             DPMixture(memory_budget="4MB").partial_fit(BATCHES["a"], batch_id=1)
+
+
+SPOILT = [
+    ("memo0", lambda file: file.arrays.update({"memo0/n": file.arrays["memo0/n"] * 9})),
+    ("memo0/t", lambda file: file.arrays.update({"memo0/t": -file.arrays["memo0/t"]})),
+    ("memo1/pair_loss", lambda file: file.arrays.update(
+        {"memo1/pair_loss": file.arrays["memo1/pair_loss"] + 5})),
+    ("memo2/h", lambda file: file.arrays.pop("memo2/h")),
+    ("memos", lambda file: file.header["state"]["memos"][0].append(1)),
+    ("memos", lambda file: file.header["state"]["memos"][0].__setitem__(0, 1.5)),
+    ("memos", lambda file: file.header["state"]["memos"].append(
+        list(file.header["state"]["memos"][0]))),
+    ("memos", lambda file: file.header["state"]["memos"][0].__setitem__(1, 0)),
+    ("names", lambda file: file.header["state"].update(names=[[99, "a"]])),
+    ("names", lambda file: file.header["state"].update(names=[["a"]])),
+    ("memo", lambda file: file.header["state"].update(memos=[])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("word", "spoil"), SPOILT)
+def test_spoilt_files_are_refused(word, spoil):
+    header, arrays = stream().to_checkpoint()
+    file = SimpleNamespace(header=copy.deepcopy(header), arrays=dict(arrays))
+    spoil(file)
+    with pytest.raises((CheckpointError, KeyError, TypeError), match=word):
+        DPMixture.from_checkpoint(file.header, file.arrays)
+
+
+def test_files_from_before_there_were_names_can_be_read():
+    header, arrays = DPMixture(random_state=0).partial_fit(BATCHES["a"]).to_checkpoint()
+    del header["state"]["memos"], header["state"]["names"]
+    assert DPMixture.from_checkpoint(header, arrays).n_rows_seen_ == 330

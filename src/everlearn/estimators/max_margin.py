@@ -83,7 +83,8 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts.
+            numbers, of lists of words, or of texts. `MedLDAClassifier` without `word_weights`
+            also takes Dask arrays of counts and Dask bags, which stay on their workers.
         y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
             A class for each document, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too. A document without any label still

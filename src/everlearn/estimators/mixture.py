@@ -105,8 +105,9 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     memory_budget : int, str or None, default=None
         Bytes, or text such as "64MB", that statistics, open rows and work space may take. The
         rows given to a call, and in `fit` a label for each, are not counted.
-    engine : {None, "serial", "threads"}, default=None
-        Where rows are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where rows are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines births, batch order and samples.
     verbose : int, default=0
@@ -214,12 +215,13 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
 
         Parameters
         ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows; NaN is a missing value if `family="diagonal"`.
+        X : array-like, CSR matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows; NaN is a missing value if `family="diagonal"`. Chunks of a Dask array or
+            data frame stay on their workers.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts.
+            How often each row counts; a Dask array of the same chunks if X is one.
 
         Returns
         -------

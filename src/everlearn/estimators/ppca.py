@@ -104,8 +104,9 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
         The most iterations of EM in `fit`.
     tol : float, default=1e-3
         EM stops when the mean log-likelihood rises by less.
-    engine : {None, "serial", "threads"}, default=None
-        Where blocks of rows are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where blocks of rows are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines where EM starts, and draws.
     verbose : int, default=0
@@ -212,12 +213,12 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            The rows; NaN is missing.
+        X : array-like, data frame or Dask collection of shape (n_rows, n_features)
+            The rows; NaN is missing. Chunks of a Dask array or data frame stay on their workers.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts.
+            How often each row counts; a Dask array of the same chunks if X is one.
 
         Returns
         -------

@@ -79,8 +79,9 @@ class TopicModel(TopicCheckpoint[None]):
         Words of texts to leave out.
     token_pattern : str
         What a word of a text is, as a regular expression.
-    engine : {None, "serial", "threads"}, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines all draws.
     verbose : int, default=0
@@ -188,7 +189,8 @@ class TopicModel(TopicCheckpoint[None]):
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts.
+            numbers, of lists of words, or of texts. With a given number of topics also a Dask
+            array of counts or a Dask bag of such documents, which stay on their workers.
         y : None
             Ignored.
 

@@ -14,7 +14,6 @@ from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
-import cloudpickle
 import dask
 import distributed
 from distributed.comm import CommClosedError
@@ -22,38 +21,23 @@ from distributed.scheduler import KilledWorker
 
 from everlearn.core.errors import ClusterError
 from everlearn.core.stats import Summable, total
-from everlearn.inference.engine import Engine, Handle, Piece, summed, together
-from everlearn.runtime.engine.local import one_blas_thread, open_local
+from everlearn.inference.engine import Engine, Handle, Piece
+from everlearn.runtime.engine import worker
+from everlearn.runtime.engine.groups import Group, grouped
+from everlearn.runtime.engine.local import open_local
+from everlearn.runtime.engine.remote import Call, Remote, by_home, remote_in, slot_of
+from everlearn.runtime.engine.worker import InSlot
 
 S = TypeVar("S", bound=Summable)
 T = TypeVar("T")
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
-_TASKS_PER_WORKER = 2
 _ATTEMPTS = 5
-_SMALL = 16_384
-"""Bytes that are sent with each task rather than once to each worker."""
 _PATIENCE = 30.0
 """Seconds to wait for a scheduler, or for the first worker."""
 _LOST = (CancelledError, KilledWorker, CommClosedError, OSError)
 log = logging.getLogger("everlearn.engine")
-
-
-class _Remote:
-    """A handle of something on a worker, and how to make it again if the worker is lost."""
-
-    def __init__(self, engine: DaskEngine, make: Callable[[], Any]) -> None:
-        self._engine, self._make, self._future = engine, make, make()
-
-    def future(self) -> Any:
-        """The future, made again if what it stood for is lost."""
-        if self._future.status in ("cancelled", "lost"):
-            self._future = self._make()
-        return self._future
-
-    def fetch(self) -> Any:
-        return self._engine.patiently(lambda: self._engine.client.gather(self.future()))
 
 
 class DaskEngine:
@@ -63,11 +47,18 @@ class DaskEngine:
         self.client, self._here = client, here
         self._held: dict[Any, Any] = {}
         self._sources: list[Any] = []  # alive, so that no other object gets the same identity
-        self.n_workers = max(1, sum(client.nthreads().values()))
+        self._homes: dict[Any, str] = {}
+        self._look_around()
 
     @property
     def here(self) -> Engine:
         return self._here
+
+    def _look_around(self) -> None:
+        """Which workers there are."""
+        threads = self.client.nthreads()
+        self._workers = sorted(threads)
+        self.n_workers = max(1, sum(threads.values()))
 
     # ------------------------------------------------------------------ the engine
 
@@ -76,8 +67,7 @@ class DaskEngine:
     ) -> list[Info]:
         if not items:
             return []
-        groups = self._grouped(items)
-        found = self._results(_each, groups, (task, shared))
+        found = self._results(worker.each, self._grouped(items), (task, shared))
         return [info for infos in found for info in infos]
 
     def map_sum(
@@ -87,8 +77,9 @@ class DaskEngine:
         shared: Shared,
     ) -> tuple[S, list[Info]]:
         groups = self._grouped(items)
-        found = self._results(_sum, groups, (task, shared))
-        return total(part for part, _ in found), [info for _, infos in found for info in infos]
+        found = self._results(worker.added, groups, (task, shared))
+        whole = total((part for part, _ in found), [group.height for group in groups])
+        return whole, [info for _, infos in found for info in infos]
 
     def map_sum_kept(
         self,
@@ -97,24 +88,25 @@ class DaskEngine:
         shared: Shared,
     ) -> tuple[S, list[Handle]]:
         groups = self._grouped(items)
-        call = _Call(self.client, (task, shared))
+        call = Call(self.client, (task, shared))
 
-        def made(group: list[list[Any]]) -> Callable[[], Any]:
-            return lambda: self._submitted(_sum, [group], call)[0]
+        def made(group: Group) -> Callable[[], Any]:
+            return lambda: self._submitted(worker.added, [group], call)[0]
 
-        handles = [_Remote(self, made(group)) for group in groups]
+        handles = [Remote(self, made(group), group.home) for group in groups]
         sums = self.patiently(
             lambda: self.client.gather(
-                [self.client.submit(_first, h.future(), pure=False) for h in handles]
+                [self.client.submit(worker.first, h.future(), pure=False) for h in handles]
             )
         )
         infos: list[Handle] = []
         for group, handle in zip(groups, handles, strict=True):
             start = 0
-            for run in group:
-                infos.append(_Remote(self, self._part_of(handle, start, start + len(run))))
+            for run in group.runs:
+                part = self._part_of(handle, start, start + len(run))
+                infos.append(Remote(self, part, handle.home))
                 start += len(run)
-        return total(sums), infos
+        return total(sums, [group.height for group in groups]), infos
 
     def as_they_come(
         self,
@@ -127,8 +119,10 @@ class DaskEngine:
 
         def send() -> Any:
             number = waiting.pop()
-            groups = [[[items[number]]]]
-            future = self._submitted(_each, groups, _Call(self.client, (task, shared())))[0]
+            home = self._home(items[number]) or self._workers[number % len(self._workers)]
+            group = Group([[items[number]]], home)
+            call = Call(self.client, (task, shared()))
+            future = self._submitted(worker.each, [group], call)[0]
             running[future] = number
             return future
 
@@ -156,15 +150,18 @@ class DaskEngine:
         raw = self.client.compute([dask.delayed(chunk) for chunk in chunks])
 
         def made(future: Any) -> Callable[[], Any]:
-            return lambda: self.client.submit(_checked, check, future, pure=False)
+            return lambda: self.client.submit(worker.checked, check, future, pure=False)
 
-        checked = [_Remote(self, made(future)) for future in raw]
+        checked = [Remote(self, made(future)) for future in raw]
         infos = self.patiently(
             lambda: self.client.gather(
-                [self.client.submit(_second, h.future(), pure=False) for h in checked]
+                [self.client.submit(worker.second, h.future(), pure=False) for h in checked]
             )
         )
-        firsts = [_Remote(self, self._first_of(handle)) for handle in checked]
+        firsts = [Remote(self, self._first_of(handle)) for handle in checked]
+        where = self.client.who_has([handle.future() for handle in checked])
+        for handle, source in zip(firsts, checked, strict=True):
+            handle.home = next(iter(where.get(source.future().key, ())), None)
         return firsts, infos
 
     def bring(self, collection: Any) -> Any:
@@ -183,6 +180,7 @@ class DaskEngine:
                 return work()
             except _LOST as error:
                 self._check_scheduler(error)
+                self._look_around()
                 if attempt + 1 == _ATTEMPTS:
                     raise ClusterError(
                         f"{_ATTEMPTS} times in a row a worker was lost during the same step: "
@@ -191,11 +189,11 @@ class DaskEngine:
                 log.info("a worker was lost, its work is done again: %s", error)
         raise AssertionError
 
-    def _first_of(self, handle: _Remote) -> Callable[[], Any]:
-        return lambda: self.client.submit(_first, handle.future(), pure=False)
+    def _first_of(self, handle: Remote) -> Callable[[], Any]:
+        return lambda: self.client.submit(worker.first, handle.future(), pure=False)
 
-    def _part_of(self, handle: _Remote, start: int, stop: int) -> Callable[[], Any]:
-        return lambda: self.client.submit(_part, handle.future(), start, stop, pure=False)
+    def _part_of(self, handle: Remote, start: int, stop: int) -> Callable[[], Any]:
+        return lambda: self.client.submit(worker.part, handle.future(), start, stop, pure=False)
 
     def _check_scheduler(self, error: BaseException) -> None:
         if self.client.status == "running" and "scheduler" not in str(error):
@@ -207,32 +205,37 @@ class DaskEngine:
 
     # ------------------------------------------------------------------ tasks
 
-    def _grouped(self, items: Sequence[Any]) -> list[list[list[Any]]]:
-        """Runs of items that are held together, in groups that are sent to one worker each.
+    def _grouped(self, items: Sequence[Any]) -> list[Group]:
+        groups = grouped(items, self._workers, self.n_workers, self._home)
+        for group in groups:
+            for run in group.runs:
+                if isinstance(run[0], Piece) and run[0].chunk is not None:
+                    self._homes[run[0].home] = group.home
+        return groups
 
-        Groups have a power of two of runs, so that sums of groups are nodes of the tree of
-        additions: the bits do not depend on how many groups there are.
-        """
-        alone = together(items)
-        most = _TASKS_PER_WORKER * self.n_workers
-        size = 1
-        while size * most < len(alone):
-            size *= 2
-        return [alone[i : i + size] for i in range(0, len(alone), size)]
+    def _home(self, item: Any) -> str | None:
+        """The worker that holds what an item needs, if one does and is still there."""
+        remote = remote_in(item)
+        home = remote.home if remote is not None else None
+        if remote is None and isinstance(item, Piece):
+            home = self._homes.get(item.home)
+        return home if home in self._workers else None
 
-    def _results(self, work: Any, groups: list[list[list[Any]]], shared: Any) -> list[Any]:
-        call = _Call(self.client, shared)
+    def _results(self, work: Any, groups: list[Group], shared: Any) -> list[Any]:
+        call = Call(self.client, shared)
         found = self.patiently(lambda: self.client.gather(self._submitted(work, groups, call)))
         return list(found)
 
-    def _submitted(self, work: Any, groups: list[list[list[Any]]], call: _Call) -> list[Any]:
-        self._bring([run for group in groups for run in group])
+    def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
+        self._bring([run for group in groups for run in group.runs])
         argument = call.argument()
         futures = []
         for group in groups:
             slots: list[Any] = []
-            recipe = [[self._packed(item, slots) for item in run] for run in group]
-            futures.append(self.client.submit(work, argument, recipe, *slots, pure=False))
+            recipe = [[self._packed(item, slots) for item in run] for run in group.runs]
+            # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
+            at = {"workers": [group.home], "allow_other_workers": True}
+            futures.append(self.client.submit(work, argument, recipe, *slots, pure=False, **at))
         return futures
 
     def _bring(self, groups: list[list[Any]]) -> None:
@@ -244,14 +247,13 @@ class DaskEngine:
                 held = self._held.get(piece.home)
                 if held is None or held.status in ("cancelled", "lost"):
                     missing[piece.home] = piece
-        if not missing:
-            return
-        chunks = [piece.source[piece.chunk] for piece in missing.values()]
-        for piece, future in zip(
-            missing.values(), self.client.scatter(chunks, hash=False), strict=True
-        ):
-            self._held[piece.home] = future
-            self._sources.append(piece.source)
+        for home, some in by_home(missing.values(), self._home):
+            chunks = [piece.source[piece.chunk] for piece in some]
+            workers = None if home is None else [home]
+            sent = self.client.scatter(chunks, workers=workers, hash=False)
+            for piece, future in zip(some, sent, strict=True):
+                self._held[piece.home] = future
+                self._sources.append(piece.source)
 
     def _packed(self, item: Any, slots: list[Any]) -> Any:
         """The item with numbers of slots for what is on workers already."""
@@ -260,95 +262,12 @@ class DaskEngine:
                 future = item.source.future()
             else:
                 future = self._held[item.home]
-            return _InSlot(_slot(slots, future), item.where, item.along)
-        if isinstance(item, _Remote):
-            return _InSlot(_slot(slots, item.future()))
+            return InSlot(slot_of(slots, future), item.where, item.along)
+        if isinstance(item, Remote):
+            return InSlot(slot_of(slots, item.future()))
         if type(item) is tuple:
             return tuple(self._packed(part, slots) for part in item)
         return item
-
-
-def _slot(slots: list[Any], future: Any) -> int:
-    for number, known in enumerate(slots):
-        if known is future:
-            return number
-    slots.append(future)
-    return len(slots) - 1
-
-
-class _InSlot:
-    """Stands for what is held on the worker: all of it, or a run of it with something along."""
-
-    def __init__(self, slot: int, where: slice | None = None, along: Any = None) -> None:
-        self.slot, self.where, self.along = slot, where, along
-
-    def unpacked(self, held: Sequence[Any]) -> Any:
-        whole = held[self.slot]
-        if self.where is None:
-            return whole
-        return Piece(None, None, self.where, self.along).of(whole)
-
-
-class _Call:
-    """Task and what is shared, sent with every task if small, else once to each worker."""
-
-    def __init__(self, client: Any, call: tuple[Any, Any]) -> None:
-        self._client, self._packed = client, cloudpickle.dumps(call, 5)
-        self._future: Any = None
-
-    def argument(self) -> Any:
-        if len(self._packed) <= _SMALL:
-            return self._packed
-        if self._future is None or self._future.status in ("cancelled", "lost"):
-            # A task, not scattered data: what the scheduler knows how to make, it makes again.
-            self._future = self._client.submit(_unpacked, self._packed, pure=False)
-        return self._future
-
-
-# ------------------------------------------------------------------ on the workers
-
-
-def _unpacked(call: bytes) -> Any:
-    return cloudpickle.loads(call)
-
-
-def _items(recipe: list[list[Any]], held: tuple[Any, ...]) -> list[list[Any]]:
-    def whole(item: Any) -> Any:
-        if isinstance(item, _InSlot):
-            return item.unpacked(held)
-        return tuple(whole(part) for part in item) if type(item) is tuple else item
-
-    return [[whole(item) for item in run] for run in recipe]
-
-
-def _each(call: Any, recipe: list[list[Any]], *held: Any) -> list[Any]:
-    task, shared = _unpacked(call) if isinstance(call, bytes) else call
-    with one_blas_thread():
-        return [task(shared, item) for run in _items(recipe, held) for item in run]
-
-
-def _sum(call: Any, recipe: list[list[Any]], *held: Any) -> tuple[Any, list[Any]]:
-    task, shared = _unpacked(call) if isinstance(call, bytes) else call
-    results = (task(shared, item) for run in _items(recipe, held) for item in run)
-    with one_blas_thread():
-        return summed(results, [len(run) for run in recipe])
-
-
-def _checked(check: Callable[[Any], tuple[Any, Any]], chunk: Any) -> tuple[Any, Any]:
-    with one_blas_thread():
-        return check(chunk)
-
-
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
-
-
-def _second(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
-
-
-def _part(pair: tuple[Any, list[Any]], start: int, stop: int) -> list[Any]:
-    return pair[1][start:stop]
 
 
 # ------------------------------------------------------------------ opening
