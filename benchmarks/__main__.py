@@ -2,7 +2,16 @@
 
 import sys
 
-from benchmarks import against_sklearn, components, documents_stream, lap, pipe, sampler, stream
+from benchmarks import (
+    against_sklearn,
+    cluster,
+    components,
+    documents_stream,
+    lap,
+    pipe,
+    sampler,
+    stream,
+)
 from benchmarks.table import write_page
 
 PARTS = {
@@ -16,6 +25,7 @@ PARTS = {
     "threads": sampler.threads,
     "components": components.against_sklearn,
     "rows": components.row_by_row,
+    "cluster": cluster.run,
 }
 
 HEAD = """# Benchmarks

@@ -17,7 +17,7 @@ from benchmarks.images import caltech
 from benchmarks.remember import remembered
 from benchmarks.table import ROOT
 from everlearn import DPMixture
-from everlearn.estimators import mixture_learning
+from everlearn.estimators import mixture_workshop
 from everlearn.features import HOG, LBP, CNNFeatures, ScaledPCA
 from everlearn.metrics.clustering import adjusted_mutual_information, clustering_scores
 from everlearn.runtime.progress import LapProgress
@@ -201,8 +201,8 @@ def _watched() -> Iterator[list[tuple[float, int]]]:
         def show(self, bound: float, n_components: int) -> None:
             trace.append((time.process_time() - start, n_components))
 
-    mixture_learning.LapProgress = Watch
+    mixture_workshop.LapProgress = Watch
     try:
         yield trace
     finally:
-        mixture_learning.LapProgress = LapProgress
+        mixture_workshop.LapProgress = LapProgress

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from everlearn.estimators.clumped import ClumpedTopicModel
     from everlearn.estimators.component_tree import ComponentTree
+    from everlearn.estimators.merging import merge
     from everlearn.estimators.mixture import DPMixture
     from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
     from everlearn.estimators.passive_aggressive_regression import (
@@ -39,6 +40,7 @@ __all__ = [
     "TopicTree",
     "__version__",
     "load",
+    "merge",
 ]
 
 # Where each lazy name lives. A new one also joins __all__ and the imports for type checkers above.
@@ -55,6 +57,7 @@ _HOMES = {
     "TopicModel": "everlearn.estimators.topics",
     "TopicTree": "everlearn.estimators.topic_tree",
     "load": "everlearn.estimators.persistence",
+    "merge": "everlearn.estimators.merging",
 }
 
 # Hidden from type checkers, which would otherwise accept every misspelt name.

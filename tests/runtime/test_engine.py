@@ -10,9 +10,12 @@ import pytest
 from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info
 
+from everlearn.core.stats import total
+from everlearn.inference.engine import Here, Piece, pieces, together
 from everlearn.inference.learners.memoized import lap
 from everlearn.inference.local.tracking import Plan
 from everlearn.runtime.engine import SerialEngine, ThreadEngine, open_engine
+from everlearn.runtime.engine.groups import grouped
 from oracles.cases import named
 from oracles.runs import (
     RUNS,
@@ -124,6 +127,71 @@ class TestMapSum:
     def test_nothing_to_do(self, engine):
         with pytest.raises(ValueError, match="nothing to sum"):
             engine.map_sum(spell, [], None)
+
+
+class TestPieces:
+    """Runs of data that stay where they are."""
+
+    def test_runs_do_not_cross_chunks(self, monkeypatch):
+        monkeypatch.setattr("everlearn.inference.engine.CHUNK_ROWS", 10)
+        found = pieces(list(range(23)), 4, lambda where: where.start)
+        assert [p.here() for p in found] == [
+            ([0, 1, 2, 3], 0), ([4, 5, 6, 7], 4), ([8, 9], 8),
+            ([10, 11, 12, 13], 10), ([14, 15, 16, 17], 14), ([18, 19], 18),
+            ([20, 21, 22], 20),
+        ]  # fmt: skip
+        assert [len(run) for run in together(found)] == [3, 3, 1]
+        assert [p.whole.stop for p in found] == [4, 8, 10, 14, 18, 20, 23]
+
+    def test_a_piece_of_a_chunk_elsewhere_is_the_same(self):
+        near = Piece([5, 6, 7, 8, 9], slice(1, 5), slice(1, 3), "x")
+        far = Piece(Here([6, 7, 8, 9]), None, slice(1, 3), "x")
+        assert near.here() == far.here() == near.of([6, 7, 8, 9]) == ([7, 8], "x")
+
+    def test_sums_are_made_within_chunks_first(self, engine, monkeypatch):
+        monkeypatch.setattr("everlearn.inference.engine.CHUNK_ROWS", 3)
+        found, infos = engine.map_sum(spell, pieces(tuple(range(7)), 1), None)
+        one, two, three = (((0,),), ((1,),)), ((2,),), (((3,),), ((4,),))
+        assert infos == [(None, (i,)) for i in range(7)]
+        assert found == (((one, two), (three, ((5,),))), ((6,),))
+
+    def test_what_is_kept_is_told_apart_by_chunk(self, engine, monkeypatch):
+        monkeypatch.setattr("everlearn.inference.engine.CHUNK_ROWS", 3)
+        items = pieces(tuple(range(7)), 2)
+        found, kept = engine.map_sum_kept(spell, items, None)
+        assert found == engine.map_sum(spell, items, None)[0]
+        assert [len(handle.fetch()) for handle in kept] == [2, 2, 1]
+        again = engine.map(lambda _, item: item, [(kept[0], 4), (kept[2], 5)], None)
+        assert again[1] == ([(None, (6,))], 5)
+
+    def test_results_as_they_come(self, engine):
+        sent = iter(range(100))
+        found = engine.as_they_come(lambda shared, item: (shared, item), [5, 6, 7], sent.__next__)
+        assert sorted((n, item) for n, (_, item) in found) == [(0, 5), (1, 6), (2, 7)]
+        assert next(sent) == 3
+
+
+class TestGroups:
+    @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 29])
+    @pytest.mark.parametrize("n_workers", [1, 2, 3])
+    @pytest.mark.parametrize("placed", [False, True])
+    def test_additions_do_not_depend_on_who_makes_them(self, n, n_workers, placed):
+        workers = [f"w{i}" for i in range(n_workers)]
+        rng = np.random.default_rng(n)
+        homes = dict(enumerate(rng.choice(workers, n).tolist()))
+        groups = grouped(range(n), workers, n_workers, homes.get if placed else lambda _: None)
+        parts = [total([spell(None, i)[0] for run in group.runs for i in run]) for group in groups]
+        heights = [group.height for group in groups]
+        assert total(parts, heights) == SerialEngine().map_sum(spell, range(n), None)[0]
+        for group in groups:
+            assert group.home in workers
+            if placed:
+                assert {homes[i] for run in group.runs for i in run} == {group.home}
+
+    def test_tasks_are_few_and_all_workers_have_some(self):
+        groups = grouped(range(1000), ["a", "b", "c"], 3, lambda _: None)
+        assert len(groups) <= 6
+        assert {group.home for group in groups} == {"a", "b", "c"}
 
 
 class TestSameBits:

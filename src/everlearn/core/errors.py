@@ -5,6 +5,10 @@ class CheckpointError(ValueError):
     """A checkpoint file is corrupt, truncated, foreign, or newer than this library."""
 
 
+class ClusterError(RuntimeError):
+    """A cluster does not answer, has no workers, or lost its scheduler."""
+
+
 class ImageDecodeError(ValueError):
     """A file is no image, or a damaged one."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -186,14 +187,19 @@ class Grow:
         )
 
 
-def total(parts: Iterable[S]) -> S:
+LAST = -1
+"""The height of a last part that is the sum of any number of leaves."""
+
+
+def total(parts: Iterable[S], heights: Iterable[int] | None = None) -> S:
     """Sum in a fixed binary tree over the order given: the same bits for any grouping of work.
 
-    Parts are added as soon as they come, so of n parts only some log2(n) sums are alive.
+    Parts are added as soon as they come, so of n parts only some log2(n) sums are alive. Parts may
+    be sums themselves: of 2 ** height leaves, which begin at a multiple of that number, and the
+    last one of any number of leaves if its height is `LAST`.
     """
-    pending: list[tuple[int, S]] = []  # sums of 2 ** height parts, heights decreasing
-    for part in parts:
-        height = 0
+    pending: list[tuple[int, S]] = []  # sums of 2 ** height leaves, heights decreasing
+    for part, height in zip(parts, repeat(0) if heights is None else heights, strict=False):
         while pending and pending[-1][0] == height:
             part = pending.pop()[1] + part
             height += 1

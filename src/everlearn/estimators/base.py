@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
+from everlearn.runtime.engine import Cluster, is_client, plain_engine
 
 COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "engine": (Options((None, "serial", "threads")),),
+    "engine": (Options((None, "serial", "threads", "dask")), Cluster()),
     "random_state": (
         Options((None,)),
         Interval(0, 2**32 - 1, integer=True),
@@ -27,7 +30,23 @@ class LearnerMixin:
     """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
+    engine: Any
     random_state: Any
+
+    def __getstate__(self: Any) -> dict[str, Any]:
+        """For pickles and copies, which never hold a client: its cluster is not theirs."""
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        if is_client(state.get("engine")):
+            state = {**state, "engine": plain_engine(state["engine"])}
+        return state
+
+    def __sklearn_clone__(self: Any) -> Any:
+        """A clone shares the client, which cannot be copied."""
+        if not is_client(self.engine):
+            return super().__sklearn_clone__()  # type: ignore[misc]
+        twin = copy.copy(self)
+        twin.engine = None
+        return clone(twin).set_params(engine=self.engine)
 
     def _check_params(self: Any) -> None:
         check_params(type(self).__name__, self.get_params(deep=False), self._constraints)

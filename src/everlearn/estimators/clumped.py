@@ -95,8 +95,9 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         joins on the points themselves.
     max_topics : int, default=10000
         No splits beyond this many topics.
-    engine : {None, "serial", "threads"}, default=None
-        Where points are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where points are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Accepted as by every estimator; learning here draws no random numbers.
     verbose : int, default=0

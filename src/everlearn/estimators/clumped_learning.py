@@ -16,7 +16,7 @@ from everlearn.core.params import parse_bytes
 from everlearn.core.priors import LearnedDirichlet
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_families import Moments, resolve_family
+from everlearn.estimators.mixture_families import Measured, Moments, resolve_family
 from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits
 from everlearn.inference.clumped_topics import GroupedModel
 from everlearn.inference.engine import Engine
@@ -172,7 +172,7 @@ def clumped_family(family: str, prior: str | Mapping[str, Any], X: Mat) -> Famil
     given = {} if isinstance(prior, str) else dict(prior)
     d = X.shape[1]
     if family == "multinomial":
-        return resolve_family(family, given, rows, missing=False)
+        return resolve_family(family, given, Measured.here(rows))
     moments = Moments.of(rows)
     within = _WITHIN * moments.variance
     defaults = {"mean": moments.mean, "mean_precision": _MEAN_PRECISION}
@@ -180,4 +180,4 @@ def clumped_family(family: str, prior: str | Mapping[str, Any], X: Mat) -> Famil
         defaults |= {"degrees_of_freedom": d + 2.0, "scale": np.diag(within)}
     else:
         defaults |= {"shape": 1.5, "rate": 0.5 * within}
-    return resolve_family(family, defaults | given, rows, missing=False)
+    return resolve_family(family, defaults | given, Measured.here(rows))

@@ -12,7 +12,7 @@ from everlearn.estimators.base import named_errors
 from everlearn.estimators.clumped_attributes import ClumpedAttributes
 from everlearn.estimators.clumped_input import Grouped, checked_documents
 from everlearn.inference.local.new_documents import Reader, Reading
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _NEIGHBOURS = (Interval(1, integer=True),)
 
@@ -138,7 +138,7 @@ class ClumpedPredictions(ClumpedAttributes):
             zetas = state.topics.alpha + state.topics.counts / state.sizes[:, None]
         else:
             zetas = _checked_index(self, index)
-        with open_engine(self.engine):
+        with open_engine(nearby(self.engine)):
             scores = Reader.of(state.model, state.topics).resemblance(document.parts[0], zetas)
         best = np.argsort(-scores, kind="stable")[:n]
         return Neighbours(best, scores[best])
@@ -146,7 +146,7 @@ class ClumpedPredictions(ClumpedAttributes):
     def _read(self, X: Any, groups: Any) -> tuple[Grouped, list[Reading]]:
         state = self._fitted()
         documents = checked_documents(self, X, groups, reset=False)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             reader = Reader.of(state.model, state.topics)
             return documents, reader.read_all(documents.parts, engine)
 

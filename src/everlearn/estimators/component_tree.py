@@ -78,8 +78,9 @@ class ComponentTree(
         `fit` ends when a visit to all rows raises the bound by less than this share of it.
     birth_window : int, default=1000
         Rows of a stream that stay open, on which births are tested.
-    engine : {None, "serial", "threads"}, default=None
-        Where rows are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where rows are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines which branches are tried.
     verbose : int, default=0

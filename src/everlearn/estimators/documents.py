@@ -17,6 +17,7 @@ from everlearn.core.errors import CheckpointError
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.persistence import Arrays, entry, member, section
+from everlearn.estimators.tables import refuse_collection
 from everlearn.features.text import Analyzer, Form, TextSettings, document_form, listed, tokenize
 from everlearn.features.vocabulary import Vocabulary
 
@@ -102,6 +103,7 @@ def read_documents(
         What the words are now; the one given, if nothing is new.
     """
     with named_errors(estimator, "X"):
+        refuse_collection(X)
         form = document_form(X, None if space is None else _FORMS[space.kind])
     kind: Kind = form if form in ("counts", "ids") else "words"
     if space is not None and kind != space.kind:

@@ -37,7 +37,7 @@ from everlearn.estimators.topic_params import COUNT
 from everlearn.inference.learners.bayespa import decision_weights, scores
 from everlearn.inference.topic_model import Loss, RoundInfo, Targets, first_state
 from everlearn.inference.topic_state import Gaussians
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
 """Passes over a document: few for the largest score, more for a threshold."""
@@ -83,7 +83,8 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts.
+            numbers, of lists of words, or of texts. `MedLDAClassifier` without `word_weights`
+            also takes Dask arrays of counts and Dask bags, which stay on their workers.
         y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
             A class for each document, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too. A document without any label still
@@ -96,11 +97,12 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            documents, words = self._documents(X, None, grow=True)
-            space = label_space(self, y)
-            signs = checked_signs(self, space, y, len(documents))
-            learned = self._begin(words, space, signs)
-            self._learned = self._fit_passes(learned, documents, self._targets(space, signs))
+            with self._corpus(X) as corpus:
+                y = corpus.here(y)
+                space = label_space(self, y)
+                signs = checked_signs(self, space, y, len(corpus.documents))
+                learned = self._begin(corpus.words, space, signs)
+                self._learned = self._fit_passes(learned, corpus, self._targets(space, signs))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -265,7 +267,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         learned = self._fitted()
         self._check_same_form(learned)
         learner = self._current(learned)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             return np.hstack([scores(learner, s, documents, engine) for s in learned.states])
 
     def _standard_scores(self, documents: Documents) -> Mat:
@@ -273,7 +275,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         learned = self._fitted()
         self._check_same_form(learned)
         columns = []
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             z = self._proportions(documents, engine)
         start = 0
         for state in learned.states:

@@ -22,11 +22,24 @@ from everlearn.core.params import (
     Subset,
 )
 from everlearn.estimators.base import COMMON_CONSTRAINTS, named_errors
+from everlearn.estimators.collections import open_rows
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_checkpoint import STATE_KEYS, pack_state, unpack_state
+from everlearn.estimators.mixture_checkpoint import pack_state, state_section, unpack_state
 from everlearn.estimators.mixture_families import FAMILIES, check_prior
-from everlearn.estimators.mixture_input import check_same_model, checked_rows
-from everlearn.estimators.mixture_learning import Learned, check_entries, learn, learn_more
+from everlearn.estimators.mixture_input import (
+    check_forgettable,
+    check_same_model,
+    checked_name,
+    checked_rows,
+)
+from everlearn.estimators.mixture_learning import (
+    Learned,
+    forget,
+    learn,
+    learn_elsewhere,
+    learn_more,
+)
+from everlearn.estimators.mixture_model import check_entries
 from everlearn.estimators.mixture_predictions import MixturePredictions
 from everlearn.estimators.persistence import (
     Arrays,
@@ -38,6 +51,7 @@ from everlearn.estimators.persistence import (
     section,
 )
 from everlearn.inference.learners.memoized import ALL_MOVES
+from everlearn.runtime.engine import is_collection
 
 
 class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, BaseEstimator):
@@ -77,9 +91,12 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         `fit` stops when the bound rises by less than this share of it and no move is left.
     moves : sequence of {"birth", "merge", "delete"}, default=all
         Changes of structure that are allowed.
-    learner : {"memoized", "stochastic"}, default="memoized"
+    learner : {"memoized", "stochastic", "asynchronous"}, default="memoized"
         "stochastic" blends batches without remembering them: the first rows decide on the
-        components, and the bound is an estimate. It cannot change before the next `fit`.
+        components, and the bound is an estimate. "asynchronous" takes the statistics of batches
+        in the order in which an engine has them ready, without waiting: the components come
+        from the first rows too, the bound is no exact one and may fall, and with more than one
+        worker no two runs are alike. It cannot change before the next `fit`.
     top_l : int or None, default=None
         Keep this many components for each row at most; None keeps all.
     dtype : {"float64", "float32"}, default="float64"
@@ -88,8 +105,9 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     memory_budget : int, str or None, default=None
         Bytes, or text such as "64MB", that statistics, open rows and work space may take. The
         rows given to a call, and in `fit` a label for each, are not counted.
-    engine : {None, "serial", "threads"}, default=None
-        Where rows are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where rows are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines births, batch order and samples.
     verbose : int, default=0
@@ -113,8 +131,8 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     n_rows_seen_ : int
         Rows learned from.
     converged_ : bool
-        Whether the last `fit` settled before `max_laps`, as "stochastic" always does; False
-        without a `fit`.
+        Whether the last `fit` settled before `max_laps`, as all learners but "memoized" always
+        do; False without a `fit`.
     n_features_in_ : int
         Width of a row.
 
@@ -142,7 +160,7 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         "max_laps": (Interval(1, integer=True),),
         "tol": (Interval(0),),
         "moves": (Subset(ALL_MOVES),),
-        "learner": (Options(("memoized", "stochastic")),),
+        "learner": (Options(("memoized", "stochastic", "asynchronous")),),
         "top_l": (Options((None,)), Interval(1, integer=True)),
         "dtype": (Options(("float64", "float32")),),
         "memory_budget": (Options((None,)), ByteSize()),
@@ -197,12 +215,13 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
 
         Parameters
         ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows; NaN is a missing value if `family="diagonal"`.
+        X : array-like, CSR matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows; NaN is a missing value if `family="diagonal"`. Chunks of a Dask array or
+            data frame stay on their workers.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts.
+            How often each row counts; a Dask array of the same chunks if X is one.
 
         Returns
         -------
@@ -211,8 +230,12 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         """
         with self._unchanged_on_error():
             self._check_params()
-            rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
-            self._learned = learn(self, rows, self._new_seed())
+            if is_collection(X):
+                with open_rows(self, X, sample_weight, checked_rows) as given:
+                    self._learned = learn_elsewhere(self, given, self._new_seed())
+            else:
+                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+                self._learned = learn(self, rows, self._new_seed())
         if not self.converged_:
             warnings.warn(
                 f"DPMixture was still changing after max_laps={self.max_laps}: allow more laps, "
@@ -222,7 +245,14 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
             )
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        batch_id: int | str | None = None,
+    ) -> Self:
         """Learn from rows that need not come again.
 
         Parameters
@@ -234,6 +264,10 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         sample_weight : array-like of shape (n_rows,), default=None
             How often each row counts.
 
+        batch_id : int, str or None, default=None
+            A name under which the statistics of these rows are kept, for `forget`. That takes
+            the memory of a set of statistics; calls with the same name make one batch.
+
         Returns
         -------
         self
@@ -241,12 +275,35 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         """
         with self._unchanged_on_error():
             self._check_params()
+            name = checked_name(self, batch_id)
             learned = getattr(self, "_learned", None)
             if learned is not None:
                 check_same_model(self, learned)
             rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
             seed = self._new_seed() if learned is None else 0
-            self._learned = learn_more(self, learned, rows, seed)
+            self._learned = learn_more(self, learned, rows, seed, name)
+        return self
+
+    def forget(self, batch_id: int | str) -> Self:
+        """Take back what the rows of a batch have taught: its statistics are subtracted.
+
+        What is left is the sum over all other rows, exactly but for rounding. Components stay,
+        except those that nothing is left of; their boundaries move when more rows are learned.
+
+        Parameters
+        ----------
+        batch_id : int or str
+            The name that `partial_fit` was given with the rows.
+
+        Returns
+        -------
+        self
+            The estimator, which has forgotten the rows.
+        """
+        state = self._fitted()
+        check_forgettable(self, state, batch_id)
+        with self._unchanged_on_error():
+            self._learned = forget(self._learned, batch_id)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Labels:
@@ -305,7 +362,7 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
         params = section(header, "params", inspect.signature(cls).parameters)
         estimator = cls(**(params | {"moves": tuple(entry(params, "moves", list))}))
-        state = unpack_state(section(header, "state", STATE_KEYS), arrays)
+        state = unpack_state(state_section(header), arrays)
         n_rows = entry(header, "n_rows", int, max(1, state.n_open), 2**63)
         estimator._learned = Learned(
             state,
@@ -321,8 +378,10 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
             check_entries(estimator.family, estimator.prior, state.model.family.n_features)
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
-        if state.batches and estimator.learner == "stochastic":
-            raise CheckpointError("the header's 'learner' is 'stochastic', but rows are open")
+        if state.batches and estimator.learner != "memoized":
+            raise CheckpointError(
+                f"the header's 'learner' is {estimator.learner!r}, but rows are open"
+            )
         estimator.n_features_in_ = state.model.family.n_features
         names = header.get("feature_names")
         if names is not None:

@@ -11,7 +11,8 @@ from everlearn.core.arrays import Vec
 from everlearn.core.families import Family
 from everlearn.core.params import parse_bytes
 from everlearn.estimators.component_attributes import ComponentAttributes, Components
-from everlearn.estimators.mixture_learning import Learned, held_bytes, memory_limits
+from everlearn.estimators.mixture_learning import Learned
+from everlearn.estimators.mixture_workshop import held_bytes, memory_limits
 from everlearn.inference.memory import stats_bytes
 from everlearn.inference.state import State
 

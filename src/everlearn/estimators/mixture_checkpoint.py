@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from scipy import sparse
@@ -19,10 +20,11 @@ from everlearn.core.mixture import Mixture
 from everlearn.core.priors import DPPrior
 from everlearn.core.stats import Stats
 from everlearn.estimators.family_checkpoint import FARTHEST, Members, pack_family, unpack_family
+from everlearn.estimators.mixture_input import is_name
 from everlearn.estimators.mixture_soundness import check_batch, check_state, check_stats
-from everlearn.estimators.persistence import Arrays, entry, member, require, shown
+from everlearn.estimators.persistence import Arrays, entry, member, require, section, shown
 from everlearn.inference.rows import Rows
-from everlearn.inference.state import OpenBatch, Sealed, State, Trial
+from everlearn.inference.state import Memo, OpenBatch, Sealed, State, Trial
 
 STATE_KEYS = (
     "family",
@@ -35,7 +37,11 @@ STATE_KEYS = (
     "base",
     "birth_trials",
     "delete_trials",
+    "names",
+    "memos",
 )
+_SINCE_NAMES: Final[Mapping[str, Any]] = {"names": [], "memos": []}
+"""What files have that were written before batches had names."""
 _FLOATS = ("float32", "float64")
 _TINY = 1e-300
 
@@ -59,8 +65,21 @@ def pack_state(state: State) -> tuple[dict[str, Any], Members]:
         "base": [state.sealed.stats.base, *(b.stats.base for b in state.batches)],
         "birth_trials": _pack_trials(state.birth_trials),
         "delete_trials": _pack_trials(state.delete_trials),
+        "names": [[i, b.name] for i, b in enumerate(state.batches) if b.name is not None],
+        "memos": [[k, m.n_rows, m.part.stats.base] for k, m in state.memos.items()],
     }
+    for index, memo in enumerate(state.memos.values()):
+        _pack_stats(arrays, f"memo{index}", memo.part.stats)
+        arrays[f"memo{index}/pair_loss"] = memo.part.pair_loss
     return header, arrays
+
+
+def state_section(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The header's object about the state."""
+    value = header.get("state")
+    if isinstance(value, dict):
+        header = {**header, "state": {**_SINCE_NAMES, **value}}
+    return section(header, "state", STATE_KEYS)
 
 
 def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> State:
@@ -83,8 +102,9 @@ def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> State:
         _unpack_stats(arrays, "sealed", ids, family, bases[0]),
         member(arrays, "sealed/pair_loss", (len(ids), len(ids)), "float64"),
     )
+    names = _unpack_names(header, n_batches)
     batches = tuple(
-        _unpack_batch(arrays, f"batch{i}", ids, next_id, family, base)
+        replace(_unpack_batch(arrays, f"batch{i}", ids, next_id, family, base), name=names.get(i))
         for i, base in enumerate(bases[1:])
     )
     state = State(
@@ -98,6 +118,7 @@ def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> State:
         fresh=entry(header, "fresh", int, 0, sum(len(b.rows) for b in batches)),
         birth_trials=_unpack_trials(header, "birth_trials", next_id),
         delete_trials=_unpack_trials(header, "delete_trials", next_id),
+        memos=_unpack_memos(header, arrays, ids, family),
     ).resummed()
     if unknown := sorted(set(arrays) - set(pack_state(state)[1])):
         raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
@@ -173,6 +194,32 @@ def _unpack_table(arrays: Arrays, name: str, n_rows: int, family: Family[Any]) -
     inside = np.isnan(x) | ((x >= smallest) & (x <= FARTHEST))
     require(inside.all(), f"{name}/X", f"within {smallest:g} and {FARTHEST:g}")
     return x
+
+
+def _unpack_names(header: Mapping[str, Any], n_batches: int) -> dict[int, int | str]:
+    names = {}
+    for row in entry(header, "names", list):
+        fits = isinstance(row, list) and len(row) == 2 and type(row[0]) is int
+        if not fits or not 0 <= row[0] < n_batches or not is_name(row[1]):
+            raise CheckpointError(f"the header's 'names' must be of batches, got {shown(row)}")
+        names[row[0]] = row[1]
+    return names
+
+
+def _unpack_memos(
+    header: Mapping[str, Any], arrays: Arrays, ids: IntVec, family: Family[Any]
+) -> dict[int | str, Memo]:
+    memos: dict[int | str, Memo] = {}
+    k = len(ids)
+    for index, row in enumerate(entry(header, "memos", list)):
+        fits = isinstance(row, list) and [type(v) for v in row[1:]] == [int, float]
+        if not fits or not is_name(row[0]) or row[0] in memos or not 0 < row[1] < 2**63:
+            raise CheckpointError(f"the header's 'memos' must be of batches, got {shown(row)}")
+        name, n_rows, base = row
+        stats = _unpack_stats(arrays, f"memo{index}", ids, family, base)
+        loss = member(arrays, f"memo{index}/pair_loss", (k, k), "float64")
+        memos[name] = Memo(Sealed(stats, loss), n_rows)
+    return memos
 
 
 def _pack_trials(trials: Mapping[int, Trial]) -> list[list[float]]:

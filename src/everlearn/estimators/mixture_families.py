@@ -11,7 +11,7 @@ Named priors, by family:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,9 @@ from everlearn.core.families import (
     ZeroMeanGaussian,
 )
 from everlearn.core.mixture import Mixture
-from everlearn.core.stats import Stats
+from everlearn.core.stats import Stats, total
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
 from everlearn.inference.rows import Rows
 from everlearn.inference.state import State
 
@@ -88,7 +90,23 @@ class Moments:
             safe = np.maximum(mass, 1e-300)
             mean = mean + sums / safe
         variance = _column_sums(rows, size, mean, 2)[1] / safe
-        spacing = np.finfo(rows.X.dtype).eps * np.abs(mean)
+        return cls._plausible(mean, variance, float(np.finfo(rows.X.dtype).eps))
+
+    @classmethod
+    def of_chunks(cls, rows: ChunkedRows, engine: Engine) -> Moments:
+        """The same of rows that are elsewhere, from sums over chunks."""
+        mean = np.zeros(rows.width)
+        for _ in range(2):
+            mass, sums, eps = _chunk_sums(rows, mean, 1, engine)
+            safe = np.maximum(mass, 1e-300)
+            mean = mean + sums / safe
+        variance = _chunk_sums(rows, mean, 2, engine)[1] / safe
+        return cls._plausible(mean, variance, eps)
+
+    @classmethod
+    def _plausible(cls, mean: Vec, variance: Vec, eps: float) -> Moments:
+        """Moments in which what is no more than rounding is no spread."""
+        spacing = eps * np.abs(mean)
         flat = variance <= (_FLAT_SPACINGS * spacing) ** 2 + 1e-300
         return cls(mean, np.where(flat, 1.0, variance))
 
@@ -115,20 +133,68 @@ def _column_sums(rows: Rows, size: int, centre: Vec, power: int) -> tuple[Vec, V
     return mass, sums
 
 
-def resolve_family(
-    family: str, prior: str | Mapping[str, Any], rows: Rows, missing: bool
-) -> Family[Any]:
+def _chunk_sums(
+    rows: ChunkedRows, centre: Vec, power: int, engine: Engine
+) -> tuple[Vec, Vec, float]:
+    """`_column_sums` over all chunks, and the spacing of their numbers at 1."""
+    found = engine.map(_sums_of, [chunk.handle for chunk in rows.chunks], (centre, power))
+    mass, sums = total([part[0] for part in found]), total([part[1] for part in found])
+    return mass, sums, max(part[2] for part in found)
+
+
+def _sums_of(shared: tuple[Vec, int], rows: Rows) -> tuple[Vec, Vec, float]:
+    centre, power = shared
+    size = max(1, _MOMENT_ENTRIES // rows.width)
+    return *_column_sums(rows, size, centre, power), float(np.finfo(rows.X.dtype).eps)
+
+
+def _totals_of(_: None, rows: Rows) -> float:
+    return _mean_sum(rows) * rows.mass
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a prior depends on: width of rows, moments, mean sum, and whether values are missing."""
+
+    width: int
+    missing: bool
+    moments: Callable[[], Moments]
+    mean_sum: Callable[[], float]
+
+    @classmethod
+    def of(cls, rows: Rows | ChunkedRows, engine: Engine) -> Measured:
+        """Of rows wherever they are."""
+        return cls.here(rows) if isinstance(rows, Rows) else cls.elsewhere(rows, engine)
+
+    @classmethod
+    def here(cls, rows: Rows) -> Measured:
+        """Of rows in this process."""
+        missing = has_missing(rows.X)
+        return cls(rows.width, missing, lambda: Moments.of(rows), lambda: _mean_sum(rows))
+
+    @classmethod
+    def elsewhere(cls, rows: ChunkedRows, engine: Engine) -> Measured:
+        """Of rows in chunks."""
+
+        def mean_sum() -> float:
+            found = engine.map(_totals_of, [chunk.handle for chunk in rows.chunks], None)
+            return total(found) / rows.mass
+
+        return cls(rows.width, rows.missing, lambda: Moments.of_chunks(rows, engine), mean_sum)
+
+
+def resolve_family(family: str, prior: str | Mapping[str, Any], rows: Measured) -> Family[Any]:
     """The family with its prior, as the parameters and the rows say."""
-    d = rows.X.shape[1]
+    d = rows.width
     check_prior(family, prior)
     given = prior if isinstance(prior, Mapping) else {}
     name = prior if isinstance(prior, str) else "data"
     if family == "multinomial":
         counts = _vector(given.get("counts", 0.1), d, "counts", positive=True)
-        return Multinomial(DirichletPrior(counts), max(1, round(_mean_sum(rows))))
-    moments = Moments.of(rows)
+        return Multinomial(DirichletPrior(counts), max(1, round(rows.mean_sum())))
+    moments = rows.moments()
     if family == "diagonal":
-        return _diagonal(name, given, moments, missing)
+        return _diagonal(name, given, moments, rows.missing)
     dof, scale = _wishart(family, name, given, moments)
     if family == "zero-mean":
         return ZeroMeanGaussian(WishartPrior(dof, scale))
@@ -260,5 +326,9 @@ def allow_missing(state: State) -> State:
         model=model,
         sealed=replace(state.sealed, stats=widened(state.sealed.stats)),
         batches=tuple(replace(b, stats=widened(b.stats)) for b in state.batches),
+        memos={
+            name: replace(memo, part=replace(memo.part, stats=widened(memo.part.stats)))
+            for name, memo in state.memos.items()
+        },
         total=widened(state.total),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from everlearn.estimators.base import named_errors
 from everlearn.estimators.mixture_learning import Learned
 from everlearn.estimators.tables import canonical, checked_weights, plain_numbers
 from everlearn.inference.rows import Rows
+from everlearn.inference.state import State
 
 _LARGEST = {"float64": 1e100, "float32": 1e15}
 _LARGEST_SQUARE = {"float64": 1e250, "float32": 1e33}
@@ -101,3 +103,52 @@ def _check_range(estimator: Any, table: Table, counts: bool) -> float:
             f"Got {max(low, high, key=abs):g}."
         )
     return size
+
+
+def checked_name(estimator: Any, batch_id: Any) -> int | str | None:
+    """The name of a batch to remember, if it can be remembered."""
+    name = type(estimator).__name__
+    if batch_id is None:
+        return None
+    if not is_name(batch_id):
+        raise ValueError(
+            f"'batch_id' of {name} must be None, text, or an integer from 0 to 2**53. "
+            f"Got {batch_id!r:.80} instead."
+        )
+    if estimator.learner != "memoized":
+        raise ValueError(
+            f"'batch_id' of {name} needs learner='memoized': other learners remember no batch. "
+            f"Got learner={estimator.learner!r}."
+        )
+    if estimator.memory_budget is not None:
+        raise ValueError(
+            f"'batch_id' of {name} needs memory_budget=None: what is remembered of batches grows "
+            f"with their number. Got memory_budget={estimator.memory_budget!r}."
+        )
+    return str(batch_id) if isinstance(batch_id, str) else int(batch_id)
+
+
+def is_name(value: Any) -> bool:
+    """Whether a batch may be called so."""
+    whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, str) or (whole and 0 <= int(value) <= 2**53)
+
+
+def check_forgettable(estimator: Any, state: State, batch_id: Any) -> None:
+    """Refuse to forget what was not remembered, or everything there is."""
+    name = type(estimator).__name__
+    names = {batch.name for batch in state.batches} | set(state.memos)
+    if batch_id is None or not is_name(batch_id) or batch_id not in names:
+        known = ", ".join(repr(n) for n in sorted(names - {None}, key=str)[:8]) or "none"
+        raise ValueError(
+            f"'batch_id' of {name}.forget must be that of a batch given to partial_fit, of which "
+            f"there are: {known}. Got {batch_id!r:.80} instead."
+        )
+    memo = state.memos.get(batch_id)
+    mass = 0.0 if memo is None else float(memo.part.stats.n.sum())
+    mass += sum(b.rows.mass for b in state.batches if b.name == batch_id)
+    if float(state.total.n.sum()) - mass <= 1e-6 * mass:
+        raise ValueError(
+            f"{name} cannot forget batch {batch_id!r}: it is all that was learned. Use a new "
+            "estimator instead."
+        )

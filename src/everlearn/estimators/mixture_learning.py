@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from everlearn.core.errors import MemoryBudgetError
-from everlearn.core.families import DiagGaussian, Family
-from everlearn.core.mixture import Mixture
 from everlearn.core.params import parse_bytes
-from everlearn.core.priors import DPPrior
+from everlearn.estimators.collections import OpenRows
 from everlearn.estimators.history import History
-from everlearn.estimators.mixture_families import (
-    Moments,
-    allow_missing,
-    has_missing,
-    resolve_family,
+from everlearn.estimators.mixture_families import allow_missing, has_missing
+from everlearn.estimators.mixture_model import model_of
+from everlearn.estimators.mixture_workshop import (
+    Workshop,
+    check_budget,
+    most_workers,
+    schedule_of,
+    workshop,
 )
 from everlearn.estimators.pooling import MAX_POOLED_ROWS, pooled
-from everlearn.estimators.shared_spread import SAMPLE_ROWS, shared_family
-from everlearn.inference.learners import fitting, stochastic, streaming
-from everlearn.inference.learners.memoized import LapInfo, MoveSettings
-from everlearn.inference.local.mixture import MixtureStep
-from everlearn.inference.local.runner import LocalRunner
-from everlearn.inference.memory import MOST_WORKERS, MemoryLimits, least_budget, limits_within
-from everlearn.inference.moves.birth import MOST_ROWS, BirthSettings
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
+from everlearn.inference.learners import asynchronous, fitting, stochastic, streaming
+from everlearn.inference.learners.memoized import LapInfo
 from everlearn.inference.rows import Rows, concatenate
 from everlearn.inference.state import State
 from everlearn.runtime.engine import open_engine
-from everlearn.runtime.progress import LapProgress
 
 SETTLING_ROWS = 256
 """Until so many rows have come, a stream starts afresh whenever they have doubled."""
-_BATCH_ROWS = 1000
-_MOST_BATCHES = 10
-_BLOCK_BYTES = 2_000_000
 _POOLED_BYTES = 8_000_000
-_DELETES = 5
-_TARGETS, _FEW_TARGETS = 25, 5
-_HEADROOM = 1e-8
-_MARGIN = {"float64": 1e-9, "float32": 1e-6}
+_LEARNERS = {"memoized": fitting, "stochastic": stochastic, "asynchronous": asynchronous}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +58,27 @@ class Learned:
     learner: str
 
 
-@dataclass(frozen=True, slots=True)
-class Workshop:
-    """The tools of one call."""
-
-    runner: LocalRunner
-    moves: MoveSettings
-    limits: MemoryLimits
-    on_lap: Callable[[LapInfo], None]
-
-
 def learn(params: Any, rows: Rows, seed: int) -> Learned:
     """Learn from rows that can be visited again, and let go of them at the end."""
     n_rows = len(rows)
     if n_rows <= MAX_POOLED_ROWS and rows.nbytes <= _pooled_bytes(params):
         rows = pooled(rows)
-    model = _model(params, rows, seed)
-    learner = stochastic if params.learner == "stochastic" else fitting
-    with _workshop(params, model, rows, params.max_laps) as tools:
-        schedule = _schedule(params, rows, tools.limits)
+    with open_engine(params.engine, most_workers(params)) as engine:
+        return _fitted(params, rows, seed, engine, n_rows)
+
+
+def learn_elsewhere(params: Any, given: OpenRows, seed: int) -> Learned:
+    """Learn from rows that an engine holds."""
+    return _fitted(params, given.rows, seed, given.engine, len(given.rows))
+
+
+def _fitted(
+    params: Any, rows: Rows | ChunkedRows, seed: int, engine: Engine, n_rows: int
+) -> Learned:
+    learner: Any = _LEARNERS[params.learner]
+    model = model_of(params, rows, seed, engine)
+    with workshop(params, model, rows, params.max_laps, engine) as tools:
+        schedule = schedule_of(params, rows, tools.limits)
         result = learner.fit(model, rows, seed, tools.runner, tools.moves, schedule, tools.on_lap)
         state = streaming.seal_all(result.state, tools.runner)
     history = History()
@@ -97,81 +87,34 @@ def learn(params: Any, rows: Rows, seed: int) -> Learned:
     return _checked(params, Learned(state, history, n_rows, n_rows, result.settled, params.learner))
 
 
-def learn_more(params: Any, learned: Learned | None, rows: Rows, seed: int) -> Learned:
-    """Learn from rows that need not come again."""
+def learn_more(
+    params: Any, learned: Learned | None, rows: Rows, seed: int, name: int | str | None = None
+) -> Learned:
+    """Learn from rows that need not come again; those with a name can be forgotten later."""
     rows = _stored_like(learned, rows)
     n_rows = len(rows) + (0 if learned is None else learned.n_rows)
-    if learned is None or _still_settling(learned, n_rows):
-        state, rows, history = _afresh(params, learned, rows, seed)
-        prior_rows = n_rows
-    else:
-        state, history, prior_rows = learned.state, learned.history, learned.prior_rows
-        check_budget(params, state)
-        if has_missing(rows.X):
-            state = allow_missing(state)
-
-    def record(info: LapInfo) -> None:
-        nonlocal history
-        history = history.after(info)
-
-    with _workshop(params, state.model, rows, None, record) as tools:
-        if params.learner == "stochastic":
-            state = _blend(params, state, rows, tools)
+    with open_engine(params.engine, most_workers(params)) as engine:
+        parts = [(rows, name)]
+        if learned is None or _still_settling(learned, n_rows):
+            parts = _open_parts(learned, rows, name)
+            whole = concatenate([part for part, _ in parts])
+            state, history = _afresh(params, learned, whole, seed, engine)
+            prior_rows = n_rows
         else:
-            window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
-            state = streaming.absorb(state, rows, window, tools.runner, tools.moves, tools.on_lap)
+            state, history, prior_rows = learned.state, learned.history, learned.prior_rows
+            check_budget(params, state)
+            if has_missing(rows.X):
+                state = allow_missing(state)
+
+        def record(info: LapInfo) -> None:
+            nonlocal history
+            history = history.after(info)
+
+        with workshop(params, state.model, rows, None, engine, record) as tools:
+            state = _taken_in(params, state, parts, tools)
     settled = learned is not None and learned.settled
     new = Learned(state, history, n_rows, prior_rows, settled, params.learner)
     return _checked(params, new)
-
-
-def mixture_step(params: Any, model: Mixture) -> MixtureStep:
-    """The local step with the precision and sparsity asked for."""
-    dtype = np.float32 if params.dtype == "float32" else np.float64
-    return MixtureStep(model.family, dtype, params.top_l)
-
-
-def memory_limits(params: Any, model: Mixture, row_bytes: int, window_rows: int) -> MemoryLimits:
-    """Limits set by the parameters and, if there is one, by the memory budget."""
-    if params.memory_budget is None:
-        return MemoryLimits(
-            max_components=params.max_components,
-            window_rows=window_rows,
-            batch_rows=min(params.batch_size or _BATCH_ROWS, window_rows),
-            block_bytes=_BLOCK_BYTES,
-            max_deletes=_DELETES,
-        )
-    budget = parse_bytes(params.memory_budget)
-    wanted = window_rows, params.max_components
-    limits = limits_within(budget, _most_stats(model), row_bytes, *wanted)
-    batch_rows = min(params.batch_size or limits.batch_rows, limits.window_rows)
-    return replace(
-        limits,
-        batch_rows=max(batch_rows, limits.batch_rows),
-        block_bytes=min(limits.block_bytes, _BLOCK_BYTES),
-    )
-
-
-def held_bytes(state: State) -> tuple[int, int, int]:
-    """Bytes of the statistics, of the losses of pairs, and of the open rows with their labels."""
-    statistics = state.total.nbytes + state.sealed.stats.nbytes
-    statistics += sum(b.stats.nbytes for b in state.batches)
-    open_rows = sum(b.rows.nbytes + b.labels.nbytes for b in state.batches)
-    return statistics, state.sealed.pair_loss.nbytes, open_rows
-
-
-def check_budget(params: Any, state: State) -> None:
-    """Refuse a budget, lowered after learning began, that what is there would not fit into."""
-    if params.memory_budget is None:
-        return
-    budget, k = parse_bytes(params.memory_budget), len(state.total)
-    need = max(least_budget(_most_stats(state.model), 0, 0, k), sum(held_bytes(state)))
-    if budget < need:
-        raise MemoryBudgetError(
-            f"the 'memory_budget' of DPMixture must hold the {k} components and "
-            f"{state.n_open:,} open rows that are there: that takes {need:,} bytes, "
-            f"got {budget:,}. Give more, or fit anew."
-        )
 
 
 def _pooled_bytes(params: Any) -> int:
@@ -181,146 +124,65 @@ def _pooled_bytes(params: Any) -> int:
     return min(_POOLED_BYTES, parse_bytes(params.memory_budget) // 24)
 
 
-def check_entries(family: str, prior: Any, n_features: int) -> None:
-    """Refuse a prior whose entries do not fit rows of this width."""
-    if not isinstance(prior, str):
-        _family(family, prior, Rows(np.ones((1, n_features))))
-
-
-def _most_stats(model: Mixture) -> int:
-    """Statistics of a component, counting those that the first missing value would add."""
-    family = model.family
-    return 3 * family.n_features if isinstance(family, DiagGaussian) else family.n_stats
-
-
-def _model(params: Any, rows: Rows, seed: int) -> Mixture:
-    """The model for these rows; a prior that is found by learning is found here."""
-    family = _family(params.family, params.prior, rows)
-    by_learning = isinstance(params.prior, str) and params.prior == "shared"
-    if by_learning and isinstance(family, DiagGaussian):
-        family = _shared(params, family, rows, seed)
-    return _with_headroom(params, family)
-
-
-def _shared(params: Any, family: DiagGaussian, rows: Rows, seed: int) -> DiagGaussian:
-    """The family with the spread that a sample agrees with."""
-    limits = memory_limits(params, _with_headroom(params, family), _row_bytes(rows), SAMPLE_ROWS)
-    sample = fitting.sampled(rows, limits.window_rows, seed)
-
-    def learned(start: DiagGaussian) -> State:
-        model = _with_headroom(params, start)
-        with _workshop(params, model, sample, params.max_laps) as tools:
-            schedule = _schedule(params, sample, tools.limits)
-            return fitting.learn_sample(model, sample, seed, tools.runner, tools.moves, schedule)
-
-    return shared_family(family, sample, Moments.of(rows).variance, learned)
-
-
-def _with_headroom(params: Any, family: Family[Any]) -> Mixture:
-    """The model, if it leaves the working precision room to work in."""
-    with np.errstate(all="ignore"):
-        model = Mixture(family, DPPrior(float(params.concentration)))
-        start = State.empty(model, 0).posterior()
-    size = max(np.abs(start.eta).max(), np.abs(start.bias).max())
-    if not size <= _HEADROOM * np.finfo(params.dtype).max:
-        raise ValueError(
-            "DPMixture cannot learn from X: with this prior its numbers would be of size "
-            f"{size:g}, too large for dtype={params.dtype!r}. Scale X or the prior."
-        )
-    return model
-
-
-def _family(family: str, prior: Any, rows: Rows) -> Family[Any]:
-    try:
-        return resolve_family(family, prior, rows, has_missing(rows.X))
-    except (OverflowError, TypeError, ValueError) as error:
-        raise ValueError(f"the 'prior' of DPMixture cannot be used: {error}") from error
-
-
-def _schedule(params: Any, rows: Rows, limits: MemoryLimits) -> fitting.Schedule:
-    tenth = -(-len(rows) // _MOST_BATCHES)
-    batch_rows = params.batch_size or max(limits.batch_rows, tenth)
-    if params.memory_budget is not None:
-        batch_rows = max(batch_rows, -(-len(rows) // 4))
-    start = min(params.init_components, limits.max_components, len(rows))
-    schedule = fitting.Schedule(batch_rows, params.max_laps, params.tol, start, params.n_init)
-    if params.memory_budget is None:
-        return schedule
-    return replace(schedule, sample_rows=min(schedule.sample_rows, limits.window_rows))
-
-
-@contextmanager
-def _workshop(
-    params: Any,
-    model: Mixture,
-    rows: Rows,
-    max_laps: int | None,
-    record: Callable[[LapInfo], None] | None = None,
-) -> Iterator[Workshop]:
-    """Engine, runner and moves for the time of one call; laps are shown and recorded.
-
-    A stream (no `max_laps`) has few rows at first, of which components that need many
-    statistics would be told too early, and linger: there, parts must have more rows.
-    """
-    window_rows = params.birth_window if max_laps is None else MOST_ROWS
-    limits = memory_limits(params, model, _row_bytes(rows), window_rows)
-    births = BirthSettings(
-        n_targets=_TARGETS if params.memory_budget is None else _FEW_TARGETS,
-        n_rows=limits.window_rows,
-        min_rows=1.0 if max_laps is not None else math.sqrt(model.family.n_stats),
-        max_components=limits.max_components,
-    )
-    moves = MoveSettings(
-        kinds=frozenset(params.moves),
-        births=births,
-        max_deletes=limits.max_deletes,
-        margin=_MARGIN[params.dtype],
-    )
-    workers = None if params.memory_budget is None else MOST_WORKERS
-    with (
-        open_engine(params.engine, workers) as engine,
-        LapProgress(params.verbose, max_laps) as progress,
-    ):
-
-        def on_lap(info: LapInfo) -> None:
-            progress.show(info.bound, info.n_components)
-            if record is not None:
-                record(info)
-
-        runner = LocalRunner(mixture_step(params, model), engine, limits.block_bytes)
-        yield Workshop(runner, moves, limits, on_lap)
-
-
-def _row_bytes(rows: Rows) -> int:
-    return max(1, rows.nbytes // len(rows))
-
-
 def _still_settling(learned: Learned, n_rows: int) -> bool:
     """Whether prior and origin still rest on so few rows that twice as many should set them."""
     all_open = learned.state.n_open == learned.n_rows
     return all_open and learned.n_rows < SETTLING_ROWS and n_rows >= 2 * learned.prior_rows
 
 
+def forget(learned: Learned, name: int | str) -> Learned:
+    """What is known without the rows of this name."""
+    state, n_rows = streaming.forget(learned.state, name)
+    left = learned.n_rows - n_rows
+    return replace(learned, state=state, n_rows=left, prior_rows=min(learned.prior_rows, left))
+
+
+def _open_parts(
+    learned: Learned | None, rows: Rows, name: int | str | None
+) -> list[tuple[Rows, int | str | None]]:
+    """The open rows and the new ones, put together where neighbours have the same name."""
+    batches = [] if learned is None else learned.state.batches
+    named = [*((batch.name, batch.rows) for batch in batches), (name, rows)]
+    return [
+        (concatenate([part for _, part in group]), own)
+        for own, group in groupby(named, key=lambda pair: pair[0])
+    ]
+
+
 def _afresh(
-    params: Any, learned: Learned | None, rows: Rows, seed: int
-) -> tuple[State, Rows, History]:
-    """An empty state whose prior fits all rows so far, and those rows; ids go on counting."""
+    params: Any, learned: Learned | None, rows: Rows, seed: int, engine: Engine
+) -> tuple[State, History]:
+    """An empty state whose prior fits all rows so far; ids go on counting."""
     if learned is None:
-        return State.empty(_model(params, rows, seed), seed), rows, History()
-    everything = concatenate([*(b.rows for b in learned.state.batches), rows])
+        return State.empty(model_of(params, rows, seed, engine), seed), History()
     old = learned.state
-    state = State.empty(_model(params, everything, old.seed), old.seed, next_id=old.next_id)
-    return replace(state, clock=old.clock), everything, learned.history
+    model = model_of(params, rows, old.seed, engine)
+    state = State.empty(model, old.seed, next_id=old.next_id)
+    return replace(state, clock=old.clock), learned.history
 
 
-def _blend(params: Any, state: State, rows: Rows, tools: Workshop) -> State:
-    """The first rows decide on the structure; later ones are blended in."""
-    if state.clock == 0:
-        schedule = replace(_schedule(params, rows, tools.limits), max_laps=1)
-        return stochastic.fit(
+def _taken_in(
+    params: Any, state: State, parts: list[tuple[Rows, int | str | None]], tools: Workshop
+) -> State:
+    """The state that has learned from these rows, each part with its name."""
+    limits = tools.limits
+    if params.learner == "memoized":
+        window = streaming.Window(limits.window_rows, limits.batch_rows)
+        for rows, name in parts:
+            state = streaming.absorb(
+                state, rows, window, tools.runner, tools.moves, tools.on_lap, name
+            )
+        return state
+    learner: Any = _LEARNERS[params.learner]
+    rows = concatenate([part for part, _ in parts])
+    if state.clock == 0:  # the first rows decide on the structure
+        schedule = replace(schedule_of(params, rows, limits), max_laps=1)
+        start: State = learner.fit(
             state.model, rows, state.seed, tools.runner, tools.moves, schedule, tools.on_lap
         ).state
-    return stochastic.absorb(state, rows, tools.limits.batch_rows, tools.runner, tools.on_lap)
+        return start
+    after: State = learner.absorb(state, rows, limits.batch_rows, tools.runner, tools.on_lap)
+    return after
 
 
 def _stored_like(learned: Learned | None, rows: Rows) -> Rows:

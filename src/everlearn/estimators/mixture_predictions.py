@@ -16,7 +16,7 @@ from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.mixture_attributes import MixtureAttributes
 from everlearn.estimators.mixture_families import allow_missing, has_missing
 from everlearn.estimators.mixture_input import check_same_model, checked_rows
-from everlearn.estimators.mixture_learning import mixture_step
+from everlearn.estimators.mixture_workshop import mixture_step
 from everlearn.inference.rows import Rows
 from everlearn.inference.state import State
 

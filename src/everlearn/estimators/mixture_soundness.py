@@ -64,6 +64,12 @@ def check_state(state: State) -> None:
     sound = (loss == loss.T).all() and not np.diagonal(loss).any()
     sound = sound and loss.min() >= -_CLOSE and loss.max() <= (mass + 1) * (state.next_id + 1)
     require(sound, "sealed/pair_loss", "a symmetric matrix of entropies")
+    for index, memo in enumerate(state.memos.values()):
+        part = memo.part.stats.n <= state.sealed.stats.n * (1 + _CLOSE) + _CLOSE
+        require(part.all(), f"memo{index}/n", "a part of the masses that are sealed")
+        own = memo.part.pair_loss
+        sound = (own == own.T).all() and (own <= loss * (1 + _CLOSE) + _CLOSE).all()
+        require(sound, f"memo{index}/pair_loss", "a part of the entropies that are sealed")
     if not _finite(state):
         raise CheckpointError("members 'sealed/t' and 'prior' give a model that is not finite")
 

@@ -68,7 +68,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
     tol : float, default=1e-3
         A batch is done when a round moves no score by more than this share of the largest loss
         before it ("averaging") or of its own standard deviation before it ("gibbs").
-    engine : {None, "serial", "threads"}, default=None
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
         As in other estimators. A row depends on those before it, so all of them do the same.
     random_state : int, RandomState instance or None, default=None
         Determines the order of visits, and draws.

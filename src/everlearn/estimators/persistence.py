@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.errors import CheckpointError
+from everlearn.runtime.engine import plain_engine
 from everlearn.runtime.store import read_checkpoint, write_checkpoint
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -144,10 +145,16 @@ def _estimator_of(path: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
 
 
 def plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Parameters as JSON; a random generator is replaced by the seed that was drawn from it."""
-    return {
-        k: seed if isinstance(v, np.random.RandomState) else _plain(v) for k, v in params.items()
+    """Parameters as JSON; a random generator is replaced by the seed that was drawn from it.
+
+    A cluster belongs to the process that uses it: a client or an address becomes None.
+    """
+    plain = {
+        k: seed if isinstance(v, np.random.RandomState) else _plain(v)
+        for k, v in params.items()
+        if k != "engine"
     }
+    return plain | {"engine": plain_engine(params["engine"])}
 
 
 def _plain(value: Any) -> Any:

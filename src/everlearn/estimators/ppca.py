@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from everlearn.core.errors import CheckpointError
 from everlearn.core.params import Constraint
 from everlearn.estimators.base import LearnerMixin
+from everlearn.estimators.collections import open_rows
 from everlearn.estimators.persistence import (
     Arrays,
     SaveMixin,
@@ -26,11 +27,13 @@ from everlearn.estimators.ppca_input import checked_rows, checked_task
 from everlearn.estimators.ppca_learning import (
     check_same_model,
     consolidated,
+    engine_for,
     fit_rows,
     learn_rows,
 )
 from everlearn.estimators.ppca_params import CONSTRAINTS, check_closed_form, check_combination
 from everlearn.estimators.ppca_predictions import PPCAPredictions
+from everlearn.runtime.engine import is_collection
 
 
 class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
@@ -102,8 +105,9 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
         The most iterations of EM in `fit`.
     tol : float, default=1e-3
         EM stops when the mean log-likelihood rises by less.
-    engine : {None, "serial", "threads"}, default=None
-        Where blocks of rows are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where blocks of rows are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines where EM starts, and draws.
     verbose : int, default=0
@@ -210,12 +214,12 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            The rows; NaN is missing.
+        X : array-like, data frame or Dask collection of shape (n_rows, n_features)
+            The rows; NaN is missing. Chunks of a Dask array or data frame stay on their workers.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts.
+            How often each row counts; a Dask array of the same chunks if X is one.
 
         Returns
         -------
@@ -224,9 +228,15 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
         """
         with self._unchanged_on_error():
             self._check_params()
-            rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
-            check_closed_form(self, rows.X)
-            self._learned = fit_rows(self, rows)
+            if is_collection(X):
+                with open_rows(self, X, sample_weight, checked_rows) as given:
+                    check_closed_form(self, given.rows.missing)
+                    self._learned = fit_rows(self, given.rows, given.engine)
+            else:
+                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+                check_closed_form(self, rows.missing)
+                with engine_for(self, rows) as engine:
+                    self._learned = fit_rows(self, rows, engine)
         return self
 
     def partial_fit(

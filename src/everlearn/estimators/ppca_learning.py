@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.core.errors import NotConvergedWarning
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.natural_em import NaturalEM, StepSize
 from everlearn.inference.learners.ppca_batch import BatchEM
@@ -120,20 +121,17 @@ def learner_of(estimator: Any) -> NaturalEM:
     )
 
 
-def fit_rows(estimator: Any, rows: Rows) -> Learned:
+def fit_rows(estimator: Any, rows: Rows | ChunkedRows, engine: Engine) -> Learned:
     """What is known after a data set, from nothing."""
     seed, form = estimator._new_seed(), form_of(estimator)
     learner = learner_of(estimator)
     exact = estimator.fit_method == "exact"
     if estimator.fit_method == "auto":
-        exact = estimator.n_mixtures == 1 and not np.isnan(rows.X).any()
+        exact = estimator.n_mixtures == 1 and not rows.missing
     likelihoods: list[float] = []
-    with (
-        _engine_for(estimator, rows) as engine,
-        RowProgress(estimator.verbose, len(rows)) as progress,
-    ):
+    with RowProgress(estimator.verbose, len(rows)) as progress:
         if exact:
-            blank = PPCAState.blank(rows, learner.rank, seed)
+            blank = PPCAState.blank(rows, learner.rank, seed, engine)
             state = _after(estimator, learner, blank, rows, engine)
         else:
             em = BatchEM(
@@ -166,7 +164,7 @@ def learn_rows(
     state = learned.state
     size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
     with (
-        _engine_for(estimator, rows) as engine,
+        engine_for(estimator, rows) as engine,
         RowProgress(estimator.verbose, len(rows)) as progress,
     ):
         if task is not None and task != state.task:
@@ -188,7 +186,7 @@ def _first(estimator: Any, rows: Rows) -> Rows:
     return rows if estimator.batch_size is None else rows[: int(estimator.batch_size)]
 
 
-def _engine_for(estimator: Any, rows: Rows) -> AbstractContextManager[Engine]:
+def engine_for(estimator: Any, rows: Rows) -> AbstractContextManager[Engine]:
     """The engine asked for; threads are not started for what is one block."""
     size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
     one_block = size <= block_rows(estimator.n_features_in_, int(estimator.n_components))
@@ -196,7 +194,7 @@ def _engine_for(estimator: Any, rows: Rows) -> AbstractContextManager[Engine]:
 
 
 def _after(
-    estimator: Any, learner: NaturalEM, state: PPCAState, rows: Rows, engine: Engine
+    estimator: Any, learner: NaturalEM, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine
 ) -> PPCAState:
     """The state after a batch, or a ValueError if it cannot be computed."""
     try:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from everlearn.core.arrays import Mat
 from everlearn.core.params import Constraint, Instance, Interval, Options
 from everlearn.estimators.base import COMMON_CONSTRAINTS
 
@@ -63,9 +62,8 @@ def check_combination(estimator: Any) -> None:
         )
 
 
-def check_closed_form(estimator: Any, X: Mat) -> None:
+def check_closed_form(estimator: Any, gaps: bool) -> None:
     """Refuse an exact fit where there is none."""
-    gaps = bool(np.isnan(X).any())
     if estimator.fit_method == "exact" and (estimator.n_mixtures > 1 or gaps):
         why = "X has missing values" if gaps else "n_mixtures is more than 1"
         raise ValueError(

@@ -22,7 +22,7 @@ from everlearn.estimators.tables import check_size, plain_numbers
 from everlearn.inference.local.ppca import block_rows, joint_log_likelihood
 from everlearn.inference.ppca_state import PPCAState
 from everlearn.inference.rows import Rows
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
 
@@ -218,7 +218,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         check_same_model(self, self._learned)
         rows = checked_rows(self, X, reset=False)
         blocks = rows.blocks(block_rows(self.n_features_in_, self.n_components))
-        with open_engine("serial" if len(blocks) == 1 else self.engine) as engine:
+        with open_engine("serial" if len(blocks) == 1 else nearby(self.engine)) as engine:
             return list(engine.map(task, blocks, state))
 
 

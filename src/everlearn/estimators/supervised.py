@@ -93,8 +93,9 @@ class MedLDAClassifier(MaxMarginClassifier):
         Words of texts to leave out.
     token_pattern : str
         What a word of a text is, as a regular expression.
-    engine : {None, "serial", "threads"}, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines all draws.
     verbose : int, default=0

@@ -23,7 +23,7 @@ from everlearn.estimators.topic_params import MARGIN_CONSTRAINTS, TOKEN_PATTERN,
 from everlearn.inference.learners.bayespa import scores
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import Gaussians
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _DEFAULTS: Final = {"averaging": (0.1, 1.0, 0.1), "gibbs": (0.1, 0.3, 100.0)}
 """Margin, c and variance, for targets of unit scale."""
@@ -200,10 +200,11 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            documents, words = self._documents(X, None, grow=True)
-            values = self._values(y, len(documents))
-            learned = self._begin(words, values)
-            self._learned = self._fit_passes(learned, documents, _targets(learned.outputs, values))
+            with self._corpus(X) as corpus:
+                values = self._values(corpus.here(y), len(corpus.documents))
+                learned = self._begin(corpus.words, values)
+                targets = _targets(learned.outputs, values)
+                self._learned = self._fit_passes(learned, corpus, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -251,7 +252,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         """
         learned = self._fitted()
         documents, learner = self._read(X), self._current(learned)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             found = scores(learner, learned.states[0], documents, engine)[:, 0]
         return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * found)
 

@@ -12,10 +12,20 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from everlearn.core.arrays import Table, Vec
 from everlearn.estimators.base import named_errors
+from everlearn.runtime.engine import is_collection
 
 _NOT_NUMBERS = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
 LARGEST = 1e100
 """Entries of this size have squares that can still be added up."""
+
+
+def refuse_collection(X: Any) -> None:
+    """Say that a Dask collection is not taken, rather than bring all of it here."""
+    if is_collection(X):
+        raise TypeError(
+            f"a Dask collection ({type(X).__name__}) is not taken here: give its chunks one by "
+            "one, for instance with map_blocks or map_partitions, or bring it here with compute()"
+        )
 
 
 def plain_numbers(X: Any) -> Any:
@@ -23,6 +33,7 @@ def plain_numbers(X: Any) -> Any:
 
     Masked entries become NaN.
     """
+    refuse_collection(X)
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     if isinstance(X, np.ndarray):
         _check_kind(X, "an array")

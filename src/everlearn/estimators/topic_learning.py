@@ -19,6 +19,7 @@ from everlearn.core.documents import Documents
 from everlearn.core.params import Constraint, check_params
 from everlearn.core.random import stream
 from everlearn.estimators.base import LearnerMixin
+from everlearn.estimators.chunked_documents import Corpus, open_corpus
 from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace, document_tags, documents_of
 from everlearn.estimators.persistence import SaveMixin
@@ -26,11 +27,13 @@ from everlearn.estimators.topic_attributes import Learned, TopicAttributes
 from everlearn.estimators.topic_params import PAIRS
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
+from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
+from everlearn.inference.local.chunked_topics import ChunkedDocuments
 from everlearn.inference.local.topics import picked
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import npmi_coherence
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import is_collection, nearby, open_engine
 from everlearn.runtime.progress import DocumentProgress
 
 T = TypeVar("T")
@@ -64,7 +67,7 @@ class TopicEstimator(
             Rows sum to 1; if each task has its own topics, to the number of tasks.
         """
         documents = self._read(X)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             return self._proportions(documents, engine)
 
     def coherence(self, X: Any, n: int = 10) -> Vec:
@@ -172,21 +175,57 @@ class TopicEstimator(
         parts = [topic_proportions(learner, s, documents, engine) for s in learned.states]
         return np.hstack(parts)
 
-    def _fit_passes(
-        self, learned: Learned[T], documents: Documents, targets: Targets
-    ) -> Learned[T]:
+    @contextmanager
+    def _corpus(self, X: Any) -> Iterator[Corpus]:
+        """Documents to learn from anew, and the engine that does the work."""
+        if is_collection(X):
+            self._check_takes_chunks()
+            with open_corpus(self, X) as corpus:
+                yield corpus
+            return
+        documents, words = self._documents(X, None, grow=True)
+        with open_engine(self.engine) as engine:
+            yield Corpus(documents, words, engine)
+
+    def _check_takes_chunks(self) -> None:
+        """Refuse a Dask collection if documents must be visited one after the other."""
+        name = type(self).__name__
+        if getattr(self, "n_topics", "infer") == "infer" or self.word_factor == "collapsed":
+            raise TypeError(
+                f"'X' of {name} cannot be used: a Dask collection is taken only if the number of "
+                "topics is given and word_factor is not 'collapsed', because else every token "
+                "sees the draws of all others. Bring it here with compute()."
+            )
+        if getattr(self, "word_weights", False):
+            raise TypeError(
+                f"'X' of {name} cannot be used: a Dask collection is not taken with "
+                "word_weights, which learn from one document after the other."
+            )
+
+    def _fit_passes(self, learned: Learned[T], corpus: Corpus, targets: Targets) -> Learned[T]:
         """What is known after `n_passes` over the documents."""
+        documents = corpus.documents
         orders: list[IntVec | None] = [None] * self.n_passes
         if self.shuffle:
             seed, n = learned.states[0].seed, len(documents)
             orders = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
-        return self._visit(learned, documents, targets, orders)
+        batches: Iterator[tuple[Any, Targets]]
+        if isinstance(documents, ChunkedDocuments):
+            batches = _chunked_batches(documents, targets, orders, self._size(documents))
+        else:
+            size = self._size(documents)
+            batches = _batches(documents, targets, orders, size, corpus.engine)
+        return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
 
     def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
         """What is known after the documents in the order in which they came."""
         touched = len(documents.words) if self.retention == 1.0 else sys.maxsize
-        with _undone_on_error(learned.states, touched) as undos:
-            return self._visit(learned, documents, targets, [None], undos)
+        with (
+            _undone_on_error(learned.states, touched) as undos,
+            open_engine(self.engine) as engine,
+        ):
+            batches = _batches(documents, targets, [None], self._size(documents), engine)
+            return self._visit(learned, batches, len(documents), engine, undos)
 
     # ------------------------------------------------------------------ inner
 
@@ -212,20 +251,16 @@ class TopicEstimator(
     def _visit(
         self,
         learned: Learned[T],
-        documents: Documents,
-        targets: Targets,
-        orders: Sequence[IntVec | None],
+        batches: Iterator[tuple[Any, Targets]],
+        n_documents: int,
+        engine: Engine,
         undos: tuple[Undo, ...] = (),
     ) -> Learned[T]:
         learner = self._current(learned)
         states = tuple(s.with_room(learned.words.n_words, s.n_topics) for s in learned.states)
-        size = len(documents) if self.batch_size == "all" else self.batch_size
         n_before = learned.n_documents
-        with (
-            open_engine(self.engine) as engine,
-            DocumentProgress(self.verbose, len(documents) * len(orders)) as progress,
-        ):
-            for batch, asked in _batches(documents, targets, orders, size, engine):
+        with DocumentProgress(self.verbose, n_documents) as progress:
+            for batch, asked in batches:
                 for undo in undos:
                     undo.remember(batch.words)
                 states, infos = _learn_batch(learner, states, batch, asked, engine)
@@ -241,6 +276,10 @@ class TopicEstimator(
             if isinstance(state.weights, Gaussians):
                 state.weights.moments()  # what cannot be used must not be kept
         return replace(learned, states=states)
+
+    def _size(self, documents: Documents | ChunkedDocuments) -> int:
+        """Documents of a batch."""
+        return len(documents) if self.batch_size == "all" else int(self.batch_size)
 
     def _look_at(self, learned: Learned[T], infos: Sequence[RoundInfo]) -> Watch:
         """What a batch tells the user, and what to remember for it; nothing in general."""
@@ -265,7 +304,19 @@ def _batches(
             continue
         rows = [order[start : start + size] for start in range(0, len(order), size)]
         for start in range(0, len(rows), _AT_ONCE):
-            yield from engine.map(_batch, rows[start : start + _AT_ONCE], (documents, targets))
+            some = rows[start : start + _AT_ONCE]
+            yield from engine.here.map(_batch, some, (documents, targets))
+
+
+def _chunked_batches(
+    documents: ChunkedDocuments, targets: Targets, orders: Sequence[IntVec | None], size: int
+) -> Iterator[tuple[ChunkedDocuments, Targets]]:
+    """All documents once for each order, which is that of the batches only."""
+    batches = documents.blocks(size)
+    for order in orders:
+        places = range(len(batches)) if order is None else np.argsort(order[: len(batches)])
+        for i in places:
+            yield batches[i], targets.take(batches[i].positions)
 
 
 def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, Targets]:
@@ -276,13 +327,14 @@ def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, T
 def _learn_batch(
     learner: TopicLearner,
     states: tuple[TopicState, ...],
-    batch: Documents,
+    batch: Documents | ChunkedDocuments,
     targets: Targets,
     engine: Engine,
 ) -> tuple[tuple[TopicState, ...], list[RoundInfo]]:
     """All states after one more batch, and what it did to each."""
+    learn: Any = learn_chunked_batch if isinstance(batch, ChunkedDocuments) else learn_batch
     learned = [
-        learn_batch(learner, state, batch, targets.of_task(q, len(states)), engine)
+        learn(learner, state, batch, targets.of_task(q, len(states)), engine)
         for q, state in enumerate(states)
     ]
     return tuple(state for state, _ in learned), [info for _, info in learned]

@@ -114,9 +114,10 @@ class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator
         Words of texts to leave out.
     token_pattern : str
         What a word of a text is, as a regular expression.
-    engine : {None, "serial", "threads"}, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores. The
-        sampler itself visits one document after the other.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
+        The sampler itself visits one document after the other.
     random_state : int, RandomState instance or None, default=None
         Determines all draws.
     verbose : int, default=0

@@ -24,7 +24,7 @@ from everlearn.inference.local.tree_paths import (
     mean_table,
 )
 from everlearn.metrics.topics import split_documents
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _STEP = PathStep(most=16, steps=30)
 _SHOWN_WORDS = 8
@@ -248,12 +248,12 @@ class TopicTreePredictions(LearnerMixin):
         seen = scored = self._read(X)
         if method == "completion":
             seen, scored = split_documents(seen, 0)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             found = held_out_likelihood(self._paths(), seen, scored, engine, _STEP)
         return np.where(scored.lengths > 0, found, 0.0), scored.lengths
 
     def _found(self, documents: Documents) -> Found:
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             return found_under(self._paths(), documents, engine, _STEP)
 
     def _paths(self) -> PathTable:

@@ -17,7 +17,7 @@ from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
 from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
-from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine import nearby, open_engine
 
 _START_TOPICS = 20
 _NO_TASKS = np.empty(0, np.int64)
@@ -79,8 +79,9 @@ class TopicModel(TopicCheckpoint[None]):
         Words of texts to leave out.
     token_pattern : str
         What a word of a text is, as a regular expression.
-    engine : {None, "serial", "threads"}, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
     random_state : int, RandomState instance or None, default=None
         Determines all draws.
     verbose : int, default=0
@@ -188,7 +189,8 @@ class TopicModel(TopicCheckpoint[None]):
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts.
+            numbers, of lists of words, or of texts. With a given number of topics also a Dask
+            array of counts or a Dask bag of such documents, which stay on their workers.
         y : None
             Ignored.
 
@@ -199,9 +201,10 @@ class TopicModel(TopicCheckpoint[None]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            documents, words = self._documents(X, None, grow=True)
-            learned = self._begin(words)
-            self._learned = self._fit_passes(learned, documents, Targets.none(len(documents)))
+            with self._corpus(X) as corpus:
+                learned = self._begin(corpus.words)
+                none = Targets.none(len(corpus.documents))
+                self._learned = self._fit_passes(learned, corpus, none)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -285,7 +288,7 @@ class TopicModel(TopicCheckpoint[None]):
     def _completion(self, X: Any) -> tuple[Vec, NDArray[np.int64]]:
         """Log-likelihood and number of the held-out words of each document."""
         seen, held_out = split_documents(self._read(X), 0)
-        with open_engine(self.engine) as engine:
+        with open_engine(nearby(self.engine)) as engine:
             theta = self._proportions(seen, engine)
         components = self.components_
         phi = components / components.sum(axis=1, keepdims=True)

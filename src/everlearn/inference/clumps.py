@@ -44,6 +44,12 @@ class Items:
     def __len__(self) -> int:
         return len(self.mass)
 
+    def __getitem__(self, where: slice) -> Items:
+        starts = self.starts[where.start : where.stop + 1]
+        inside = slice(int(starts[0]), int(starts[-1]))
+        parts = (self.features[where], self.mass[where], starts - starts[0])
+        return Items(*parts, self.groups[inside], self.counts[inside])
+
     def first(self, count: int) -> Items:
         """The first `count` items."""
         end = self.starts[count]

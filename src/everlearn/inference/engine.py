@@ -1,16 +1,126 @@
-"""Where local steps run: the one thing learners ask of an engine."""
+"""Where local steps run: the few things learners ask of an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Protocol, TypeVar
 
-from everlearn.core.stats import Summable
+from everlearn.core.stats import Summable, total
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
+CHUNK_ROWS = 8192
+"""Rows of data in this process that an engine moves together, and adds up first."""
+
+
+class Handle(Protocol):
+    """Something that an engine holds; where, is the engine's business.
+
+    Tasks get what is held in place of the handle, also where it is one of the parts of a tuple.
+    """
+
+    def fetch(self) -> Any:
+        """What is held, brought into this process."""
+
+
+class Sliceable(Protocol):
+    """Rows, documents, arrays: whatever has runs."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, where: slice, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A run of data that stay where they are from step to step; tasks get the run.
+
+    Attributes
+    ----------
+    source : the data, or a handle of them; an engine may hold data elsewhere while it is open,
+        and knows them again by their identity
+    chunk : the part of the data that is held in one place; None if a handle holds all of it
+    where : the run, counted from the beginning of the chunk
+    along : what the task gets beside the run, as a pair, unless it is None
+    """
+
+    source: Any
+    chunk: slice | None
+    where: slice
+    along: Any = None
+
+    @property
+    def whole(self) -> slice:
+        """The run, counted from the beginning of the source."""
+        start = 0 if self.chunk is None else self.chunk.start
+        return slice(start + self.where.start, start + self.where.stop)
+
+    @property
+    def home(self) -> tuple[int, int]:
+        """Pieces with the same one are held together."""
+        return id(self.source), 0 if self.chunk is None else self.chunk.start
+
+    def of(self, held: Any) -> Any:
+        """What the task gets, out of the chunk."""
+        run = held[self.where]
+        return run if self.along is None else (run, self.along)
+
+    def here(self) -> Any:
+        """What the task gets, if the data are in this process."""
+        if self.chunk is None:
+            return self.of(self.source.fetch())
+        run = self.source[self.whole]
+        return run if self.along is None else (run, self.along)
+
+
+def runs(length: int, size: int) -> list[slice]:
+    """Consecutive runs of at most `size`."""
+    return [slice(i, min(i + size, length)) for i in range(0, length, size)]
+
+
+def pieces(
+    source: Sliceable, size: int, along: Callable[[slice], Any] | None = None
+) -> list[Piece]:
+    """Runs of at most `size`, none of which crosses the border of a chunk.
+
+    `along` tells what goes with a run of the source.
+    """
+    found = []
+    for chunk in runs(len(source), CHUNK_ROWS):
+        for where in runs(chunk.stop - chunk.start, size):
+            whole = slice(chunk.start + where.start, chunk.start + where.stop)
+            found.append(Piece(source, chunk, where, None if along is None else along(whole)))
+    return found
+
+
+def together(items: Sequence[Any]) -> list[list[Any]]:
+    """Runs of items that are held in one place; any item that is no piece is alone."""
+    homes = (
+        item.home if isinstance(item, Piece) else (-1, number) for number, item in enumerate(items)
+    )
+    pairs = zip(homes, items, strict=True)
+    return [[item for _, item in run] for _, run in groupby(pairs, key=lambda pair: pair[0])]
+
+
+def summed(results: Iterable[tuple[S, Info]], sizes: Iterable[int]) -> tuple[S, list[Info]]:
+    """Sum of the first results, in runs of these sizes and then over the runs; the second ones.
+
+    Sums are added as they come, so that they do not pile up.
+    """
+    infos: list[Info] = []
+    remaining = iter(results)
+
+    def run(size: int) -> Iterator[S]:
+        for _ in range(size):
+            part, info = next(remaining)
+            infos.append(info)
+            yield part
+
+    return total(total(run(size)) for size in sizes), infos
 
 
 class Engine(Protocol):
@@ -20,18 +130,66 @@ class Engine(Protocol):
     def n_workers(self) -> int:
         """How many tasks run side by side."""
 
+    @property
+    def here(self) -> Engine:
+        """An engine within this process, for tasks that write into its arrays."""
+
     def map(
-        self, task: Callable[[Shared, Item], Info], items: Sequence[Item], shared: Shared
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> list[Info]:
         """The results, in the order of `items`."""
 
     def map_sum(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
-        items: Sequence[Item],
+        items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
         """Sum of the first results, and the second results in the order of `items`.
 
-        The order of the additions depends on the items alone.
+        The order of the additions depends on the items alone: first over pieces that are held
+        together, then over these sums.
         """
+
+    def map_sum_kept(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Any],
+        shared: Shared,
+    ) -> tuple[S, list[Handle]]:
+        """As `map_sum`, but the second results stay where they are made.
+
+        There is a handle for each run of pieces that are held together, of a list.
+        """
+
+    def as_they_come(
+        self,
+        task: Callable[[Shared, Item], Info],
+        items: Sequence[Any],
+        shared: Callable[[], Shared],
+    ) -> Iterator[tuple[int, Info]]:
+        """Positions of items and their results, in the order in which they are ready.
+
+        Each task gets what is shared at the moment when it is sent off.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Here:
+    """A handle of something in this process."""
+
+    value: Any
+
+    def fetch(self) -> Any:
+        return self.value
+
+
+def brought(item: Any) -> Any:
+    """What a task in this process gets for an item."""
+    if isinstance(item, Piece):
+        return item.here()
+    if isinstance(item, Here):
+        return item.value
+    if type(item) is tuple:
+        return tuple(brought(part) for part in item)
+    return item

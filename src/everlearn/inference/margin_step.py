@@ -118,12 +118,12 @@ def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
 def _moments(weights: Gaussians, engine: Engine | None) -> tuple[Mat, Cube]:
     """Means and covariances; many topics are worth sharing the tasks out."""
     q, k = weights.shift.shape
-    n_parts = 1 if engine is None or q * k**3 < _WORTH_SHARING else min(engine.n_workers, q)
+    n_parts = 1 if engine is None or q * k**3 < _WORTH_SHARING else min(engine.here.n_workers, q)
     if engine is None or n_parts < 2:
         return weights.moments()
     edges = [q * i // n_parts for i in range(n_parts + 1)]
     tasks = [slice(a, b) for a, b in pairwise(edges)]
-    means, covariances = zip(*engine.map(_moments_of, tasks, weights), strict=True)
+    means, covariances = zip(*engine.here.map(_moments_of, tasks, weights), strict=True)
     return np.concatenate(means), np.concatenate(covariances)
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from everlearn.core.families.ppca import PPCA
 from everlearn.core.families.ppca_gaps import recalled
 from everlearn.core.families.ppca_moments import Moments
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, run
 from everlearn.inference.ppca_state import PPCAState
@@ -26,7 +25,7 @@ def recall(
     state: PPCAState,
     known: tuple[Moments, ...],
     beliefs: Beliefs,
-    rows: Rows,
+    rows: Rows | ChunkedRows,
     engine: Engine,
     unit: float,
     kept_rank: int,
@@ -44,7 +43,7 @@ def recall(
     kept_rank : directions that moments keep
     """
     past = any(part.present is not None for part in known)
-    if not known or not (past or np.isnan(rows.X).any()):
+    if not known or not (past or rows.missing):
         return state, None
     local = run(replace(beliefs, moments=False, features=True), rows, engine)
     old, one = state.models, unit * state.row_weight
@@ -66,13 +65,13 @@ def recall(
 def first_models(
     state: PPCAState,
     known: tuple[Moments, ...],
-    rows: Rows,
+    rows: Rows | ChunkedRows,
     engine: Engine,
     unit: float,
     rank: int,
 ) -> tuple[PPCA, ...] | None:
     """Models that fill the gaps of the first rows, which have little to go by; as for `recall`."""
-    if not np.isnan(rows.X).any():
+    if not rows.missing:
         return None
     beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
     for _ in range(_FIRST_ROUNDS):

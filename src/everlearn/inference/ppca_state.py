@@ -11,6 +11,9 @@ from everlearn.core.arrays import Vec
 from everlearn.core.families.ppca import PPCA, noise_floor
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats
+from everlearn.core.stats import total
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
 from everlearn.inference.rows import Rows
 
 TYPICAL_ROWS: Final = 1000.0
@@ -44,6 +47,24 @@ class Typical:
         spread = max(second / mass - (first / mass) ** 2, 0.0)
         variance = (1.0 - share) * (self.variance + share * apart**2) + share * spread
         return Typical(old + mass, self.mean + share * apart, variance)
+
+
+def _power_sums(
+    rows: Rows | ChunkedRows, centre: Vec, power: int, engine: Engine | None
+) -> tuple[Vec, Vec]:
+    """Weight observed in each column, and the weighted sum of a power of x - centre."""
+    if not isinstance(rows, ChunkedRows):
+        return _powers((centre, power), rows)
+    assert engine is not None
+    found = engine.map(_powers, [chunk.handle for chunk in rows.chunks], (centre, power))
+    return total([part[0] for part in found]), total([part[1] for part in found])
+
+
+def _powers(shared: tuple[Vec, int], rows: Rows) -> tuple[Vec, Vec]:
+    centre, power = shared
+    seen = ~np.isnan(rows.X)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    return weights @ seen, weights @ np.where(seen, rows.X - centre, 0.0) ** power
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,13 +103,18 @@ class PPCAState:
     count: int = 0
 
     @classmethod
-    def blank(cls, rows: Rows, rank: int, seed: int) -> PPCAState:
-        """Before the first rows are learned; mean and variance are theirs, gaps aside."""
-        seen = ~np.isnan(rows.X)
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        mass = np.maximum(weights @ seen, np.finfo(np.float64).tiny)
-        mean = weights @ np.where(seen, rows.X, 0.0) / mass
-        square = weights @ np.where(seen, rows.X - mean, 0.0) ** 2 / mass
+    def blank(
+        cls, rows: Rows | ChunkedRows, rank: int, seed: int, engine: Engine | None = None
+    ) -> PPCAState:
+        """Before the first rows are learned; mean and variance are theirs, gaps aside.
+
+        Rows in chunks need the engine that holds them.
+        """
+        zero = np.zeros(rows.width)
+        weight, sums = _power_sums(rows, zero, 1, engine)
+        mass = np.maximum(weight, np.finfo(np.float64).tiny)
+        mean = sums / mass
+        square = _power_sums(rows, mean, 2, engine)[1] / mass
         variance = float(square.mean())
         model = PPCA(mean, np.zeros((len(mean), rank)), max(variance, noise_floor(0.0)))
         return cls((model,), np.ones(1), mean, seed=seed)

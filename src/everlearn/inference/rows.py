@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from everlearn.core.arrays import IntVec, Table, Vec
+from everlearn.inference.engine import Engine, Piece, pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,24 @@ class Rows:
     def blocks(self, size: int) -> list[Rows]:
         """Consecutive pieces of at most `size` rows."""
         return [self[i : i + size] for i in range(0, len(self), size)]
+
+    def pieces(self, size: int) -> list[Piece]:
+        """The same for the tasks of an engine, which may hold the rows elsewhere."""
+        return pieces(self, size)
+
+    def take(self, positions: IntVec, engine: Engine) -> Rows:
+        """The rows at these positions."""
+        return self[positions]
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def missing(self) -> bool:
+        """Whether dense rows have missing values."""
+        return not sparse.issparse(self.X) and bool(np.isnan(self.X).any())
 
     def copy(self) -> Rows:
         """Rows that share no memory with these, without features."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.mixture import Mixture, MixturePosterior, by_mass
 from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Split, Stats, total
-from everlearn.inference.rows import Rows
+from everlearn.inference.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
+from everlearn.inference.engine import Handle
 
 _NOTHING = 1e-8
 """Rows' worth of mass below which a component is as good as empty."""
@@ -24,18 +26,32 @@ _NOTHING = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
-    """Rows that can be visited again, what they said at the last visit, and their labels (ids)."""
+    """Rows that can be visited again, what they said at the last visit, and their labels (ids).
 
-    rows: Rows
+    Rows are `Rows` and labels an array, or `ChunkedRows` and `KeptLabels` during a fit of rows
+    that are elsewhere.
+    """
+
+    rows: Any
     stats: Stats
-    labels: Labels
+    labels: Any
+    name: int | str | None = None
+    """What the caller calls the rows, if they may have to be forgotten."""
 
     def after(self, edit: Edit) -> OpenBatch:
         """The batch after a structural edit."""
         labels = self.labels
-        if isinstance(edit, Merge):
+        if isinstance(edit, Merge) and isinstance(labels, KeptLabels):
+            labels = labels.merged(edit.keep, edit.drop)
+        elif isinstance(edit, Merge):
             labels = np.where(labels == edit.drop, np.int32(edit.keep), labels)
         return replace(self, stats=edit.on(self.stats), labels=labels)
+
+    def split(self, target: int, born: Labels) -> OpenBatch:
+        """The batch whose rows of the target have the labels of its parts."""
+        if isinstance(self.labels, KeptLabels):
+            return replace(self, labels=self.labels.split(target))
+        return replace(self, labels=np.where(self.labels == target, born, self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,14 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
+class Memo:
+    """What sealed rows with a name said, as part of all that is sealed, and how many they are."""
+
+    part: Sealed
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """How often a component resisted a move, and how much mass it had when it last did."""
 
@@ -99,6 +123,7 @@ class State:
     seed, clock : name the random streams; the clock counts laps
     fresh : open rows that have come since the last lap
     birth_trials, delete_trials : moves that failed, by component id
+    memos : shares of what is sealed, by the names of the rows they came from
     """
 
     model: Mixture
@@ -111,6 +136,7 @@ class State:
     fresh: int = 0
     birth_trials: Mapping[int, Trial] = field(default_factory=dict)
     delete_trials: Mapping[int, Trial] = field(default_factory=dict)
+    memos: Mapping[int | str, Memo] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, model: Mixture, seed: int, n_components: int = 1, next_id: int = 0) -> State:
@@ -136,7 +162,9 @@ class State:
         """After an edit; `per_batch` gives each open batch its own share of it."""
         edits = [edit] * len(self.batches) if per_batch is None else per_batch
         batches = tuple(b.after(e) for b, e in zip(self.batches, edits, strict=True))
-        return replace(self, sealed=self.sealed.after(edit), batches=batches).resummed()
+        memos = {k: replace(m, part=m.part.after(edit)) for k, m in self.memos.items()}
+        sealed = self.sealed.after(edit)
+        return replace(self, sealed=sealed, batches=batches, memos=memos).resummed()
 
     def reordered(self) -> State:
         """Components by decreasing mass, which never lowers the bound."""
@@ -155,6 +183,20 @@ class State:
     def n_open(self) -> int:
         """Number of rows that can be visited again."""
         return sum(len(b.rows) for b in self.batches)
+
+
+def labelled(batches: Sequence[OpenBatch]) -> Labelled:
+    """The chunks of all batches with their labels."""
+    chunks: list[Chunk] = []
+    handles: list[Handle] = []
+    changes: list[tuple[tuple[int, int], ...]] = []
+    for batch in batches:
+        assert isinstance(batch.rows, ChunkedRows)
+        assert isinstance(batch.labels, KeptLabels)
+        chunks += batch.rows.chunks
+        handles += batch.labels.handles
+        changes += [batch.labels.changes] * len(batch.rows.chunks)
+    return Labelled(tuple(chunks), tuple(handles), tuple(changes))
 
 
 def pooled_losses(pair_loss: Mat, keep: int, drop: int) -> Mat:

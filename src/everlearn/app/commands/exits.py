@@ -33,7 +33,7 @@ def told_errors() -> Iterator[None]:
     """Errors that users can do something about end the command with a line and a code."""
     from everlearn.app.tool.kinds import UsageError
     from everlearn.app.tool.learning import BadRecordError
-    from everlearn.core.errors import CheckpointError
+    from everlearn.core.errors import CheckpointError, ClusterError
     from everlearn.runtime.stream.lock import LockedError
     from everlearn.runtime.stream.sources import SourceError
 
@@ -47,5 +47,5 @@ def told_errors() -> Iterator[None]:
         fail(str(error), BAD_MODEL)
     except LockedError as error:
         fail(str(error), LOCKED)
-    except OSError as error:
+    except (ClusterError, ImportError, OSError) as error:
         fail(str(error))

@@ -76,7 +76,11 @@ Strict = Annotated[
 ]
 EngineName = Annotated[
     str | None,
-    typer.Option("--engine", help="Where to compute: serial or threads (default: threads)."),
+    typer.Option(
+        "--engine",
+        help="Where to compute: serial, threads (default), dask for worker processes, or the "
+        "address of a Dask scheduler such as tcp://host:8786.",
+    ),
 ]
 Seed = Annotated[
     int | None,

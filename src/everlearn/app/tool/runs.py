@@ -20,6 +20,7 @@ from rich.progress import SpinnerColumn, TextColumn
 from everlearn.app.tool.kinds import UsageError, parse_settings
 from everlearn.app.tool.learning import Learning, Pace
 from everlearn.app.tool.session import Session, opened
+from everlearn.runtime.engine import standing
 from everlearn.runtime.progress import ProgressLine
 from everlearn.runtime.store import remove_leftovers
 from everlearn.runtime.stream.lines import LineFormat
@@ -60,8 +61,14 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
     """Learn, showing how it goes; the exit code."""
     if not request.model.parent.is_dir():
         raise UsageError(f"there is no folder {str(request.model.parent)!r}")
-    with only_writer(request.model), _stopping() as (stop, caught):
+    with (
+        only_writer(request.model),
+        _stopping() as (stop, caught),
+        standing(request.params.get("engine")) as engine,
+    ):
         remove_leftovers(request.model)
+        if engine is not None:
+            request = replace(request, params={**request.params, "engine": engine})
         learning = _prepared(request, stop)
         with LearnProgress(quiet=quiet or as_json) as progress:
             learning.on_batch = _print_line if as_json else progress.show

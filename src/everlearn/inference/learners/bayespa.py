@@ -160,8 +160,8 @@ def _absorbed(
         draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
         prior = without_spares(prior, left)
     news = _News(learner, prior, batch, draws, multipliers)
-    words = word_cuts(batch.bags, prior.n_words, engine.n_workers)
-    weights, *tallies = engine.map(_absorb, [None, *words], news)
+    words = word_cuts(batch.bags, prior.n_words, engine.here.n_workers)
+    weights, *tallies = engine.here.map(_absorb, [None, *words], news)
     prior.totals[:] += learner.ghosts / learner.n_kept * np.sum(tallies, axis=0)
     shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables

@@ -9,6 +9,8 @@ import numpy as np
 
 from everlearn.core.mixture import Mixture, MixturePosterior
 from everlearn.core.random import stream
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings, lap, open_batches
 from everlearn.inference.learners.ventures import MOST_LAPS, venture
 from everlearn.inference.local.runner import LocalRunner
@@ -51,7 +53,7 @@ class Fit:
 
 def fit(
     model: Mixture,
-    rows: Rows,
+    rows: Rows | ChunkedRows,
     seed: int,
     runner: LocalRunner,
     moves: MoveSettings,
@@ -71,21 +73,22 @@ def fit(
 
 def learn_sample(
     model: Mixture,
-    rows: Rows,
+    rows: Rows | ChunkedRows,
     seed: int,
     runner: LocalRunner,
     moves: MoveSettings,
     schedule: Schedule,
 ) -> State:
     """What a few laps over a random sample of the rows teach."""
-    sample = sampled(rows, schedule.sample_rows, seed)
+    sample = sampled(rows, schedule.sample_rows, seed, runner.engine)
+    runner = runner.here()
     brief = replace(schedule, batch_rows=len(sample), max_laps=_WARM_START_LAPS)
     return best_start(model, sample, seed, runner, moves, brief, lambda _: None).state
 
 
 def best_start(
     model: Mixture,
-    rows: Rows,
+    rows: Rows | ChunkedRows,
     seed: int,
     runner: LocalRunner,
     moves: MoveSettings,
@@ -146,20 +149,24 @@ def run_laps(
 
 
 def start_posterior(
-    empty: State, rows: Rows, runner: LocalRunner, sample_rows: int = WARM_START_ROWS
+    empty: State, rows: Rows | ChunkedRows, runner: LocalRunner, sample_rows: int = WARM_START_ROWS
 ) -> MixturePosterior:
     """Globals to begin with: the prior for one component, k-means++ seeds for several."""
     k = min(len(empty.total), len(rows))
     if len(empty.total) == 1:
         return empty.posterior()
-    sample = sampled(rows, sample_rows, empty.seed)
+    sample = sampled(rows, sample_rows, empty.seed, runner.engine)
     points = empty.model.family.embedding(sample.X)
     labels = seed_labels(points, sample.weights, k, stream(empty.seed, "start", 0))
     return empty.model.posterior(runner.hard_stats(sample, labels, empty.total.ids))
 
 
 def _begin(
-    state: State, posterior: MixturePosterior, rows: Rows, runner: LocalRunner, batch_rows: int
+    state: State,
+    posterior: MixturePosterior,
+    rows: Rows | ChunkedRows,
+    runner: LocalRunner,
+    batch_rows: int,
 ) -> State:
     """A state that has assigned all rows once, at one posterior, and owes nothing to a sample."""
     empty = State.empty(state.model, state.seed, len(posterior))
@@ -167,8 +174,9 @@ def _begin(
     return open_batches(empty, fresh, rows.blocks(batch_rows), runner).reordered().pruned()
 
 
-def sampled(rows: Rows, size: int, seed: int) -> Rows:
-    """At most so many of the rows, chosen at random, in their order."""
+def sampled(rows: Rows | ChunkedRows, size: int, seed: int, engine: Engine) -> Rows:
+    """At most so many of the rows, chosen at random, in their order, brought here."""
     if len(rows) <= size:
-        return rows
-    return rows[np.sort(stream(seed, "subsample").choice(len(rows), size, replace=False))]
+        return rows.take(np.arange(len(rows)), engine)
+    chosen = stream(seed, "subsample").choice(len(rows), size, replace=False)
+    return rows.take(np.sort(chosen), engine)

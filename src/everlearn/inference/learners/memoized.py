@@ -8,6 +8,7 @@ batch this is batch variational Bayes; with a sealed past it is streaming (see `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from everlearn.core.mixture import MixturePosterior
 from everlearn.core.random import stream
 from everlearn.core.stats import Delete, Merge, Split, Stats, total
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.local.runner import LocalRunner
 from everlearn.inference.local.tracking import Plan, Summary
 from everlearn.inference.moves import birth, delete, merge
@@ -68,13 +70,16 @@ def visit(state: State, position: int, plan: Plan, runner: LocalRunner) -> tuple
     batch = state.batches[position]
     summary, labels = runner.run(state.posterior(), plan, batch.rows)
     batches = list(state.batches)
-    batches[position] = OpenBatch(batch.rows, summary.stats, labels)
+    batches[position] = replace(batch, stats=summary.stats, labels=labels)
     changed = _nonnegative(state.total - batch.stats + summary.stats)
     return replace(state, batches=tuple(batches), total=changed), summary
 
 
 def open_batches(
-    state: State, posterior: MixturePosterior, pieces: list[Rows], runner: LocalRunner
+    state: State,
+    posterior: MixturePosterior,
+    pieces: Sequence[Rows | ChunkedRows],
+    runner: LocalRunner,
 ) -> State:
     """Add batches, all of them assigned at one fixed posterior."""
     added = []
@@ -183,7 +188,7 @@ def _split(state: State, target: int, index: int, tracked: list[Summary]) -> Sta
     """
     parts = [summary.births[index] for summary in tracked]
     batches = tuple(
-        replace(batch, labels=np.where(batch.labels == target, summary.born, batch.labels))
+        batch.split(target, summary.born)
         for batch, summary in zip(state.batches, tracked, strict=True)
     )
     after = replace(state, batches=batches)

@@ -17,6 +17,7 @@ from everlearn.core.arrays import Vec
 from everlearn.core.families.ppca import PPCA
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats, expected_stats, m_steps
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, LocalSum, run
 from everlearn.inference.natural_constraint import ParameterConstraint
@@ -82,7 +83,7 @@ class NaturalEM:
 
     # ------------------------------------------------------------------ a batch
 
-    def step(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+    def step(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
         """The state after one batch."""
         state, completing = self._completing(state, rows, engine)
         local = run(replace(self._beliefs(state), completing=completing), rows, engine)
@@ -107,7 +108,7 @@ class NaturalEM:
         return self._grow(state, mass)
 
     def _completing(
-        self, state: PPCAState, rows: Rows, engine: Engine
+        self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine
     ) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
         """Models that fill the gaps of rows, and the state with gaps of the past filled alike."""
         unit, completing = 1.0, None
@@ -121,7 +122,7 @@ class NaturalEM:
             completing = first_models(state, known, rows, engine, unit, self.rank)
         return state, completing
 
-    def adopt(self, state: PPCAState, rows: Rows, engine: Engine) -> PPCAState:
+    def adopt(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
         """The state of this learner for components that were found from all these rows."""
         stats = not self.in_moments
         beliefs = Beliefs(

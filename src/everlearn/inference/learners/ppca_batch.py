@@ -12,6 +12,7 @@ from everlearn.core.families.ppca import PPCA
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import m_steps
 from everlearn.core.random import stream
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.ppca import Beliefs, run
 from everlearn.inference.ppca_state import PPCAState
@@ -31,10 +32,14 @@ class BatchEM:
     tol: float
 
     def fit(
-        self, rows: Rows, seed: int, engine: Engine, show: Callable[[float], None]
+        self,
+        rows: Rows | ChunkedRows,
+        seed: int,
+        engine: Engine,
+        show: Callable[[float], None],
     ) -> tuple[PPCAState, list[float]]:
         """Components, and the mean log-likelihood before each iteration."""
-        state = self._start(rows, seed)
+        state = self._start(rows, seed, engine)
         likelihoods: list[float] = []
         for _ in range(self.max_iter):
             beliefs = Beliefs(state.models, state.log_weights, state.origin, stats=True)
@@ -49,18 +54,18 @@ class BatchEM:
                 state = replace(state, models=models, weights=n / n.sum())
         return state, likelihoods
 
-    def _start(self, rows: Rows, seed: int) -> PPCAState:
+    def _start(self, rows: Rows | ChunkedRows, seed: int, engine: Engine) -> PPCAState:
         """Random loadings about the mean, or PPCAs of the rows nearest to distant centres."""
-        blank = PPCAState.blank(rows, self.rank, seed)
+        blank = PPCAState.blank(rows, self.rank, seed, engine)
         mean, variance = blank.models[0].mean, blank.models[0].noise
         rng = stream(seed, "start")
         if self.n_components == 1:
             loadings = rng.standard_normal((len(mean), self.rank)) * np.sqrt(variance / len(mean))
             return replace(blank, models=(PPCA(mean, loadings, variance),))
-        some = rows
+        picked = np.arange(len(rows))
         if len(rows) > _SEED_ROWS:
             picked = stream(seed, "subsample").choice(len(rows), _SEED_ROWS, replace=False)
-            some = rows[np.sort(picked)]
+        some = rows.take(np.sort(picked), engine)
         X = np.where(np.isnan(some.X), mean, some.X)
         nearest = _nearest(X, _distant_rows(X, some.weights, self.n_components, rng))
         whole = Moments.of_rows(X, some.weights)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from everlearn.core.mixture import Mixture
 from everlearn.core.random import stream
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.learners.fitting import Fit, Schedule, learn_sample
 from everlearn.inference.learners.memoized import LapInfo, MoveSettings
 from everlearn.inference.local.runner import LocalRunner
@@ -34,7 +35,9 @@ class StepSize:
 STEP_SIZE = StepSize()
 
 
-def blend(state: State, rows: Rows, mass: float, rho: float, runner: LocalRunner) -> State:
+def blend(
+    state: State, rows: Rows | ChunkedRows, mass: float, rho: float, runner: LocalRunner
+) -> State:
     """Move the statistics by `rho` towards `mass` rows that are all like those of this batch."""
     summary, _ = runner.run(state.posterior(), Plan(), rows)
     held = state.total * ((1.0 - rho) * mass / state.total.n.sum())
@@ -65,7 +68,7 @@ def absorb(
 
 def fit(
     model: Mixture,
-    rows: Rows,
+    rows: Rows | ChunkedRows,
     seed: int,
     runner: LocalRunner,
     moves: MoveSettings,

@@ -21,7 +21,7 @@ from everlearn.inference.local.runner import LocalRunner
 from everlearn.inference.local.tracking import Plan
 from everlearn.inference.moves import birth
 from everlearn.inference.rows import Rows, concatenate
-from everlearn.inference.state import OpenBatch, Sealed, State
+from everlearn.inference.state import Memo, OpenBatch, Sealed, State
 
 _LAPS_PER_RENEWAL = 4
 
@@ -41,11 +41,12 @@ def absorb(
     runner: LocalRunner,
     moves: MoveSettings,
     on_lap: Callable[[LapInfo], None],
+    name: int | str | None = None,
 ) -> State:
-    """Learn from rows that will not come again."""
+    """Learn from rows that will not come again; those with a name can be forgotten later."""
     for start in range(0, len(rows), window.batch_rows):
         piece = rows[start : start + window.batch_rows]
-        state = _append(state, piece, window, runner)
+        state = _append(state, piece, window, runner, name)
         if 2 * state.fresh >= state.n_open:
             state = _renew(state, runner, moves, on_lap)
         while state.n_open > window.rows and len(state.batches) > 1:
@@ -62,9 +63,40 @@ def seal_oldest(state: State, runner: LocalRunner) -> State:
     loss = state.sealed.pair_loss.copy()
     loss[j, l] += summary.pair_loss
     loss[l, j] = loss[j, l]
-    sealed = Sealed(state.sealed.stats + state.batches[0].stats, loss)
-    fresh = min(state.fresh, state.n_open - len(state.batches[0].rows))
-    return replace(state, sealed=sealed, batches=state.batches[1:], fresh=fresh)
+    oldest = state.batches[0]
+    sealed = Sealed(state.sealed.stats + oldest.stats, loss)
+    fresh = min(state.fresh, state.n_open - len(oldest.rows))
+    memos = dict(state.memos)
+    if oldest.name is not None:
+        own = Sealed(oldest.stats, loss - state.sealed.pair_loss)
+        memos[oldest.name] = _joined(memos.get(oldest.name), own, len(oldest.rows))
+    return replace(state, sealed=sealed, batches=state.batches[1:], fresh=fresh, memos=memos)
+
+
+def _joined(memo: Memo | None, part: Sealed, n_rows: int) -> Memo:
+    if memo is None:
+        return Memo(part, n_rows)
+    both = Sealed(memo.part.stats + part.stats, memo.part.pair_loss + part.pair_loss)
+    return Memo(both, memo.n_rows + n_rows)
+
+
+def forget(state: State, name: int | str) -> tuple[State, int]:
+    """The state without what the rows of this name said, and how many rows these are.
+
+    Statistics are sums over rows, so that what is left is the sum over the others, exactly but
+    for rounding; the structure stays as it is, but for components that are empty now.
+    """
+    memos, sealed, n_rows = dict(state.memos), state.sealed, 0
+    memo = memos.pop(name, None)
+    if memo is not None:
+        left = sealed.stats - memo.part.stats
+        loss = np.maximum(sealed.pair_loss - memo.part.pair_loss, 0.0)
+        sealed, n_rows = Sealed(replace(left, n=np.maximum(left.n, 0.0)), loss), memo.n_rows
+    kept = tuple(batch for batch in state.batches if batch.name != name)
+    n_rows += sum(len(batch.rows) for batch in state.batches if batch.name == name)
+    after = replace(state, sealed=sealed, batches=kept, memos=memos).resummed()
+    after = replace(after, fresh=min(after.fresh, after.n_open))
+    return after.pruned().reordered(), n_rows
 
 
 def seal_all(state: State, runner: LocalRunner) -> State:
@@ -74,17 +106,21 @@ def seal_all(state: State, runner: LocalRunner) -> State:
     return replace(state.resummed().reordered(), fresh=0)
 
 
-def _append(state: State, piece: Rows, window: Window, runner: LocalRunner) -> State:
+def _append(
+    state: State, piece: Rows, window: Window, runner: LocalRunner, name: int | str | None
+) -> State:
     """Assign rows and put them into the last open batch, or into a new one if it is full."""
     summary, labels = runner.run(state.posterior(), Plan(), piece)
-    new = OpenBatch(piece.copy(), summary.stats, labels)
+    new = OpenBatch(piece.copy(), summary.stats, labels, name)
     batches = list(state.batches)
-    if batches and len(batches[-1].rows) + len(piece) <= window.batch_rows:
+    room = batches and len(batches[-1].rows) + len(piece) <= window.batch_rows
+    if room and batches[-1].name == name:
         last = batches.pop()
         new = OpenBatch(
             concatenate([last.rows, new.rows]),
             last.stats + new.stats,
             np.concatenate([last.labels, new.labels]),
+            name,
         )
     return replace(
         state,

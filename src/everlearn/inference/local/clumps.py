@@ -9,7 +9,7 @@ import numpy as np
 from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.inference.clumped_topics import GroupedModel, Topics
 from everlearn.inference.clumps import Items
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, pieces, runs
 from everlearn.inference.kernels.clumps import best_topics, summarize
 
 WIDTH = 8
@@ -28,6 +28,13 @@ class Assignment:
     topics: Labels
     shares: Mat
     log_norm: Vec
+
+    def __getitem__(self, where: slice) -> Assignment:
+        return Assignment(self.topics[where], self.shares[where], self.log_norm[where])
+
+    def __setitem__(self, where: slice, part: Assignment) -> None:
+        self.topics[where], self.shares[where] = part.topics, part.shares
+        self.log_norm[where] = part.log_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +70,13 @@ def assigned(eta: Mat, bias: Mat, items: Items, engine: Engine | None = None) ->
     width = min(WIDTH, k)
     found = Assignment(np.empty((n, width), np.int32), np.empty((n, width)), np.empty(n))
     rows = int(np.clip(_BLOCK_SCORES // k, _LEAST_ROWS, _MOST_ROWS))
-    blocks = [slice(i, i + rows) for i in range(0, n, rows)]
-    shared = (eta, bias, items, found)
-    if engine is not None:
-        engine.map(_assign_block, blocks, shared)
+    if engine is None:
+        for where in runs(n, rows):
+            _assign((eta, bias), (items[where], found[where]))
         return found
-    for block in blocks:
-        _assign_block(shared, block)
+    parts = engine.map(_assign, pieces(items, rows, found.__getitem__), (eta, bias))
+    for where, part in zip((p.whole for p in pieces(items, rows)), parts, strict=True):
+        found[where] = part
     return found
 
 
@@ -84,17 +91,18 @@ def summed(items: Items, found: Assignment, shape: tuple[int, ...]) -> tuple[Vec
     return n, t, counts, entropy
 
 
-def _assign_block(shared: tuple[Mat, Mat, Items, Assignment], rows: slice) -> None:
-    """Writes the block's part of the assignment, which no other block touches."""
-    eta, bias, items, found = shared
-    scores = np.ascontiguousarray(items.features[rows] @ eta.T)
+def _assign(shared: tuple[Mat, Mat], block: tuple[Items, Assignment]) -> Assignment:
+    """The assignment of a block; it is written into the one given, which is room and no more."""
+    (eta, bias), (items, found) = shared, block
+    scores = np.ascontiguousarray(items.features @ eta.T)
     best_topics(
         scores,
         bias,
-        items.starts[rows.start : rows.start + len(scores) + 1],
+        items.starts,
         items.groups,
         items.counts,
-        found.topics[rows],
-        found.shares[rows],
-        found.log_norm[rows],
+        found.topics,
+        found.shares,
+        found.log_norm,
     )
+    return found

@@ -15,7 +15,7 @@ from scipy.special import logsumexp, xlogy
 from everlearn.core.arrays import Cube, Mat, Vec
 from everlearn.core.components import ComponentModel, PathPosterior, PathStats
 from everlearn.core.math import LOG_2PI
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, pieces
 from everlearn.inference.kernels.paths import path_scores, path_sums
 
 BLOCK_ROWS = 1024
@@ -205,18 +205,16 @@ class PathRunner:
     def run(self, q: PathPosterior, X: Mat, start: Mat | None) -> tuple[PathStats, Mat | None]:
         """Statistics of all rows; under mean field also their slots, which it starts from."""
         slots = prepare(self.model, q)
-        cuts = range(0, len(X), BLOCK_ROWS)
-        rows = [X[i : i + BLOCK_ROWS] for i in cuts]
+        rows = pieces(X, BLOCK_ROWS)
         if not self.meanfield:
             return self.engine.map_sum(path_stats, rows, slots)[0], None
         if start is None:
             start = np.concatenate(self.engine.map(responsibilities, rows, slots))
-        starts = [start[i : i + BLOCK_ROWS] for i in cuts]
-        blocks = list(zip(rows, starts, strict=True))
+        blocks = pieces(X, BLOCK_ROWS, start.__getitem__)
         stats, ends = self.engine.map_sum(meanfield_stats, blocks, slots)
         return stats, np.concatenate(ends)
 
     def evidence(self, q: PathPosterior, X: Mat) -> Vec:
         """Local bound of each row."""
-        rows = [X[i : i + BLOCK_ROWS] for i in range(0, len(X), BLOCK_ROWS)]
-        return np.concatenate(self.engine.map(evidence, rows, prepare(self.model, q)))
+        found = self.engine.map(evidence, pieces(X, BLOCK_ROWS), prepare(self.model, q))
+        return np.concatenate(found)

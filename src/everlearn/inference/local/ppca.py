@@ -14,6 +14,7 @@ from everlearn.core.families.ppca import PPCA, RowPosterior
 from everlearn.core.families.ppca_gaps import FeatureSums
 from everlearn.core.families.ppca_moments import Moments
 from everlearn.core.families.ppca_stats import LatentStats, row_stats
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine
 from everlearn.inference.rows import Rows
 
@@ -81,10 +82,10 @@ def block_rows(d: int, q: int) -> int:
     return int(np.clip(_BLOCK_NUMBERS // (d * (q + 1)), _MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS))
 
 
-def run(beliefs: Beliefs, rows: Rows, engine: Engine) -> LocalSum:
+def run(beliefs: Beliefs, rows: Rows | ChunkedRows, engine: Engine) -> LocalSum:
     """What all rows say."""
     model = beliefs.models[0]
-    blocks = rows.blocks(block_rows(len(model.mean), model.rank))
+    blocks = rows.pieces(block_rows(len(model.mean), model.rank))
     return engine.map_sum(local_step, blocks, beliefs)[0]
 
 

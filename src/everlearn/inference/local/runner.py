@@ -9,9 +9,10 @@ import numpy as np
 from everlearn.core.arrays import IntVec, Labels
 from everlearn.core.mixture import MixturePosterior
 from everlearn.core.stats import Stats, total
+from everlearn.inference.chunks import ChunkedRows, KeptLabels
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.mixture import MixtureStep, weighted
-from everlearn.inference.local.tracking import Plan, Summary, TrackedStep
+from everlearn.inference.local.tracking import KeepingStep, Plan, Summary, TrackedStep
 from everlearn.inference.rows import Rows
 
 MAX_BLOCK_ROWS = 4096
@@ -39,11 +40,21 @@ class LocalRunner:
         wanted = max(fitting, _ROWS_PER_COMPONENT * n_components)
         return int(np.clip(wanted, _MIN_BLOCK_ROWS, MAX_BLOCK_ROWS))
 
-    def run(self, posterior: MixturePosterior, plan: Plan, rows: Rows) -> tuple[Summary, Labels]:
+    def run(
+        self, posterior: MixturePosterior, plan: Plan, rows: Rows | ChunkedRows
+    ) -> tuple[Summary, Labels | KeptLabels]:
         """Summary of all rows, and the id of the likeliest component of each."""
-        blocks = rows.blocks(self.block_rows(len(posterior)))
+        blocks = rows.pieces(self.block_rows(len(posterior)))
+        if isinstance(rows, ChunkedRows):
+            task = KeepingStep(TrackedStep(self.step))
+            summary, kept = self.engine.map_sum_kept(task, blocks, (posterior, plan))
+            return summary, KeptLabels(tuple(kept))
         summary, labels = self.engine.map_sum(TrackedStep(self.step), blocks, (posterior, plan))
         return summary, np.concatenate(labels)
+
+    def here(self) -> LocalRunner:
+        """The same within this process, for rows that are not worth sending elsewhere."""
+        return replace(self, engine=self.engine.here)
 
     @property
     def prepared_rows(self) -> int:

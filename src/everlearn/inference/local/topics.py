@@ -297,9 +297,14 @@ class IndependentSampler:
         totals += learner.smoothing * state.n_words
         if digamma:
             table = psi(counts + learner.smoothing) - psi(totals)
-            table -= table.max(axis=1, keepdims=True)  # only ratios matter, and none may vanish
-            return WordFactors(np.exp(np.maximum(table, _DEEPEST)), 0.0, np.ones(k)), bags
+            return WordFactors(deepened(table), 0.0, np.ones(k)), bags
         return WordFactors(counts, learner.smoothing, 1.0 / totals), bags
+
+
+def deepened(table: Mat) -> Mat:
+    """Factors from expected logarithms (words, topics): only ratios matter, and none may vanish."""
+    relative = table - table.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(np.maximum(relative, _DEEPEST)))
 
 
 def infer(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec, Labels, Table, Vec
 from everlearn.core.mixture import MixturePosterior
 from everlearn.core.stats import Delete, Stats
+from everlearn.inference.chunks import Marks
 from everlearn.inference.kernels.responsibilities import pair_entropy_loss
 from everlearn.inference.local.mixture import Assignment, MixtureStep, weighted
 from everlearn.inference.rows import Rows
@@ -144,6 +145,17 @@ class TrackedStep:
         h = new.h - _entropy(old, mass)
         moved = self.step.summarize(posterior.ids, target, change, h)
         return Delete(component_id).on(moved)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingStep:
+    """The same for rows whose labels stay with them: sums do not grow with the number of rows."""
+
+    step: TrackedStep
+
+    def __call__(self, shared: tuple[MixturePosterior, Plan], rows: Rows) -> tuple[Summary, Marks]:
+        summary, labels = self.step(shared, rows)
+        return replace(summary, born=np.empty(0, np.int32)), Marks(labels, summary.born)
 
 
 def _pair_losses(

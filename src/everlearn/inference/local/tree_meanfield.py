@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everlearn.core.arrays import Vec
+from everlearn.core.arrays import Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.core.tree import Tree
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, pieces
 from everlearn.inference.kernels.tree_meanfield import Blended, blend_paths, gather_blended
 from everlearn.inference.kernels.tree_paths import Found, PathTable, choose_slots
 from everlearn.inference.local.tree_paths import (
+    BLOCK,
     PathStats,
     bag,
-    blocks,
     moved_levels,
+    rewrite,
     with_entropy,
 )
 
@@ -50,16 +51,19 @@ class MeanFieldStep:
         choose: bool,
     ) -> None:
         """Bring `found` up to date; `choose` looks at all slots again."""
-        words, logs = bag(documents), np.log(paths.table)
-        unused = np.zeros((*found.slots.shape, found.g.shape[1]))
-        chosen = Found(found.slots, found.shares, unused, found.bounds)
+        entries = documents.indptr
 
-        def task(_: None, block: tuple[int, int]) -> None:
-            if choose:
-                choose_slots(words, *block, paths, chosen)
-            blend_paths(words, *block, paths, logs, self.steps, found)
+        def part_of(where: slice) -> Blended:
+            phi = found.phi[entries[where.start] : entries[where.stop]]
+            return found._replace(
+                slots=found.slots[where], shares=found.shares[where], g=found.g[where], phi=phi,
+                bounds=found.bounds[where],
+            )  # fmt: skip
 
-        engine.map(task, blocks(len(documents)), None)
+        blocks = pieces(documents, BLOCK, part_of)
+        shared = (paths, np.log(paths.table), self.steps, choose)
+        for block, new in zip(blocks, engine.map(_update, blocks, shared), strict=True):
+            rewrite(part_of(block.whole), new)
 
     def moved(self, found: Blended, by: Vec) -> Blended:
         """A copy of what was found, for a prior of levels that has changed so much."""
@@ -72,3 +76,14 @@ class MeanFieldStep:
         stats = PathStats.zeros(paths, len(documents))
         gather_blended(bag(documents), paths, found, stats.counts, stats.slots, stats.logs)
         return with_entropy(stats, paths, found.bounds)
+
+
+def _update(shared: tuple[PathTable, Mat, int, bool], block: tuple[Documents, Blended]) -> Blended:
+    """What was found of a block, brought up to date; the one given is written to."""
+    (paths, logs, steps, choose), (documents, found) = shared, block
+    words, n = bag(documents), len(documents)
+    if choose:
+        unused = np.zeros((*found.slots.shape, found.g.shape[1]))
+        choose_slots(words, 0, n, paths, Found(found.slots, found.shares, unused, found.bounds))
+    blend_paths(words, 0, n, paths, logs, steps, found)
+    return found

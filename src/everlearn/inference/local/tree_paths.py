@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -11,7 +13,7 @@ from everlearn.core.arrays import Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.core.priors import NestedPrior
 from everlearn.core.tree import Tree
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, pieces
 from everlearn.inference.kernels.tree_paths import (
     Found,
     PathTable,
@@ -23,7 +25,8 @@ from everlearn.inference.kernels.tree_paths import (
 )
 from everlearn.inference.tree_topics import TreeRules, TreeTopics
 
-_BLOCK = 64
+BLOCK = 64
+"""Documents of a task."""
 _LOWEST = -700.0
 _LEAST_LEVEL = 1e-3
 
@@ -90,14 +93,16 @@ class PathStep:
         self, documents: Documents, paths: PathTable, found: Found, engine: Engine, *, choose: bool
     ) -> None:
         """Bring `found` up to date; `choose` looks at all slots again."""
-        words = bag(documents)
 
-        def task(_: None, block: tuple[int, int]) -> None:
-            if choose:
-                choose_slots(words, *block, paths, found)
-            infer_paths(words, *block, paths, self.steps, found)
+        def part_of(where: slice) -> Found:
+            return Found(
+                found.slots[where], found.shares[where], found.g[where], found.bounds[where]
+            )
 
-        engine.map(task, blocks(len(documents)), None)
+        blocks = pieces(documents, BLOCK, part_of)
+        parts = engine.map(_update, blocks, (paths, self.steps, choose))
+        for block, part in zip(blocks, parts, strict=True):
+            rewrite(part_of(block.whole), part)
 
     def moved(self, found: Found, by: Vec) -> Found:
         """A copy of what was found, for a prior of levels that has changed so much."""
@@ -111,9 +116,20 @@ class PathStep:
         return with_entropy(stats, paths, found.bounds)
 
 
-def blocks(n: int) -> list[tuple[int, int]]:
-    """Where tasks begin and end; it depends on nothing but the number of documents."""
-    return [(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+def _update(shared: tuple[PathTable, int, bool], block: tuple[Documents, Found]) -> Found:
+    """What was found of a block, brought up to date; the one given is written to."""
+    (paths, steps, choose), (documents, found) = shared, block
+    words, n = bag(documents), len(documents)
+    if choose:
+        choose_slots(words, 0, n, paths, found)
+    infer_paths(words, 0, n, paths, steps, found)
+    return found
+
+
+def rewrite(old: Iterable[Any], new: Iterable[Any]) -> None:
+    """Write arrays into arrays; they may be the same ones."""
+    for to, what in zip(old, new, strict=True):
+        to[...] = what
 
 
 def moved_levels(g: Vec, by: Vec) -> Vec:

@@ -9,7 +9,7 @@ covariance squeezes exactly the direction that separates two clusters in one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,11 +21,13 @@ from everlearn.core.arrays import IntVec, Mat, Table, Vec
 from everlearn.core.mixture import Mixture
 from everlearn.core.random import stream
 from everlearn.core.stats import Stats
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
 from everlearn.inference.local.runner import LocalRunner
 from everlearn.inference.local.tracking import Plan, Proposal
 from everlearn.inference.moves.merge import merge_greedily
 from everlearn.inference.rows import Rows, concatenate
-from everlearn.inference.state import State, Trial
+from everlearn.inference.state import State, Trial, labelled
 
 ATTEMPTS = ((5, False), (2, True), (10, False), (2, False))
 """Parts sought and whether in whitened space, for each try in turn."""
@@ -81,10 +83,12 @@ def propose(
     barren: list[int] = []
     next_id = state.next_id
     room = settings.max_components - len(state.total)
-    for target in open_targets(state, settings)[: settings.n_targets]:
+    targets = open_targets(state, settings)[: settings.n_targets] if room > 0 else []
+    limit = min(settings.n_rows, max(runner.prepared_rows, _ENOUGH_ROWS))
+    for target, found, rng in _samples(state, targets, limit, runner.engine):
         if room < 1:
             break
-        parts = _create(state, runner, settings, target)
+        parts = _create(state, runner.here(), settings, target, found, rng)
         if parts is None:
             barren.append(target)
             continue
@@ -118,13 +122,15 @@ def _attempt(state: State, component: int) -> int:
 
 
 def _create(
-    state: State, runner: LocalRunner, settings: BirthSettings, target: int
+    state: State,
+    runner: LocalRunner,
+    settings: BirthSettings,
+    target: int,
+    found: Rows | None,
+    rng: np.random.Generator,
 ) -> Stats | None:
-    """Statistics of the parts on (a sample of) the target's open rows, or None."""
+    """Statistics of the parts on some of the target's open rows, or None."""
     attempt = _attempt(state, target)
-    rng = stream(state.seed, "birth", state.clock, target)
-    limit = min(settings.n_rows, max(runner.prepared_rows, _ENOUGH_ROWS))
-    found = _rows_of(state, target, limit, rng)
     smallest = settings.smallest_part(float(state.total.n.sum()))
     if found is None or found.mass < 2 * smallest:
         return None
@@ -217,15 +223,57 @@ def _centres(points: Table, mass: Vec, labels: IntVec, old: Mat) -> Mat:
     return np.where(weight > 0, sums / np.maximum(weight, 1e-300), old)
 
 
+def _samples(
+    state: State, targets: list[int], limit: int, engine: Engine
+) -> Iterator[tuple[int, Rows | None, np.random.Generator]]:
+    """For each target at most `limit` of its open rows, and the random stream they came from.
+
+    Rows in chunks are sought for all targets at once, others when they are asked for.
+    """
+    rngs = [stream(state.seed, "birth", state.clock, target) for target in targets]
+    if any(isinstance(b.rows, ChunkedRows) for b in state.batches) and targets:
+        rows = _far_rows(state, targets, limit, rngs, engine)
+        yield from zip(targets, rows, rngs, strict=True)
+        return
+    for target, rng in zip(targets, rngs, strict=True):
+        yield target, _rows_of(state, target, limit, rng), rng
+
+
 def _rows_of(state: State, target: int, limit: int, rng: np.random.Generator) -> Rows | None:
     """At most `limit` open rows whose label is the target, drawn without replacement."""
-    found = [(b, np.flatnonzero(b.labels == target)) for b in state.batches]
-    count = sum(len(w) for _, w in found)
+    found = [np.flatnonzero(b.labels == target) for b in state.batches]
+    drawn = _drawn([len(where) for where in found], limit, rng)
+    if drawn is None:
+        return None
+    picked = [w[ranks] for w, ranks in zip(found, drawn, strict=True)]
+    return concatenate([b.rows[w] for b, w in zip(state.batches, picked, strict=True) if len(w)])
+
+
+def _drawn(counts: Sequence[int], limit: int, rng: np.random.Generator) -> list[IntVec] | None:
+    """Which rows of each part are taken, in all at most `limit` of so many; None of none."""
+    count = sum(counts)
     if count == 0:
         return None
+    chosen = np.ones(count, bool)
     if count > limit:
-        chosen = np.zeros(count, bool)
+        chosen[:] = False
         chosen[rng.choice(count, limit, replace=False)] = True
-        ends = np.cumsum([len(w) for _, w in found])[:-1]
-        found = [(b, w[c]) for (b, w), c in zip(found, np.split(chosen, ends), strict=True)]
-    return concatenate([b.rows[w] for b, w in found if len(w)])
+    ends = np.cumsum(counts)[:-1]
+    return [np.flatnonzero(part) for part in np.split(chosen, ends)]
+
+
+def _far_rows(
+    state: State,
+    targets: list[int],
+    limit: int,
+    rngs: list[np.random.Generator],
+    engine: Engine,
+) -> list[Rows | None]:
+    """The same for rows in chunks: counts come first, then the rows that were drawn."""
+    found = labelled(state.batches)
+    counts = found.counts(np.array(targets), engine)
+    drawn = [_drawn(c.tolist(), limit, rng) for c, rng in zip(counts.T, rngs, strict=True)]
+    some = [(t, ranks) for t, ranks in zip(targets, drawn, strict=True) if ranks is not None]
+    ranks = [[(t, ranks[i]) for t, ranks in some] for i in range(len(found.chunks))]
+    rows = iter(found.rows(ranks, engine))
+    return [None if ranks is None else next(rows) for ranks in drawn]

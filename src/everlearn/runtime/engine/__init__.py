@@ -1,5 +1,24 @@
-"""Engines: where local steps run. Serial and threads give the same bits."""
+"""Engines: where local steps run. All of them give the same bits."""
 
-from everlearn.runtime.engine.local import SerialEngine, ThreadEngine, open_engine
+from everlearn.runtime.engine.local import SerialEngine, ThreadEngine
+from everlearn.runtime.engine.opening import (
+    Cluster,
+    is_client,
+    is_collection,
+    nearby,
+    open_engine,
+    plain_engine,
+    standing,
+)
 
-__all__ = ["SerialEngine", "ThreadEngine", "open_engine"]
+__all__ = [
+    "Cluster",
+    "SerialEngine",
+    "ThreadEngine",
+    "is_client",
+    "is_collection",
+    "nearby",
+    "open_engine",
+    "plain_engine",
+    "standing",
+]

@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from everlearn.core.stats import Summable, total
-from everlearn.inference.engine import Engine
+from everlearn.core.stats import Summable
+from everlearn.inference.engine import Engine, Handle, Here, brought, summed, together
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
@@ -27,35 +28,46 @@ Item = TypeVar("Item")
 Info = TypeVar("Info")
 
 
-def _collected(results: Iterable[tuple[S, Info]]) -> tuple[S, list[Info]]:
-    """Sums are added as they come, so that they do not pile up."""
-    infos: list[Info] = []
-
-    def sums() -> Iterator[S]:
-        for part, info in results:
-            infos.append(info)
-            yield part
-
-    return total(sums()), infos
-
-
 class SerialEngine:
     """One block after the other."""
 
     n_workers = 1
 
+    @property
+    def here(self) -> Engine:
+        return self
+
     def map(
-        self, task: Callable[[Shared, Item], Info], items: Sequence[Item], shared: Shared
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> list[Info]:
-        return [task(shared, item) for item in items]
+        return [task(shared, brought(item)) for item in items]
 
     def map_sum(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
-        items: Sequence[Item],
+        items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
-        return _collected(task(shared, item) for item in items)
+        sizes = [len(run) for run in together(items)]
+        return summed((task(shared, brought(item)) for item in items), sizes)
+
+    def map_sum_kept(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Any],
+        shared: Shared,
+    ) -> tuple[S, list[Handle]]:
+        whole, infos = self.map_sum(task, items, shared)
+        return whole, kept_here(infos, items)
+
+    def as_they_come(
+        self,
+        task: Callable[[Shared, Item], Info],
+        items: Sequence[Any],
+        shared: Callable[[], Shared],
+    ) -> Iterator[tuple[int, Info]]:
+        for number, item in enumerate(items):
+            yield number, task(shared(), brought(item))
 
 
 class ThreadEngine:
@@ -65,20 +77,25 @@ class ThreadEngine:
         self._pool = pool
         self.n_workers = n_workers
 
+    @property
+    def here(self) -> Engine:
+        return self
+
     def map(
-        self, task: Callable[[Shared, Item], Info], items: Sequence[Item], shared: Shared
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> list[Info]:
         """The caller takes the first item and then, from the last on, what nobody has begun.
 
         Nobody waits for a thread to wake up that way while there is something to do.
         """
-        futures = [self._pool.submit(task, shared, item) for item in items[1:]]
+        work = partial(_worked, task, shared)
+        futures = [self._pool.submit(work, item) for item in items[1:]]
         try:
-            mine = [task(shared, item) for item in items[:1]]
+            mine = [work(item) for item in items[:1]]
             own: list[Info] = []
             while futures and futures[-1].cancel():
                 futures.pop()
-                own.append(task(shared, items[1 + len(futures)]))
+                own.append(work(items[1 + len(futures)]))
             return [*mine, *(future.result() for future in futures), *reversed(own)]
         finally:
             for future in futures:
@@ -87,20 +104,61 @@ class ThreadEngine:
     def map_sum(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
-        items: Sequence[Item],
+        items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
         if len(items) == 1:
             return SerialEngine().map_sum(task, items, shared)
-        return _collected(self._pool.map(partial(task, shared), items))
+        sizes = [len(run) for run in together(items)]
+        return summed(self._pool.map(partial(_worked, task, shared), items), sizes)
+
+    def map_sum_kept(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Any],
+        shared: Shared,
+    ) -> tuple[S, list[Handle]]:
+        whole, infos = self.map_sum(task, items, shared)
+        return whole, kept_here(infos, items)
+
+    def as_they_come(
+        self,
+        task: Callable[[Shared, Item], Info],
+        items: Sequence[Any],
+        shared: Callable[[], Shared],
+    ) -> Iterator[tuple[int, Info]]:
+        waiting = iter(enumerate(items))
+        first = [next(waiting) for _ in range(min(self.n_workers, len(items)))]
+        running = {self._pool.submit(_worked, task, shared(), item): n for n, item in first}
+        try:
+            while running:
+                ready, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    yield running.pop(future), future.result()
+                    for number, item in islice(waiting, 1):
+                        again = self._pool.submit(_worked, task, shared(), item)
+                        running[again] = number
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
+    return task(shared, brought(item))
+
+
+def kept_here(infos: list[Any], items: Sequence[Any]) -> list[Handle]:
+    """A handle for each run of items that are held together, of what belongs to it."""
+    found = iter(infos)
+    return [Here(list(islice(found, len(run)))) for run in together(items)]
 
 
 @contextmanager
-def open_engine(name: str | None, most_workers: int | None = None) -> Iterator[Engine]:
-    """An engine for the time of one call: "serial", "threads", or None for what the machine has."""
+def open_local(name: str | None, most_workers: int | None = None) -> Iterator[Engine]:
+    """An engine in this process: "serial", "threads", or None for what the machine has."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     workers = min(cores or 1, most_workers or sys.maxsize)
-    with _one_blas_thread():
+    with one_blas_thread():
         if name == "serial" or (name is None and workers == 1):
             yield SerialEngine()
             return
@@ -133,7 +191,8 @@ _BLAS_LIMIT = _BlasLimit()
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
+    """Linear algebra on one thread, in the whole process."""
     _BLAS_LIMIT.enter()
     try:
         yield

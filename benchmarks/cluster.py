@@ -1,0 +1,295 @@
+"""Worker processes: how much faster two are than one, and how many bytes a step moves.
+
+`python -m benchmarks.cluster 0.1` does it with a tenth of the data and writes nothing.
+"""
+
+import importlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import dask.array as da
+import dask.bag as db
+import distributed
+import numpy as np
+from dask import delayed
+from distributed.comm.tcp import TCP
+
+from benchmarks.table import ROOT, Table, circumstances
+from everlearn import DPMixture, TopicModel
+from everlearn.core.mixture import Mixture
+from everlearn.core.priors import DPPrior
+from everlearn.core.random import stream
+from everlearn.estimators.chunked_documents import open_corpus
+from everlearn.estimators.collections import open_rows
+from everlearn.estimators.mixture_families import Measured, resolve_family
+from everlearn.estimators.mixture_input import checked_rows
+from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
+from everlearn.inference.learners.fitting import start_posterior
+from everlearn.inference.learners.memoized import open_batches, visit
+from everlearn.inference.local.mixture import MixtureStep
+from everlearn.inference.local.runner import LocalRunner
+from everlearn.inference.local.tracking import Plan
+from everlearn.inference.state import State
+from everlearn.inference.topic_model import Targets
+
+N_ROWS, N_FEATURES, N_COMPONENTS = 2_000_000, 50, 50
+N_DOCUMENTS, N_WORDS, N_TOPICS, LENGTH = 200_000, 2000, 50, 100
+LAPS = 2
+CHUNKS = 80
+STEPS = 10
+"""Batches of a lap or a pass, each of which is a step."""
+_WRITTEN = [0]
+
+
+# ------------------------------------------------------------------ data, made on the workers
+
+
+def rows(part: int, n: int) -> np.ndarray:
+    centres = stream(0, "start").normal(0.0, 3.0, (N_COMPONENTS, N_FEATURES))
+    rng = stream(0, "sample", part)
+    return centres[rng.integers(N_COMPONENTS, size=n)] + rng.normal(size=(n, N_FEATURES))
+
+
+def documents(part: int, n: int) -> list[np.ndarray]:
+    topics = stream(1, "start").dirichlet(np.full(N_WORDS, 0.05), N_TOPICS)
+    upto = topics.cumsum(axis=1)
+    upto[:, -1] = 1.0
+    rng = stream(1, "sample", part)
+    few = rng.integers(N_TOPICS, size=(n, 3))
+    topic = np.take_along_axis(few, rng.integers(3, size=(n, LENGTH)), axis=1)
+    ladder = (upto + np.arange(N_TOPICS)[:, None]).ravel()
+    words = np.searchsorted(ladder, topic + rng.random((n, LENGTH))) - topic * N_WORDS
+    return list(np.minimum(words, N_WORDS - 1))
+
+
+def row_chunks(n: int) -> Any:
+    sizes = np.diff(np.linspace(0, n, CHUNKS + 1).astype(int)).tolist()
+    parts = [
+        da.from_delayed(delayed(rows)(i, size), (size, N_FEATURES), float)
+        for i, size in enumerate(sizes)
+    ]
+    return da.concatenate(parts)
+
+
+def document_parts(n: int) -> Any:
+    sizes = np.diff(np.linspace(0, n, CHUNKS + 1).astype(int)).tolist()
+    return db.from_delayed([delayed(documents)(i, size) for i, size in enumerate(sizes)])
+
+
+# ------------------------------------------------------------------ measuring
+
+
+def count_bytes() -> None:
+    """Count what this process writes to others from now on."""
+    if getattr(TCP, "counted", False):
+        return
+    write = TCP.write
+
+    async def counted(self: TCP, *args: Any, **kwargs: Any) -> int:
+        n = await write(self, *args, **kwargs)
+        _WRITTEN[0] += n
+        return n
+
+    TCP.write, TCP.counted = counted, True
+
+
+def written() -> int:
+    return _WRITTEN[0]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one step: seconds, CPU seconds here and of the busiest worker, bytes between processes."""
+
+    wall: float
+    here: float
+    busiest: float
+    moved: float
+
+    @property
+    def alone(self) -> float:
+        """Seconds on an idle machine: what cannot be done side by side."""
+        return self.here + self.busiest
+
+
+@contextmanager
+def cluster(n_workers: int) -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
+        count_bytes()
+        client.run(count_bytes)
+        yield client
+
+
+def step_cost(client: Any, lap: Callable[[], None]) -> Cost:
+    """A step's share of what laps cost, after one that nobody looks at."""
+    lap()
+    before = _meters(client)
+    for _ in range(LAPS):
+        lap()
+    spent = (_meters(client) - before) / (LAPS * STEPS)
+    wall, here, moved, *workers = spent
+    return Cost(wall, here, max(workers), moved)
+
+
+def _meters(client: Any) -> np.ndarray:
+    cpu = client.run(time.process_time)
+    moved = written() + sum(client.run(written).values())
+    return np.array([time.perf_counter(), time.process_time(), moved, *cpu.values()])
+
+
+def mixture_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
+    """Cost of a step, bytes of the posterior, and of one set of statistics."""
+    model = DPMixture(init_components=N_COMPONENTS, random_state=0)
+    with cluster(n_workers) as client:
+        model.set_params(engine=client)
+        X = client.persist(row_chunks(n))
+        with open_rows(model, X, None, checked_rows) as given:
+            measured = Measured.elsewhere(given.rows, given.engine)
+            family = resolve_family("diagonal", "data", measured, missing=False)
+            mixture = Mixture(family, DPPrior(1.0))
+            runner = LocalRunner(MixtureStep(family), given.engine)
+            empty = State.empty(mixture, 0, N_COMPONENTS)
+            start = start_posterior(empty, given.rows, runner)
+            state = open_batches(empty, start, given.rows.blocks(n // STEPS), runner)
+
+            def lap() -> None:
+                nonlocal state
+                for position in range(len(state.batches)):
+                    state, _ = visit(state, position, Plan(), runner)
+
+            cost = step_cost(client, lap)
+    return cost, *(len(cloudpickle.dumps(part)) for part in (state.posterior(), state.total))
+
+
+def topics_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
+    model = TopicModel(n_topics=N_TOPICS, random_state=0)
+    with cluster(n_workers) as client:
+        model.set_params(engine=client)
+        X = client.persist(document_parts(n))
+        with open_corpus(model, X) as corpus:
+            learned = model._begin(corpus.words)
+            learner, state = model._current(learned), learned.states[0]
+            batches = corpus.documents.blocks(n // STEPS)
+
+            def lap() -> None:
+                nonlocal state
+                for batch in batches:
+                    none = Targets.none(len(batch))
+                    state, _ = learn_chunked_batch(learner, state, batch, none, corpus.engine)
+
+            cost = step_cost(client, lap)
+    return cost, *[len(cloudpickle.dumps(state.counts))] * 2
+
+
+# ------------------------------------------------------------------ tables
+
+
+def run(scale: float = 1.0) -> Table:
+    """One worker against two, and a quarter of the data against all of it."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    table = Table(
+        "Worker processes of a Dask cluster",
+        [
+            "model", "items", "workers", "s a step", "CPU s here", "CPU s, busiest worker",
+            "times as fast as 1", "by CPU time", "MB moved a step", "of the bound",
+        ],
+        f"A step visits a tenth of the data, which were made on the workers in {CHUNKS} chunks and "
+        f"stay there. Mixture: {N_FEATURES} features, {N_COMPONENTS} components, memoized; topics: "
+        f"{N_TOPICS} of {N_WORDS:,} words, documents of {LENGTH}. Workers have one thread. *By CPU "
+        "time* compares the CPU time here plus that of the busiest worker, which is what a step "
+        "takes on a machine with nothing else to do. Bytes are those written to sockets by "
+        "all processes; the bound is (workers + 1) posteriors and two statistics for each task, of "
+        "which there are at most four a worker. Asked for: 1.7 times as fast; bytes that do not "
+        "grow with the data.",
+    )  # fmt: skip
+    found: dict[str, Cost] = {}
+    for name, cost_of, n in (
+        ("mixture", mixture_cost, int(scale * N_ROWS)),
+        ("topics", topics_cost, int(scale * N_DOCUMENTS)),
+    ):
+        base: Cost | None = None
+        for n_workers, items in ((1, n), (2, n), (2, n // 4)):
+            cost, posterior, statistics = cost_of(n_workers, items)
+            base = base or cost
+            bound = (n_workers + 1) * posterior + 2 * 4 * n_workers * statistics
+            same = items == n
+            table.add(
+                name, f"{items:,}", n_workers, f"{cost.wall:.2f}", f"{cost.here:.3f}",
+                f"{cost.busiest:.3f}", f"{base.wall / cost.wall:.2f}" if same else "",
+                f"{base.alone / cost.alone:.2f}" if same else "", f"{cost.moved / 1e6:.2f}",
+                f"{cost.moved / bound:.0%}",
+            )  # fmt: skip
+            if same:
+                found[f"{name} {n_workers}"] = cost
+    if scale == 1.0:
+        write_scaling(found)
+    return table
+
+
+def write_scaling(found: dict[str, Cost]) -> None:
+    """The figures of docs/scaling.md, between its marks."""
+    path = ROOT / "docs" / "scaling.md"
+    text = path.read_text()
+    begin, end = "<!-- figures -->", "<!-- end of figures -->"
+    head, rest = text.split(begin)
+    tail = rest.split(end)[1]
+    path.write_text(f"{head}{begin}\n{scaling_tables(found)}{end}{tail}")
+
+
+def scaling_tables(found: dict[str, Cost]) -> str:
+    """What was measured, and what the formula makes of it."""
+    one, two = found["mixture 1"], found["mixture 2"]
+    width, k = 2 * N_FEATURES, N_COMPONENTS
+    statistics = 8 * k * (width + 3)
+    row = one.busiest * STEPS / N_ROWS
+    measured = Table(
+        "", ["symbol", "meaning", "value"],
+        rows=[
+            ["a", "CPU seconds of a worker for a row in a lap", f"{row:.2e}"],
+            ["g", "CPU seconds of the coordinator for a step", f"{two.here:.3f}"],
+            ["S", "bytes of a set of statistics, and of a posterior", f"{statistics:,}"],
+            ["b", "bytes a second of the coordinator's network (assumed: 10 Gbit/s)", "1.25e9"],
+        ],
+    )  # fmt: skip
+    worked = Table(
+        "",
+        ["workers", "rows", "GB of rows a worker", "compute s a step", "network s a step",
+         "coordinator s a step", "s a lap", "speed-up over one worker"],
+    )  # fmt: skip
+    for workers, rows_there in ((2, 2_000_000), (10, 10**8), (100, 10**9)):
+        held = 8 * N_FEATURES * rows_there / workers / 1e9
+        compute = row * rows_there / STEPS / workers
+        network = (workers + 1 + 2 * 4 * workers) * statistics / 1.25e9
+        step = compute + network + two.here
+        gain = (row * rows_there / STEPS + two.here) / step
+        worked.rows.append(
+            [f"{workers:,}", f"{rows_there:,}", f"{held:.1f}",
+             f"{compute:.2f}", f"{network:.4f}", f"{two.here:.3f}", f"{step * STEPS:.1f}",
+             f"{gain:.0f}"]
+        )  # fmt: skip
+
+    def body(table: Table) -> str:
+        return table.markdown().split("\n", 2)[2]
+
+    return f"\nMeasured on {circumstances()}.\n\n{body(measured)}\n{body(worked)}\n"
+
+
+if __name__ == "__main__":
+    # By its name, so that workers find the functions and their counters in the module.
+    main = importlib.import_module("benchmarks.cluster")
+    print(main.run(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0).markdown())

@@ -1,0 +1,334 @@
+"""An engine of worker processes, on this machine or on many, by way of Dask.
+
+Data travel to the workers once and stay; a step sends what the tasks share and brings back sums.
+Additions are made in the order of the local engines, so the bits are the same, whichever worker did
+what. A worker that is lost costs the work it had: data that were on it are sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import dask
+import distributed
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from everlearn.core.errors import ClusterError
+from everlearn.core.stats import Summable, total
+from everlearn.inference.engine import Engine, Handle, Piece
+from everlearn.runtime.engine import worker
+from everlearn.runtime.engine.groups import Group, grouped
+from everlearn.runtime.engine.local import open_local
+from everlearn.runtime.engine.remote import Call, Remote, by_home, remote_in, slot_of
+from everlearn.runtime.engine.worker import InSlot
+
+S = TypeVar("S", bound=Summable)
+T = TypeVar("T")
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Info = TypeVar("Info")
+_ATTEMPTS = 5
+_PATIENCE = 30.0
+"""Seconds to wait for a scheduler, or for the first worker."""
+_LOST = (CancelledError, KilledWorker, CommClosedError, OSError)
+log = logging.getLogger("everlearn.engine")
+
+
+class DaskEngine:
+    """Runs tasks on the workers of a Dask cluster."""
+
+    def __init__(self, client: Any, here: Engine) -> None:
+        self.client, self._here = client, here
+        self._held: dict[Any, Any] = {}
+        self._sources: list[Any] = []  # alive, so that no other object gets the same identity
+        self._homes: dict[Any, str] = {}
+        self._look_around()
+
+    @property
+    def here(self) -> Engine:
+        return self._here
+
+    def _look_around(self) -> None:
+        """Which workers there are."""
+        threads = self.client.nthreads()
+        self._workers = sorted(threads)
+        self.n_workers = max(1, sum(threads.values()))
+
+    # ------------------------------------------------------------------ the engine
+
+    def map(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
+    ) -> list[Info]:
+        if not items:
+            return []
+        found = self._results(worker.each, self._grouped(items), (task, shared))
+        return [info for infos in found for info in infos]
+
+    def map_sum(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Any],
+        shared: Shared,
+    ) -> tuple[S, list[Info]]:
+        groups = self._grouped(items)
+        found = self._results(worker.added, groups, (task, shared))
+        whole = total((part for part, _ in found), [group.height for group in groups])
+        return whole, [info for _, infos in found for info in infos]
+
+    def map_sum_kept(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Any],
+        shared: Shared,
+    ) -> tuple[S, list[Handle]]:
+        groups = self._grouped(items)
+        call = Call(self.client, (task, shared))
+
+        def made(group: Group) -> Callable[[], Any]:
+            return lambda: self._submitted(worker.added, [group], call)[0]
+
+        handles = [Remote(self, made(group), group.home) for group in groups]
+        sums = self.patiently(
+            lambda: self.client.gather(
+                [self.client.submit(worker.first, h.future(), pure=False) for h in handles]
+            )
+        )
+        infos: list[Handle] = []
+        for group, handle in zip(groups, handles, strict=True):
+            start = 0
+            for run in group.runs:
+                part = self._part_of(handle, start, start + len(run))
+                infos.append(Remote(self, part, handle.home))
+                start += len(run)
+        return total(sums, [group.height for group in groups]), infos
+
+    def as_they_come(
+        self,
+        task: Callable[[Shared, Item], Info],
+        items: Sequence[Any],
+        shared: Callable[[], Shared],
+    ) -> Iterator[tuple[int, Info]]:
+        waiting = list(reversed(range(len(items))))
+        running: dict[Any, int] = {}
+
+        def send() -> Any:
+            number = waiting.pop()
+            home = self._home(items[number]) or self._workers[number % len(self._workers)]
+            group = Group([[items[number]]], home)
+            call = Call(self.client, (task, shared()))
+            future = self._submitted(worker.each, [group], call)[0]
+            running[future] = number
+            return future
+
+        first = [send() for _ in range(min(2 * self.n_workers, len(items)))]
+        ready = distributed.as_completed(first, loop=self.client.loop)
+        for future in ready:
+            number = running.pop(future)
+            try:
+                (found,) = future.result()
+            except _LOST as error:
+                self._check_scheduler(error)
+                waiting.append(number)
+            else:
+                yield number, found
+            if waiting:
+                ready.add(send())
+
+    # ------------------------------------------------------------------ data on workers
+
+    def hold(self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]) -> Any:
+        """Handles of what `check` makes of the chunks of a collection, and what it tells of each.
+
+        `check` runs where a chunk is, and returns what stays there and what comes here.
+        """
+        raw = self.client.compute([dask.delayed(chunk) for chunk in chunks])
+
+        def made(future: Any) -> Callable[[], Any]:
+            return lambda: self.client.submit(worker.checked, check, future, pure=False)
+
+        checked = [Remote(self, made(future)) for future in raw]
+        infos = self.patiently(
+            lambda: self.client.gather(
+                [self.client.submit(worker.second, h.future(), pure=False) for h in checked]
+            )
+        )
+        firsts = [Remote(self, self._first_of(handle)) for handle in checked]
+        where = self.client.who_has([handle.future() for handle in checked])
+        for handle, source in zip(firsts, checked, strict=True):
+            handle.home = next(iter(where.get(source.future().key, ())), None)
+        return firsts, infos
+
+    def bring(self, collection: Any) -> Any:
+        """The whole of a small collection, in this process."""
+        return self.patiently(lambda: self.client.compute(collection).result())
+
+    def close(self) -> None:
+        """Let go of all data that were sent."""
+        self._held.clear()
+        self._sources.clear()
+
+    def patiently(self, work: Callable[[], T]) -> T:
+        """The result of work that may be done again, as it must be when a worker is lost."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work()
+            except _LOST as error:
+                self._check_scheduler(error)
+                self._look_around()
+                if attempt + 1 == _ATTEMPTS:
+                    raise ClusterError(
+                        f"{_ATTEMPTS} times in a row a worker was lost during the same step: "
+                        f"{error}. Workers may have too little memory for their chunks."
+                    ) from error
+                log.info("a worker was lost, its work is done again: %s", error)
+        raise AssertionError
+
+    def _first_of(self, handle: Remote) -> Callable[[], Any]:
+        return lambda: self.client.submit(worker.first, handle.future(), pure=False)
+
+    def _part_of(self, handle: Remote, start: int, stop: int) -> Callable[[], Any]:
+        return lambda: self.client.submit(worker.part, handle.future(), start, stop, pure=False)
+
+    def _check_scheduler(self, error: BaseException) -> None:
+        if self.client.status == "running" and "scheduler" not in str(error):
+            return
+        raise ClusterError(
+            f"the connection to the Dask scheduler was lost ({error}). The model is as it was "
+            "before this call; go on from it, or from its last checkpoint, on another cluster."
+        ) from error
+
+    # ------------------------------------------------------------------ tasks
+
+    def _grouped(self, items: Sequence[Any]) -> list[Group]:
+        groups = grouped(items, self._workers, self.n_workers, self._home)
+        for group in groups:
+            for run in group.runs:
+                if isinstance(run[0], Piece) and run[0].chunk is not None:
+                    self._homes[run[0].home] = group.home
+        return groups
+
+    def _home(self, item: Any) -> str | None:
+        """The worker that holds what an item needs, if one does and is still there."""
+        remote = remote_in(item)
+        home = remote.home if remote is not None else None
+        if remote is None and isinstance(item, Piece):
+            home = self._homes.get(item.home)
+        return home if home in self._workers else None
+
+    def _results(self, work: Any, groups: list[Group], shared: Any) -> list[Any]:
+        call = Call(self.client, shared)
+        found = self.patiently(lambda: self.client.gather(self._submitted(work, groups, call)))
+        return list(found)
+
+    def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
+        self._bring([run for group in groups for run in group.runs])
+        argument = call.argument()
+        futures = []
+        for group in groups:
+            slots: list[Any] = []
+            recipe = [[self._packed(item, slots) for item in run] for run in group.runs]
+            # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
+            at = {"workers": [group.home], "allow_other_workers": True}
+            futures.append(self.client.submit(work, argument, recipe, *slots, pure=False, **at))
+        return futures
+
+    def _bring(self, groups: list[list[Any]]) -> None:
+        """Send the chunks that are not on a worker, or no longer."""
+        missing = {}
+        for run in groups:
+            piece = run[0]
+            if isinstance(piece, Piece) and piece.chunk is not None:
+                held = self._held.get(piece.home)
+                if held is None or held.status in ("cancelled", "lost"):
+                    missing[piece.home] = piece
+        for home, some in by_home(missing.values(), self._home):
+            chunks = [piece.source[piece.chunk] for piece in some]
+            workers = None if home is None else [home]
+            sent = self.client.scatter(chunks, workers=workers, hash=False)
+            for piece, future in zip(some, sent, strict=True):
+                self._held[piece.home] = future
+                self._sources.append(piece.source)
+
+    def _packed(self, item: Any, slots: list[Any]) -> Any:
+        """The item with numbers of slots for what is on workers already."""
+        if isinstance(item, Piece):
+            if item.chunk is None:
+                future = item.source.future()
+            else:
+                future = self._held[item.home]
+            return InSlot(slot_of(slots, future), item.where, item.along)
+        if isinstance(item, Remote):
+            return InSlot(slot_of(slots, item.future()))
+        if type(item) is tuple:
+            return tuple(self._packed(part, slots) for part in item)
+        return item
+
+
+# ------------------------------------------------------------------ opening
+
+
+@contextmanager
+def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskEngine]:
+    """An engine on the cluster meant by "dask", an address or a client, for one call.
+
+    "dask" takes the client that is open in this process, or starts workers on this machine and
+    stops them after the call.
+    """
+    with ExitStack() as stack:
+        here = stack.enter_context(open_local(None, most_workers))
+        client = _client(engine, stack)
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError as error:
+            raise ClusterError(f"{client!r} has no worker after {_PATIENCE:g} seconds") from error
+        found = DaskEngine(client, here)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+@contextmanager
+def open_client(engine: Any) -> Iterator[Any]:
+    """The client that `open_cluster` would use, for many calls."""
+    with ExitStack() as stack:
+        yield _client(engine, stack)
+
+
+def _client(engine: Any, stack: ExitStack) -> Any:
+    if isinstance(engine, distributed.Client):
+        if engine.status != "running":
+            raise ClusterError(f"the client given as engine is {engine.status}")
+        return engine
+    if engine == "dask":
+        try:
+            return distributed.default_client()
+        except ValueError:
+            return stack.enter_context(_local_cluster())
+    try:
+        return stack.enter_context(
+            distributed.Client(engine, timeout=_PATIENCE, set_as_default=False)
+        )
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(f"no Dask scheduler answers at {engine!r}: {error}") from error
+
+
+@contextmanager
+def _local_cluster() -> Iterator[Any]:
+    """One worker process for each core, with one thread each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Port .* is already in use")
+        cluster = distributed.LocalCluster(
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client

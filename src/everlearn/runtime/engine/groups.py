@@ -1,0 +1,58 @@
+"""Which items go to which worker: where their data are, and no finer than it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from everlearn.core.stats import LAST
+from everlearn.inference.engine import together
+
+TASKS_PER_WORKER = 2
+
+
+class Group(NamedTuple):
+    """Runs of items that are one task, the worker it is meant for, and its place in the tree.
+
+    `height` is what `total` wants to know of the sum of the runs.
+    """
+
+    runs: list[list[Any]]
+    home: str
+    height: int = 0
+
+
+def grouped(
+    items: Sequence[Any],
+    workers: Sequence[str],
+    n_threads: int,
+    home: Callable[[Any], str | None],
+) -> list[Group]:
+    """Runs of items that are held together, in groups that are sent to one worker each.
+
+    Groups have a power of two of runs, so that their sums are nodes of the tree of additions: the
+    bits do not depend on how many groups there are. Runs that different workers hold, as `home`
+    says of their first items, are in different groups; those that nobody holds are dealt out.
+    """
+    alone = together(items)
+    size = 1
+    while size * TASKS_PER_WORKER * n_threads < len(alone):
+        size *= 2
+    found: list[tuple[list[list[Any]], int]] = []
+    for i in range(0, len(alone), size):
+        found += _halved(alone[i : i + size], size, home)
+    return [
+        Group(runs, home(runs[0][0]) or workers[number % len(workers)], height)
+        for number, (runs, height) in enumerate(found)
+    ]
+
+
+def _halved(
+    runs: list[list[Any]], size: int, home: Callable[[Any], str | None]
+) -> list[tuple[list[list[Any]], int]]:
+    """The runs as one group if one worker holds them, else in two halves, and so on."""
+    if size == 1 or len({home(run[0]) for run in runs}) <= 1:
+        return [(runs, size.bit_length() - 1 if len(runs) == size else LAST)]
+    half = size // 2
+    parts = [part for part in (runs[:half], runs[half:]) if part]
+    return [group for part in parts for group in _halved(part, half, home)]

@@ -1,0 +1,50 @@
+"""A cluster of real worker processes, started once for the tests of a test process."""
+
+import logging
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+
+def start_cluster(n_workers: int):
+    return distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
+
+
+@pytest.fixture(scope="session")
+def client():
+    """Of two worker processes with one thread each."""
+    with start_cluster(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def lonely_client():
+    """Of one worker process."""
+    with start_cluster(1) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Few rows are enough to be spread over workers."""
+    monkeypatch.setattr("everlearn.inference.engine.CHUNK_ROWS", 96)
+
+
+def pytest_collection_modifyitems(items):
+    """Sockets that the cluster's own libraries leave to the garbage collector are not ours."""
+    for item in items:
+        if item.path.parent.name == "cluster":
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            item.add_marker(
+                pytest.mark.filterwarnings(
+                    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+                )
+            )
+            item.add_marker(pytest.mark.filterwarnings("ignore:Port .* is already in use"))

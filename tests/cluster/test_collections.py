@@ -1,0 +1,172 @@
+"""Dask arrays, data frames and bags: chunks stay on their workers and teach the same."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cluster.bits import assert_same_model
+from everlearn.estimators.clumped import ClumpedTopicModel
+from everlearn.estimators.component_tree import ComponentTree
+from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
+from everlearn.estimators.passive_aggressive_regression import BayesianPassiveAggressiveRegressor
+from everlearn.estimators.ppca import OnlinePPCA
+from everlearn.estimators.supervised_growing import MedHDPClassifier
+from everlearn.estimators.topic_tree import TopicTree
+
+pytestmark = pytest.mark.filterwarnings("ignore::everlearn.core.errors.NotConvergedWarning")
+RNG = np.random.default_rng(1)
+POINTS = np.concatenate([RNG.normal(c, 1.0, (300, 3)) for c in (-8, 0, 8)])
+RNG.shuffle(POINTS)
+WITHOUT = [
+    BayesianPassiveAggressiveClassifier,
+    BayesianPassiveAggressiveRegressor,
+    ClumpedTopicModel,
+    ComponentTree,
+    MedHDPClassifier,
+    TopicTree,
+]
+CHUNKS = (100, 150, 250, 50, 200, 150)
+
+
+def mixture(**params):
+    return DPMixture(random_state=0, max_laps=6, **params)
+
+
+def chunked(X, client):
+    return client.persist(da.from_array(X, chunks=(CHUNKS, -1)))
+
+
+class TestRows:
+    def test_components_are_found_where_the_chunks_are(self, client):
+        model = mixture(engine=client).fit(chunked(POINTS, client))
+        assert model.n_components_ == 3
+        assert model.n_rows_seen_ == 900
+        assert model.n_features_in_ == 3
+        assert_allclose(np.sort(model.means_[:, 0]), [-8, 0, 8], atol=0.2)
+        assert np.isfinite(model.bound_)
+
+    def test_neither_workers_nor_their_number_matter(self, client, lonely_client):
+        one = mixture(engine=client).fit(chunked(POINTS, client))
+        two = mixture(engine=lonely_client).fit(chunked(POINTS, lonely_client))
+        assert_same_model(one, two)
+
+    def test_the_same_bits_as_in_this_process(self, client):
+        far = mixture(engine=client, batch_size=300).fit(chunked(POINTS, client))
+        assert_same_model(far, fitted_here(mixture(batch_size=300), POINTS))
+
+    @pytest.mark.parametrize("family", ["full", "zero-mean", "multinomial"])
+    def test_every_family(self, family, client):
+        X = np.abs(POINTS).round() if family == "multinomial" else POINTS
+        model = mixture(family=family, moves=("merge",), init_components=3, engine=client)
+        here = mixture(family=family, moves=("merge",), init_components=3)
+        assert_same_model(model.fit(chunked(X, client)), fitted_here(here, X))
+
+    def test_gaps_and_weights(self, client):
+        X = np.where(RNG.random(POINTS.shape) < 0.1, np.nan, POINTS)
+        weights = RNG.integers(0, 3, len(X)).astype(float)
+        far = mixture(engine=client, moves=()).fit(
+            chunked(X, client), sample_weight=da.from_array(weights, chunks=(CHUNKS,))
+        )
+        assert far.n_rows_seen_ == np.count_nonzero(weights)
+        here = mixture(moves=()).fit(X, sample_weight=weights)
+        assert_allclose(far.bound_, here.bound_, rtol=1e-9)
+        assert_allclose(far.means_, here.means_, rtol=1e-7)
+
+    def test_data_frames_bring_their_names(self, client):
+        frame = pd.DataFrame(POINTS, columns=["a", "b", "c"])
+        model = mixture(engine=client, moves=()).fit(dd.from_pandas(frame, npartitions=4))
+        assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+        assert_array_equal(model.predict(frame), np.zeros(900))
+
+    def test_stochastic_learning(self, client, lonely_client):
+        one = mixture(engine=client, learner="stochastic", moves=()).fit(chunked(POINTS, client))
+        two = mixture(engine=lonely_client, learner="stochastic", moves=())
+        assert_same_model(one, two.fit(chunked(POINTS, lonely_client)))
+
+    def test_asynchronous_learning_counts_every_row_once(self, client):
+        model = mixture(engine=client, learner="asynchronous").fit(chunked(POINTS, client))
+        assert model.n_components_ == 3
+        assert_allclose(model._learned.state.total.n.sum(), 900, rtol=1e-9)
+        assert_allclose(np.sort(model.means_[:, 0]), [-8, 0, 8], atol=0.3)
+
+    @pytest.mark.parametrize(
+        "params", [{}, {"fit_method": "em"}, {"n_mixtures": 2}], ids=["exact", "em", "mixture"]
+    )
+    def test_ppca(self, params, client, lonely_client):
+        def fitted(client):
+            model = OnlinePPCA(n_components=2, max_iter=4, random_state=0, engine=client, **params)
+            return model.fit(chunked(POINTS, client))
+
+        model = fitted(client)
+        assert_same_model(model, fitted(lonely_client))
+        here = OnlinePPCA(n_components=2, max_iter=4, random_state=0, **params).fit(POINTS)
+        assert_allclose(model.score(POINTS), here.score(POINTS), rtol=1e-6)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("bad", [np.inf, 1e300])
+    def test_values_are_looked_at_where_they_are(self, bad, client):
+        X = POINTS.copy()
+        X[700, 1] = bad
+        model = mixture(engine=client)
+        with pytest.raises(ValueError, match=r"X.*DPMixture"):
+            model.fit(chunked(X, client))
+        assert not hasattr(model, "_learned")
+        assert not hasattr(model, "n_features_in_")
+
+    def test_chunks_side_by_side(self, client):
+        with pytest.raises(ValueError, match="'X' of DPMixture must be chunked by rows only"):
+            mixture(engine=client).fit(da.ones((10, 4), chunks=(5, 2)))
+
+    def test_widths_that_differ(self, client):
+        X = da.concatenate([da.ones((10, 3)), da.ones((10, 3))]).to_delayed().ravel()
+        odd = da.from_delayed(X[0], (10, 3), float)
+        even = da.from_delayed(da.ones((5, 2)).to_delayed().ravel()[0], (5, 3), float)
+        with pytest.raises(ValueError, match="expecting 3 features"):
+            mixture(engine=client).fit(da.concatenate([odd, even]))
+
+    def test_engines_of_this_process(self):
+        with pytest.raises(ValueError, match=r"'engine' parameter of DPMixture.*'serial'"):
+            mixture(engine="serial").fit(da.ones((10, 4)))
+
+    def test_no_rows(self, client):
+        with pytest.raises(ValueError, match="X of DPMixture must have a row"):
+            mixture(engine=client).fit(da.ones((0, 4)))
+
+    def test_weights_that_are_not_chunked(self, client):
+        with pytest.raises(ValueError, match="'sample_weight' of DPMixture must be a Dask array"):
+            mixture(engine=client).fit(chunked(POINTS, client), sample_weight=np.ones(900))
+
+    @pytest.mark.parametrize("kind", WITHOUT, ids=lambda kind: kind.__name__)
+    def test_estimators_that_take_none_say_so(self, kind):
+        with pytest.raises(TypeError, match=f"'X' of {kind.__name__}.*Dask collection"):
+            kind().fit(da.ones((10, 4)), np.arange(10) % 2)
+
+    def test_predictions_and_streams_take_none(self, client):
+        model = mixture(moves=()).fit(POINTS)
+        for method in ("predict", "score", "partial_fit"):
+            with pytest.raises(TypeError, match=r"'X' of DPMixture.*Dask collection"):
+                getattr(model, method)(chunked(POINTS, client))
+
+
+def fitted_here(model, X, engine="serial"):
+    """The same chunks held by an engine of this process."""
+    from everlearn.estimators.collections import OpenRows
+    from everlearn.estimators.mixture_input import checked_rows
+    from everlearn.estimators.mixture_learning import learn_elsewhere
+    from everlearn.inference.chunks import Chunk, ChunkedRows
+    from everlearn.inference.engine import Here
+    from everlearn.runtime.engine import open_engine
+
+    rows = checked_rows(model, X, reset=True)
+    ends = np.cumsum(CHUNKS)
+    parts = [rows[int(end - n) : int(end)] for end, n in zip(ends, CHUNKS, strict=True)]
+    chunks = tuple(Chunk(Here(p), len(p), p.mass, p.nbytes) for p in parts)
+    with open_engine(engine) as opened:
+        given = OpenRows(opened, ChunkedRows(chunks, X.shape[1], rows.missing))
+        model._learned = learn_elsewhere(model, given, model._new_seed())
+    return model

@@ -1,0 +1,162 @@
+"""Dask bags and tables of documents: read, numbered and drawn where they are."""
+
+import dask.array as da
+import dask.bag as db
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cluster.bits import assert_same_model
+from estimators.corpora import LABELS, NUMBERS, TEXTS, TOKENS
+from estimators.corpora import X as COUNTS
+from everlearn.core.documents import Documents
+from everlearn.estimators.chunked_documents import Corpus
+from everlearn.estimators.documents import documents_of
+from everlearn.estimators.supervised import MedLDAClassifier
+from everlearn.estimators.supervised_regression import MedLDARegressor
+from everlearn.estimators.topics import TopicModel
+from everlearn.inference.engine import Here
+from everlearn.inference.learners.bayespa import learn_batch
+from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
+from everlearn.inference.local.chunked_topics import ChunkedDocuments, DocumentChunk
+from everlearn.inference.topic_model import Targets
+from everlearn.runtime.engine import SerialEngine
+
+N, PARTS = 96, 4
+COMMON = {"batch_size": 48, "random_state": 1, "n_topics": 4}
+
+
+def bag(documents, client):
+    return client.persist(db.from_sequence(documents[:N], npartitions=PARTS))
+
+
+def table():
+    return da.from_array(COUNTS[:N].toarray(), chunks=(N // PARTS, -1))
+
+
+def chunks_here(documents: Documents) -> ChunkedDocuments:
+    """The same chunks in this process."""
+    size = N // PARTS
+    parts = [documents[i : i + size] for i in range(0, N, size)]
+    return ChunkedDocuments(
+        tuple(
+            DocumentChunk(Here([part]), i * size, len(part), part.n_tokens)
+            for i, part in enumerate(parts)
+        )
+    )
+
+
+def fitted_here(model, X):
+    documents, words = documents_of(model, X, None, grow=True)
+    corpus = Corpus(chunks_here(documents), words, SerialEngine())
+    learned = model._begin(words)
+    model._learned = model._fit_passes(learned, corpus, Targets.none(N))
+    return model
+
+
+class TestTopicModel:
+    @pytest.mark.parametrize("documents", [TEXTS, TOKENS], ids=["texts", "tokens"])
+    def test_words_and_draws_are_those_of_one_process(self, documents, client):
+        far = TopicModel(engine=client, **COMMON).fit(bag(documents, client))
+        assert_same_model(far, fitted_here(TopicModel(**COMMON), documents[:N]))
+
+    @pytest.mark.parametrize("params", [{}, {"word_factor": "digamma", "n_rounds": 2}])
+    def test_tables_of_counts(self, params, client, lonely_client):
+        far = TopicModel(engine=client, **COMMON, **params).fit(table())
+        assert far.n_features_in_ == COUNTS.shape[1]
+        assert_same_model(far, TopicModel(engine=lonely_client, **COMMON, **params).fit(table()))
+        assert_same_model(far, fitted_here(TopicModel(**COMMON, **params), COUNTS[:N]))
+
+    def test_what_is_counted_is_what_is_there(self, client):
+        far = TopicModel(engine=client, n_passes=2, **COMMON).fit(table())
+        expected = 2 * np.asarray(COUNTS[:N].sum(axis=0)).ravel()
+        counted = (far.components_ - far.word_prior).sum(axis=0)
+        assert_allclose(counted, expected, rtol=1e-9, atol=1e-9)
+
+
+class TestOneBatch:
+    """A batch in chunks and the same batch in one piece: the same draws, sums to rounding."""
+
+    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+    @pytest.mark.parametrize("n_rounds", [1, 2])
+    def test_agrees_with_the_learner_of_one_process(self, loss, n_rounds):
+        model = MedLDAClassifier(n_topics=6, loss=loss, n_rounds=n_rounds, random_state=0)
+        model.fit(COUNTS[96:160], LABELS[96:160])
+        documents, learned = Documents.from_csr(COUNTS[:N]), model._learned
+        space, learner = learned.outputs, model._current(learned)
+        signs = np.where(LABELS[:N, None] == space.classes, 1, -1).astype(np.int8)
+        targets = model._targets(space, signs)
+
+        def copied():
+            state = learned.states[0]
+            return state.__class__(
+                **{
+                    name: value.copy() if isinstance(value, np.ndarray) else value
+                    for name, value in ((f, getattr(state, f)) for f in state.__slots__)
+                }
+            )
+
+        engine = SerialEngine()
+        here, info = learn_batch(learner, copied(), documents, targets, engine)
+        chunks = chunks_here(documents)
+        far, told = learn_chunked_batch(learner, copied(), chunks, targets, engine)
+        assert_allclose(far.counts, here.counts, rtol=1e-9, atol=1e-9)
+        assert_allclose(far.totals, here.totals, rtol=1e-9)
+        assert_allclose(far.weights.mean, here.weights.mean, rtol=1e-7, atol=1e-9)
+        assert_allclose(told.shares, info.shares, rtol=1e-9)
+        assert (told.n_documents, told.n_tokens) == (info.n_documents, info.n_tokens)
+
+
+class TestSupervised:
+    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+    def test_labels_may_be_here_or_there(self, loss, client, lonely_client):
+        params = {**COMMON, "n_topics": 6, "loss": loss}
+        far = MedLDAClassifier(engine=client, **params).fit(bag(TOKENS, client), LABELS[:N])
+        labels = da.from_array(LABELS[:N].astype("U3"), chunks=24)
+        two = MedLDAClassifier(engine=lonely_client, **params)
+        assert_same_model(far, two.fit(bag(TOKENS, lonely_client), labels))
+        assert far.score(TOKENS[:N], LABELS[:N]) > 0.8
+
+    def test_numbers(self, client, lonely_client):
+        one = MedLDARegressor(engine=client, **COMMON).fit(table(), NUMBERS[:N])
+        two = MedLDARegressor(engine=lonely_client, **COMMON).fit(table(), NUMBERS[:N])
+        assert_same_model(one, two)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "params", [{"n_topics": "infer"}, {"n_topics": 3, "word_factor": "collapsed"}]
+    )
+    def test_tokens_that_see_each_other(self, params):
+        with pytest.raises(TypeError, match=r"'X' of TopicModel.*Dask collection"):
+            TopicModel(**params).fit(table())
+
+    def test_weights_of_words(self):
+        with pytest.raises(TypeError, match=r"'X' of MedLDAClassifier.*word_weights"):
+            MedLDAClassifier(word_weights=True).fit(table(), LABELS[:N])
+
+    def test_bad_counts_are_found_where_they_are(self, client):
+        bad = COUNTS[:N].toarray()
+        bad[70, 3] = -1
+        model = TopicModel(engine=client, **COMMON)
+        with pytest.raises(ValueError, match=r"Negative values.*TopicModel"):
+            model.fit(da.from_array(bad, chunks=(24, -1)))
+        assert not hasattr(model, "_learned")
+
+    def test_documents_of_two_kinds(self, client):
+        kinds = (TOKENS[:4], [[1, 2], [3]])
+        mixed = db.concat([db.from_sequence(kind, npartitions=1) for kind in kinds])
+        with pytest.raises(ValueError, match="X of TopicModel must have documents of one kind"):
+            TopicModel(engine=client, **COMMON).fit(mixed)
+
+    def test_labels_that_do_not_fit(self, client):
+        with pytest.raises(ValueError, match="MedLDAClassifier"):
+            MedLDAClassifier(engine=client, n_topics=4).fit(table(), LABELS[:5])
+
+
+def test_numbers_of_words(client):
+    ids = [np.repeat(np.arange(COUNTS.shape[1]), row) for row in COUNTS[:N].toarray()]
+    far = TopicModel(engine=client, **COMMON).fit(bag(ids, client))
+    counts = TopicModel(engine=client, **COMMON).fit(table())
+    n = far.components_.shape[1]
+    assert_array_equal(far.components_, counts.components_[:, :n])

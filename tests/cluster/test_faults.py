@@ -1,0 +1,167 @@
+"""Workers and schedulers that are lost, clusters that are not there."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import dask.array as da
+import distributed
+import numpy as np
+import pytest
+
+import everlearn
+from cluster.bits import assert_same_model
+from everlearn.core.errors import ClusterError
+from everlearn.estimators.mixture import DPMixture
+from everlearn.inference.engine import Piece
+from everlearn.runtime.engine import open_engine
+
+pytestmark = pytest.mark.filterwarnings("ignore::everlearn.core.errors.NotConvergedWarning")
+RNG = np.random.default_rng(2)
+POINTS = np.concatenate([RNG.normal(c, 1.0, (300, 3)) for c in (-8, 0, 8)])
+RNG.shuffle(POINTS)
+
+
+def mixture(engine):
+    return DPMixture(random_state=0, max_laps=5, batch_size=300, engine=engine)
+
+
+def slow_sum(shared, rows):
+    time.sleep(shared)
+    return float(rows.sum()), os.getpid()
+
+
+class Killer:
+    """Kills a worker process when the run has sent its n-th step."""
+
+    def __init__(self, client, monkeypatch, step):
+        self.client, self.left, self.killed = client, step, 0
+        real = client.gather
+
+        def gather(*args, **kwargs):
+            self.left -= 1
+            if self.left == 0:
+                pid = next(iter(client.run(os.getpid).values()))
+                os.kill(pid, signal.SIGKILL)
+                self.killed += 1
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(client, "gather", gather)
+
+
+@pytest.fixture
+def whole(client):
+    """The cluster, which has two workers again after the test."""
+    yield client
+    client.wait_for_workers(2, timeout=300)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("step", [3, 11])
+def test_a_killed_worker_does_not_change_the_result(step, whole, monkeypatch):
+    killer = Killer(whole, monkeypatch, step)
+    far = mixture(whole).fit(POINTS)
+    assert killer.killed == 1
+    assert_same_model(far, mixture("serial").fit(POINTS))
+
+
+@pytest.mark.parametrize("step", [4, 12])
+def test_nor_does_one_that_held_chunks_and_labels(step, whole, lonely_client, monkeypatch):
+    def chunked(client):
+        return client.persist(da.from_array(POINTS, chunks=(150, -1)))
+
+    expected = mixture(lonely_client).fit(chunked(lonely_client))
+    X = chunked(whole)
+    killer = Killer(whole, monkeypatch, step)
+    found = mixture(whole).fit(X)
+    assert killer.killed == 1
+    assert_same_model(found, expected)
+
+
+def test_killed_in_the_middle_of_a_task(whole):
+    data = np.arange(40.0)
+    pieces = [Piece(data, slice(i, i + 10), slice(0, 10)) for i in range(0, 40, 10)]
+    with open_engine(whole) as engine:
+        engine.map_sum(slow_sum, pieces, 0.0)
+        pids = whole.run(os.getpid)
+        timer = threading.Timer(0.5, os.kill, (next(iter(pids.values())), signal.SIGKILL))
+        timer.start()
+        total, workers = engine.map_sum(slow_sum, pieces, 1.0)
+        timer.join()
+    assert total == data.sum()
+    assert next(iter(pids.values())) not in workers
+
+
+def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_engine_usable(client):
+    with open_engine(client) as engine:
+        with pytest.raises(ZeroDivisionError):
+            engine.map(divided, [1, 0, 2], 6)
+        assert engine.map(divided, [1, 2], 6) == [6, 3]
+
+
+def divided(shared, item):
+    return shared // item
+
+
+@pytest.fixture
+def scheduler():
+    """A scheduler and a worker as processes of their own, and the scheduler's address."""
+    code = "import sys; from distributed.cli.dask_{0} import main; main(sys.argv[1:])"
+    run = [sys.executable, "-W", "ignore", "-c"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    head = subprocess.Popen(
+        [*run, code.format("scheduler"), "--port", "0", "--no-dashboard", "--host", "127.0.0.1"],
+        **quiet,
+    )
+    address = next(
+        line.split()[-1] for line in head.stderr if "Scheduler at" in line and "tcp://" in line
+    )
+    worker = subprocess.Popen(
+        [*run, code.format("worker"), address, "--nthreads", "1", "--no-nanny", "--no-dashboard"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    yield address, head
+    for process in (worker, head):
+        process.kill()
+        process.wait()
+    head.stderr.close()
+
+
+def learn_forever(model, X):
+    while True:
+        model.partial_fit(X)
+
+
+def test_a_lost_scheduler_is_told_and_the_last_checkpoint_goes_on(scheduler, tmp_path):
+    address, process = scheduler
+    model = mixture(address).partial_fit(POINTS[:400])
+    model.save(tmp_path / "model.evl")
+    with distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(1)
+        model.set_params(engine=client)
+        timer = threading.Timer(1.0, process.kill)
+        timer.start()
+        with pytest.raises(ClusterError, match="scheduler was lost"):
+            learn_forever(model, POINTS[400:])
+        timer.join()
+    assert model.to_checkpoint()[0]["n_rows"] == model.n_rows_seen_
+    assert (model.n_rows_seen_ - 400) % 500 == 0  # whole calls, or nothing
+    resumed = everlearn.load(tmp_path / "model.evl").set_params(engine="serial")
+    here = mixture("serial").partial_fit(POINTS[:400])
+    assert_same_model(resumed.partial_fit(POINTS[400:]), here.partial_fit(POINTS[400:]))
+
+
+def test_an_address_where_nobody_answers(monkeypatch):
+    monkeypatch.setattr("everlearn.runtime.engine.dask._PATIENCE", 0.5)
+    with pytest.raises(ClusterError, match="no Dask scheduler answers at 'tcp:"):
+        mixture("tcp://127.0.0.1:9").fit(POINTS)
+
+
+def test_a_client_that_is_closed(client):
+    gone = distributed.Client(client.scheduler.address, set_as_default=False)
+    gone.close()
+    with pytest.raises(ClusterError, match="client given as engine is closed"):
+        mixture(gone).fit(POINTS)
