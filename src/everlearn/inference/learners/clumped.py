@@ -328,15 +328,16 @@ class ClumpedLearner:
 
     def _compressor(self, search: _Search) -> Compressor:
         assert search.found is not None
-        return Compressor(
+        return Compressor.of(
             search.step.model, search.topics, search.sizes, search.items, search.found
         )
 
     def _compressed(self, search: _Search, room: StorageRoom, state: ClumpedState) -> Past:
         """The items as clumps and single points that fit into the room."""
         expected = max(self.expected_points or 0.0, float(state.n_points))
-        leaves = self._compressor(search).compressed(room, expected / state.n_points)
+        compressor = self._compressor(search)
         search.found = None  # of items that are about to go
+        leaves = compressor.compressed(room, expected / state.n_points)
         clump, n_clumps = kept_clumps(leaves, room.prices)
         single = np.flatnonzero(clump < 0)
         groups = search.items.groups[search.items.starts[single]]
