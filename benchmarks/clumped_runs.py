@@ -20,7 +20,7 @@ from benchmarks.table import ROOT
 from everlearn import ClumpedTopicModel
 from everlearn.features.descriptors import dense_descriptors
 from everlearn.features.pixels import pixel_points
-from everlearn.inference.clumped_state import ClumpedState, Epoch, Past
+from everlearn.inference.clumped_state import ClumpedState, Epoch, Past, Seen
 from everlearn.inference.local.clumps import ClumpStep
 from everlearn.runtime.engine import open_engine
 
@@ -122,7 +122,7 @@ def raw_bound(model: ClumpedTopicModel, images: Images) -> float:
     state: ClumpedState = model._learned.state
     epoch = Epoch([pixel_points(image) for image in images.photographs])
     past = Past.empty(state.model.family.n_stats, state.model.family.n_features)
-    items = past.followed_by(epoch, epoch.documents).items(state.model)
+    items = Seen(past, epoch, epoch.documents).items(state.model)
     topics = state.topics
     with open_engine("serial") as engine:
         step = ClumpStep(state.model, engine)

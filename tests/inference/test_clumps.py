@@ -88,7 +88,7 @@ def compressed(c, limits, magnified=1.0):
         limits.item_bytes(c.model, len(topics), len(c.sizes)),
         limits.items_within(len(topics)),
     )
-    leaves = Compressor(c.model, topics, c.sizes, c.items, found).compressed(room, magnified)
+    leaves = Compressor.of(c.model, topics, c.sizes, c.items, found).compressed(room, magnified)
     return leaves, room, found
 
 

@@ -33,7 +33,7 @@ def compressed(c, most):
     family = c.case.family
     prices = KeepLimits(max_items=most).prices(family.n_stats, family.n_features)
     room = StorageRoom(prices, np.inf, most)
-    leaves = Compressor(c.model, topics, c.sizes, c.items, found).compressed(room, 1.0)
+    leaves = Compressor.of(c.model, topics, c.sizes, c.items, found).compressed(room, 1.0)
     return leaves, tying_of(c, topics)
 
 

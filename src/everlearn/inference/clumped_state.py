@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -57,34 +57,64 @@ class Past:
     def __len__(self) -> int:
         return len(self.clumps) + len(self.singles)
 
-    def followed_by(self, epoch: Epoch, groups: Labels) -> Past:
-        """With the points of an epoch as single ones, which lie in these groups."""
-        own = np.concatenate([self.single_groups, groups])
-        return Past(self.clumps, np.concatenate([self.singles, *epoch.parts]), own)
-
-    def regrouped(self, items: Items) -> Past:
-        """The same, but for the groups that its items are in now."""
-        n_clumps = len(self.clumps)
-        now = items.first(n_clumps)
-        groups = {name: getattr(now, name).copy() for name in ("starts", "groups", "counts")}
-        clumps = replace(self.clumps, **groups)
-        return Past(clumps, self.singles, items.groups[items.starts[n_clumps:-1]])
-
     def items(self, model: GroupedModel) -> Items:
         """Clumps and single points, in this order, their features in one array."""
-        features = np.empty((len(self), model.family.n_stats))
-        start = len(self.clumps)
-        features[:start] = self.clumps.features
-        for row in range(0, len(self.singles), _FEATURE_ROWS):
-            block = self.singles[row : row + _FEATURE_ROWS]
-            features[start + row : start + row + len(block)] = model.family.features(block)
-        points = Items.points(features[start:], self.single_groups)
-        return joined([self.clumps, points], features)
+        return Seen(self).items(model)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
         return self.clumps.nbytes + self.singles.nbytes + self.single_groups.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The past, and an epoch behind it whose points lie in these groups; nothing is copied."""
+
+    past: Past
+    epoch: Epoch = Epoch(())
+    groups: Labels = field(default_factory=lambda: np.empty(0, np.int32))
+
+    @property
+    def n_clumps(self) -> int:
+        return len(self.past.clumps)
+
+    def items(self, model: GroupedModel) -> Items:
+        """Clumps, single points and points of the epoch, their features in one array."""
+        clumps, singles = self.past.clumps, (self.past.singles, *self.epoch.parts)
+        end = len(clumps)
+        features = np.empty((end + sum(map(len, singles)), model.family.n_stats))
+        features[:end] = clumps.features
+        for block in _blocks(singles):
+            start, end = end, end + len(block)
+            features[start:end] = model.family.features(block)
+        groups = np.concatenate([self.past.single_groups, self.groups])
+        points = Items.points(features[len(clumps) :], groups)
+        return joined([clumps, points], features)
+
+    def points(self, which: IntVec) -> Mat:
+        """Single points by the position of their items, ascending."""
+        found, end = [], self.n_clumps
+        for part in (self.past.singles, *self.epoch.parts):
+            start, end = end, end + len(part)
+            first, last = np.searchsorted(which, [start, end])
+            found.append(part[which[first:last] - start])
+        return np.concatenate(found)
+
+    def kept(self, items: Items) -> Past:
+        """Everything as it is, in the groups that its items are in now."""
+        now = items.first(self.n_clumps)
+        groups = {name: getattr(now, name).copy() for name in ("starts", "groups", "counts")}
+        singles = np.concatenate([self.past.singles, *self.epoch.parts])
+        own = items.groups[items.starts[self.n_clumps : -1]]
+        return Past(replace(self.past.clumps, **groups), singles, own)
+
+
+def _blocks(parts: Sequence[Mat]) -> Iterator[Mat]:
+    """All rows, some of them at a time."""
+    for part in parts:
+        for row in range(0, len(part), _FEATURE_ROWS):
+            yield part[row : row + _FEATURE_ROWS]
 
 
 @dataclass(frozen=True, slots=True)

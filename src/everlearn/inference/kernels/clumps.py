@@ -147,14 +147,14 @@ def summarize(
 
 @kernel()
 def by_topic(
-    topics: Labels, shares: Mat, places: Labels, starts: IntVec, items: Labels, each: Vec
-) -> None:
-    """Assignments sorted by the place of their topic, where -1 is none.
+    topics: Labels, shares: Mat, places: Labels, n_places: int
+) -> tuple[IntVec, Labels, Vec]:
+    """Assignments sorted by the place of their topic; those of topics at -1 are left out.
 
-    places : (n_topics,); starts : (n_places + 1,) out: entries starts[k] : starts[k + 1] are those
-    of place k; items, each : (n_entries,) out, with room for all: the item, and its share
+    Returns starts (n_places + 1,), and the item and the share of each entry: those of place k are
+    starts[k] : starts[k + 1].
     """
-    starts[:] = 0
+    starts = np.zeros(n_places + 1, np.int64)
     for c in range(topics.shape[0]):
         for i in range(topics.shape[1]):
             if shares[c, i] == 0.0:
@@ -165,6 +165,7 @@ def by_topic(
     for k in range(starts.size - 1):
         starts[k + 1] += starts[k]
     cursor = starts[:-1].copy()
+    items, each = np.empty(starts[-1], np.int32), np.empty(starts[-1])
     for c in range(topics.shape[0]):
         for i in range(topics.shape[1]):
             if shares[c, i] == 0.0:
@@ -174,6 +175,7 @@ def by_topic(
                 items[cursor[k]] = c
                 each[cursor[k]] = shares[c, i]
                 cursor[k] += 1
+    return starts, items, each
 
 
 @kernel(SUMMED)

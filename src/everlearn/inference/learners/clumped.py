@@ -13,7 +13,7 @@ import numpy as np
 
 from everlearn.core.arrays import IntVec, Vec
 from everlearn.core.errors import MemoryBudgetError
-from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past
+from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past, Seen
 from everlearn.inference.clumped_topics import Topics
 from everlearn.inference.clumps import Items, clumped, joined, regrouped
 from everlearn.inference.engine import Engine
@@ -217,27 +217,26 @@ class ClumpedLearner:
 
     def learn(self, state: ClumpedState, epoch: Epoch) -> tuple[ClumpedState, EpochInfo]:
         """The state after an epoch; the old one stays as it is."""
-        groups = epoch.documents + np.int32(len(state.sizes))
+        seen = Seen(state.past, epoch, epoch.documents + np.int32(len(state.sizes)))
         new_ids = state.n_documents + np.arange(epoch.n_documents)
-        past = state.past.followed_by(epoch, groups)
-        new_points = past.singles[len(state.past.singles) :]
+        log_base = state.model.family.log_base
         grown = replace(
             state,
-            past=past,
             sizes=np.concatenate([state.sizes, np.ones(epoch.n_documents)]),
             group_ids=np.concatenate([state.group_ids, new_ids]),
-            base=state.base + float(state.model.family.log_base(new_points).sum()),
-            n_points=state.n_points + len(new_points),
+            base=state.base + sum(float(log_base(part).sum()) for part in epoch.parts),
+            n_points=state.n_points + epoch.n_points,
             n_documents=state.n_documents + epoch.n_documents,
             n_epochs=state.n_epochs + 1,
         )
-        return self._kept(grown, self._built(grown, epoch))
+        return self._kept(grown, seen, self._built(grown, seen))
 
     def recompress(self, state: ClumpedState) -> tuple[ClumpedState, EpochInfo]:
         """The state within the present limits, if they have become narrower."""
-        search = self._search(state, state.past.items(state.model))
+        seen = Seen(state.past)
+        search = self._search(state, seen.items(state.model))
         search.iterate(1)
-        return self._kept(state, search)
+        return self._kept(state, seen, search)
 
     def _search(self, state: ClumpedState, items: Items) -> _Search:
         step = ClumpStep(state.model, self.engine)
@@ -245,10 +244,10 @@ class ClumpedLearner:
         topics = state.topics.with_groups(len(state.sizes))
         return _Search(step, state.price, most, state.sizes, items, topics, state.next_id)
 
-    def _built(self, state: ClumpedState, epoch: Epoch) -> _Search:
+    def _built(self, state: ClumpedState, seen: Seen) -> _Search:
         """Topics after the search on all items, of which the epoch's points are the last."""
-        settings = self.settings
-        items = state.past.items(state.model)
+        settings, epoch = self.settings, seen.epoch
+        items = seen.items(state.model)
         n_new = epoch.n_points
         large = n_new > settings.large_document * epoch.n_documents
         if not (settings.first_clumps and large):
@@ -256,7 +255,7 @@ class ClumpedLearner:
             search.build()
             return search
         n_past = len(items) - n_new
-        points = Items.points(items.features[n_past:], state.past.single_groups[-n_new:])
+        points = Items.points(items.features[n_past:], seen.groups)
         coarse = first_clumps(state.model, points, epoch.documents, settings.first_clumps)
         del points
         search = self._search(state, joined([items.first(n_past), coarse]))
@@ -268,16 +267,18 @@ class ClumpedLearner:
         search.iterate(settings.raw_iterations)
         return search
 
-    def _kept(self, state: ClumpedState, search: _Search) -> tuple[ClumpedState, EpochInfo]:
-        """The state with everything, of which the search knows more, compressed."""
+    def _kept(
+        self, state: ClumpedState, seen: Seen, search: _Search
+    ) -> tuple[ClumpedState, EpochInfo]:
+        """The state with everything seen, of which the search knows more, compressed."""
         before = search.bound
         ids = self._fewer_groups(search, state.group_ids)
         if self.limits.unlimited:
-            past, forced = state.past.regrouped(search.items), 0
+            past, forced = seen.kept(search.items), 0
             loss = before - search.bound
         else:
             room, forced = self._room(search)
-            past = self._compressed(search, room, state)
+            past = self._compressed(search, room, seen, state.n_points)
             search.items = past.items(state.model)
             loss = before - search.tied_bound(search.items)
             search.iterate(1)
@@ -328,17 +329,17 @@ class ClumpedLearner:
 
     def _compressor(self, search: _Search) -> Compressor:
         assert search.found is not None
-        return Compressor(
+        return Compressor.of(
             search.step.model, search.topics, search.sizes, search.items, search.found
         )
 
-    def _compressed(self, search: _Search, room: StorageRoom, state: ClumpedState) -> Past:
+    def _compressed(self, search: _Search, room: StorageRoom, seen: Seen, n_points: int) -> Past:
         """The items as clumps and single points that fit into the room."""
-        expected = max(self.expected_points or 0.0, float(state.n_points))
-        leaves = self._compressor(search).compressed(room, expected / state.n_points)
+        expected = max(self.expected_points or 0.0, float(n_points))
+        compressor = self._compressor(search)
         search.found = None  # of items that are about to go
+        leaves = compressor.compressed(room, expected / n_points)
         clump, n_clumps = kept_clumps(leaves, room.prices)
         single = np.flatnonzero(clump < 0)
         groups = search.items.groups[search.items.starts[single]]
-        singles = state.past.singles[single - len(state.past.clumps)]
-        return Past(clumped(search.items, clump, n_clumps), singles, groups)
+        return Past(clumped(search.items, clump, n_clumps), seen.points(single), groups)

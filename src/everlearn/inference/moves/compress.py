@@ -82,17 +82,31 @@ class StorageRoom:
 
 @dataclass(frozen=True, slots=True)
 class Compressor:
-    """Finds the leaves that are kept, given the topics of all items."""
+    """Finds the leaves that are kept.
+
+    `best` is the likeliest topic of each item, `second` one that has much of it too, or -1.
+    """
 
     model: GroupedModel
     topics: Topics
     sizes: Vec
     items: Items
-    found: Assignment
+    best: Labels
+    second: Labels
+
+    @classmethod
+    def of(
+        cls, model: GroupedModel, topics: Topics, sizes: Vec, items: Items, found: Assignment
+    ) -> Compressor:
+        """For items that are assigned so; the assignment itself is not held on to."""
+        best, second = found.topics[:, 0].copy(), np.full(len(items), -1, np.int32)
+        if found.topics.shape[1] > 1:
+            np.copyto(second, found.topics[:, 1], where=found.shares[:, 1] > _SHARED)
+        return cls(model, topics, sizes, items, best, second)
 
     def topic_leaves(self) -> Leaves:
         """One leaf for each topic that is the likeliest of some item."""
-        return self._leaves(self.found.topics[:, 0].astype(np.int64))
+        return self._leaves(self.best.astype(np.int64))
 
     def compressed(self, room: StorageRoom, magnified: float) -> Leaves:
         """Leaves that fit into the room, which has to hold the topics' own."""
@@ -106,7 +120,7 @@ class Compressor:
     def _leaves(self, keys: NDArray[np.int64]) -> Leaves:
         """One leaf for each distinct key; all items of a key have the same likeliest topic."""
         _, first, of = np.unique(keys, return_index=True, return_inverse=True)
-        best = self.found.topics[first, 0]
+        best = self.best[first]
         n = np.bincount(of, self.items.mass)
         alpha = self.topics.alpha[best] * n / np.bincount(best, n)[best]
         region = np.zeros(len(first), np.int64)
@@ -122,7 +136,7 @@ class Compressor:
         while count > 0:
             apart = np.zeros(len(parts), np.bool_)
             apart[heaviest[:count]] = True
-            topics = -1 - self.found.topics[:, 0].astype(np.int64)
+            topics = -1 - self.best.astype(np.int64)
             leaves = self._leaves(np.where(apart[which], which, topics))
             if room.charged(leaves).free_bytes >= half.free_bytes * (1 - _APART):
                 return leaves
@@ -134,13 +148,10 @@ class Compressor:
 
         Items of several groups count as of one that is theirs.
         """
-        found, items = self.found, self.items
-        n_groups = len(self.sizes)
+        items, n_groups = self.items, len(self.sizes)
         group = items.groups[items.starts[:-1]].astype(np.int64)
         group[np.diff(items.starts) > 1] = n_groups
-        parts = found.topics[:, 0].astype(np.int64) * (len(self.topics) + 1)
-        if found.topics.shape[1] > 1:
-            parts += np.where(found.shares[:, 1] > _SHARED, found.topics[:, 1] + 1, 0)
+        parts = self.best.astype(np.int64) * (len(self.topics) + 1) + (self.second + 1)
         return parts * (n_groups + 1) + group
 
 

@@ -175,11 +175,7 @@ def sorted_by_topic(found: Assignment, n_topics: int, chosen: IntVec) -> tuple[I
     """Assignments to the chosen topics as entries sorted by these: starts, items, shares."""
     places = np.full(n_topics, -1, np.int32)
     places[chosen] = np.arange(len(chosen), dtype=np.int32)
-    n_entries = int(np.count_nonzero(found.shares))
-    starts = np.empty(len(chosen) + 1, np.int64)
-    items, each = np.empty(n_entries, np.int32), np.empty(n_entries)
-    by_topic(found.topics, found.shares, places, starts, items, each)
-    return starts, items, each
+    return by_topic(found.topics, found.shares, places, len(chosen))
 
 
 def propose_splits(
