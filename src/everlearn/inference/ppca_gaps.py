@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from everlearn.core.families.ppca import PPCA
 from everlearn.core.families.ppca_gaps import recalled
 from everlearn.core.families.ppca_moments import Moments
@@ -30,7 +28,7 @@ def recall(
     engine: Engine,
     unit: float,
     kept_rank: int,
-) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
+) -> tuple[PPCAState, tuple[PPCA, ...]]:
     """The state with gaps of the past filled anew, and models that fill those of the rows.
 
     Parameters
@@ -43,9 +41,6 @@ def recall(
     unit : what a row of weight 1 is in units of the mass of `known`
     kept_rank : directions that moments keep
     """
-    past = any(part.present is not None for part in known)
-    if not known or not (past or np.isnan(rows.X).any()):
-        return state, None
     local = run(replace(beliefs, moments=False, features=True), rows, engine)
     old, one = state.models, unit * state.row_weight
     new = tuple(
@@ -70,10 +65,8 @@ def first_models(
     engine: Engine,
     unit: float,
     rank: int,
-) -> tuple[PPCA, ...] | None:
+) -> tuple[PPCA, ...]:
     """Models that fill the gaps of the first rows, which have little to go by; as for `recall`."""
-    if not np.isnan(rows.X).any():
-        return None
     beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
     for _ in range(_FIRST_ROUNDS):
         batch = run(beliefs, rows, engine).moments[0]
