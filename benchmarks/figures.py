@@ -12,13 +12,13 @@ IMAGES = ROOT / "docs" / "images"
 
 
 def curves(name: str, x: list[float], lines: dict[str, list[float]], across: str, up: str) -> None:
-    """One line for each entry."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    """One line for each entry; their names beside the plot, where they cover none."""
+    figure, axes = plt.subplots(figsize=(8.5, 4), layout="constrained")
     for label, y in lines.items():
         axes.plot(x, y, marker="o", label=label)
     axes.set(xlabel=across, ylabel=up)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    figure.legend(frameon=False, loc="outside right upper")
     save(figure, name)
 
 

@@ -268,7 +268,8 @@ def mixed_classes(measured: Measured, name: str) -> Table:
     at = [point[0] for point in runs["Nat-oEM step"][0]["curve"][4:]]
     low = min(lines["Nat-oEM step"]) - 0.3 * abs(best)
     shown = {way: [max(v, low) for v in line] for way, line in lines.items()}
-    figures.curves(f"natural_{name}_mixed", at, shown, "rows", "nats per row")
+    up = f"nats per row (cut at {low:.1f})"
+    figures.curves(f"natural_{name}_mixed", at, shown, "rows", up)
     return table
 
 

@@ -29,7 +29,7 @@ def recall(
     engine: Engine,
     unit: float,
     kept_rank: int,
-) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
+) -> tuple[PPCAState, tuple[PPCA, ...]]:
     """The state with gaps of the past filled anew, and models that fill those of the rows.
 
     Parameters
@@ -42,9 +42,6 @@ def recall(
     unit : what a row of weight 1 is in units of the mass of `known`
     kept_rank : directions that moments keep
     """
-    past = any(part.present is not None for part in known)
-    if not known or not (past or rows.missing):
-        return state, None
     local = run(replace(beliefs, moments=False, features=True), rows, engine)
     old, one = state.models, unit * state.row_weight
     new = tuple(
@@ -69,10 +66,8 @@ def first_models(
     engine: Engine,
     unit: float,
     rank: int,
-) -> tuple[PPCA, ...] | None:
+) -> tuple[PPCA, ...]:
     """Models that fill the gaps of the first rows, which have little to go by; as for `recall`."""
-    if not rows.missing:
-        return None
     beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
     for _ in range(_FIRST_ROUNDS):
         batch = run(beliefs, rows, engine).moments[0]

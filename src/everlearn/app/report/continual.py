@@ -65,15 +65,19 @@ def continual_page(
         _matrix(number, name, values, tasks, unit)
         for number, (name, values) in enumerate(tables.items())
     ]
-    first = next(iter(found.values()))
-    key_numbers = [
-        ("tasks", f"{len(tasks)}"),
-        ("models", f"{len(tables)}"),
-        (f"final, {next(iter(found))}", minus(f"{first.final:,.1f}")),
-        (f"forgetting, {next(iter(found))}", minus(f"{first.forgetting:,.1f}")),
-    ]
     draw = files(__package__).joinpath("page.js").read_text("utf-8")
-    return page(title, lead, key_numbers, sections, scripts=(get_plotlyjs(), f"\n{draw}\n"))
+    numbers = _key_numbers(found, len(tasks))
+    return page(title, lead, numbers, sections, scripts=(get_plotlyjs(), f"\n{draw}\n"))
+
+
+def _key_numbers(found: Mapping[str, ContinualSummary], n_tasks: int) -> list[tuple[str, str]]:
+    name, first = next(iter(found.items()))
+    return [
+        ("tasks", f"{n_tasks}"),
+        ("models", f"{len(found)}"),
+        (f"final, {name}", minus(f"{first.final:,.1f}")),
+        (f"forgetting, {name}", minus(f"{first.forgetting:,.1f}")),
+    ]
 
 
 def _checked(name: str, values: ArrayLike, n: int) -> Mat:

@@ -89,14 +89,13 @@ class NaturalEM:
         local = run(replace(self._beliefs(state), completing=completing), rows, engine)
         mass = rows.mass
         usual = mass if local.odd is None else mass - local.odd.mass
-        typical = self._typical(state, local)
         state = replace(
             state,
             clock=state.clock + 1,
             n_rows=state.n_rows + mass,
             count=state.count + len(rows),
             since=state.since + usual,
-            typical=typical,
+            typical=self._typical(state, local),
         )
         state = replace(state, odd=self._odd(state, local.odd, float(local.likelihoods[0])))
         if self.in_moments:
@@ -112,12 +111,15 @@ class NaturalEM:
     ) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
         """Models that fill the gaps of rows, and the state with gaps of the past filled alike."""
         unit, completing = 1.0, None
-        if self.in_moments:
+        gaps = rows.missing
+        if not gaps and all(p.present is None for p in (*state.reference, *state.window)):
+            return state, completing
+        if self.in_moments and (known := self._joint(state)):
             if self.weight is not None and self.constraint != "task":
                 unit = self.step_size(state.clock + 1) / rows.mass
-            known, beliefs = self._joint(state), self._beliefs(state)
+            beliefs = self._beliefs(state)
             state, completing = recall(state, known, beliefs, rows, engine, unit, self.kept_rank)
-        if state.count < self._mature_rows and (self.in_moments or state.stats is None):
+        if gaps and state.count < self._mature_rows and (self.in_moments or state.stats is None):
             known = self._joint(state) if self.in_moments else state.window
             completing = first_models(state, known, rows, engine, unit, self.rank)
         return state, completing
@@ -287,12 +289,11 @@ class NaturalEM:
 
     def _reference_stats(self, state: PPCAState) -> LatentStats:
         """What the reference expects the statistics to be under the current E-step."""
-        total = state.evidence
         parts = []
         for model, truth in zip(state.models, state.reference, strict=True):
             centre = model.mean if self.moving_centre else state.origin
             stats = expected_stats(model, truth, centre, state.origin)
-            parts.append(stats * (truth.mass / total))
+            parts.append(stats * (truth.mass / state.evidence))
         return reduce(LatentStats.join, parts)
 
     # ------------------------------------------------------------------ components
@@ -326,9 +327,8 @@ class NaturalEM:
         odd = odd.truncated(self.kept_rank)
         model = odd.ppca(self.rank)
         share = odd.mass / (odd.mass + mass / self.step_size(state.clock))
-        full = len(state.models) + 1 == self.max_components
-        state = replace(state, odd=None if full else odd.with_mass(0.0))
-        state = replace(state, since=state.since + odd.mass)
+        left = None if len(state.models) + 1 == self.max_components else odd.with_mass(0.0)
+        state = replace(state, odd=left, since=state.since + odd.mass)
         if state.reference:
             kept = odd.mass if self.constraint == "step" else 0.0
             state = replace(state, reference=(*state.reference, odd.with_mass(kept)))
