@@ -26,16 +26,17 @@ class Patient(Protocol):
 
 
 class Remote:
-    """A handle of something on a worker, and how to make it again if the worker is lost."""
+    """A handle of something on a worker, and how to make it: when asked for, and when lost."""
 
     def __init__(self, engine: Patient, make: Callable[[], Any], home: str | None = None) -> None:
-        self._engine, self._make, self._future = engine, make, make()
+        self._engine, self._make = engine, make
+        self._future: Any = None
         self.home = home
         """The worker, as far as is known."""
 
     def future(self) -> Any:
         """The future, made again if what it stood for is lost."""
-        if self._future.status in _GONE:
+        if self._future is None or self._future.status in _GONE:
             self._future = self._make()
         return self._future
 
