@@ -42,6 +42,11 @@ class Photographs(Sequence[Pixels]):
         with ZipFile(self._archive) as archive:
             return read_image(archive.read(self._names[i]))
 
+    def files(self) -> list[bytes]:
+        """The bytes of all, as they were on disk."""
+        with ZipFile(self._archive) as archive:
+            return [archive.read(name) for name in self._names]
+
     def chosen(self, positions: Sequence[int] | np.ndarray) -> "Photographs":
         """Those at the positions given, in their order."""
         return Photographs(self._archive, [self._names[i] for i in positions])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -106,7 +106,7 @@ class ScaledPCA(
     >>> from everlearn.features import ScaledPCA
     >>> X = np.random.default_rng(0).normal(size=(200, 5)) * [9, 3, 1, 1, 1]
     >>> ScaledPCA(n_components=2).fit_transform(X).var(axis=0, ddof=1).round(2)
-    array([1.83, 0.17])
+    array([1.78, 0.22])
     """
 
     checkpoint_key: ClassVar[str] = "scaled-pca"
@@ -175,7 +175,10 @@ class ScaledPCA(
         """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        return np.asarray((rows - self.mean_) @ self.components_.T / self.scale_)
+        found = np.empty((len(rows), self.n_components_))
+        for part in self._portions(len(rows)):
+            found[part] = (rows[part] - self.mean_) @ self.components_.T
+        return found / self.scale_
 
     def inverse_transform(self, X: Any) -> Mat:
         """The rows that have these coordinates, as far as the components tell.
@@ -245,22 +248,31 @@ class ScaledPCA(
             raise AttributeError("ScaledPCA has learned no rows yet")
         return self._axes
 
-    def _learned(self, axes: Axes, rows: Mat) -> Axes:
-        for start in range(0, len(rows), self.batch_size):
-            axes = axes.after(rows[start : start + self.batch_size], self.n_components)
+    def _learned(self, axes: Axes, rows: NDArray[Any]) -> Axes:
+        for part in self._portions(len(rows)):
+            axes = axes.after(np.asarray(rows[part], np.float64), self.n_components)
         return axes
 
-    def _rows(self, X: Any, *, reset: bool) -> Mat:
+    def _portions(self, n: int) -> Iterator[slice]:
+        """Where portions begin and end; only one at a time is in double precision."""
+        for start in range(0, n, self.batch_size):
+            yield slice(start, start + self.batch_size)
+
+    def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
         self._check_params()
         with named_errors(self, "X"):
             least = 2 if reset else 1
             rows = validate_data(
-                self, plain_numbers(X), reset=reset, dtype=np.float64, ensure_min_samples=least
+                self,
+                plain_numbers(X),
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=least,
             )
-        if np.abs(rows).max() > LARGEST:
+        largest = max(float(rows.max()), -float(rows.min()))
+        if largest > LARGEST:
             raise ValueError(
-                f"X of ScaledPCA must have entries of at most {LARGEST:g} in size, got "
-                f"{np.abs(rows).max():g}"
+                f"X of ScaledPCA must have entries of at most {LARGEST:g} in size, got {largest:g}"
             )
         return np.asarray(rows)
 

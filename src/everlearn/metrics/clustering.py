@@ -21,6 +21,7 @@ from sklearn.metrics import (
     normalized_mutual_info_score,
 )
 from sklearn.metrics.cluster import contingency_matrix
+from sklearn.utils import check_consistent_length
 
 Average: TypeAlias = Literal["min", "geometric", "arithmetic", "max"]
 """What mutual information is divided by: a mean of the entropies of classes and of clusters."""
@@ -87,6 +88,7 @@ def purity(classes: ArrayLike, clusters: ArrayLike) -> float:
     >>> purity([0, 0, 1, 1, 1], [7, 7, 7, 8, 8])
     0.8
     """
+    check_consistent_length(classes, clusters)
     table = contingency_matrix(classes, clusters)
     if not table.sum():
         raise ValueError("'classes' of purity must be those of at least one row, got none")

@@ -102,7 +102,7 @@ def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
     ]
     layout = {
         **charts.base_layout(420),
-        "xaxis": {**charts.axis("seconds of learning"), "type": "log", "nticks": 8},
+        "xaxis": {**charts.axis("seconds of learning"), "type": "log", "dtick": "D2"},
         "yaxis": {**charts.axis("components"), "rangemode": "tozero", "tickformat": "d"},
         "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
         "legend": {"orientation": "h", "y": -0.25, "font": {"color": "--muted"}},
@@ -156,7 +156,7 @@ def _sheets(
 
 
 def _about(study: Study, one: Component) -> str:
-    lines = [f"{one.n_rows:,} {study.noun}s"]
+    lines = [f"{one.n_rows:,} {study.noun}{'' if one.n_rows == 1 else 's'}"]
     if one.top is not None and one.purity is not None:
         lines.append(f"{one.purity:.0%} {one.top}")
     return "".join(f"<span>{escape(line)}</span>" for line in lines)
