@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,19 @@ from benchmarks.tree_corpora import (
     unigram,
 )
 from everlearn import TopicTree
+from everlearn.core.documents import Documents
+from everlearn.estimators.topic_tree_learning import first_levels, tree_rules
+from everlearn.inference.learners.tree_batch import BatchPlan, drawn, refined
+from everlearn.inference.local.tree_paths import PathStep
+from everlearn.inference.moves.tree_merge import merge_all
+from everlearn.inference.tree_topics import TreeTopics
+from everlearn.runtime.engine import open_engine
 
 PAPER = "ncrp"
 PARTITION, FOLDS = 5, 5
 """Parts that a corpus is cut into, and how many of them are tested on."""
 PRIORS = (1.0, 0.5)
+DEFAULT = TopicTree()
 WAYS: dict[str, dict[str, Any]] = {
     "variational, Gibbs start": {},
     "variational, incremental start": {"init": "incremental", "n_iterations": 20},
@@ -46,7 +55,7 @@ the order of methods can be compared."""
 def parts(measured: set[str]) -> list[Table]:
     """All tables of the text part."""
     tables = [_held_out(measured, prior) for prior in PRIORS]
-    return [*tables, _sorted_stream(measured), _trees(measured)]
+    return [*tables, _surplus(measured), _sorted_stream(measured), _trees(measured)]
 
 
 def _remember(measured: set[str], name: str, run: Any) -> dict[str, Any]:
@@ -119,6 +128,64 @@ def _warm_up(X: Any) -> None:
     """Compile what runs need, so that their time is that of learning."""
     for how in ({"n_sweeps": 10}, {"learning": "stream", "batch_size": 20, "reservoir": 5}):
         TopicTree(engine="serial", random_state=0, **how).fit(X[:60]).score(X[:5])
+
+
+# --------------------------------------------------------------- surplus nodes
+
+
+def _surplus(measured: set[str]) -> Table:
+    table = Table(
+        "Surplus nodes",
+        [
+            "corpus",
+            "nodes as drawn",
+            "left",
+            "completion as drawn",
+            "left",
+            "loss",
+            "most of a fold",
+        ],
+        f"Mean of {FOLDS} folds, topic prior {DEFAULT.word_prior:g}: a tree drawn without mergers, "
+        "and the same after siblings were merged wherever the joint rises and branches of less "
+        f"than {DEFAULT.min_mass:g} documents were pruned, both followed by variational laps.",
+    )
+    for name in FILES:
+        key = f"surplus-{name.replace(' ', '').replace('.', '')}"
+        runs = [
+            _remember(measured, f"{key}-{fold}", lambda n=name, f=fold: _tidied(n, f))
+            for fold in range(FOLDS)
+        ]
+        means = {of: statistics.mean(run[of] for run in runs) for of in runs[0] if of != "measured"}
+        losses = [run["drawn"] - run["left"] for run in runs]
+        nodes = f"{means['drawn nodes']:.0f}", f"{means['left nodes']:.0f}"
+        scored = f"{means['drawn']:.4f}", f"{means['left']:.4f}"
+        table.add(name, *nodes, *scored, f"{statistics.mean(losses):.4f}", f"{max(losses):.4f}")
+    return table
+
+
+def _tidied(name: str, fold: int) -> dict[str, Any]:
+    """A tree as it was drawn, and without its surplus nodes."""
+    X, _ = corpus(name)
+    train, test = split(X, fold, PARTITION)
+    documents, rules = Documents.from_csr(train), tree_rules(DEFAULT)
+    plan = BatchPlan(DEFAULT.n_sweeps, DEFAULT.n_iterations, PathStep(), moves=None, min_mass=0.0)
+    start = TreeTopics.empty(train.shape[1], first_levels(DEFAULT))
+    topics, _ = drawn(documents, start, rules, plan, fold, _quiet)
+    found: dict[str, Any] = {}
+    for label, tree, least in (
+        ("drawn", topics, 0.0),
+        ("left", merge_all(topics, rules)[0], DEFAULT.min_mass),
+    ):
+        tidy = replace(plan, min_mass=least)
+        with open_engine("serial") as engine:
+            state, _ = refined(tree, documents, rules, tidy, engine, fold, _quiet)
+        found[f"{label} nodes"] = len(state.topics.tree)
+        found[label] = scores(state.topics, rules.word_prior, test)[0]
+    return found
+
+
+def _quiet(done: int, n_nodes: int) -> None:
+    """Nobody is told."""
 
 
 # ------------------------------------------------------------- a sorted stream

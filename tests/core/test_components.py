@@ -152,16 +152,19 @@ def test_nodes_at_their_prior_change_nothing(case):
     assert_allclose(bound(grown), bound(q), rtol=1e-9)
 
 
-def test_densities_of_paths_have_the_moments_of_the_model():
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_densities_of_paths_have_the_moments_of_the_model(level):
     model, q = beliefs(7, 3, 3, 3)
     loadings, noise = model.path_covariances(q)
     rng = np.random.default_rng(0)
-    slot = len(q.tree) - 1
+    slot = int(np.flatnonzero(q.tree.levels == level)[-1])
     path = q.tree.paths[slot][q.tree.paths[slot] >= 0]
-    n = 200_000
+    n, unseen = 200_000, 2 - level
     shift = rng.multivariate_normal(np.zeros(len(path)), q.covariance[np.ix_(path, path)], (n, 3))
-    w = q.mean[path].T + shift
-    rows = np.einsum("ndk,nk->nd", w, rng.normal(size=(n, len(path))))
+    w = np.concatenate(
+        [q.mean[path].T + shift, np.sqrt(model.scale) * rng.normal(size=(n, 3, unseen))], axis=2
+    )
+    rows = np.einsum("ndk,nk->nd", w, rng.normal(size=(n, 3)))
     rows += np.sqrt(q.centre_variance) * rng.normal(size=(n, 3))
     rows += rng.normal(size=(n, 3)) / np.sqrt(rng.gamma(q.shape, 1 / q.rate, (n, 1)))
     expected = loadings[slot].T @ loadings[slot] + noise[slot] * np.eye(3)

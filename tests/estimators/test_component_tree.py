@@ -1,6 +1,8 @@
 """`ComponentTree` as its users see it."""
 
+import copy
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from sklearn.decomposition import PCA
 
 from estimators.component_data import assert_same, content, model_of, rows_of, streamed
 from everlearn.core.errors import NotConvergedWarning
+from everlearn.core.priors import TreeSticks
 from everlearn.estimators.component_tree import ComponentTree
 
 
@@ -115,16 +118,35 @@ class TestPredictions:
         assert_allclose(fitted.score_samples(X), np.log(density), rtol=1e-8)
         assert fitted.score(X) == pytest.approx(np.log(density).mean())
 
+    def test_nodes_at_their_prior_change_no_density(self, fitted):
+        X = np.vstack([rows_of(20, seed=1), rows_of(5, seed=2) * 10.0])
+        before = fitted.score_samples(X)
+        state = fitted._learned.state
+        q, model = state.q, state.model
+        for parent in np.flatnonzero(q.tree.n_unseen > 0):
+            n = int(q.tree.n_unseen[parent])
+            ids = range(state.next_id, state.next_id + n)
+            sticks = TreeSticks(np.ones(n), np.full(n, model.paths.gamma))
+            grown = q.extended(
+                q.tree.grown(int(parent), list(ids)),
+                np.zeros((n, 8)),
+                model.scale * np.eye(n),
+                sticks,
+            )
+            more = copy.copy(fitted)
+            more._learned = replace(fitted._learned, state=replace(state, q=grown))
+            assert_allclose(more.score_samples(X), before, rtol=1e-9)
+
     def test_new_rows_are_as_likely_as_those_learned(self, fitted):
         assert fitted.score(rows_of(400, seed=9)) > fitted.score(rows_of(400)) - 0.5
         assert fitted.score(rows_of(400, seed=9) + 20.0) < -100
 
     def test_nothing_is_changed_by_predictions(self, fitted):
         before, X = content(fitted), rows_of(30)
-        copy = X.copy()
+        same = X.copy()
         for method in (fitted.predict, fitted.transform, fitted.reconstruct, fitted.score_samples):
             method(X)
-        assert_array_equal(X, copy)
+        assert_array_equal(X, same)
         assert_same(content(fitted), before)
 
 
@@ -191,7 +213,8 @@ class TestLearning:
 
     def test_a_tree_never_has_more_nodes_than_allowed(self):
         assert model_of(max_nodes=5).fit(rows_of(200)).n_components_ <= 5
-        assert model_of(max_nodes=1).fit(rows_of(50)).n_components_ == 1
+        with pytest.raises(ValueError, match="'max_nodes' parameter of ComponentTree must be"):
+            model_of(max_nodes=2).fit(rows_of(50))
         assert model_of(depth=1).fit(rows_of(50)).n_components_ == 1
 
     def test_moves_can_be_forbidden(self):

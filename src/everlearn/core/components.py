@@ -333,11 +333,11 @@ class ComponentModel:
         """Loadings of each slot's path, (K, L, D), zero where unseen, and the noise around it.
 
         Together they give the covariance of a row on that path under the posterior:
-        W'W + noise I. Levels that the tree does not hold are left out.
+        W'W + noise I. Loadings of levels that the tree does not hold have their prior.
         """
         paths = q.tree.paths
         held = paths >= 0
         loadings = np.where(held[:, :, None], q.mean[paths], 0.0)
-        doubt = np.where(held, np.diagonal(q.covariance)[paths], 0.0).sum(axis=1)
+        doubt = np.where(held, np.diagonal(q.covariance)[paths], self.scale).sum(axis=1)
         noise = q.rate / max(q.shape - 1.0, 0.5 * q.shape)
         return loadings, doubt + q.centre_variance + noise

@@ -32,6 +32,7 @@ from everlearn.estimators.persistence import (
     plain_params,
     section,
 )
+from everlearn.estimators.tree_view import check_room_for_a_path
 from everlearn.inference.learners.component_tree import TREE_MOVES
 
 
@@ -51,7 +52,8 @@ class ComponentTree(
     depth : int, default=3
         Levels of the tree, the root's included: how many components explain a row.
     max_nodes : int, default=100
-        No branch grows beyond this many nodes. A tree that has so many exchanges branches.
+        No branch grows beyond this many nodes, at least `depth`. A tree that has so many
+        exchanges branches.
     concentration : float, default=1.0
         Of the prior of the paths: larger values expect more branches.
     prior_scale : float or "auto", default="auto"
@@ -244,6 +246,10 @@ class ComponentTree(
         return self
 
     # ---------------------------------------------------------------------- inner
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_room_for_a_path(self)
 
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted estimator as JSON and arrays; `save` writes them."""

@@ -229,8 +229,9 @@ class ComponentTreePredictions(ComponentTreeAttributes, LearnerMixin):
         """Log-density of each row, all paths summed.
 
         The density of a path is the Gaussian with the mean and covariance that rows have there
-        under the posterior, levels that the tree does not hold left out; paths have their
-        expected weights. It integrates to one.
+        under the posterior; levels that the tree does not hold have the loadings that the prior
+        expects, so that rows unlike all others are still given a chance. Paths have their
+        expected weights. The density integrates to one.
 
         Parameters
         ----------

@@ -26,6 +26,7 @@ from everlearn.estimators.topic_tree_learning import (
     with_words,
 )
 from everlearn.estimators.topic_tree_predictions import TopicTreePredictions
+from everlearn.estimators.tree_view import check_room_for_a_path
 
 _LEVEL = Interval(*LEVEL_RANGE)
 
@@ -299,16 +300,11 @@ class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator
 
     def _check_params(self) -> None:
         super()._check_params()
-        name = type(self).__name__
-        if self.max_nodes < self.depth:
-            raise ValueError(
-                f"the 'max_nodes' parameter of {name} must be at least depth, which is "
-                f"{self.depth}. Got {self.max_nodes} instead."
-            )
+        check_room_for_a_path(self)
         if self.level_prior is not None and len(self.level_prior) != self.depth:
             raise ValueError(
-                f"the 'level_prior' parameter of {name} must have a number for each of the "
-                f"{self.depth} levels. Got {len(self.level_prior)} instead."
+                f"the 'level_prior' parameter of {type(self).__name__} must have a number for each "
+                f"of the {self.depth} levels. Got {len(self.level_prior)} instead."
             )
 
     def _check_same_depth(self) -> None:

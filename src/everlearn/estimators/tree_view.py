@@ -13,6 +13,15 @@ from rich.tree import Tree as TextTree
 _WIDTH = 100
 
 
+def check_room_for_a_path(params: Any) -> None:
+    """Refuse a tree that may not even hold one path."""
+    if params.max_nodes < params.depth:
+        raise ValueError(
+            f"the 'max_nodes' parameter of {type(params).__name__} must be at least depth, which "
+            f"is {params.depth}. Got {params.max_nodes} instead."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class TreeNode:
     """One node of a fitted tree.
