@@ -1,6 +1,7 @@
 """Small streams of every kind and from every source, for tests of the tool."""
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -154,3 +155,11 @@ def learned(folder, name, model="m.evl"):
     request, _ = CASES[name].request(folder, folder / model)
     assert carry_out(request, quiet=True) == 0
     return request
+
+
+def environment():
+    """That of a new process that finds the same code and these cases."""
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here.parents[1] / "src"), str(here.parent)])
+    old = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [paths, old]))}

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from app.stream_cases import CASES, FILES, json_rows, json_texts, learned
+from app.stream_cases import CASES, FILES, environment, json_rows, json_texts, learned
 from everlearn.app.cli import app
 from everlearn.app.commands.exits import BAD_MODEL, BAD_RECORD, FAILED, LOCKED, USAGE
 from everlearn.app.tool.runs import carry_out
@@ -26,12 +26,6 @@ from everlearn.runtime.stream.runlog import read_log
 
 HERE = Path(__file__).parent
 KILLS = 200
-
-
-def environment():
-    here = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent)])
-    old = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [here, old]))}
 
 
 class TestLearning:

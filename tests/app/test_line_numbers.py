@@ -68,6 +68,7 @@ def check(chunks, layout, *, missing):
     at_once = prepared(chunks, layout, missing)
     one_by_one = prepared([chunk.parsed() for chunk in chunks], layout, missing)
     assert np.asarray(at_once.X).tobytes() == np.asarray(one_by_one.X).tobytes()
+    assert len(at_once) == 0 or at_once.X.flags.c_contiguous
     assert np.array_equal(at_once.y, one_by_one.y)
     assert list(at_once.origins) == list(one_by_one.origins)
     assert at_once.bad == one_by_one.bad

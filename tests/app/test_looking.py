@@ -1,12 +1,14 @@
 """Commands that look at a model: show, predict, audit, log and diff."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from app.stream_cases import FILES, learned
-from everlearn.app.commands.exits import USAGE
+from app.stream_cases import FILES, environment, learned
+from everlearn.app.commands.exits import UNREAD, USAGE
 from everlearn.app.tool.session import Session
 
 
@@ -19,6 +21,7 @@ class TestLooking:
         assert "records learned" in shown.stdout
         as_json = json.loads(invoke("show", request.model, "--json").stdout)
         assert as_json["parts"]
+        assert as_json["history"]["last"] >= as_json["history"]["first"]
         answers = invoke("predict", request.model, *request.sources)
         assert answers.exit_code == 0, answers.output
         lines = [json.loads(line) for line in answers.stdout.splitlines()]
@@ -60,6 +63,7 @@ class TestLooking:
     def test_the_log_tells_births_and_the_difference_tells_shares(self, invoke, tmp_path):
         request = learned(tmp_path, "mixture from an array")
         assert "birth: #0" in invoke("log", request.model).stdout
+        assert "birth: #0" in invoke("show", request.model).stdout
         old = tmp_path / "old.evl"
         old.write_bytes(request.model.read_bytes())
         far = np.random.default_rng(1).normal(200, 1, (300, 4))
@@ -73,3 +77,38 @@ class TestLooking:
         one = learned(tmp_path, "mixture from an array", "a.evl").model
         other = learned(tmp_path, "topics from counts", "b.evl").model
         assert invoke("diff", one, other).exit_code == USAGE
+
+    @pytest.mark.parametrize("command", ["show", "log", "predict", "audit"])
+    def test_a_model_that_is_not_there_is_named(self, invoke, tmp_path, command):
+        (tmp_path / "a.csv").write_text("1,2\n")
+        sources = [tmp_path / "a.csv"] if command in ("predict", "audit") else []
+        result = invoke(command, tmp_path / "none.evl", *sources)
+        assert result.exit_code == USAGE
+        assert "there is no model" in result.stderr
+
+    def test_axes_of_ppca_are_told_by_their_columns_and_variances(self, invoke, tmp_path):
+        rng = np.random.default_rng(0)
+        rows = rng.normal(size=(200, 3)) * [10.0, 2.0, 0.1]
+        (tmp_path / "a.csv").write_text(
+            "long,short,flat\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+        )
+        model = tmp_path / "m.evl"
+        options = ["--kind", "ppca", "--set", "n_components=2", "-q"]
+        assert invoke("learn", model, tmp_path / "a.csv", *options).exit_code == 0
+        first, second = json.loads(invoke("show", model, "--json").stdout)["parts"]
+        assert first["share"] > 0.9 > 0.1 > second["share"] > 0.01
+        assert first["about"][0] in ("long+1.00", "long-1.00")
+        assert second["about"][0] in ("short+1.00", "short-1.00")
+
+    def test_whoever_stops_reading_is_told_nothing(self, tmp_path):
+        request = learned(tmp_path, "mixture from an array")
+        command = "from everlearn.app.cli import app; app()"
+        with subprocess.Popen(
+            [sys.executable, "-c", command, "predict", request.model, *request.sources],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        ) as process:
+            process.stdout.close()
+            assert process.stderr.read() == b""
+        assert process.returncode == UNREAD

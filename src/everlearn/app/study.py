@@ -183,6 +183,11 @@ def move_text(move: AcceptedMove) -> str:
     return f"{gone} deleted"
 
 
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """A number of things, such as "1 batch" and "1,200 batches"."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
 def megabytes(n_bytes: int) -> str:
     """A size for people: 1.2 MB, 340 kB, 12 bytes."""
     if n_bytes >= 1_000_000:

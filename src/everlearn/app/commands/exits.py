@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
@@ -13,12 +15,14 @@ USAGE: Final = 2
 BAD_RECORD: Final = 3
 BAD_MODEL: Final = 4
 LOCKED: Final = 5
+UNREAD: Final = 141
 
 EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 failed while running, such as a full disk; 2 wrong usage, such as an "
     "unknown option or a source that is not there; 3 a bad record under --strict; 4 a model file "
     "that is damaged or foreign; 5 another process is learning into the model; 130 and 143 "
-    "interrupted (Ctrl-C, SIGTERM), with everything learned so far written."
+    "interrupted (Ctrl-C, SIGTERM), with everything learned so far written; 141 nobody reads the "
+    "output."
 )
 
 
@@ -47,5 +51,9 @@ def told_errors() -> Iterator[None]:
         fail(str(error), BAD_MODEL)
     except LockedError as error:
         fail(str(error), LOCKED)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough, and the interpreter must not write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(UNREAD) from None
     except (ClusterError, ImportError, OSError) as error:
         fail(str(error))

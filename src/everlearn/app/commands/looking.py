@@ -14,19 +14,22 @@ from everlearn.app.commands.exits import told_errors
 
 
 def show(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
-    """Show what a model has found: components or topics or a tree, memory and sources.
+    """Show what a model has found, its memory, its history and its sources.
 
     Example: everlearn show news.evl
     """
     with told_errors():
         from everlearn.app.tool import views
+        from everlearn.app.tool.learning import log_path
         from everlearn.app.tool.session import Session
+        from everlearn.runtime.stream.runlog import read_log
 
         session = Session.load(model)
+        lines = read_log(log_path(model))
         if as_json:
-            _print(views.summary(session))
+            _print(views.summary(session, lines))
         else:
-            views.show(model, session)
+            views.show(model, session, lines)
 
 
 def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
@@ -36,11 +39,12 @@ def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
     """
     with told_errors():
         from everlearn.app.tool import views
+        from everlearn.app.tool.kinds import UsageError
         from everlearn.app.tool.learning import log_path
         from everlearn.runtime.stream.runlog import read_log
 
         if not model.exists():
-            raise FileNotFoundError(f"there is no model {str(model)!r}")
+            raise UsageError(f"there is no model {str(model)!r}")
         lines = read_log(log_path(model))
         if as_json:
             for line in lines:

@@ -14,7 +14,7 @@ from everlearn.app.report import charts, timeline
 from everlearn.app.report.html import details, escape, minus, paragraph, section, table
 from everlearn.app.report.page import NO_SCRIPT, page
 from everlearn.app.report.tree import outline, treemap
-from everlearn.app.study import megabytes
+from everlearn.app.study import counted, megabytes
 from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
 from everlearn.app.tool.session import Session
 from everlearn.app.tool.views import events
@@ -54,7 +54,8 @@ def render_stream(story: StreamStory) -> str:
     session = story.session
     found = parts_of(session.model, session.layout.columns)
     lead = (
-        f"A {session.layout.kind} learned from {session.ledger.records:,} records, each of them "
+        f"{type(session.model).__name__}, learned from "
+        f"{counted(session.ledger.records, 'record')}, each of them "
         "read once."
     )
     sections = (
@@ -152,7 +153,7 @@ def _happenings(story: StreamStory) -> str:
         rows[-_MOST:],
         text_columns=2,
     )
-    return section("happenings", "What happened", details(f"{len(rows):,} events", listed))
+    return section("happenings", "What happened", details(counted(len(rows), "event"), listed))
 
 
 def _memory(model: Any) -> str:

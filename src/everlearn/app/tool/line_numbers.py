@@ -51,24 +51,25 @@ def number_lines(chunk: Chunk, columns: Sequence[str], label: str | None) -> Num
         if frame is None:
             continue
         if names is None and len(frame.stops) == len(columns) + 1:
-            return _read(rows, frame, slice(None), None)
+            return _read(rows, frame, range(len(columns)), None)
         if names is not None and set(columns) <= set(names):
             where = [names.index(name) for name in columns]
             return _read(rows, frame, where, names.index(label) if label in names else None)
     return None
 
 
-def _read(rows: LineRows, frame: Frame, where: Any, label: int | None) -> NumberLines:
+def _read(rows: LineRows, frame: Frame, where: Sequence[int], label: int | None) -> NumberLines:
     lines = rows.lines
     data = np.frombuffer(lines.data, np.uint8)
     marked = -1 if label is None else label
     values, spans = read_lines(data, lines.starts, lines.stops, frame, marked)
     values[list(lines.faults)] = np.nan
+    table = values.take(where, axis=1)  # row after row in memory, as estimators get them elsewhere
     if label is None:
-        return NumberLines(values[:, where], [None], np.zeros(len(lines), np.int64))
+        return NumberLines(table, [None], np.zeros(len(lines), np.int64))
     texts, which = _different_texts(data, spans)
     labels = [_label(text, rows) for text in texts]
-    return NumberLines(values[:, where], labels, which)
+    return NumberLines(table, labels, which)
 
 
 def _different_texts(

@@ -36,7 +36,7 @@ def parts_of(model: Any, columns: Sequence[str] | None = None) -> list[Part]:
     `columns` are the names of the columns of rows, if the model does not know them itself.
     """
     if model.checkpoint_key in _OF_ROWS:
-        return _gaussian(model, columns)
+        return _OF_ROWS[model.checkpoint_key](model, columns)
     return _PORTRAITS[model.checkpoint_key](model)
 
 
@@ -73,11 +73,16 @@ def _by_share(ids: Any, shares: Any, about: Sequence[Sequence[str]]) -> list[Par
     return [Part(int(ids[k]), float(shares[k]), tuple(about[k])) for k in order]
 
 
-def _gaussian(model: Any, columns: Sequence[str] | None) -> list[Part]:
+def _column_names(model: Any, columns: Sequence[str] | None, n_columns: int) -> Sequence[str]:
     names = getattr(model, "feature_names_in_", columns)
+    if names is None or len(names) != n_columns:
+        return [f"x{j}" for j in range(n_columns)]
+    return names
+
+
+def _gaussian(model: Any, columns: Sequence[str] | None) -> list[Part]:
     means = model.means_
-    if names is None or len(names) != means.shape[1]:
-        names = [f"x{j}" for j in range(means.shape[1])]
+    names = _column_names(model, columns, means.shape[1])
     spread = means.std(axis=0) + np.finfo(float).tiny
     apart = np.abs(means - means.mean(axis=0)) / spread
     about = []
@@ -103,13 +108,24 @@ def _classes(model: Any) -> list[Part]:
     return [Part(k, None, (str(name),)) for k, name in enumerate(names)]
 
 
-def _directions(model: Any) -> list[Part]:
-    strength = np.square(model.components_).sum(axis=1)
-    shares = strength / max(strength.sum(), np.finfo(float).tiny)
-    return [Part(k, float(share)) for k, share in enumerate(shares)]
+def _directions(model: Any, columns: Sequence[str] | None) -> list[Part]:
+    """The axes with their shares of the variance, or the members of a mixture with theirs."""
+    if model.n_mixtures_ > 1:
+        return [Part(k, float(share)) for k, share in enumerate(model.weights_)]
+    axes, parts = model.components_, []
+    names = _column_names(model, columns, axes.shape[1])
+    for k, share in enumerate(model.explained_variance_ratio_):
+        told = np.argsort(-np.abs(axes[k]), kind="stable")[:_NUMBERS]
+        about = tuple(f"{names[j]}{axes[k, j]:+.2f}" for j in told)
+        parts.append(Part(k, float(share), about))
+    return parts
 
 
-_OF_ROWS: Final = frozenset({"clumped-topic-model", "dp-mixture"})
+_OF_ROWS: Final[Mapping[str, Callable[[Any, Sequence[str] | None], list[Part]]]] = {
+    "clumped-topic-model": _gaussian,
+    "dp-mixture": _gaussian,
+    "online-ppca": _directions,
+}
 _PORTRAITS: Final[Mapping[str, Callable[[Any], list[Part]]]] = {
     "bayesian-pa-classifier": _classes,
     "bayesian-pa-regressor": _classes,
@@ -117,7 +133,6 @@ _PORTRAITS: Final[Mapping[str, Callable[[Any], list[Part]]]] = {
     "medhdp-classifier": _topics,
     "medlda-classifier": _topics,
     "medlda-regressor": _topics,
-    "online-ppca": _directions,
     "topic-model": _topics,
     "topic-tree": _tree,
 }

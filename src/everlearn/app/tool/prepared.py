@@ -148,4 +148,6 @@ def joined_values(parts: list[Any]) -> Any:
         return [value for part in parts for value in part]
     if sparse.issparse(parts[0]):
         return sparse.csr_array(sparse.vstack(parts))
-    return parts[0] if len(parts) == 1 else np.vstack(parts)
+    return np.concatenate(
+        parts
+    )  # a copy: a batch must not hold on to the chunk that it is cut from

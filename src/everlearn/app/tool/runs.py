@@ -17,6 +17,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import SpinnerColumn, TextColumn
 
+from everlearn.app.study import counted
 from everlearn.app.tool.kinds import UsageError, parse_settings
 from everlearn.app.tool.learning import Learning, Pace
 from everlearn.app.tool.session import Session, opened
@@ -147,10 +148,11 @@ def _print_line(line: Mapping[str, Any]) -> None:
 
 def _summary(model: Path, session: Session) -> str:
     ledger = session.ledger
-    bad = f", {ledger.bad:,} bad ones set aside" if ledger.bad else ""
+    bad = f", {counted(ledger.bad, 'bad one')} set aside" if ledger.bad else ""
     if session.model is None:
         return "Nothing to learn from."
-    return f"{model}: {ledger.records:,} records learned in {ledger.batches:,} batches{bad}."
+    learned = f"{counted(ledger.records, 'record')} learned"
+    return f"{model}: {learned} in {counted(ledger.batches, 'batch', 'batches')}{bad}."
 
 
 # ---------------------------------------------------------------------- options

@@ -37,7 +37,10 @@ class Session:
     @classmethod
     def load(cls, path: Path) -> Session:
         """Read a file that the tool has written."""
-        model, extras, arrays = load_with(path)
+        try:
+            model, extras, arrays = load_with(path)
+        except FileNotFoundError as error:
+            raise UsageError(f"there is no model {str(path)!r}") from error
         if not extras:
             raise CheckpointError(
                 f"{path}: this model was saved by a program, not learned from a stream by "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from everlearn.app.study import megabytes
+from everlearn.app.study import counted, megabytes
 from everlearn.app.tool.audit import ReportCard
 from everlearn.app.tool.differences import Differences
 from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
 from everlearn.app.tool.session import Session
 
 _MOST = 40
+_RECENT = 8
 
 
-def show(path: Path, session: Session) -> None:
-    """Print what a model has found."""
+def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None:
+    """Print what a model has found, and what its run log tells."""
     console = Console(highlight=False)
     model, ledger = session.model, session.ledger
     facts = {
         **facts_of(model),
-        "records learned": f"{ledger.records:,} in {ledger.batches:,} batches",
+        "records learned": f"{ledger.records:,} in {counted(ledger.batches, 'batch', 'batches')}",
         "bad records": f"{ledger.bad:,}",
     }
     console.print(Text(str(path), style="bold"))
@@ -39,6 +41,9 @@ def show(path: Path, session: Session) -> None:
     memory = {k: _bytes(k, v) for k, v in memory_of(model).items() if v is not None}
     if memory:
         console.print(_titled("Memory", memory))
+    history = history_of(log)
+    if history.latest:
+        console.print(_history_table(history))
     console.print(_source_table(session))
 
 
@@ -47,8 +52,9 @@ def _bytes(name: str, value: int) -> str:
     return f"{value:,}" if counted else megabytes(value)
 
 
-def summary(session: Session) -> dict[str, Any]:
+def summary(session: Session, log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The same as plain JSON."""
+    history = history_of(log)
     return {
         **facts_of(session.model),
         "records": session.ledger.records,
@@ -56,8 +62,49 @@ def summary(session: Session) -> dict[str, Any]:
         "bad": session.ledger.bad,
         "parts": [asdict(part) for part in parts_of(session.model, session.layout.columns)],
         "memory": dict(memory_of(session.model)),
+        "history": asdict(history),
         "sources": {p.name: p.position for p in session.ledger.sources.values()},
     }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """When learning began and went on, and what happened to the structure of the model.
+
+    Attributes
+    ----------
+    first, last : times of the first and the last batch, if there are any
+    events : number of births, merges, deletions and the like
+    latest : the last of them with their times, the latest last
+    """
+
+    first: str | None
+    last: str | None
+    events: int
+    latest: tuple[tuple[str, str], ...]
+
+
+def history_of(lines: Iterable[Mapping[str, Any]]) -> History:
+    """What a run log tells, read once from its start to its end."""
+    first = last = None
+    latest: deque[tuple[str, str]] = deque(maxlen=_RECENT)
+    n = 0
+    for line in lines:
+        last = str(line.get("time", ""))
+        first = first or last
+        for what in events(line):
+            latest.append((last, what))
+            n += 1
+    return History(first, last, n, tuple(latest))
+
+
+def _history_table(history: History) -> Table:
+    table = _table("History", ("when",), ("what",))
+    for when, what in history.latest:
+        table.add_row(when, Text(what))
+    if history.events > len(history.latest):
+        table.caption = f"and {history.events - len(history.latest):,} before; see everlearn log"
+    return table
 
 
 def show_log(lines: Iterable[Mapping[str, Any]]) -> None:
