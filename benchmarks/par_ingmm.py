@@ -79,7 +79,8 @@ do (`everlearn.metrics.clustering`). **Read every score beside K**: purity rises
 completeness falls. CPU seconds are those of the process on one thread, on a busy machine.
 """
 
-WHY = """The paper has 5,000 images of a category, and 30 are here. Its Wishart prior is worth 102 rows
+WHY = """\
+The paper has 5,000 images of a category, and 30 are here. Its Wishart prior is worth 102 rows
 of unit variance in each component, so it hardly cuts at all where a category has 30. Par-InGMM's
 is worth 1.8: it finds tight components, each of one category or of a part of it, and leaves the
 rest of all categories in one wide component, 108 of the 300 images of the first resample of CNN
