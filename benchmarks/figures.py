@@ -29,9 +29,11 @@ def staircases(
     figure, axes = plt.subplots(
         1, len(panels), figsize=(6 * len(panels), 4), layout="constrained", squeeze=False
     )
+    names = list(dict.fromkeys(label for lines in panels.values() for label in lines))
     for ax, (title, lines) in zip(axes[0], panels.items(), strict=True):
         for label, points in lines.items():
-            ax.step(*zip(*points, strict=True), where="post", label=label)
+            colour = f"C{names.index(label)}"
+            ax.step(*zip(*points, strict=True), where="post", label=label, color=colour)
         ax.set(title=title, xlabel=across, ylabel=up, xscale="log")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False)

@@ -17,6 +17,7 @@ from benchmarks.scene_runs import (
     Scene,
     clustered,
     described,
+    is_described,
     is_done,
 )
 from benchmarks.table import Table, write_page
@@ -78,6 +79,15 @@ do (`everlearn.metrics.clustering`). **Read every score beside K**: purity rises
 completeness falls. CPU seconds are those of the process on one thread, on a busy machine.
 """
 
+WHY = """\
+The paper has 5,000 images of a category, and 30 are here. Its Wishart prior is worth 102 rows
+of unit variance in each component, so it hardly cuts at all where a category has 30. Par-InGMM's
+is worth 1.8: it finds tight components, each of one category or of a part of it, and leaves the
+rest of all categories in one wide component, 108 of the 300 images of the first resample of CNN
+features. A shared spread allows neither. Gradients and textures say little about these categories,
+and the diagonal models then stay with a few components where a resample has 300 images.
+"""
+
 
 def reproduce() -> None:
     """Run what has not been run yet, the quick models first; the page is written as it grows."""
@@ -106,10 +116,13 @@ def _write(complete: bool) -> None:
     for size in SIZES:
         content += [_means(runs, size), _variances(runs, size)]
     content += [_curves(runs), _papers_tables()]
+    names = [name for name in FEATURES if complete or is_described(name)]
+    if names:
+        ends = {name: described(name) for name in names}
+        content.append(_end_to_end(ends))
+        measured += [run["measured"] for run in ends.values()]
     if complete:
-        table, found = _end_to_end()
-        content += [_clusters(runs), table]
-        measured += found
+        content.append(_clusters(runs))
     print("written to", write_page("papers/par_ingmm.md", HEAD, content, measured))
 
 
@@ -180,7 +193,7 @@ def _papers_tables() -> str:
 
 
 def _claims(runs: Runs) -> str:
-    lines = ["## Which claims hold\n"]
+    lines = ["## Which claims hold\n", WHY]
     for size in SIZES:
         lines += [f"### {size} categories\n", *_order(runs, size), *_costs(runs, size)]
         lines += [*_steadiness(runs, size), *_against_peers(runs, size), ""]
@@ -295,7 +308,7 @@ def _clusters(runs: Runs) -> str:
     )
 
 
-def _end_to_end() -> tuple[Table, list[str]]:
+def _end_to_end(ends: dict[str, dict[str, Any]]) -> Table:
     table = Table(
         f"End to end: {MANY:,} images",
         ["features", "numbers", "images/s", "images/s and core", "features, CPU s",
@@ -305,9 +318,7 @@ def _end_to_end() -> tuple[Table, list[str]]:
         "from one component. Images a second are by the clock, beside other programs; images a "
         "second and core are by CPU time.",
     )  # fmt: skip
-    measured = []
-    for name in FEATURES:
-        run = described(name)
+    for name, run in ends.items():
         cpu = {part: run[part]["cpu"] for part in ("features", "reduction", "clustering")}
         table.add(
             name,
@@ -320,5 +331,4 @@ def _end_to_end() -> tuple[Table, list[str]]:
             f"{cpu['clustering'] / sum(cpu.values()):.1%}",
             run["K"],
         )
-        measured.append(run["measured"])
-    return table, measured
+    return table

@@ -47,6 +47,11 @@ def described(name: str) -> dict[str, Any]:
     return remembered(PAPER, f"end-to-end-{name}", lambda: _end_to_end(name))
 
 
+def is_described(name: str) -> bool:
+    """Whether that is remembered."""
+    return (KEPT / f"end-to-end-{name}.json").exists()
+
+
 def _end_to_end(name: str) -> dict[str, Any]:
     files = list(islice(cycle(caltech().photographs.files()), MANY))
     transformer = FEATURES[name]().fit()
@@ -157,14 +162,17 @@ OURS = tuple(MODELS)[:5]
 
 def clustered(scene: Scene, model: str) -> dict[str, Any]:
     """Scores, K, time and laps of a model on a scene."""
-    name = f"{scene.features}-{scene.size}-{model}-{scene.resample}"
-    return remembered(PAPER, name.replace(", ", "-").replace(" ", "-"), lambda: _run(scene, model))
+    return remembered(PAPER, _name(scene, model), lambda: _run(scene, model))
 
 
 def is_done(scene: Scene, model: str) -> bool:
     """Whether that run is remembered."""
-    name = f"{scene.features}-{scene.size}-{model}-{scene.resample}"
-    return (KEPT / f"{name.replace(', ', '-').replace(' ', '-')}.json").exists()
+    return (KEPT / f"{_name(scene, model)}.json").exists()
+
+
+def _name(scene: Scene, model: str) -> str:
+    words = f"{scene.features}-{scene.size}-{model}-{scene.resample}"
+    return words.replace(", ", "-").replace(" ", "-")
 
 
 def _run(scene: Scene, name: str) -> dict[str, Any]:

@@ -68,3 +68,14 @@ def test_public_name_resolves(name):
 def test_lazy_name_is_public_and_is_the_object_at_home(name, home):
     assert name in everlearn.__all__
     assert getattr(everlearn, name) is getattr(importlib.import_module(home), name)
+
+
+def test_names_of_features_are_loaded_when_they_are_used():
+    assert not modules_after("import everlearn.features") & {*HEAVY, "PIL", "skimage"}
+    assert "onnxruntime" not in modules_after("from everlearn.features import HOG, CNNFeatures")
+    features = importlib.import_module("everlearn.features")
+    for name in features.__all__:
+        assert getattr(features, name).__name__ == name
+    assert set(features.__all__) <= set(dir(features))
+    with pytest.raises(AttributeError, match=r"'everlearn\.features' has no attribute 'HOGG'"):
+        _ = features.HOGG

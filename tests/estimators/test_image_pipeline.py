@@ -153,6 +153,14 @@ def test_a_bad_image_leaves_the_pipeline_as_it_was(tmp_path):
         np.testing.assert_array_equal(array, before[1][key])
 
 
+def test_a_first_lesson_that_fails_settles_nothing(tmp_path):
+    pipeline = made("hog", tmp_path, max_laps=0)
+    with pytest.raises(ValueError, match="'max_laps' parameter of DPMixture"):
+        pipeline.partial_fit(scenes())
+    pipeline.set_params(mixture__max_laps=50).partial_fit(scenes(10, seed=5))
+    assert pipeline["reduce"].n_rows_seen_ == 10
+
+
 def test_steps_of_other_kinds_are_not_saved(tmp_path):
     pipeline = ImagePipeline([("features", HOG()), ("mixture", DPMixture())])
     with pytest.raises(ValueError, match="the 'steps' of ImagePipeline must be 'features'"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from estimators.test_memory import measured
 from everlearn.core.families import DiagGaussian, NormalGammaPrior
 from everlearn.estimators.mixture import DPMixture
 from everlearn.estimators.persistence import load
@@ -105,6 +106,14 @@ def test_odd_rows_do_no_harm(X):
     model = DPMixture(prior="shared", random_state=0).fit(X)
     assert np.isfinite(model.bound_)
     assert (spread_of(model) > 0).all()
+
+
+def test_a_budget_holds_while_the_spread_is_found():
+    X = clusters(n=200)
+    DPMixture(prior="shared", random_state=0).fit(X[:50])  # compiles
+    with measured() as meter:
+        DPMixture(prior="shared", memory_budget="2MB", random_state=0).fit(X)
+        assert meter.peak < 2_000_000
 
 
 def test_other_families_do_not_know_it():

@@ -62,9 +62,10 @@ class ImagePipeline(SaveMixin, Pipeline):
         if reduce.__sklearn_is_fitted__():
             self.check_weights()
         rows = features.fit().transform(X)
-        if not reduce.__sklearn_is_fitted__():
-            reduce.fit(rows)
-        mixture.partial_fit(reduce.transform(rows))
+        with reduce._unchanged_on_error():  # a mixture that refuses its first rows settles nothing
+            if not reduce.__sklearn_is_fitted__():
+                reduce.fit(rows)
+            mixture.partial_fit(reduce.transform(rows))
         self._note_weights()
         return self
 

@@ -67,8 +67,9 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         Distribution of a component: a Gaussian with diagonal or full covariance, one with mean
         zero, or a multinomial over counts. Missing values (NaN) are fine for "diagonal".
     prior : str or mapping, default="data"
-        "data" scales the prior to the first rows; "par-ingmm" and "wishart" are fixed priors
-        for features of unit scale. A mapping sets entries by hand, see docs/ask/priors.md.
+        "data" scales the prior to the first rows; "shared" (diagonal) finds one spread for all
+        components; "par-ingmm" and "wishart" are fixed priors for features of unit scale. A
+        mapping sets entries by hand, see docs/ask/priors.md.
         It is taken from the first rows (a stream's first few hundred, see docs/ask/stream.md);
         after them a change has no effect before the next `fit`.
     concentration : float, default=1.0

@@ -1,7 +1,7 @@
 """The prior "shared": all components have nearly one spread, and the rows say which.
 
 A vague prior lets every component find its own spread, and on real features a good optimiser then
-cuts classes into many small pieces, or gathers the quiet rows of all classes in one. Here the
+cuts classes into many tight pieces, or leaves the rest of all of them in one wide one. Here the
 spread of a component is worth `STIFFNESS` rows before it has seen any. It is a fixed point: a
 sample is learned with one spread, and the one within the components that were found is the next.
 Near neighbours tell where to begin. Derivation: docs/math/gaussians.md.

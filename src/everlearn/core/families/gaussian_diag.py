@@ -103,8 +103,9 @@ class DiagGaussian:
         m0 = p.mean - self.origin
         weight = p.mean_precision + count
         mean = (p.mean_precision * m0 + t[:, :d]) / weight
-        scatter = np.maximum(t[:, d : 2 * d] + p.mean_precision * m0**2 - weight * mean**2, 0.0)
-        return NormalGamma(mean, weight, p.shape + 0.5 * count, p.rate + 0.5 * scatter)
+        scatter = t[:, d : 2 * d] + p.mean_precision * m0**2 - weight * mean**2
+        rate = p.rate + 0.5 * np.maximum(scatter, 0.0)
+        return NormalGamma(mean, weight, p.shape + 0.5 * count, rate)
 
     def shared_spread(self, n: Vec, t: Mat) -> Vec:
         """Variance of each feature within components, taken over all of them.
