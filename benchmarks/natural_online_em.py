@@ -106,7 +106,8 @@ more than incremental PCA does. With up to 30 % of the pixels missing at random 
 incremental PCA of rows that are filled with means; with half of them missing, or with pixels that
 come late in the stream, it is nearer to batch EM, which is better than both wherever much is
 missing. Pixels that are missing at random are imputed slightly better by incremental PCA of filled
-rows, those that came late by the constraint. The EM solver, which counts what it filled in, is worst.
+rows, and if some came late all are by the constraint. The EM solver counts what it filled in, and
+is behind both where pixels are missing at random.
 """
 
 
