@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from everlearn.core.errors import MemoryBudgetError
 from everlearn.core.families import DiagGaussian, Family
@@ -21,7 +19,6 @@ from everlearn.estimators.collections import OpenRows
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_families import (
     Measured,
-    allow_missing,
     has_missing,
     resolve_family,
 )
@@ -34,13 +31,11 @@ from everlearn.inference.local.mixture import MixtureStep
 from everlearn.inference.local.runner import LocalRunner
 from everlearn.inference.memory import MOST_WORKERS, MemoryLimits, least_budget, limits_within
 from everlearn.inference.moves.birth import MOST_ROWS, BirthSettings
-from everlearn.inference.rows import Rows, concatenate
+from everlearn.inference.rows import Rows
 from everlearn.inference.state import State
 from everlearn.runtime.engine import open_engine
 from everlearn.runtime.progress import LapProgress
 
-SETTLING_ROWS = 256
-"""Until so many rows have come, a stream starts afresh whenever they have doubled."""
 _BATCH_ROWS = 1000
 _MOST_BATCHES = 10
 _BLOCK_BYTES = 2_000_000
@@ -48,7 +43,7 @@ _POOLED_BYTES = 8_000_000
 _DELETES = 5
 _TARGETS, _FEW_TARGETS = 25, 5
 _HEADROOM = 1e-8
-_LEARNERS = {"memoized": fitting, "stochastic": stochastic, "asynchronous": asynchronous}
+LEARNERS = {"memoized": fitting, "stochastic": stochastic, "asynchronous": asynchronous}
 _MARGIN = {"float64": 1e-9, "float32": 1e-6}
 
 
@@ -89,8 +84,8 @@ def learn(params: Any, rows: Rows, seed: int) -> Learned:
     n_rows = len(rows)
     if n_rows <= MAX_POOLED_ROWS and rows.nbytes <= _pooled_bytes(params):
         rows = pooled(rows)
-    model = _model_of(params, rows)
-    with open_engine(params.engine, _most_workers(params)) as engine:
+    model = model_of(params, rows)
+    with open_engine(params.engine, most_workers(params)) as engine:
         return _fitted(params, model, rows, seed, engine, n_rows)
 
 
@@ -109,53 +104,15 @@ def _fitted(
     engine: Engine,
     n_rows: int,
 ) -> Learned:
-    learner: Any = _LEARNERS[params.learner]
-    with _workshop(params, model, rows, params.max_laps, engine) as tools:
-        schedule = _schedule(params, rows, tools.limits)
+    learner: Any = LEARNERS[params.learner]
+    with workshop(params, model, rows, params.max_laps, engine) as tools:
+        schedule = schedule_of(params, rows, tools.limits)
         result = learner.fit(model, rows, seed, tools.runner, tools.moves, schedule, tools.on_lap)
         state = streaming.seal_all(result.state, tools.runner)
     history = History()
     for info in result.laps:
         history = history.after(info)
-    return _checked(params, Learned(state, history, n_rows, n_rows, result.settled, params.learner))
-
-
-def learn_more(
-    params: Any, learned: Learned | None, rows: Rows, seed: int, name: int | str | None = None
-) -> Learned:
-    """Learn from rows that need not come again; those with a name can be forgotten later."""
-    rows = _stored_like(learned, rows)
-    n_rows = len(rows) + (0 if learned is None else learned.n_rows)
-    parts = [(rows, name)]
-    if learned is None or _still_settling(learned, n_rows):
-        parts = _open_parts(learned, rows, name)
-        state, history = _afresh(params, learned, concatenate([part for part, _ in parts]), seed)
-        prior_rows = n_rows
-    else:
-        state, history, prior_rows = learned.state, learned.history, learned.prior_rows
-        check_budget(params, state)
-        if has_missing(rows.X):
-            state = allow_missing(state)
-
-    def record(info: LapInfo) -> None:
-        nonlocal history
-        history = history.after(info)
-
-    with (
-        open_engine(params.engine, _most_workers(params)) as engine,
-        _workshop(params, state.model, rows, None, engine, record) as tools,
-    ):
-        if params.learner != "memoized":
-            state = _taken_in(params, state, concatenate([part for part, _ in parts]), tools)
-        else:
-            window = streaming.Window(tools.limits.window_rows, tools.limits.batch_rows)
-            for part, own in parts:
-                state = streaming.absorb(
-                    state, part, window, tools.runner, tools.moves, tools.on_lap, own
-                )
-    settled = learned is not None and learned.settled
-    new = Learned(state, history, n_rows, prior_rows, settled, params.learner)
-    return _checked(params, new)
+    return checked(params, Learned(state, history, n_rows, n_rows, result.settled, params.learner))
 
 
 def mixture_step(params: Any, model: Mixture) -> MixtureStep:
@@ -227,11 +184,12 @@ def _most_stats(model: Mixture) -> int:
     return 3 * family.n_features if isinstance(family, DiagGaussian) else family.n_stats
 
 
-def _model_of(params: Any, rows: Rows) -> Mixture:
+def model_of(params: Any, rows: Rows) -> Mixture:
+    """The model whose prior fits these rows."""
     return _model(params, Measured.here(rows), has_missing(rows.X))
 
 
-def _most_workers(params: Any) -> int | None:
+def most_workers(params: Any) -> int | None:
     """Blocks that may be at work at a time, in this process."""
     return None if params.memory_budget is None else MOST_WORKERS
 
@@ -258,7 +216,8 @@ def _family(family: str, prior: Any, rows: Measured, missing: bool) -> Family[An
         raise ValueError(f"the 'prior' of DPMixture cannot be used: {error}") from error
 
 
-def _schedule(params: Any, rows: Rows | ChunkedRows, limits: MemoryLimits) -> fitting.Schedule:
+def schedule_of(params: Any, rows: Rows | ChunkedRows, limits: MemoryLimits) -> fitting.Schedule:
+    """How long to learn, from what start, and in what portions."""
     tenth = -(-len(rows) // _MOST_BATCHES)
     batch_rows = params.batch_size or max(limits.batch_rows, tenth)
     if params.memory_budget is not None:
@@ -271,7 +230,7 @@ def _schedule(params: Any, rows: Rows | ChunkedRows, limits: MemoryLimits) -> fi
 
 
 @contextmanager
-def _workshop(
+def workshop(
     params: Any,
     model: Mixture,
     rows: Rows | ChunkedRows,
@@ -309,64 +268,7 @@ def _workshop(
         yield Workshop(runner, moves, limits, on_lap)
 
 
-def _still_settling(learned: Learned, n_rows: int) -> bool:
-    """Whether prior and origin still rest on so few rows that twice as many should set them."""
-    all_open = learned.state.n_open == learned.n_rows
-    return all_open and learned.n_rows < SETTLING_ROWS and n_rows >= 2 * learned.prior_rows
-
-
-def forget(learned: Learned, name: int | str) -> Learned:
-    """What is known without the rows of this name."""
-    state, n_rows = streaming.forget(learned.state, name)
-    left = learned.n_rows - n_rows
-    return replace(learned, state=state, n_rows=left, prior_rows=min(learned.prior_rows, left))
-
-
-def _open_parts(
-    learned: Learned | None, rows: Rows, name: int | str | None
-) -> list[tuple[Rows, int | str | None]]:
-    """The open rows and the new ones, put together where neighbours have the same name."""
-    batches = [] if learned is None else learned.state.batches
-    named = [*((batch.name, batch.rows) for batch in batches), (name, rows)]
-    return [
-        (concatenate([part for _, part in group]), own)
-        for own, group in groupby(named, key=lambda pair: pair[0])
-    ]
-
-
-def _afresh(params: Any, learned: Learned | None, rows: Rows, seed: int) -> tuple[State, History]:
-    """An empty state whose prior fits all rows so far; ids go on counting."""
-    model = _model_of(params, rows)
-    if learned is None:
-        return State.empty(model, seed), History()
-    old = learned.state
-    state = State.empty(model, old.seed, next_id=old.next_id)
-    return replace(state, clock=old.clock), learned.history
-
-
-def _taken_in(params: Any, state: State, rows: Rows, tools: Workshop) -> State:
-    """The first rows decide on the structure; later ones are blended in, or added."""
-    learner: Any = _LEARNERS[params.learner]
-    if state.clock == 0:
-        schedule = replace(_schedule(params, rows, tools.limits), max_laps=1)
-        start: State = learner.fit(
-            state.model, rows, state.seed, tools.runner, tools.moves, schedule, tools.on_lap
-        ).state
-        return start
-    after: State = learner.absorb(state, rows, tools.limits.batch_rows, tools.runner, tools.on_lap)
-    return after
-
-
-def _stored_like(learned: Learned | None, rows: Rows) -> Rows:
-    """Rows dense or sparse as the open ones are, so that they can be put together."""
-    if learned is None or not learned.state.batches:
-        return rows
-    if sparse.issparse(learned.state.batches[-1].rows.X):
-        return rows if sparse.issparse(rows.X) else replace(rows, X=sparse.csr_array(rows.X))
-    return replace(rows, X=rows.X.toarray()) if sparse.issparse(rows.X) else rows
-
-
-def _checked(params: Any, learned: Learned) -> Learned:
+def checked(params: Any, learned: Learned) -> Learned:
     """What was learned, unless numbers grew out of range on the way."""
     bound = learned.state.bound()
     if not np.isfinite(bound):
