@@ -27,8 +27,7 @@ from everlearn.inference.engine import Engine, Handle, Piece
 from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.groups import Group, grouped
 from everlearn.runtime.engine.local import open_local
-from everlearn.runtime.engine.remote import Call, Remote, by_home, remote_in, slot_of
-from everlearn.runtime.engine.worker import InSlot
+from everlearn.runtime.engine.remote import Call, Remote, by_home, packed, remote_in
 
 S = TypeVar("S", bound=Summable)
 T = TypeVar("T")
@@ -250,7 +249,7 @@ class DaskEngine:
         futures = []
         for group in groups:
             slots: list[Any] = []
-            recipe = [[self._packed(item, slots) for item in run] for run in group.runs]
+            recipe = [[packed(item, slots, self._held) for item in run] for run in group.runs]
             # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
             at = {"workers": [group.home], "allow_other_workers": True}
             futures.append(self.client.submit(work, argument, recipe, *slots, pure=False, **at))
@@ -289,20 +288,6 @@ class DaskEngine:
             self._sources[number] = weakref.ref(source, forget)
         except TypeError:  # alive, so that no other object gets the same identity
             self._sources[number] = source
-
-    def _packed(self, item: Any, slots: list[Any]) -> Any:
-        """The item with numbers of slots for what is on workers already."""
-        if isinstance(item, Piece):
-            if item.chunk is None:
-                future = item.source.future()
-            else:
-                future = self._held[item.home]
-            return InSlot(slot_of(slots, future), item.where, item.along)
-        if isinstance(item, Remote):
-            return InSlot(slot_of(slots, item.future()))
-        if type(item) is tuple:
-            return tuple(self._packed(part, slots) for part in item)
-        return item
 
 
 # ------------------------------------------------------------------ opening
