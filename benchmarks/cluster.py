@@ -157,8 +157,7 @@ def mixture_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
     model = DPMixture(init_components=N_COMPONENTS, random_state=0)
     with cluster(n_workers) as client:
         model.set_params(engine=client)
-        X = client.persist(row_chunks(n))
-        with open_rows(model, X, None, checked_rows) as given:
+        with open_rows(model, row_chunks(n), None, checked_rows) as given:
             measured = Measured.elsewhere(given.rows, given.engine)
             family = resolve_family("diagonal", "data", measured, missing=False)
             mixture = Mixture(family, DPPrior(1.0))
@@ -180,8 +179,7 @@ def topics_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
     model = TopicModel(n_topics=N_TOPICS, random_state=0)
     with cluster(n_workers) as client:
         model.set_params(engine=client)
-        X = client.persist(document_parts(n))
-        with open_corpus(model, X) as corpus:
+        with open_corpus(model, document_parts(n)) as corpus:
             learned = model._begin(corpus.words)
             learner, state = model._current(learned), learned.states[0]
             batches = corpus.documents.blocks(n // STEPS)

@@ -95,6 +95,15 @@ def test_killed_in_the_middle_of_a_task(whole):
     assert next(iter(pids.values())) not in workers
 
 
+def test_data_that_nobody_has_are_let_go_of(client):
+    data = np.arange(40.0)
+    with open_engine(client) as engine:
+        engine.map_sum(slow_sum, [Piece(data, slice(0, 40), slice(0, 40))], 0.0)
+        assert len(engine._held) == 1
+        del data
+        assert not engine._held
+
+
 def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_engine_usable(client):
     with open_engine(client) as engine:
         with pytest.raises(ZeroDivisionError):

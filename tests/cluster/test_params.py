@@ -5,6 +5,7 @@ import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,3 +80,15 @@ def test_the_tool_learns_on_a_cluster(client, tmp_path):
     far = learned(client.scheduler.address, "far.evl")
     assert far.engine is None
     assert_same_model(far, learned("serial", "here.evl"))
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "ask" / "cluster.md"
+    script = tmp_path / "example.py"
+    script.write_text(page.read_text().split("```python\n")[1].split("```")[0])
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    components, rows = run.stdout.split()
+    assert int(components) >= 1
+    assert rows == "200000"

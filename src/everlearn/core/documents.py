@@ -16,7 +16,7 @@ LARGEST: Final = int(np.iinfo(np.int32).max)
 """Neither the number of a word nor its count in a document is larger."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Documents:
     """Word counts of documents, in rows of different lengths.
 

@@ -67,6 +67,22 @@ class Corpus:
         return bring.bring(y) if is_collection(y) else y
 
 
+def check_takes_chunks(estimator: Any) -> None:
+    """Refuse a Dask collection if documents must be visited one after the other."""
+    name = type(estimator).__name__
+    if getattr(estimator, "n_topics", "infer") == "infer" or estimator.word_factor == "collapsed":
+        raise TypeError(
+            f"'X' of {name} cannot be used: a Dask collection is taken only if the number of "
+            "topics is given and word_factor is not 'collapsed', because else every token "
+            "sees the draws of all others. Bring it here with compute()."
+        )
+    if getattr(estimator, "word_weights", False):
+        raise TypeError(
+            f"'X' of {name} cannot be used: a Dask collection is not taken with "
+            "word_weights, which learn from one document after the other."
+        )
+
+
 @contextmanager
 def open_corpus(estimator: Any, X: Any) -> Iterator[Corpus]:
     """The documents of a collection, checked and numbered on their workers."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from everlearn.core.arrays import Labels
-from everlearn.core.errors import CheckpointError, NotConvergedWarning
+from everlearn.core.errors import NotConvergedWarning
 from everlearn.core.params import (
     ByteSize,
     Constraint,
@@ -23,8 +21,6 @@ from everlearn.core.params import (
 )
 from everlearn.estimators.base import COMMON_CONSTRAINTS, named_errors
 from everlearn.estimators.collections import open_rows
-from everlearn.estimators.history import History
-from everlearn.estimators.mixture_checkpoint import pack_state, state_section, unpack_state
 from everlearn.estimators.mixture_families import FAMILIES, check_prior
 from everlearn.estimators.mixture_input import (
     check_forgettable,
@@ -33,28 +29,17 @@ from everlearn.estimators.mixture_input import (
     checked_rows,
 )
 from everlearn.estimators.mixture_learning import (
-    Learned,
-    forget,
     learn,
     learn_elsewhere,
-    learn_more,
 )
-from everlearn.estimators.mixture_model import check_entries
 from everlearn.estimators.mixture_predictions import MixturePredictions
-from everlearn.estimators.persistence import (
-    Arrays,
-    SaveMixin,
-    checked_names,
-    entry,
-    feature_names,
-    plain_params,
-    section,
-)
+from everlearn.estimators.mixture_storage import MixtureStorage
+from everlearn.estimators.mixture_streaming import forget, learn_more
 from everlearn.inference.learners.memoized import ALL_MOVES
 from everlearn.runtime.engine import is_collection
 
 
-class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, BaseEstimator):
+class DPMixture(MixtureStorage, MixturePredictions, TransformerMixin, DensityMixin, BaseEstimator):
     """Dirichlet-process mixture with memoized online variational inference.
 
     The number of components is found, not given: components are born, merged and deleted when
@@ -146,8 +131,6 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
     >>> DPMixture(random_state=0).fit(X).n_components_
     3
     """
-
-    checkpoint_key: ClassVar[str] = "dp-mixture"
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "family": (Options(FAMILIES),),
@@ -340,51 +323,3 @@ class DPMixture(MixturePredictions, SaveMixin, TransformerMixin, DensityMixin, B
         tags.input_tags.positive_only = counts
         tags.input_tags.allow_nan = self.family == "diagonal"
         return tags
-
-    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted estimator as JSON and arrays; `save` writes them."""
-        state = self._fitted()
-        self._check_params()
-        check_same_model(self, self._learned)
-        check_entries(self.family, self.prior, state.model.family.n_features)
-        header, arrays = pack_state(state)
-        return {
-            "params": plain_params(self.get_params(deep=False), state.seed),
-            "state": header,
-            "history": self.history_.to_json(),
-            "n_rows": self.n_rows_seen_,
-            "prior_rows": self._learned.prior_rows,
-            "settled": self.converged_,
-            "feature_names": feature_names(self),
-        }, arrays
-
-    @classmethod
-    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        params = section(header, "params", inspect.signature(cls).parameters)
-        estimator = cls(**(params | {"moves": tuple(entry(params, "moves", list))}))
-        state = unpack_state(state_section(header), arrays)
-        n_rows = entry(header, "n_rows", int, max(1, state.n_open), 2**63)
-        estimator._learned = Learned(
-            state,
-            History.from_json(section(header, "history", ("points", "moves", "counts"))),
-            n_rows,
-            entry(header, "prior_rows", int, 1, n_rows),
-            entry(header, "settled", bool),
-            estimator.learner,
-        )
-        try:
-            estimator._check_params()
-            check_same_model(estimator, estimator._learned)
-            check_entries(estimator.family, estimator.prior, state.model.family.n_features)
-        except (OverflowError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the header's 'params': {error}") from error
-        if state.batches and estimator.learner != "memoized":
-            raise CheckpointError(
-                f"the header's 'learner' is {estimator.learner!r}, but rows are open"
-            )
-        estimator.n_features_in_ = state.model.family.n_features
-        names = header.get("feature_names")
-        if names is not None:
-            estimator.feature_names_in_ = checked_names(names, estimator.n_features_in_)
-        return estimator

@@ -19,7 +19,7 @@ from everlearn.core.documents import Documents
 from everlearn.core.params import Constraint, check_params
 from everlearn.core.random import stream
 from everlearn.estimators.base import LearnerMixin
-from everlearn.estimators.chunked_documents import Corpus, open_corpus
+from everlearn.estimators.chunked_documents import Corpus, check_takes_chunks, open_corpus
 from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace, document_tags, documents_of
 from everlearn.estimators.persistence import SaveMixin
@@ -179,28 +179,13 @@ class TopicEstimator(
     def _corpus(self, X: Any) -> Iterator[Corpus]:
         """Documents to learn from anew, and the engine that does the work."""
         if is_collection(X):
-            self._check_takes_chunks()
+            check_takes_chunks(self)
             with open_corpus(self, X) as corpus:
                 yield corpus
             return
         documents, words = self._documents(X, None, grow=True)
         with open_engine(self.engine) as engine:
             yield Corpus(documents, words, engine)
-
-    def _check_takes_chunks(self) -> None:
-        """Refuse a Dask collection if documents must be visited one after the other."""
-        name = type(self).__name__
-        if getattr(self, "n_topics", "infer") == "infer" or self.word_factor == "collapsed":
-            raise TypeError(
-                f"'X' of {name} cannot be used: a Dask collection is taken only if the number of "
-                "topics is given and word_factor is not 'collapsed', because else every token "
-                "sees the draws of all others. Bring it here with compute()."
-            )
-        if getattr(self, "word_weights", False):
-            raise TypeError(
-                f"'X' of {name} cannot be used: a Dask collection is not taken with "
-                "word_weights, which learn from one document after the other."
-            )
 
     def _fit_passes(self, learned: Learned[T], corpus: Corpus, targets: Targets) -> Learned[T]:
         """What is known after `n_passes` over the documents."""

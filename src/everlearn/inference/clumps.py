@@ -17,7 +17,7 @@ from everlearn.inference.kernels.partition import set_sums
 _POOLED_ITEMS = 65536
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Items:
     """Points or clumps.
 

@@ -12,7 +12,7 @@ from everlearn.core.arrays import IntVec, Table, Vec
 from everlearn.inference.engine import Engine, Piece, pieces
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Rows:
     """Data of shape (n_rows, n_features), dense or CSR, and one weight a row or None.
 

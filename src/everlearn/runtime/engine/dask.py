@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import dask
@@ -25,8 +27,7 @@ from everlearn.inference.engine import Engine, Handle, Piece
 from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.groups import Group, grouped
 from everlearn.runtime.engine.local import open_local
-from everlearn.runtime.engine.remote import Call, Remote, by_home, remote_in, slot_of
-from everlearn.runtime.engine.worker import InSlot
+from everlearn.runtime.engine.remote import Call, Remote, by_home, packed, remote_in
 
 S = TypeVar("S", bound=Summable)
 T = TypeVar("T")
@@ -45,9 +46,9 @@ class DaskEngine:
 
     def __init__(self, client: Any, here: Engine) -> None:
         self.client, self._here = client, here
-        self._held: dict[Any, Any] = {}
-        self._sources: list[Any] = []  # alive, so that no other object gets the same identity
-        self._homes: dict[Any, str] = {}
+        self._held: dict[tuple[int, int], Any] = {}
+        self._homes: dict[tuple[int, int], str] = {}
+        self._sources: dict[int, Any] = {}  # alive, or watched until they are gone
         self._look_around()
 
     @property
@@ -116,6 +117,7 @@ class DaskEngine:
     ) -> Iterator[tuple[int, Info]]:
         waiting = list(reversed(range(len(items))))
         running: dict[Any, int] = {}
+        lost = 0
 
         def send() -> Any:
             number = waiting.pop()
@@ -133,7 +135,8 @@ class DaskEngine:
             try:
                 (found,) = future.result()
             except _LOST as error:
-                self._check_scheduler(error)
+                lost += 1
+                self._after_loss(error, lost)
                 waiting.append(number)
             else:
                 yield number, found
@@ -147,7 +150,7 @@ class DaskEngine:
 
         `check` runs where a chunk is, and returns what stays there and what comes here.
         """
-        raw = self.client.compute([dask.delayed(chunk) for chunk in chunks])
+        raw = self._computed([dask.delayed(chunk) for chunk in chunks])
 
         def made(future: Any) -> Callable[[], Any]:
             return lambda: self.client.submit(worker.checked, check, future, pure=False)
@@ -164,14 +167,28 @@ class DaskEngine:
             handle.home = next(iter(where.get(source.future().key, ())), None)
         return firsts, infos
 
+    def _computed(self, chunks: list[Any]) -> list[Any]:
+        """Futures of the chunks: where they are, or else each worker has a run of neighbours.
+
+        Batches take every so many chunks, so that then all workers have as much of each batch.
+        """
+        if distributed.futures_of(chunks):
+            return list(self.client.compute(chunks))
+        edges = [len(chunks) * i // len(self._workers) for i in range(len(self._workers) + 1)]
+        futures = []
+        for address, run in zip(self._workers, pairwise(edges), strict=True):
+            some = chunks[slice(*run)]
+            futures += self.client.compute(some, workers=[address], allow_other_workers=True)
+        return futures
+
     def bring(self, collection: Any) -> Any:
         """The whole of a small collection, in this process."""
         return self.patiently(lambda: self.client.compute(collection).result())
 
     def close(self) -> None:
         """Let go of all data that were sent."""
-        self._held.clear()
-        self._sources.clear()
+        for kept in (self._held, self._homes, self._sources):
+            kept.clear()
 
     def patiently(self, work: Callable[[], T]) -> T:
         """The result of work that may be done again, as it must be when a worker is lost."""
@@ -179,14 +196,7 @@ class DaskEngine:
             try:
                 return work()
             except _LOST as error:
-                self._check_scheduler(error)
-                self._look_around()
-                if attempt + 1 == _ATTEMPTS:
-                    raise ClusterError(
-                        f"{_ATTEMPTS} times in a row a worker was lost during the same step: "
-                        f"{error}. Workers may have too little memory for their chunks."
-                    ) from error
-                log.info("a worker was lost, its work is done again: %s", error)
+                self._after_loss(error, attempt + 1)
         raise AssertionError
 
     def _first_of(self, handle: Remote) -> Callable[[], Any]:
@@ -195,13 +205,20 @@ class DaskEngine:
     def _part_of(self, handle: Remote, start: int, stop: int) -> Callable[[], Any]:
         return lambda: self.client.submit(worker.part, handle.future(), start, stop, pure=False)
 
-    def _check_scheduler(self, error: BaseException) -> None:
-        if self.client.status == "running" and "scheduler" not in str(error):
-            return
-        raise ClusterError(
-            f"the connection to the Dask scheduler was lost ({error}). The model is as it was "
-            "before this call; go on from it, or from its last checkpoint, on another cluster."
-        ) from error
+    def _after_loss(self, error: BaseException, times: int) -> None:
+        """Look which workers are left, or give up."""
+        if self.client.status != "running" or "scheduler" in str(error):
+            raise ClusterError(
+                f"the connection to the Dask scheduler was lost ({error}). The model is as it was "
+                "before this call; go on from it, or from its last checkpoint, on another cluster."
+            ) from error
+        if times >= _ATTEMPTS:
+            raise ClusterError(
+                f"{_ATTEMPTS} times a worker was lost during the same step: {error}. Workers may "
+                "have too little memory for their chunks."
+            ) from error
+        log.info("a worker was lost, its work is done again: %s", error)
+        self._look_around()
 
     # ------------------------------------------------------------------ tasks
 
@@ -232,7 +249,7 @@ class DaskEngine:
         futures = []
         for group in groups:
             slots: list[Any] = []
-            recipe = [[self._packed(item, slots) for item in run] for run in group.runs]
+            recipe = [[packed(item, slots, self._held) for item in run] for run in group.runs]
             # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
             at = {"workers": [group.home], "allow_other_workers": True}
             futures.append(self.client.submit(work, argument, recipe, *slots, pure=False, **at))
@@ -253,21 +270,24 @@ class DaskEngine:
             sent = self.client.scatter(chunks, workers=workers, hash=False)
             for piece, future in zip(some, sent, strict=True):
                 self._held[piece.home] = future
-                self._sources.append(piece.source)
+                self._watch(piece.source)
 
-    def _packed(self, item: Any, slots: list[Any]) -> Any:
-        """The item with numbers of slots for what is on workers already."""
-        if isinstance(item, Piece):
-            if item.chunk is None:
-                future = item.source.future()
-            else:
-                future = self._held[item.home]
-            return InSlot(slot_of(slots, future), item.where, item.along)
-        if isinstance(item, Remote):
-            return InSlot(slot_of(slots, item.future()))
-        if type(item) is tuple:
-            return tuple(self._packed(part, slots) for part in item)
-        return item
+    def _watch(self, source: Any) -> None:
+        """Let go of what was sent of some data when nobody has the data any more."""
+        number = id(source)
+        if number in self._sources:
+            return
+
+        def forget(_: Any) -> None:
+            self._sources.pop(number, None)
+            for kept in (self._held, self._homes):
+                for home in [home for home in kept if home[0] == number]:
+                    del kept[home]
+
+        try:
+            self._sources[number] = weakref.ref(source, forget)
+        except TypeError:  # alive, so that no other object gets the same identity
+            self._sources[number] = source
 
 
 # ------------------------------------------------------------------ opening

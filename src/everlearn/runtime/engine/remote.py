@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import cloudpickle
 
 from everlearn.inference.engine import Piece
 from everlearn.runtime.engine import worker
+from everlearn.runtime.engine.worker import InSlot
 
 T = TypeVar("T")
 _SMALL = 16_384
@@ -61,7 +62,19 @@ def by_home(items: Iterable[T], home: Callable[[T], str | None]) -> list[tuple[A
     return list(found.items())
 
 
-def slot_of(slots: list[Any], future: Any) -> int:
+def packed(item: Any, slots: list[Any], held: Mapping[tuple[int, int], Any]) -> Any:
+    """The item with numbers of slots for what is on workers already; `held` is of local data."""
+    if isinstance(item, Piece):
+        future = item.source.future() if item.chunk is None else held[item.home]
+        return InSlot(_slot_of(slots, future), item.where, item.along)
+    if isinstance(item, Remote):
+        return InSlot(_slot_of(slots, item.future()))
+    if type(item) is tuple:
+        return tuple(packed(part, slots, held) for part in item)
+    return item
+
+
+def _slot_of(slots: list[Any], future: Any) -> int:
     """The slot of a future, a new one if it has none."""
     for number, known in enumerate(slots):
         if known is future:
