@@ -77,7 +77,7 @@ Which claims of the slides hold:
 - *Interference is positive by step and negative by task.* Not found. The oracle's own interference
   is negative (-6 and -56 nats), so that is what a good model must have. Beyond the oracle's, it is
   slightly positive both by step and by task, about as much as classes were learned less well when
-  they came; where it is clearly positive ("gain, task", "ewc", "previous") classes were not
+  they came; where it is clearly positive ("gain, task", "gain, previous", "ewc") classes were not
   learned when they came ("current"), which leaves nothing to lose.
 
 What must be said as well:
@@ -91,9 +91,9 @@ What must be said as well:
   k^-0.6 end at -1,466 and -213 nats. It also starts well here, because the first rows are learned
   exactly: EM begins with a model of as many rows as it needs.
 - *Forward* transfer of the exact constraint is the oracle's: about -3 nats on optdigits and +180
-  on MNIST, with a spread over orders of classes as large as that; plain online EM with a constant
-  step has less. It says more about how wide a model is than about what it knows: on optdigits 1/k,
-  which lags behind, has the most.
+  on MNIST, with a spread over orders of classes as large as that; plain online EM that forgets has
+  less. It says more about how wide a model is than about what it knows: on optdigits 1/k, which
+  lags behind, has the most.
 - The printed step depends on the units of the rows, and without clipping it can diverge (last
   table).
 
@@ -197,11 +197,17 @@ def _picture(measured: Measured, name: str) -> None:
     for way in CURVES:
         lines[way] = seen([run["scores"] for run in _runs(measured, name, way)])
     low = -1.2 * abs(lines["oracle"][-1])
+    across = list(range(1, 11))
+    up = "nats per row, classes so far"
+    _curves(f"natural_{name}_classes", across, lines, low, "classes learned", up)
+
+
+def _curves(
+    name: str, x: list[int], lines: dict[str, list[float]], low: float, across: str, up: str
+) -> None:
+    """Curves of which nothing below `low` is shown."""
     shown = {way: [max(v, low) for v in line] for way, line in lines.items()}
-    figures.curves(
-        f"natural_{name}_classes", list(range(1, 11)), shown, "classes learned",
-        f"nats per row, classes so far (cut at {low:.0f})",
-    )  # fmt: skip
+    figures.curves(name, x, shown, across, up if shown == lines else f"{up} (cut at {low:.0f})")
 
 
 def forgetting_by_class(measured: Measured, name: str) -> Table:
@@ -270,9 +276,7 @@ def mixed_classes(measured: Measured, name: str) -> Table:
     }
     at = [point[0] for point in runs["Nat-oEM step"][0]["curve"][4:]]
     low = min(lines["Nat-oEM step"]) - 0.3 * abs(best)
-    shown = {way: [max(v, low) for v in line] for way, line in lines.items()}
-    up = f"nats per row (cut at {low:.1f})"
-    figures.curves(f"natural_{name}_mixed", at, shown, "rows", up)
+    _curves(f"natural_{name}_mixed", at, lines, low, "rows", "nats per row")
     return table
 
 
