@@ -18,7 +18,7 @@ SHOWN, EXAMPLES = 6, 8
 
 def write_sheets(
     scene: Scene, model_name: str, growth: dict[str, list[tuple[float, int]]], picture: str
-) -> Path:
+) -> None:
     """A page of the clusters that a model finds in a scene, and a picture of the largest."""
     X, y = scene.load()
     images = caltech().chosen(chosen(scene.size, scene.resample, caltech().y))
@@ -36,10 +36,13 @@ def write_sheets(
     )
     own = [classes[i] for i in labels]
     html = contact_sheets(study, Collection(images.photographs, own, images.names), growth)
-    path = KEPT / f"clusters-{scene.features}-{scene.size}.html"
-    path.write_text(html, encoding="utf-8")
+    sheets_page(scene).write_text(html, encoding="utf-8")
     _write_picture(study, images.photographs, own, picture)
-    return path
+
+
+def sheets_page(scene: Scene) -> Path:
+    """Where the page of a scene is."""
+    return KEPT / f"clusters-{scene.features}-{scene.size}.html"
 
 
 def _write_picture(study: Study, photographs, own: list[str], picture: str) -> None:
