@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
+import dask
 import dask.array as da
 import dask.bag as db
 import distributed
@@ -121,6 +122,7 @@ class Cost:
 @contextmanager
 def cluster(n_workers: int) -> Iterator[Any]:
     with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
         distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,

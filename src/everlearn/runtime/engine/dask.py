@@ -342,7 +342,8 @@ def _client(engine: Any, stack: ExitStack) -> Any:
 @contextmanager
 def _local_cluster() -> Iterator[Any]:
     """One worker process for each core, with one thread each."""
-    with warnings.catch_warnings():
+    # Idle workers are not to fetch chunks from others: they would travel again and again.
+    with warnings.catch_warnings(), dask.config.set({"distributed.scheduler.work-stealing": False}):
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         cluster = distributed.LocalCluster(
             threads_per_worker=1,
