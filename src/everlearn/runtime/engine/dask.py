@@ -95,11 +95,7 @@ class DaskEngine:
             return lambda: self._submitted(worker.added, [group], call)[0]
 
         handles = [Remote(self, made(group), group.home) for group in groups]
-        sums = self.patiently(
-            lambda: self.client.gather(
-                [self.client.submit(worker.first, h.future(), pure=False) for h in handles]
-            )
-        )
+        sums = self._told(worker.first, handles)
         infos: list[Handle] = []
         for group, handle in zip(groups, handles, strict=True):
             start = 0
@@ -156,11 +152,7 @@ class DaskEngine:
             return lambda: self.client.submit(worker.checked, check, future, pure=False)
 
         checked = [Remote(self, made(future)) for future in raw]
-        infos = self.patiently(
-            lambda: self.client.gather(
-                [self.client.submit(worker.second, h.future(), pure=False) for h in checked]
-            )
-        )
+        infos = self._told(worker.second, checked)
         firsts = [Remote(self, self._first_of(handle)) for handle in checked]
         where = self.client.who_has([handle.future() for handle in checked])
         for handle, source in zip(firsts, checked, strict=True):
@@ -198,6 +190,14 @@ class DaskEngine:
             except _LOST as error:
                 self._after_loss(error, attempt + 1)
         raise AssertionError
+
+    def _told(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
+        """A part of what each handle stands for, brought here."""
+
+        def asked() -> list[Any]:
+            return [self.client.submit(what, h.future(), pure=False) for h in handles]
+
+        return list(self.patiently(lambda: self.client.gather(asked())))
 
     def _first_of(self, handle: Remote) -> Callable[[], Any]:
         return lambda: self.client.submit(worker.first, handle.future(), pure=False)
