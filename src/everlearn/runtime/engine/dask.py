@@ -100,7 +100,7 @@ class DaskEngine:
         for group, handle in zip(groups, handles, strict=True):
             start = 0
             for run in group.runs:
-                part = self._part_of(handle, start, start + len(run))
+                part = self._asking(worker.part, handle, start, start + len(run))
                 infos.append(Remote(self, part, handle.home))
                 start += len(run)
         return total(sums, [group.height for group in groups]), infos
@@ -153,7 +153,7 @@ class DaskEngine:
 
         checked = [Remote(self, made(future)) for future in raw]
         infos = self._told(worker.second, checked)
-        firsts = [Remote(self, self._first_of(handle)) for handle in checked]
+        firsts = [Remote(self, self._asking(worker.first, handle)) for handle in checked]
         where = self.client.who_has([handle.future() for handle in checked])
         for handle, source in zip(firsts, checked, strict=True):
             handle.home = next(iter(where.get(source.future().key, ())), None)
@@ -191,19 +191,14 @@ class DaskEngine:
                 self._after_loss(error, attempt + 1)
         raise AssertionError
 
+    def _asking(self, what: Callable[..., Any], handle: Remote, *more: Any) -> Callable[[], Any]:
+        """Makes the future of a part of what a handle stands for."""
+        return lambda: self.client.submit(what, handle.future(), *more, pure=False)
+
     def _told(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
         """A part of what each handle stands for, brought here."""
-
-        def asked() -> list[Any]:
-            return [self.client.submit(what, h.future(), pure=False) for h in handles]
-
-        return list(self.patiently(lambda: self.client.gather(asked())))
-
-    def _first_of(self, handle: Remote) -> Callable[[], Any]:
-        return lambda: self.client.submit(worker.first, handle.future(), pure=False)
-
-    def _part_of(self, handle: Remote, start: int, stop: int) -> Callable[[], Any]:
-        return lambda: self.client.submit(worker.part, handle.future(), start, stop, pure=False)
+        asking = [self._asking(what, handle) for handle in handles]
+        return list(self.patiently(lambda: self.client.gather([ask() for ask in asking])))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
         """Look which workers are left, or give up."""
