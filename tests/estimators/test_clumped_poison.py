@@ -147,7 +147,7 @@ PARAMETERS = {
     "first_clumps": [-1, 0.5, None],
     "raw_iterations": [0, None],
     "max_topics": [0, None],
-    "engine": ["dask"],
+    "engine": ["gpu", 2],
     "verbose": [-1, "yes"],
     "random_state": [-1, "x"],
 }

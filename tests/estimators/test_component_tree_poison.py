@@ -105,7 +105,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "max_sweeps": [0, None],
     "tol": [-1.0, np.nan],
     "birth_window": [0, None, 2.5],
-    "engine": ["dask"],
+    "engine": ["gpu", 2],
     "verbose": [-1, "yes"],
     "random_state": [-1, "x"],
 }

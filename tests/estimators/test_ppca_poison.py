@@ -111,7 +111,7 @@ PARAMS: list[tuple[dict[str, Any], str]] = [
     ({"fit_method": "exact", "n_mixtures": 2}, "fit_method"),
     ({"max_iter": 0}, "max_iter"),
     ({"tol": -1.0}, "tol"),
-    ({"engine": "dask"}, "engine"),
+    ({"engine": "gpu"}, "engine"),
     ({"random_state": "now"}, "random_state"),
     ({"verbose": -1}, "verbose"),
 ]

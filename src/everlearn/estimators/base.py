@@ -30,7 +30,6 @@ class LearnerMixin:
     """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
-    engine: Any
     random_state: Any
 
     def __getstate__(self: Any) -> dict[str, Any]:
@@ -42,7 +41,7 @@ class LearnerMixin:
 
     def __sklearn_clone__(self: Any) -> Any:
         """A clone shares the client, which cannot be copied."""
-        if not is_client(self.engine):
+        if not is_client(getattr(self, "engine", None)):
             return super().__sklearn_clone__()  # type: ignore[misc]
         twin = copy.copy(self)
         twin.engine = None

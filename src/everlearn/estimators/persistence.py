@@ -149,12 +149,11 @@ def plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
     A cluster belongs to the process that uses it: a client or an address becomes None.
     """
-    plain = {
-        k: seed if isinstance(v, np.random.RandomState) else _plain(v)
-        for k, v in params.items()
-        if k != "engine"
+    if "engine" in params:
+        params = {**params, "engine": plain_engine(params["engine"])}
+    return {
+        k: seed if isinstance(v, np.random.RandomState) else _plain(v) for k, v in params.items()
     }
-    return plain | {"engine": plain_engine(params["engine"])}
 
 
 def _plain(value: Any) -> Any:
