@@ -1,33 +1,40 @@
-"""A cluster of real worker processes, started once for the tests of a test process."""
+"""A cluster of real worker processes, started once for the tests of a file."""
 
+import gc
 import logging
+from contextlib import contextmanager
 
 import pytest
 
 distributed = pytest.importorskip("distributed")
 
 
-def start_cluster(n_workers: int):
-    return distributed.LocalCluster(
+@contextmanager
+def open_client(n_workers: int):
+    """Its threads and sockets are gone when other tests watch memory and warnings."""
+    cluster = distributed.LocalCluster(
         n_workers=n_workers,
         threads_per_worker=1,
         processes=True,
         dashboard_address=None,
         silence_logs=logging.CRITICAL,
     )
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+    gc.collect()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
     """Of two worker processes with one thread each."""
-    with start_cluster(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+    with open_client(2) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lonely_client():
     """Of one worker process."""
-    with start_cluster(1) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+    with open_client(1) as client:
         yield client
 
 

@@ -57,7 +57,10 @@ class DaskEngine:
 
     def _look_around(self) -> None:
         """Which workers there are."""
-        threads = self.client.nthreads()
+        try:
+            threads = self.client.nthreads()
+        except (CommClosedError, OSError) as error:
+            raise _scheduler_lost(error) from error
         self._workers = sorted(threads)
         self.n_workers = max(1, sum(threads.values()))
 
@@ -203,10 +206,7 @@ class DaskEngine:
     def _after_loss(self, error: BaseException, times: int) -> None:
         """Look which workers are left, or give up."""
         if self.client.status != "running" or "scheduler" in str(error):
-            raise ClusterError(
-                f"the connection to the Dask scheduler was lost ({error}). The model is as it was "
-                "before this call; go on from it, or from its last checkpoint, on another cluster."
-            ) from error
+            raise _scheduler_lost(error) from error
         if times >= _ATTEMPTS:
             raise ClusterError(
                 f"{_ATTEMPTS} times a worker was lost during the same step: {error}. Workers may "
@@ -285,6 +285,13 @@ class DaskEngine:
             self._sources[number] = source
 
 
+def _scheduler_lost(error: BaseException) -> ClusterError:
+    return ClusterError(
+        f"the connection to the Dask scheduler was lost ({error}). The model is as it was before "
+        "this call; go on from it, or from its last checkpoint, on another cluster."
+    )
+
+
 # ------------------------------------------------------------------ opening
 
 
@@ -302,6 +309,8 @@ def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskE
             client.wait_for_workers(1, timeout=_PATIENCE)
         except TimeoutError as error:
             raise ClusterError(f"{client!r} has no worker after {_PATIENCE:g} seconds") from error
+        except (CommClosedError, OSError) as error:
+            raise _scheduler_lost(error) from error
         found = DaskEngine(client, here)
         try:
             yield found
