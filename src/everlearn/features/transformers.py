@@ -7,6 +7,7 @@ depend on how many there are, so neither do the rows.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -48,7 +49,7 @@ COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 }
 
 
-class ImageFeatures(TransformerMixin, BaseEstimator):
+class ImageFeatures(TransformerMixin, BaseEstimator, ABC):
     """A transformer from images to rows, which learns nothing."""
 
     batch_size: int = 16
@@ -117,8 +118,9 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         check_params(type(self).__name__, self.get_params(deep=False), self._constraints)
         return self._describer()
 
+    @abstractmethod
     def _describer(self) -> Describe:
-        raise NotImplementedError
+        """The function that does the work, with the parameters as they are."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
