@@ -6,21 +6,27 @@ from contextlib import contextmanager
 
 import pytest
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 
 @contextmanager
 def open_client(n_workers: int):
-    """Its threads and sockets are gone when other tests watch memory and warnings."""
-    cluster = distributed.LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-    )
-    with cluster, distributed.Client(cluster, set_as_default=False) as client:
-        yield client
+    """Its threads and sockets are gone when other tests watch memory and warnings.
+
+    A worker that is killed twice within the time after which it counts as lost would be given
+    up by the cluster while it starts again, so that time is longer than all tests.
+    """
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}):
+        cluster = distributed.LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
+            yield client
     gc.collect()
 
 
