@@ -1,4 +1,4 @@
-"""`make bench`: every measurement, or those named, into docs/benchmarks.md."""
+"""`make bench`: every measurement, or those named in ARGS, into docs/benchmarks.md."""
 
 import sys
 
@@ -12,7 +12,7 @@ from benchmarks import (
     sampler,
     stream,
 )
-from benchmarks.table import write_page
+from benchmarks.table import replace_section
 
 PARTS = {
     "lap": lap.run,
@@ -30,7 +30,8 @@ PARTS = {
 
 HEAD = """# Benchmarks
 
-What `make bench` measured. Timings are compared within one run, never across machines.
+What `make bench` measured, or for one part of it `make bench ARGS=rows` (the parts are in
+`benchmarks/__main__.py`). Timings are compared within one run, never across machines.
 """
 
 
@@ -38,9 +39,10 @@ def main(names: list[str]) -> None:
     unknown = sorted(set(names) - set(PARTS))
     if unknown:
         sys.exit(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    tables = [table for name in names or PARTS if (table := PARTS[name]()) is not None]
-    if not names:
-        print("written to", write_page("benchmarks.md", HEAD, tables))
+    for name in names or PARTS:
+        table = PARTS[name]()
+        if table is not None:
+            print("written to", replace_section("benchmarks.md", HEAD, table))
 
 
 if __name__ == "__main__":

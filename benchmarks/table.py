@@ -80,3 +80,17 @@ def write_page(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([head.rstrip(), "", where, "", *parts]))
     return path
+
+
+def replace_section(name: str, head: str, table: Table) -> Path:
+    """A page below docs/ in which this table, measured now, stands in place of its last version.
+
+    Every section says where and with what it was measured, because others may be older.
+    """
+    path = ROOT / "docs" / name
+    old = path.read_text() if path.exists() else ""
+    sections = {part.partition("\n")[0]: part for part in old.split("\n## ")[1:]}
+    new = f"{table.markdown()}\nMeasured on {circumstances()}.\n"
+    sections[table.title] = new.removeprefix("## ")
+    path.write_text("\n".join([head, *(f"## {part.rstrip()}\n" for part in sections.values())]))
+    return path
