@@ -164,7 +164,7 @@ def test_a_lost_scheduler_is_told_and_the_last_checkpoint_goes_on(scheduler, tmp
 
 
 def test_an_address_where_nobody_answers(monkeypatch):
-    monkeypatch.setattr("everlearn.runtime.engine.dask._PATIENCE", 0.5)
+    monkeypatch.setattr("everlearn.runtime.engine.clusters._PATIENCE", 0.5)
     with pytest.raises(ClusterError, match="no Dask scheduler answers at 'tcp:"):
         mixture("tcp://127.0.0.1:9").fit(POINTS)
 

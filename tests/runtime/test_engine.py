@@ -193,6 +193,13 @@ class TestGroups:
         assert len(groups) <= 6
         assert {group.home for group in groups} == {"a", "b", "c"}
 
+    def test_what_workers_of_one_thread_hold_is_one_task_each_where_the_tree_allows(self):
+        workers = ["a", "b"]
+        for n in (2, 8, 32):
+            homes = dict(enumerate(["a"] * (n // 2) + ["b"] * (n // 2)))
+            assert len(grouped(range(n), workers, 2, homes.get)) == 2
+        assert len(grouped(range(32), workers, 8, homes.get)) == 16  # for four threads each
+
 
 class TestSameBits:
     """Blocks are computed alike by whoever computes them."""

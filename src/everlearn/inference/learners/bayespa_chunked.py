@@ -43,7 +43,11 @@ def learn_chunked_batch(
 
 
 def _weights_after(
-    learner: TopicLearner, prior: TopicState, told: list[Told], targets: Targets, multipliers: Mat
+    learner: TopicLearner,
+    prior: TopicState,
+    told: tuple[Told, ...],
+    targets: Targets,
+    multipliers: Mat,
 ) -> tuple[FixedSpread | Gaussians | None, Mat]:
     """Weights that the draws ask for, and the multipliers of the averaging loss."""
     loss, weights = learner.loss, prior.weights

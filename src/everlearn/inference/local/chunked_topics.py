@@ -87,6 +87,7 @@ class _Round(NamedTuple):
     step: AveragingStep | GibbsStep
     place: tuple[int, int, int, int]
     n_kept: int
+    labels: bool
 
 
 class Told(NamedTuple):
@@ -103,10 +104,21 @@ class Told(NamedTuple):
     inverses: NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Swept:
+    """Of chunks in order: whole counts of words in topics over the sweeps kept, what is told."""
+
+    counts: Mat
+    told: tuple[Told, ...]
+
+    def __add__(self, other: Swept) -> Swept:
+        return Swept(self.counts + other.counts, self.told + other.told)
+
+
 def _swept(
     shared: _Round, item: tuple[list[Documents], list[Draws] | None, _Along]
-) -> tuple[Mat, Draws]:
-    """Whole counts of words in topics over the sweeps kept, and the draws, which stay."""
+) -> tuple[Swept, Draws]:
+    """What comes back of a chunk, and the draws, which stay."""
     (documents,), before, along = item
     bags, n = as_bags(documents), len(documents)
     keys = stream_keys(*shared.place)[along.first : along.first + n]
@@ -120,11 +132,10 @@ def _swept(
     draws = shared.step(block)
     counts = np.zeros(shared.step.factors.counts.shape)
     add_topics(bags, draws.kept, 1.0, (0, len(counts)), counts)
-    return counts, draws
+    return Swept(counts, (_told(documents, draws, shared.labels),)), draws
 
 
-def _told(labels: bool, item: tuple[list[Documents], list[Draws]]) -> Told:
-    (documents,), (draws,) = item
+def _told(documents: Documents, draws: Draws, labels: bool) -> Told:
     lengths = np.maximum(documents.lengths, 1).astype(np.float64)
     shares = (1.0 / (len(draws.kept) * lengths)) @ draws.totals
     if labels:
@@ -151,7 +162,7 @@ class ChunkedSampler:
 
     def draw(
         self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
-    ) -> list[Told]:
+    ) -> tuple[Told, ...]:
         """What is told of the draws of round `number`, from 0; `counts` are those of words."""
         learner, state = self._learner, self._state
         schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
@@ -172,10 +183,10 @@ class ChunkedSampler:
             items.append((chunk.handle, kept, along))
             first = own.stop
         place = (state.seed, state.clock, number, first)
-        shared = _Round(step, place, learner.n_kept)
-        self.counts, self._kept = self._engine.map_sum_kept(_swept, items, shared)
-        pairs = [(c.handle, k) for c, k in zip(self._batch.chunks, self._kept, strict=True)]
-        return self._engine.map(_told, pairs, learner.loss is not None)
+        shared = _Round(step, place, learner.n_kept, labels=learner.loss is not None)
+        swept, self._kept = self._engine.map_sum_kept(_swept, items, shared)
+        self.counts = swept.counts
+        return swept.told
 
     def _start(self, number: int) -> int:
         if number > 0:

@@ -8,13 +8,12 @@ what. A worker that is lost costs the work it had: data that were on it are sent
 from __future__ import annotations
 
 import logging
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import dask
 import distributed
@@ -26,8 +25,7 @@ from everlearn.core.stats import Summable, total
 from everlearn.inference.engine import Engine, Handle, Piece
 from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.groups import Group, grouped
-from everlearn.runtime.engine.local import open_local
-from everlearn.runtime.engine.remote import Call, Remote, by_home, packed, remote_in
+from everlearn.runtime.engine.remote import Call, Part, Recipe, Remote, by_home, remote_in
 
 S = TypeVar("S", bound=Summable)
 T = TypeVar("T")
@@ -35,8 +33,6 @@ Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
 _ATTEMPTS = 5
-_PATIENCE = 30.0
-"""Seconds to wait for a scheduler, or for the first worker."""
 _LOST = (CancelledError, KilledWorker, CommClosedError, OSError)
 log = logging.getLogger("everlearn.engine")
 
@@ -60,7 +56,7 @@ class DaskEngine:
         try:
             threads = self.client.nthreads()
         except (CommClosedError, OSError) as error:
-            raise _scheduler_lost(error) from error
+            raise scheduler_lost(error) from error
         self._workers = sorted(threads)
         self.n_workers = max(1, sum(threads.values()))
 
@@ -92,19 +88,22 @@ class DaskEngine:
         shared: Shared,
     ) -> tuple[S, list[Handle]]:
         groups = self._grouped(items)
-        call = Call(self.client, (task, shared))
+        call = Call(self.client, (task, shared), len(groups))
 
         def made(group: Group) -> Callable[[], Any]:
             return lambda: self._submitted(worker.added, [group], call)[0]
 
-        handles = [Remote(self, made(group), group.home) for group in groups]
+        futures = self.patiently(lambda: self._submitted(worker.added, groups, call))
+        handles = [
+            Remote(self, made(group), group.home, future)
+            for group, future in zip(groups, futures, strict=True)
+        ]
         sums = self._told(worker.first, handles)
         infos: list[Handle] = []
         for group, handle in zip(groups, handles, strict=True):
             start = 0
             for run in group.runs:
-                part = self._asking(worker.part, handle, start, start + len(run))
-                infos.append(Remote(self, part, handle.home))
+                infos.append(Part(handle, start, start + len(run)))
                 start += len(run)
         return total(sums, [group.height for group in groups]), infos
 
@@ -122,7 +121,7 @@ class DaskEngine:
             number = waiting.pop()
             home = self._home(items[number]) or self._workers[number % len(self._workers)]
             group = Group([[items[number]]], home)
-            call = Call(self.client, (task, shared()))
+            call = Call(self.client, (task, shared()), 1)
             future = self._submitted(worker.each, [group], call)[0]
             running[future] = number
             return future
@@ -154,9 +153,12 @@ class DaskEngine:
         def made(future: Any) -> Callable[[], Any]:
             return lambda: self.client.submit(worker.checked, check, future, pure=False)
 
+        def stays(handle: Remote) -> Callable[[], Any]:
+            return lambda: self.client.submit(worker.first, handle.future(), pure=False)
+
         checked = [Remote(self, made(future)) for future in raw]
         infos = self._told(worker.second, checked)
-        firsts = [Remote(self, self._asking(worker.first, handle)) for handle in checked]
+        firsts = [Remote(self, stays(handle)) for handle in checked]
         where = self.client.who_has([handle.future() for handle in checked])
         for handle, source in zip(firsts, checked, strict=True):
             handle.home = next(iter(where.get(source.future().key, ())), None)
@@ -194,19 +196,18 @@ class DaskEngine:
                 self._after_loss(error, attempt + 1)
         raise AssertionError
 
-    def _asking(self, what: Callable[..., Any], handle: Remote, *more: Any) -> Callable[[], Any]:
-        """Makes the future of a part of what a handle stands for."""
-        return lambda: self.client.submit(what, handle.future(), *more, pure=False)
-
     def _told(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
         """A part of what each handle stands for, brought here."""
-        asking = [self._asking(what, handle) for handle in handles]
-        return list(self.patiently(lambda: self.client.gather([ask() for ask in asking])))
+
+        def told() -> Any:
+            return self.client.map(what, [handle.future() for handle in handles], pure=False)
+
+        return list(self.patiently(lambda: self.client.gather(told())))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
         """Look which workers are left, or give up."""
         if self.client.status != "running" or "scheduler" in str(error):
-            raise _scheduler_lost(error) from error
+            raise scheduler_lost(error) from error
         if times >= _ATTEMPTS:
             raise ClusterError(
                 f"{_ATTEMPTS} times a worker was lost during the same step: {error}. Workers may "
@@ -234,21 +235,23 @@ class DaskEngine:
         return home if home in self._workers else None
 
     def _results(self, work: Any, groups: list[Group], shared: Any) -> list[Any]:
-        call = Call(self.client, shared)
+        call = Call(self.client, shared, len(groups))
+
         found = self.patiently(lambda: self.client.gather(self._submitted(work, groups, call)))
         return list(found)
 
     def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
+        """Futures of the tasks, sent as one message: a second one would wait for more to say."""
         self._bring([run for group in groups for run in group.runs])
         argument = call.argument()
-        futures = []
-        for group in groups:
-            slots: list[Any] = []
-            recipe = [[packed(item, slots, self._held) for item in run] for run in group.runs]
-            # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
-            at = {"workers": [group.home], "allow_other_workers": True}
-            futures.append(self.client.submit(work, argument, recipe, *slots, pure=False, **at))
-        return futures
+        recipes = [Recipe(group.runs, self._held) for group in groups]
+        columns = zip_longest(*(recipe.slots for recipe in recipes))
+        keys = [f"{work.__name__}-{uuid4().hex}" for _ in groups]
+        homes = {key: [group.home] for key, group in zip(keys, groups, strict=True)}
+        # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
+        with dask.annotate(workers=homes.__getitem__, allow_other_workers=True):
+            given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
+            return list(self.client.map(work, *given, key=keys, pure=False))
 
     def _bring(self, groups: list[list[Any]]) -> None:
         """Send the chunks that are not on a worker, or no longer."""
@@ -285,75 +288,9 @@ class DaskEngine:
             self._sources[number] = source
 
 
-def _scheduler_lost(error: BaseException) -> ClusterError:
+def scheduler_lost(error: BaseException) -> ClusterError:
+    """What the caller is told."""
     return ClusterError(
         f"the connection to the Dask scheduler was lost ({error}). The model is as it was before "
         "this call; go on from it, or from its last checkpoint, on another cluster."
     )
-
-
-# ------------------------------------------------------------------ opening
-
-
-@contextmanager
-def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskEngine]:
-    """An engine on the cluster meant by "dask", an address or a client, for one call.
-
-    "dask" takes the client that is open in this process, or starts workers on this machine and
-    stops them after the call.
-    """
-    with ExitStack() as stack:
-        here = stack.enter_context(open_local(None, most_workers))
-        client = _client(engine, stack)
-        try:
-            client.wait_for_workers(1, timeout=_PATIENCE)
-        except TimeoutError as error:
-            raise ClusterError(f"{client!r} has no worker after {_PATIENCE:g} seconds") from error
-        except (CommClosedError, OSError) as error:
-            raise _scheduler_lost(error) from error
-        found = DaskEngine(client, here)
-        try:
-            yield found
-        finally:
-            found.close()
-
-
-@contextmanager
-def open_client(engine: Any) -> Iterator[Any]:
-    """The client that `open_cluster` would use, for many calls."""
-    with ExitStack() as stack:
-        yield _client(engine, stack)
-
-
-def _client(engine: Any, stack: ExitStack) -> Any:
-    if isinstance(engine, distributed.Client):
-        if engine.status != "running":
-            raise ClusterError(f"the client given as engine is {engine.status}")
-        return engine
-    if engine == "dask":
-        try:
-            return distributed.default_client()
-        except ValueError:
-            return stack.enter_context(_local_cluster())
-    try:
-        return stack.enter_context(
-            distributed.Client(engine, timeout=_PATIENCE, set_as_default=False)
-        )
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(f"no Dask scheduler answers at {engine!r}: {error}") from error
-
-
-@contextmanager
-def _local_cluster() -> Iterator[Any]:
-    """One worker process for each core, with one thread each."""
-    # Idle workers are not to fetch chunks from others: they would travel again and again.
-    with warnings.catch_warnings(), dask.config.set({"distributed.scheduler.work-stealing": False}):
-        warnings.filterwarnings("ignore", message="Port .* is already in use")
-        cluster = distributed.LocalCluster(
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        )
-    with cluster, distributed.Client(cluster, set_as_default=False) as client:
-        yield client

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from everlearn.core.stats import LAST
 from everlearn.inference.engine import together
 
-TASKS_PER_WORKER = 2
+TASKS_PER_THREAD = 2
+"""Of items that nobody holds yet, so that workers get about as many."""
 
 
 class Group(NamedTuple):
@@ -33,10 +34,13 @@ def grouped(
     Groups have a power of two of runs, so that their sums are nodes of the tree of additions: the
     bits do not depend on how many groups there are. Runs that different workers hold, as `home`
     says of their first items, are in different groups; those that nobody holds are dealt out.
+    What a worker of one thread holds is as few groups as the tree allows.
     """
     alone = together(items)
+    settled = n_threads == len(workers) and all(home(run[0]) is not None for run in alone)
+    most = 1 if settled else TASKS_PER_THREAD * n_threads
     size = 1
-    while size * TASKS_PER_WORKER * n_threads < len(alone):
+    while size * most < len(alone):
         size *= 2
     found: list[tuple[list[list[Any]], int]] = []
     for i in range(0, len(alone), size):

@@ -60,7 +60,7 @@ def open_engine(engine: Any, most_workers: int | None = None) -> Iterator[Engine
         with open_local(engine, most_workers) as local:
             yield local
         return
-    with _dask(engine).open_cluster(engine, most_workers) as cluster:
+    with _clusters(engine).open_cluster(engine, most_workers) as cluster:
         yield cluster
 
 
@@ -68,16 +68,16 @@ def open_engine(engine: Any, most_workers: int | None = None) -> Iterator[Engine
 def standing(engine: Any) -> Iterator[Any]:
     """The engine as a parameter for many calls: a cluster is joined or started only once."""
     if engine == "dask" or (isinstance(engine, str) and Cluster().allows(engine)):
-        with _dask(engine).open_client(engine) as client:
+        with _clusters(engine).open_client(engine) as client:
             yield client
         return
     yield engine
 
 
-def _dask(engine: Any) -> Any:
-    """The one module that imports Dask."""
+def _clusters(engine: Any) -> Any:
+    """Clusters; nothing else here imports Dask."""
     try:
-        return importlib.import_module("everlearn.runtime.engine.dask")
+        return importlib.import_module("everlearn.runtime.engine.clusters")
     except ImportError as error:
         raise ImportError(
             f"engine={engine!r} needs the extra 'dask' (pip install 'everlearn[dask]'): {error}"

@@ -12,8 +12,8 @@ from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.worker import InSlot
 
 T = TypeVar("T")
-_SMALL = 16_384
-"""Bytes that are sent with each task rather than once to each worker."""
+_SMALL = 262_144
+"""Bytes that are sent with the tasks of a step, in all, without a task of their own."""
 _GONE = ("cancelled", "error", "lost")
 
 
@@ -29,9 +29,14 @@ class Patient(Protocol):
 class Remote:
     """A handle of something on a worker, and how to make it: when asked for, and when lost."""
 
-    def __init__(self, engine: Patient, make: Callable[[], Any], home: str | None = None) -> None:
-        self._engine, self._make = engine, make
-        self._future: Any = None
+    def __init__(
+        self,
+        engine: Patient,
+        make: Callable[[], Any],
+        home: str | None = None,
+        future: Any = None,
+    ) -> None:
+        self._engine, self._make, self._future = engine, make, future
         self.home = home
         """The worker, as far as is known."""
 
@@ -45,10 +50,22 @@ class Remote:
         return self._engine.patiently(lambda: self._engine.client.gather(self.future()))
 
 
+class Part:
+    """A handle of some of the second results that were kept, of the task whose handle is given."""
+
+    def __init__(self, kept: Remote, start: int, stop: int) -> None:
+        self.kept, self.start, self.stop = kept, start, stop
+
+    def fetch(self) -> Any:
+        return self.kept.fetch()[1][self.start : self.stop]
+
+
 def remote_in(item: Any) -> Remote | None:
     """What an item has on a worker, if anything."""
     if isinstance(item, Piece):
         item = item.source
+    if isinstance(item, Part):
+        item = item.kept
     if type(item) is tuple:
         return next((found for part in item if (found := remote_in(part)) is not None), None)
     return item if isinstance(item, Remote) else None
@@ -62,37 +79,54 @@ def by_home(items: Iterable[T], home: Callable[[T], str | None]) -> list[tuple[A
     return list(found.items())
 
 
-def packed(item: Any, slots: list[Any], held: Mapping[tuple[int, int], Any]) -> Any:
-    """The item with numbers of slots for what is on workers already; `held` is of local data."""
-    if isinstance(item, Piece):
-        future = item.source.future() if item.chunk is None else held[item.home]
-        return InSlot(_slot_of(slots, future), item.where, item.along)
-    if isinstance(item, Remote):
-        return InSlot(_slot_of(slots, item.future()))
-    if type(item) is tuple:
-        return tuple(packed(part, slots, held) for part in item)
-    return item
+class Recipe:
+    """Runs of items for a worker, packed, with numbers of slots for what is on workers already.
 
+    slots : futures of what is there; `held` has those of data of this process
+    """
 
-def _slot_of(slots: list[Any], future: Any) -> int:
-    """The slot of a future, a new one if it has none."""
-    for number, known in enumerate(slots):
-        if known is future:
-            return number
-    slots.append(future)
-    return len(slots) - 1
+    def __init__(self, runs: list[list[Any]], held: Mapping[tuple[int, int], Any]) -> None:
+        self.slots: list[Any] = []
+        self._held = held
+        self.runs = cloudpickle.dumps([[self._packed(item) for item in run] for run in runs])
+
+    def _packed(self, item: Any) -> Any:
+        if isinstance(item, Piece):
+            future = item.source.future() if item.chunk is None else self._held[item.home]
+            return InSlot(self._slot_of(future), item.where, item.along)
+        if isinstance(item, Part):
+            return InSlot(
+                self._slot_of(item.kept.future()), slice(item.start, item.stop), kept=True
+            )
+        if isinstance(item, Remote):
+            return InSlot(self._slot_of(item.future()))
+        if type(item) is tuple:
+            return tuple(self._packed(part) for part in item)
+        return item
+
+    def _slot_of(self, future: Any) -> int:
+        """The slot of a future, a new one if it has none."""
+        for number, known in enumerate(self.slots):
+            if known is future:
+                return number
+        self.slots.append(future)
+        return len(self.slots) - 1
 
 
 class Call:
-    """Task and what is shared, sent with every task if small, else once to each worker."""
+    """Task and what is shared, sent with every one of so many tasks if that is little.
 
-    def __init__(self, client: Any, call: tuple[Any, Any]) -> None:
+    If not, it is sent once, and workers get it from one another.
+    """
+
+    def __init__(self, client: Any, call: tuple[Any, Any], n_tasks: int) -> None:
         self._client, self._packed = client, cloudpickle.dumps(call, 5)
+        self._small = len(self._packed) * n_tasks <= _SMALL
         self._future: Any = None
 
     def argument(self) -> Any:
         """What is given to the tasks."""
-        if len(self._packed) <= _SMALL:
+        if self._small:
             return self._packed
         if self._future is None or self._future.status in _GONE:
             # A task, not scattered data: what the scheduler knows how to make, it makes again.
