@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.natural_runs import Digits, Peer, digits, fed, made, order_of
+from benchmarks.natural_runs import EM_TOLERANCE, Digits, Peer, digits, fed, made, order_of
 from everlearn import OnlinePPCA
 
 LATE_PIXELS = 16
@@ -35,7 +35,7 @@ def _learned(
     """Scores of complete test rows, and the error of 30 % of their pixels, given the others."""
     way = dict(way)
     if way.pop("at_once", False):
-        model: Any = OnlinePPCA(data.q, tol=0.01, engine="serial", random_state=seed)
+        model: Any = OnlinePPCA(data.q, tol=EM_TOLERANCE, engine="serial", random_state=seed)
         model.fit(np.concatenate(parts))
     else:
         fill = way.pop("fill", False)

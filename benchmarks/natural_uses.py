@@ -4,12 +4,15 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from benchmarks.natural_gaps import at_first, at_random
 from benchmarks.natural_runs import (
     EM_TASK,
     WAYS,
     drifting,
     mixtures,
+    one_after_the_other,
     returning,
     unequal,
     units,
@@ -35,6 +38,26 @@ def mean(values: list[float], digits: int = 1) -> str:
     """Mean and standard deviation over the seeds."""
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
+
+
+def narrowest_last(measured: Measured) -> Table:
+    """Orders that end with the class that is most unlike the others."""
+    table = Table(
+        "MNIST, one class after the other, ones last",
+        ["method", "final", "worst class"],
+        "The same orders, with the ones moved to the end: nats per row, mean over classes after "
+        "the last one, and the class that is worst then. Ones are the narrowest class, so that a "
+        "model that knows nothing else is most wrong about the others.",
+    )
+    for way in ("oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task"):
+        ends = [
+            kept(measured, f"mnist-last-{way}-{s}", one_after_the_other, "mnist", WAYS[way], s, 1)[
+                "scores"
+            ][-1]
+            for s in SEEDS
+        ]
+        table.add(way, mean([float(np.mean(end)) for end in ends]), mean([min(e) for e in ends]))
+    return table
 
 
 def drift(measured: Measured) -> Table:

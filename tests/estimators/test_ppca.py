@@ -219,3 +219,21 @@ def test_progress_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> Non
     assert "40 rows" in capsys.readouterr().out
     OnlinePPCA(2, batch_size=10).partial_fit(rows_of(40))
     assert capsys.readouterr().out == ""
+
+
+def test_fit_with_gaps_is_at_the_maximum_where_noise_is_low() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)) @ rng.normal(size=(2, 8)) + 0.05 * rng.normal(size=(400, 8))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    usual = OnlinePPCA(2, random_state=0).fit(X)
+    patient = OnlinePPCA(2, random_state=0, tol=1e-9, max_iter=20_000).fit(X)
+    assert usual.n_iter_ < 30
+    assert patient.score(X) - usual.score(X) < 0.005
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_rows_that_say_nothing_cannot_be_the_first(learn: str) -> None:
+    model = OnlinePPCA(2)
+    with pytest.raises(ValueError, match="'X' of OnlinePPCA cannot be used: expected some entries"):
+        getattr(model, learn)(np.full((4, 3), np.nan))
+    assert not hasattr(model, "_learned")

@@ -32,6 +32,8 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
         )
         if np.isinf(table).any():
             raise ValueError("expected finite entries or NaN, got infinity")
+        if reset and np.isnan(table).all():
+            raise ValueError("expected some entries that are not missing to begin with, got none")
         with np.errstate(invalid="ignore"):
             largest = float(np.nanmax(np.abs(table), initial=0.0))
         check_size(largest)

@@ -172,6 +172,30 @@ def test_the_rotation_of_a_reference_does_not_matter(parametric):
     assert_allclose(models[0].covariance(), models[1].covariance(), atol=1e-9)
 
 
+@pytest.mark.parametrize("form", ["printed", "ewc"])
+def test_it_does_if_the_reference_is_not_aligned(form):
+    learner = learner_of("task", parametric=ParameterConstraint(form, align=False), weight=0.4)
+    state = taught(learner, batches_of(2), tasks=True)
+    R = np.linalg.qr(np.random.default_rng(0).normal(size=(Q, Q)))[0]
+    turned = replace(state.reference[0], factor=state.reference[0].factor @ R)
+    models = [
+        taught(learner, batches_of(2, seed=1), s).models[0]
+        for s in (state, replace(state, reference=(turned,)))
+    ]
+    assert np.abs(models[0].covariance() - models[1].covariance()).max() > 1e-3
+
+
+def test_a_window_is_dropped_when_rows_begin_to_count_alike():
+    weighted = learner_of("step", in_moments=True, weight=2.0)
+    counting = replace(weighted, weight=None)
+    state = taught(weighted, batches_of(3))
+    assert state.window
+    state = taught(counting, batches_of(2, seed=1), state)
+    assert not state.window
+    expected = state.reference[0].ppca(Q)
+    assert_allclose(state.models[0].covariance(), expected.covariance(), atol=1e-12)
+
+
 # ------------------------------------------------------------------------------- mixtures
 
 

@@ -74,6 +74,12 @@ class Moments:
         present = np.clip(1.0 - share @ rows.missing, 0.0, 1.0)
         return replace(plain, factor=factor, present=present)
 
+    def as_model(self, rank: int) -> PPCA:
+        """The model that these are the moments of, as it was turned; else the nearest one."""
+        if self.factor.shape[1] == rank and self.noise > 0.0:
+            return PPCA(self.mean, self.factor, self.noise)
+        return self.ppca(rank)
+
     @property
     def variance(self) -> float:
         """Variance on average over features."""

@@ -186,10 +186,7 @@ class NaturalEM:
     def _merge(
         self, state: PPCAState, batch: tuple[Moments, ...], mass: float, usual: float
     ) -> PPCAState:
-        """The exact maximiser: moments of the batch merged with those of the reference.
-
-        Of the batch's mass, `usual` is that of the rows that are not odd.
-        """
+        """The exact maximiser; of the batch's mass, `usual` is that of rows that are not odd."""
         reference, window = state.reference, state.window
         if self.constraint == "task":
             window = self._merged(window, batch)
@@ -197,6 +194,8 @@ class NaturalEM:
             gamma = self.step_size(state.clock) / mass
             old = tuple(part.with_mass(part.mass * (1.0 - gamma * usual)) for part in window)
             window = self._merged(old, tuple(part.with_mass(gamma * part.mass) for part in batch))
+        elif self.constraint == "step":  # and all rows count alike
+            window = ()
         if self.constraint == "step":
             reference = self._capped(self._merged(reference, batch))
         state = replace(state, reference=reference, window=window)
@@ -268,7 +267,7 @@ class NaturalEM:
         models = m_steps(used, state.models, state.origin, recentre=not self.moving_centre)
         if weight and self.parametric is not None:
             zz = stats.zz[0] / stats.n[0]
-            protected = state.reference[0].ppca(self.rank)
+            protected = state.reference[0].as_model(self.rank)
             models = (self.parametric.apply(models[0], zz, protected, weight),)
         reference = state.reference
         if self.constraint == "step":

@@ -37,9 +37,10 @@ class BatchEM:
         seed: int,
         engine: Engine,
         show: Callable[[float], None],
+        start: PPCAState | None = None,
     ) -> tuple[PPCAState, list[float]]:
         """Components, and the mean log-likelihood before each iteration."""
-        state = self._start(rows, seed, engine)
+        state = self._start(rows, seed, engine) if start is None else start
         likelihoods: list[float] = []
         for _ in range(self.max_iter):
             beliefs = Beliefs(state.models, state.log_weights, state.origin, stats=True)
