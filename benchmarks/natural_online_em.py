@@ -33,7 +33,12 @@ from benchmarks.natural_uses import (
 )
 from benchmarks.table import ROOT, Table, write_page
 from everlearn.app.report.continual import continual_page
-from everlearn.metrics.continual import ContinualSummary, continual_summary
+from everlearn.metrics.continual import (
+    ContinualSummary,
+    continual_summary,
+    lost_since_best,
+    seen_so_far,
+)
 
 MNIST_WAYS = [
     "oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task", "Nat-oEM task, EM",
@@ -84,8 +89,9 @@ Which claims of the slides hold:
 - *Interference is positive by step and negative by task.* Not found. The oracle's own interference
   is negative (-6 and -56 nats), so that is what a good model must have. Beyond the oracle's, it is
   slightly positive both by step and by task (more for the EM solver on MNIST), about as much as
-  classes were learned less well when they came; where it is clearly positive ("gain, task", "gain, previous", "ewc") classes were not
-  learned when they came ("current"), which leaves nothing to lose.
+  classes were learned less well when they came; where it is clearly positive ("gain, task", "gain,
+  previous", "ewc") classes were not learned when they came ("current"), which leaves nothing to
+  lose.
 
 What must be said as well:
 
@@ -105,17 +111,17 @@ What must be said as well:
 - The printed step depends on the units of the rows, and without clipping it can diverge (last
   table).
 
-Where the constraint earns its keep is where rows do not count alike, or are not one Gaussian:
-under drift, a reference of at most 500 rows follows the stream nearly as well as online EM does (a
-nat or so behind until the drift ends) and forgets less, and one of 2,000 keeps the classes and
-follows little; weights double the score of classes of unequal size; and a mixture learned class by class, in one pass, is as good as batch EM
-on all rows at once, with components that follow the classes. For tasks that return it brings no
-more than incremental PCA does. With up to 30 % of the pixels missing at random it scores as well as
-incremental PCA of rows that are filled with means; with half of them missing, or with pixels that
-come late in the stream, it is nearer to batch EM, which is better than both wherever much is
-missing. Pixels that are missing at random are imputed slightly better by incremental PCA of filled
-rows, and if some came late all are by the constraint. The EM solver counts what it filled in, and
-is behind both where pixels are missing at random.
+Where the constraint earns its keep is where rows do not count alike, or are not one Gaussian: under
+drift, a reference of at most 500 rows follows the stream nearly as well as online EM does (a nat or
+so behind until the drift ends) and forgets less, and one of 2,000 keeps the classes and follows
+little; weights double the score of classes of unequal size; and a mixture learned class by class,
+in one pass, is as good as batch EM on all rows at once, with components that follow the classes.
+For tasks that return it brings no more than incremental PCA does. With up to 30 % of the pixels
+missing at random it scores as well as incremental PCA of rows that are filled with means; with half
+of them missing, or with pixels that come late in the stream, it is nearer to batch EM, which is
+better than both wherever much is missing. Pixels that are missing at random are imputed slightly
+better by incremental PCA of filled rows, and if some came late all are by the constraint. The EM
+solver counts what it filled in, and is behind both where pixels are missing at random.
 """
 
 
@@ -198,8 +204,7 @@ def _picture(measured: Measured, name: str) -> None:
     """Mean score of the classes seen so far, after each class."""
 
     def seen(tables: list[Any]) -> list[float]:
-        every = np.mean([[np.mean(t[i][: i + 1]) for i in range(10)] for t in tables], axis=0)
-        return every.tolist()
+        return np.mean([seen_so_far(table) for table in tables], axis=0).tolist()
 
     lines = {"oracle": seen([o["scores"] for o in _oracles(measured, name)])}
     for way in CURVES:
@@ -233,17 +238,11 @@ def forgetting_by_class(measured: Measured, name: str) -> list[Table]:
     )
     for way in ["oracle", *INCREMENTAL[name]]:
         runs = _oracles(measured, name) if way == "oracle" else _runs(measured, name, way)
-        lost = np.array([_lost(run["scores"]) for run in runs])
+        lost = np.array([lost_since_best(run["scores"]) for run in runs])
         named = [row[np.argsort(order_of(s))] for s, row in zip(SEEDS, lost, strict=True)]
         by_time.add(way, *(f"{value:.1f}" for value in lost.mean(axis=0)))
         by_name.add(way, *(f"{value:.1f}" for value in np.mean(named, axis=0)))
     return [by_time, by_name]
-
-
-def _lost(table: list[list[float]]) -> np.ndarray:
-    """From the best score of each class, once it was learned, to the last."""
-    scores = np.array(table)
-    return np.array([scores[j:, j].max() - scores[-1, j] for j in range(len(scores))])
 
 
 def write_report(measured: Measured, name: str) -> None:

@@ -153,7 +153,6 @@ def made(data: Digits, way: dict[str, Any]) -> Any:
 
 
 def order_of(seed: int, last: int | None = None) -> list[int]:
-    """An order of classes, with the one given at its end."""
     order = np.random.default_rng([seed, 7]).permutation(CLASSES).tolist()
     return order if last is None else [*(c for c in order if c != last), last]
 

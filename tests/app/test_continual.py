@@ -7,15 +7,22 @@ import pytest
 from app.browser import needs_browser, opened
 from app.markup import HOSTILE, Page
 from app.test_charts import COLOURS, coloured
-from everlearn.app.report.continual import consolidation, continual_page, score_matrix
+from everlearn.app.report.continual import consolidation, continual_page, losses, score_matrix
+from everlearn.metrics.continual import continual_summary
 
 TABLE = np.array([[9.0, 1.0, 0.0], [10.0, 8.0, 2.0], [4.0, 6.0, 7.0]])
 TASKS = ["zero", "one", "two"]
 SCORES = {"kept": TABLE, "lost": TABLE - 100 * np.tri(3, k=-1)}
+FOUND = {name: continual_summary(table) for name, table in SCORES.items()}
 
 
 @pytest.mark.parametrize(
-    "figure", [consolidation(SCORES, TASKS, "nats"), score_matrix(TABLE, TASKS, "nats")]
+    "figure",
+    [
+        consolidation(SCORES, TASKS, "nats"),
+        losses(FOUND, "nats"),
+        score_matrix(TABLE, TASKS, "nats"),
+    ],
 )
 def test_plotly_accepts_the_figures(figure):
     plain, names = coloured(figure)
@@ -29,6 +36,13 @@ def test_lines_are_means_of_tasks_learned_so_far():
     assert kept["y"] == pytest.approx([9, 9, 17 / 3])
     assert lost["y"][0] == 9
     assert (kept["line"]["color"], kept["name"]) != (lost["line"]["color"], lost["name"])
+
+
+def test_bars_are_what_tasks_lose():
+    forgetting, interference = losses(FOUND, "nats")["data"]
+    assert forgetting["x"] == ["kept", "lost"]
+    assert forgetting["y"] == pytest.approx([4.0, 103.5])
+    assert interference["y"] == pytest.approx([-3.5, -103.5])
 
 
 def test_the_table_says_what_was_forgotten():
@@ -61,5 +75,5 @@ def test_charts_are_drawn_and_names_do_not_run(tmp_path):
     path.write_text(continual_page({HOSTILE[0]: TABLE}, names, oracle=TABLE), encoding="utf-8")
     dom, said = opened(path, tmp_path)
     assert said == []
-    assert dom.count("js-plotly-plot") == 2
+    assert dom.count("js-plotly-plot") == 3
     assert "<img src=" not in dom

@@ -17,7 +17,7 @@ from everlearn.core.random import stream
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.ppca_attributes import PPCAAttributes
 from everlearn.estimators.ppca_input import checked_rows
-from everlearn.estimators.ppca_learning import check_same_model
+from everlearn.estimators.ppca_learning import check_same_model, is_mixture
 from everlearn.estimators.tables import check_size, plain_numbers
 from everlearn.inference.local.ppca import block_rows, joint_log_likelihood
 from everlearn.inference.ppca_state import PPCAState
@@ -25,10 +25,6 @@ from everlearn.inference.rows import Rows
 from everlearn.runtime.engine import nearby, open_engine
 
 _SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
-
-
-def _is_mixture(estimator: Any) -> bool:
-    return bool(estimator.n_mixtures != 1)
 
 
 class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -131,7 +127,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         """
         return float(self.score_samples(X).mean())
 
-    @available_if(_is_mixture)  # type: ignore[untyped-decorator]
+    @available_if(is_mixture)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Mat:
         """Probabilities of the PPCAs of a mixture for each row; only if `n_mixtures` is not 1.
 
@@ -147,7 +143,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         """
         return np.concatenate(self._mapped(_responsibilities, X))
 
-    @available_if(_is_mixture)  # type: ignore[untyped-decorator]
+    @available_if(is_mixture)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> IntVec:
         """The likeliest PPCA of a mixture for each row; only if `n_mixtures` is not 1.
 

@@ -61,6 +61,18 @@ class ContinualSummary:
     interference_beyond_oracle: float | None = None
 
 
+def seen_so_far(scores: ArrayLike) -> Vec:
+    """After each task, the mean score of the tasks learned until then, from R[i, j]."""
+    table = _table("scores", scores)
+    return np.array([table[i, : i + 1].mean() for i in range(len(table))])
+
+
+def lost_since_best(scores: ArrayLike) -> Vec:
+    """How much lower than at its best, once it was learned, each task ends, from R[i, j]."""
+    table = _table("scores", scores)
+    return np.array([table[j:, j].max() - table[-1, j] for j in range(len(table))])
+
+
 def continual_summary(
     scores: ArrayLike, *, initial: ArrayLike | None = None, oracle: ArrayLike | None = None
 ) -> ContinualSummary:
@@ -95,15 +107,14 @@ def continual_summary(
         forward = float(np.mean([table[j - 1, j] - before[j] for j in range(1, n)] or [0.0]))
     if oracle is not None:
         best = _table("oracle", oracle, n)
-        regret = float(np.mean(_seen(best) - _seen(table)))
+        regret = float(np.mean(seen_so_far(best) - seen_so_far(table)))
         beyond = _interference(table) - _interference(best)
-    lost = [table[j:, j].max() - table[-1, j] for j in range(n - 1)]
     return ContinualSummary(
         final=float(table[-1].mean()),
         worst=float(table[-1].min()),
         current=float(np.diagonal(table).mean()),
-        consolidation=float(_seen(table).mean()),
-        forgetting=float(np.mean(lost or [0.0])),
+        consolidation=float(seen_so_far(table).mean()),
+        forgetting=float(lost_since_best(table)[:-1].mean()) if n > 1 else 0.0,
         interference=_interference(table),
         forward=forward,
         regret=regret,
@@ -227,11 +238,6 @@ def _table(name: str, scores: ArrayLike, n: int | None = None) -> Mat:
             f"got the shape {table.shape}"
         )
     return table
-
-
-def _seen(table: Mat) -> Vec:
-    """After each task, the mean over tasks learned until then."""
-    return np.array([table[i, : i + 1].mean() for i in range(len(table))])
 
 
 def _interference(table: Mat) -> float:

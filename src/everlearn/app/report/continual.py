@@ -12,7 +12,7 @@ from everlearn.app.report.charts import Figure, axis, base_layout, chart, heat_t
 from everlearn.app.report.html import escape, minus, paragraph, section, table
 from everlearn.app.report.page import NO_SCRIPT, page
 from everlearn.core.arrays import Mat
-from everlearn.metrics.continual import ContinualSummary, continual_summary
+from everlearn.metrics.continual import ContinualSummary, continual_summary, seen_so_far
 
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete")
 _DASHES = ("solid", "dash", "dot")
@@ -94,7 +94,7 @@ def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) ->
     """Mean score of the tasks learned so far, after each of them, a line for each model."""
     data = []
     for number, (name, values) in enumerate(tables.items()):
-        means = [float(values[i, : i + 1].mean()) for i in range(len(tasks))]
+        means = seen_so_far(values).tolist()
         hover = [
             f"{escape(name)}<br>after {escape(task)}: {minus(f'{mean:,.2f}')} {escape(unit)}"
             for task, mean in zip(tasks, means, strict=True)
@@ -126,6 +126,40 @@ def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) ->
         "yaxis": axis(escape(unit)),
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "margin": {"l": 8, "r": 8, "t": 60, "b": 48},
+    }
+    return {"data": data, "layout": layout}
+
+
+def losses(found: Mapping[str, ContinualSummary], unit: str) -> Figure:
+    """Forgetting and interference as bars, a pair for each model."""
+    names = [escape(name) for name in found]
+    measures = {
+        "forgetting": ([s.forgetting for s in found.values()], "--delete"),
+        "interference": ([s.interference for s in found.values()], "--accent"),
+    }
+    data = [
+        {
+            "type": "bar",
+            "x": names,
+            "y": values,
+            "name": measure,
+            "text": [
+                f"{name}<br>{measure} {minus(f'{value:,.2f}')} {escape(unit)}"
+                for name, value in zip(names, values, strict=True)
+            ],
+            "textposition": "none",
+            "hoverinfo": "text",
+            "marker": {"color": colour},
+        }
+        for measure, (values, colour) in measures.items()
+    ]
+    layout = {
+        **base_layout(320),
+        "barmode": "group",
+        "xaxis": {**axis(""), "showgrid": False},
+        "yaxis": axis(escape(unit)),
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 8, "r": 8, "t": 40, "b": 48},
     }
     return {"data": data, "layout": layout}
 
@@ -183,7 +217,9 @@ def _summary(found: Mapping[str, ContinualSummary], unit: str) -> str:
         "special to a task as others come, so even the best one has negative interference."
     )
     content = table(f"Scores at the end, {unit}", head, rows)
-    return section("summary", "What was kept", paragraph(words), content)
+    spoken = ", ".join(f"{n} {minus(f'{s.forgetting:,.1f}')}" for n, s in found.items())
+    bars = chart("chart-losses", losses(found, unit), f"Bars for each model. Forgetting: {spoken}.")
+    return section("summary", "What was kept", paragraph(words), bars, content)
 
 
 def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str) -> str:
