@@ -1,13 +1,12 @@
 """A cluster of real worker processes, started once for the tests of a file."""
 
 import gc
-import logging
 from contextlib import contextmanager
 
 import pytest
 
 dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 
 
 @contextmanager
@@ -17,16 +16,13 @@ def open_client(n_workers: int):
     A worker that is killed twice within the time after which it counts as lost would be given
     up by the cluster while it starts again, so that time is longer than all tests.
     """
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}):
-        cluster = distributed.LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        )
-        with cluster, distributed.Client(cluster, set_as_default=False) as client:
-            yield client
+    from everlearn.runtime.engine.clusters import local_workers  # needs Dask
+
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),
+        local_workers(n_workers) as client,
+    ):
+        yield client
     gc.collect()
 
 
