@@ -14,7 +14,7 @@ from everlearn.inference.kernels.clumps import best_topics, summarize
 
 WIDTH = 8
 """Topics that an item may share at most."""
-_BLOCK_SCORES = 500_000
+_BLOCK_SCORES = 125_000
 _LEAST_ROWS, _MOST_ROWS = 64, 4096
 
 

@@ -20,8 +20,8 @@ from everlearn.inference.kernels.clumps import joint_entropy
 from everlearn.inference.local.clumps import Assignment
 
 CANDIDATES = 5
-_ROWS = 256
-_PAIR_ENTRIES = 250_000
+_ENTRIES = 60_000
+"""Pairs of topics, or of a pair and a group, that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,9 @@ def _candidates(model: GroupedModel, topics: Topics) -> tuple[NDArray[np.intp], 
     n = np.maximum(topics.n, 1e-10)
     places = topics.t / n[:, None]
     nearest = []
-    for start in range(0, k, _ROWS):
-        rows = np.arange(start, min(start + _ROWS, k))
+    step = max(1, _ENTRIES // k)
+    for start in range(0, k, step):
+        rows = np.arange(start, min(start + step, k))
         # The mean score of topic j's points under each topic i, next to that under itself.
         under = places[rows] @ eta.T + constant + np.log1p(n / n[rows, None])
         under[np.arange(len(rows)), rows] = -np.inf
@@ -88,7 +89,7 @@ def _document_gains(
     """What documents gain when two topics are one."""
     every = np.arange(len(topics))
     own, gains = np.empty(len(topics)), np.empty(len(first))
-    step = max(1, _PAIR_ENTRIES // max(1, len(sizes)))
+    step = max(1, _ENTRIES // max(1, len(sizes)))
     for start in range(0, len(topics), step):
         some = every[start : start + step]
         own[some] = _document_terms(topics.alpha[some], _per_document(topics, sizes, some), sizes)

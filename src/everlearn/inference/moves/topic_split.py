@@ -25,7 +25,7 @@ from everlearn.inference.local.clumps import Assignment
 DIRECTIONS = 3
 _REFINEMENTS = 5
 _CHUNKS = 16
-_COUNT_ENTRIES = 250_000
+_COUNT_ENTRIES = 125_000
 _LEAST_SHARE = 1e-9
 """Share of its topic's points up to which a half is rounding and not points."""
 
