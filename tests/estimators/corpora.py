@@ -22,11 +22,17 @@ VOCABULARY = np.array([f"word{i:02d}" for i in range(N_WORDS)], dtype=object)
 TOKENS = [VOCABULARY[np.repeat(np.arange(N_WORDS), row)].tolist() for row in X.toarray()]
 TEXTS = [" ".join(tokens) for tokens in TOKENS]
 
+GROWN = {"start_documents": 0}
 FITTED: dict[str, tuple[type, dict[str, Any]]] = {
-    "lda": (TopicModel, {"n_topics": 5}),
-    "lda digamma": (TopicModel, {"n_topics": 5, "word_factor": "digamma", "n_rounds": 2}),
-    "lda collapsed": (TopicModel, {"n_topics": 5, "word_factor": "collapsed", "burn_in": 1}),
-    "hdp": (TopicModel, {"n_topics": "infer", "start_topics": 3}),
+    "lda": (TopicModel, {"n_topics": 5, **GROWN}),
+    "lda digamma": (TopicModel, {"n_topics": 5, "word_factor": "digamma", "n_rounds": 2, **GROWN}),
+    "lda collapsed": (
+        TopicModel,
+        {"n_topics": 5, "word_factor": "collapsed", "burn_in": 1, **GROWN},
+    ),
+    "lda, young": (TopicModel, {"n_topics": 5, "start_documents": BATCH, "start_sweeps": 7}),
+    "hdp": (TopicModel, {"n_topics": "infer", "start_topics": 3, **GROWN}),
+    "hdp, young": (TopicModel, {"n_topics": "infer", "start_documents": BATCH}),
     "averaging": (MedLDAClassifier, {"n_topics": 8}),
     "averaging, no anchors": (MedLDAClassifier, {"n_topics": 3, "anchors": False, "c": 500.0}),
     "averaging, words": (MedLDAClassifier, {"n_topics": 20, "word_weights": True}),

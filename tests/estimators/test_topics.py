@@ -207,7 +207,7 @@ def test_tokens_are_counted(name: str) -> None:
     tokens = int(X.sum())
     assert model.n_documents_seen_ == 2 * len(LABELS)
     assert model.n_tokens_seen_ == 2 * tokens
-    counts = model.components_ - 0.1
+    counts = model.components_ - model.word_prior
     assert counts.sum() == pytest.approx(6 * tokens * n_states)
     assert model.components_.shape == (model.n_topics_, N_WORDS)
     np.testing.assert_allclose(counts.sum(axis=0), 6 * n_states * np.asarray(X.sum(axis=0)))
@@ -227,10 +227,35 @@ def test_passes_visit_the_documents_again(name: str) -> None:
     assert not np.array_equal(shuffled.components_, fitted(name, n_passes=2).components_)
 
 
+def test_a_young_model_finds_its_topics_with_many_sweeps_over_many_documents() -> None:
+    X = planted_topics(600, 8, 200, 40, overlap=0.4, random_state=1).X
+
+    def score(n: int) -> float:
+        models = [
+            TopicModel(n_topics=8, start_documents=n, batch_size=64, random_state=seed)
+            for seed in range(5)
+        ]
+        return float(np.mean([model.fit(X[:400]).score(X[400:]) for model in models]))
+
+    none, few, many = score(0), score(64), score(300)
+    assert few > none + 0.05
+    assert many > few + 0.05
+
+
+def test_no_topic_has_to_be_there_at_the_start_to_be_inferred() -> None:
+    X = planted_topics(400, 4, 50, 40, overlap=0.1, random_state=1).X
+    few, many = (
+        TopicModel(n_topics="infer", start_topics=n, random_state=0).fit(X) for n in (1, 20)
+    )
+    assert_same(content(few), content(many))
+    assert few.n_topics_ >= 4
+
+
 @every
 def test_all_documents_at_once(name: str) -> None:
     whole = fitted(name, batch_size="all")
-    assert_same(content(whole), content(fitted(name, batch_size=len(LABELS))))
+    grown = {"start_documents": 0} if "young" in name else {}
+    assert_same(content(whole), content(fitted(name, batch_size=len(LABELS), **grown)))
     assert_same(content(whole), content(teach(model_of(name, batch_size="all"), name)))
     assert whole.to_checkpoint()[0]["states"][0]["clock"] == 1
 
@@ -380,6 +405,8 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "init": ("random", None),
     "batch_size": (0, -1, 1.5, "some", None, True),
     "n_sweeps": (0, 1.5, None),
+    "start_documents": (-1, 1.5, None),
+    "start_sweeps": (0, 1.5, None),
     "burn_in": (-1, 0.5, None),
     "n_passes": (0, 1.5, None),
     "shuffle": (1, None, "yes"),
@@ -484,7 +511,7 @@ def test_ids_are_permanent() -> None:
         for number, row in seen.items():
             assert (rows[number] >= row - 1e-9).all()  # and is the same topic
         seen = rows
-    assert max(seen) > model.n_topics_ > 10  # ids of topics that stayed empty are not used again
+    assert max(seen) >= model.n_topics_ > 10  # ids of topics that stayed empty are not used again
     names = [f"topic{i}" for i in model.component_ids_]
     assert model.get_feature_names_out().tolist() == names
 
@@ -537,7 +564,7 @@ def test_likelihood_of_words_not_shown() -> None:
 
 def test_a_model_of_one_word_and_one_topic() -> None:
     model = TopicModel(n_topics=1, random_state=0).fit([[4], [0], [1]])
-    np.testing.assert_allclose(model.components_, [[5.1]])
+    np.testing.assert_allclose(model.components_, [[5.02]])
     np.testing.assert_array_equal(model.transform([[0], [9]]), 1.0)
     assert model.perplexity([[4]]) == pytest.approx(1.0)
 

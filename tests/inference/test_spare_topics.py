@@ -28,7 +28,7 @@ class TestWithSpares:
     def test_one_for_each_class(self, loss, n_tasks, codes):
         learner = replace(BORN, loss=loss)
         state = state_of(learner, n_tasks)
-        more = with_spares(learner, state)
+        more = with_spares(learner, state, 64)
         assert more.codes[3:].tolist() == codes
         assert more.ids.tolist() == [0, 1, 2, *range(10, 10 + len(codes))]
         assert more.tables.tolist() == [1, 2, 3, *[0] * len(codes)]
@@ -47,31 +47,39 @@ class TestWithSpares:
     def test_without_anchors(self):
         for loss in (None, replace(AVERAGING, anchored=False)):
             learner = replace(BORN, loss=loss)
-            more = with_spares(learner, state_of(learner))
+            more = with_spares(learner, state_of(learner), 64)
             assert more.codes[3:].tolist() == [-1, -1, -1]
             assert more.weights is None or not more.weights.mean[:, 3:].any()
 
     @pytest.mark.parametrize(("limit", "n"), [(3, 3), (4, 4), (5, 5), (100, 6), (2, 3)])
     def test_no_more_than_allowed(self, limit, n):
         learner = replace(BORN, max_topics=limit)
-        assert with_spares(learner, state_of(learner)).n_topics == n
+        assert with_spares(learner, state_of(learner), 64).n_topics == n
 
     def test_nothing_for_a_fixed_number(self):
         fixed = replace(BORN, prior=FixedTopics(0.1))
         state = state_of(fixed)
-        assert with_spares(fixed, state) is state
+        assert with_spares(fixed, state, 64) is state
 
     def test_at_the_start_only_for_classes_without_a_topic(self):
-        first = with_spares(BORN, state_of(BORN, clock=0))
+        first = with_spares(BORN, state_of(BORN, clock=0), 64)
         assert first.codes.tolist() == [0, 1, 2]
-        few = with_spares(BORN, state_of(BORN, n_tasks=5, clock=0))
+        few = with_spares(BORN, state_of(BORN, n_tasks=5, clock=0), 64)
         assert few.codes.tolist() == [0, 1, 2, 3, 4]
+
+    @pytest.mark.parametrize(("n_documents", "n"), [(10, 3), (79, 3), (80, 4), (2000, 100)])
+    def test_without_anchors_the_first_documents_are_offered_many(self, n_documents, n):
         plain = replace(BORN, loss=None)
-        assert with_spares(plain, state_of(plain, n_tasks=0, clock=0)).n_topics == 3
+        first = with_spares(plain, state_of(plain, n_tasks=0, clock=0), n_documents)
+        assert first.n_topics == n
+        few = replace(plain, max_topics=50)
+        assert with_spares(few, state_of(few, n_tasks=0, clock=0), n_documents).n_topics == min(
+            n, 50
+        )
 
     def test_the_state_before_stays(self):
         state = state_of(BORN)
-        with_spares(BORN, state)
+        with_spares(BORN, state, 64)
         assert state.n_topics == 3
         assert state.counts.shape == (6, 3)
         assert state.next_id == 10
@@ -138,7 +146,7 @@ class TestSettled:
 @pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
 def test_what_is_left_keeps_its_ids_and_none_is_given_twice(loss):
     learner = replace(BORN, loss=loss)
-    offered = with_spares(learner, state_of(learner))
+    offered = with_spares(learner, state_of(learner), 64)
     left = without_spares(offered, np.array([0, 1, 2, 4]))
     assert left.ids.tolist() == [0, 1, 2, 11]
     assert left.codes.tolist() == [0, 1, 2, 1]

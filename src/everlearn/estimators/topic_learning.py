@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -199,7 +200,8 @@ class TopicEstimator(
             batches = _chunked_batches(documents, targets, orders, self._size(documents))
         else:
             size = self._size(documents)
-            batches = _batches(documents, targets, orders, size, corpus.engine)
+            first = max(size, self._current(learned).young_documents)
+            batches = _batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
 
     def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
@@ -209,7 +211,8 @@ class TopicEstimator(
             _undone_on_error(learned.states, touched) as undos,
             open_engine(self.engine) as engine,
         ):
-            batches = _batches(documents, targets, [None], self._size(documents), engine)
+            size = self._size(documents)
+            batches = _batches(documents, targets, [None], (size, size), engine)
             return self._visit(learned, batches, len(documents), engine, undos)
 
     # ------------------------------------------------------------------ inner
@@ -248,11 +251,12 @@ class TopicEstimator(
             for batch, asked in batches:
                 for undo in undos:
                     undo.remember(batch.words)
-                states, infos = _learn_batch(learner, states, batch, asked, engine)
+                n_known = learned.n_documents
+                states, infos = _learn_batch(learner, states, n_known, batch, asked, engine)
                 learned = replace(
                     learned,
                     states=states,
-                    n_documents=learned.n_documents + infos[0].n_documents,
+                    n_documents=n_known + infos[0].n_documents,
                     n_tokens=learned.n_tokens + infos[0].n_tokens,
                     watch=self._look_at(learned, infos),
                 )
@@ -278,16 +282,22 @@ def _batches(
     documents: Documents,
     targets: Targets,
     orders: Sequence[IntVec | None],
-    size: int,
+    sizes: tuple[int, int],
     engine: Engine,
 ) -> Iterator[tuple[Documents, Targets]]:
-    """All documents once for each order, with what their tasks ask for."""
-    for order in orders:
+    """All documents once for each order, with what their tasks ask for.
+
+    `sizes` are those of the very first batch and of all others.
+    """
+    first, size = sizes
+    for number, order in enumerate(orders):
+        inner = range(size if number else first, len(documents), size)
+        cuts = [slice(*ends) for ends in pairwise([0, *inner, len(documents)])]
         if order is None:
-            for start in range(0, len(documents), size):
-                yield documents[start : start + size], targets[start : start + size]
+            for where in cuts:
+                yield documents[where], targets[where]
             continue
-        rows = [order[start : start + size] for start in range(0, len(order), size)]
+        rows = [order[where] for where in cuts]
         for start in range(0, len(rows), _AT_ONCE):
             some = rows[start : start + _AT_ONCE]
             yield from engine.here.map(_batch, some, (documents, targets))
@@ -312,12 +322,18 @@ def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, T
 def _learn_batch(
     learner: TopicLearner,
     states: tuple[TopicState, ...],
+    n_known: int,
     batch: Documents | ChunkedDocuments,
     targets: Targets,
     engine: Engine,
 ) -> tuple[tuple[TopicState, ...], list[RoundInfo]]:
-    """All states after one more batch, and what it did to each."""
-    learn: Any = learn_chunked_batch if isinstance(batch, ChunkedDocuments) else learn_batch
+    """All states after one more batch, before which `n_known` documents came; what it did to each.
+
+    Chunks lie on several workers, so counts cannot follow every draw even in a young model.
+    """
+    learn: Any = learn_chunked_batch
+    if not isinstance(batch, ChunkedDocuments):
+        learn, learner = learn_batch, learner.after(n_known)
     learned = [
         learn(learner, state, batch, targets.of_task(q, len(states)), engine)
         for q, state in enumerate(states)

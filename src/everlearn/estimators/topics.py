@@ -19,7 +19,7 @@ from everlearn.inference.topic_model import Targets, TopicLearner, first_state
 from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
 from everlearn.runtime.engine import nearby, open_engine
 
-_START_TOPICS = 20
+_START_TOPICS = 100
 _NO_TASKS = np.empty(0, np.int64)
 
 
@@ -33,8 +33,9 @@ class TopicModel(TopicCheckpoint[None]):
     ----------
     n_topics : int or "infer", default=50
         The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
-    start_topics : int, default=20
-        Topics that "infer" starts with. In one pass the number found stays near it.
+    start_topics : int, default=100
+        Topics that "infer" starts with, or one for every 20 documents of the first batch if that
+        is more. Those that stay empty are dropped; in one pass the number stays near that.
     max_topics : int, default=1000
         No more are born.
     topic_prior : float or None, default=None
@@ -43,15 +44,21 @@ class TopicModel(TopicCheckpoint[None]):
         Of the HDP: larger values expect more topics in a document.
     stick_prior : float, default=1.0
         Of the HDP: larger values expect more topics in the corpus.
-    word_prior : float, default=0.1
+    word_prior : float, default=0.02
         Dirichlet parameter of a topic over words.
     word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
         How a word's weight in a topic follows from counts; an HDP is always "collapsed".
     init : {"predictive", "uniform"}, default="predictive"
         Where topics of a batch's tokens come from before the first sweep; those of the very
         first batch are always uniform.
-    batch_size : int or "all", default=64
+    batch_size : int or "all", default=256
         Documents that are learned together; "all" of a call makes it a batch sampler.
+    start_documents : int, default=2000
+        Documents with which topics are found to begin with: they are learned with many sweeps, by
+        `fit` all together. 0 learns them like all others, as do a batch of "all" and Dask
+        collections.
+    start_sweeps : int, default=50
+        Sweeps over the tokens of these documents.
     n_rounds : int, default=1
         Rounds within a batch, after each of which topics take in what was drawn.
     n_sweeps, burn_in : int, default=3 and 0
@@ -120,6 +127,8 @@ class TopicModel(TopicCheckpoint[None]):
         "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
         "concentration": (Interval(0, 1e6, low_open=True),),
         "stick_prior": (Interval(0, 1e6, low_open=True),),
+        "start_documents": (Interval(0, integer=True),),
+        "start_sweeps": (Interval(1, integer=True),),
         "n_rounds": (Interval(1, integer=True),),
         "ghosts": (Interval(1, integer=True),),
         **TOPIC_CONSTRAINTS,
@@ -134,10 +143,12 @@ class TopicModel(TopicCheckpoint[None]):
         topic_prior: float | None = None,
         concentration: float = 5.0,
         stick_prior: float = 1.0,
-        word_prior: float = 0.1,
+        word_prior: float = 0.02,
         word_factor: str = "ratio",
         init: str = "predictive",
-        batch_size: int | str = 64,
+        batch_size: int | str = 256,
+        start_documents: int = 2000,
+        start_sweeps: int = 50,
         n_rounds: int = 1,
         n_sweeps: int = 3,
         burn_in: int = 0,
@@ -165,6 +176,8 @@ class TopicModel(TopicCheckpoint[None]):
         self.word_factor = word_factor
         self.init = init
         self.batch_size = batch_size
+        self.start_documents = start_documents
+        self.start_sweeps = start_sweeps
         self.n_rounds = n_rounds
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
@@ -306,7 +319,13 @@ class TopicModel(TopicCheckpoint[None]):
             prior = SharedSticks(float(self.concentration), float(self.stick_prior))
         else:
             prior = FixedTopics(float(self.topic_prior or 1.0 / n_topics))
-        learner = TopicLearner(prior, float(self.word_prior), max_topics=int(self.max_topics))
+        learner = TopicLearner(
+            prior,
+            float(self.word_prior),
+            max_topics=int(self.max_topics),
+            young_documents=0 if self.batch_size == "all" else int(self.start_documents),
+            young_sweeps=int(self.start_sweeps),
+        )
         return self._with_schedule(learner, 5)
 
     def _pack_outputs(self, outputs: None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

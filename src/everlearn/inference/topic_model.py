@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -53,6 +53,8 @@ class TopicLearner:
     retention : share of the evidence of earlier batches that is left at each batch
     word_box : largest multiplier of the linear term on words; 0 for no such term
     max_topics : no more are born
+    young_documents, young_sweeps : how many documents a model begins with, and the sweeps that
+        batches of these get at least
     """
 
     prior: FixedTopics | SharedSticks
@@ -70,6 +72,21 @@ class TopicLearner:
     retention: float = 1.0
     word_box: float = 0.0
     max_topics: int = 1000
+    young_documents: int = 0
+    young_sweeps: int = 0
+
+    def after(self, n_documents: int) -> TopicLearner:
+        """How batches are learned when so many documents are known.
+
+        Topics that say nothing yet cannot tell what a new document is about: while a model is young
+        they are found by many sweeps, with counts that follow every draw.
+        """
+        if n_documents >= self.young_documents:
+            return self
+        n_sweeps = max(self.n_sweeps, self.young_sweeps)
+        return replace(
+            self, word_factor="collapsed", n_sweeps=n_sweeps, burn_in=n_sweeps - self.n_kept
+        )
 
     @property
     def collapsed(self) -> bool:

@@ -50,7 +50,7 @@ def learn_batch(
     if learner.word_box > 0 and state.weights is not None:
         offsets = topic_scores(learner, state, documents, state.weights.mean, engine)
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
-    prior = with_spares(learner, state)
+    prior = with_spares(learner, state, len(documents))
     batch = Batch(as_bags(documents), targets)
     sampler: CollapsedSampler | IndependentSampler
     if learner.collapsed:
