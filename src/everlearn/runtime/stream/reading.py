@@ -125,7 +125,7 @@ class Reader(Generic[P]):
         try:
             for number, source in enumerate(self._sources):
                 self._current = number
-                start = source.resume(self._ledger.of(source.name))
+                start = source.resume(self._ledger.of(source.key))
                 self._progress[number] = start
                 for chunk in source.read(number, start):
                     self._take(self._preparer.read(chunk))
