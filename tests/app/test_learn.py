@@ -65,6 +65,21 @@ class TestLearning:
         carry_out(request, quiet=True)
         assert Session.load(request.model).ledger.records == 240 - 3 + 5
 
+    def test_a_file_is_learned_once_however_it_is_called(self, tmp_path, invoke, monkeypatch):
+        path = json_rows(tmp_path)
+        (tmp_path / "link.jsonl").symlink_to(path)
+        model = tmp_path / "m.evl"
+        options = ["--columns", "a,b,c,d", "-q"]
+        monkeypatch.chdir(tmp_path)
+        assert invoke("learn", model, path.name, "--kind", "mixture", *options).exit_code == 0
+        records = Session.load(model).ledger.records
+        assert records > 0
+        (tmp_path / "below").mkdir()
+        monkeypatch.chdir(tmp_path / "below")
+        for name in (path, f"../{path.name}", "../link.jsonl"):
+            assert invoke("learn", model, name, "-q").exit_code == 0
+        assert Session.load(model).ledger.records == records
+
     def test_bad_records_are_set_aside_with_the_reason(self, tmp_path):
         request = learned(tmp_path, "mixture from JSON lines")
         lines = list(read_log(Path(f"{request.model}.quarantine.jsonl")))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.line_numbers import number_lines
+from everlearn.app.tool.line_numbers import LineReader
 from everlearn.app.tool.records import RecordPreparer
 from everlearn.runtime.stream.cutting import cut_lines
 from everlearn.runtime.stream.lines import chunk_of
@@ -52,10 +52,10 @@ TABLES = st.tuples(
 ).map(",".join)
 
 
-def raw(lines, form="jsonl", names=None):
-    data = "".join(f"{line}\n" for line in lines).encode()
+def raw(lines, form="jsonl", names=None, *, block=1 << 20):
+    data = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
     delimiter = b"," if form == "csv" else None
-    chunks = cut_lines(io.BytesIO(data).read, 0, delimiter)
+    chunks = cut_lines(lambda _: data.read(block), 0, delimiter)
     return [chunk_of(0, some, form, names) for some in chunks]
 
 
@@ -79,20 +79,25 @@ CLASSIFIER = Layout("classifier", form="rows", columns=("a", "b"), classes=("g0"
 REGRESSOR = Layout("regressor", form="rows", columns=("b", "a"))
 
 
-@given(st.lists(objects(), min_size=1, max_size=12), st.booleans())
-def test_objects(lines, missing):
+BLOCKS = st.sampled_from([50, 150, 1 << 20])
+
+
+@given(st.lists(objects(), min_size=1, max_size=12), st.booleans(), BLOCKS)
+def test_objects(lines, missing, block):
     for layout in (CLASSIFIER, REGRESSOR):
-        check(raw(lines), layout, missing=missing)
+        check(raw(lines, block=block), layout, missing=missing)
 
 
-@given(st.lists(LISTS, min_size=1, max_size=12), st.booleans())
-def test_lists(lines, missing):
-    check(raw(lines), Layout("mixture", form="rows", columns=("0", "1")), missing=missing)
+@given(st.lists(LISTS, min_size=1, max_size=12), st.booleans(), BLOCKS)
+def test_lists(lines, missing, block):
+    layout = Layout("mixture", form="rows", columns=("0", "1"))
+    check(raw(lines, block=block), layout, missing=missing)
 
 
-@given(st.lists(TABLES, min_size=1, max_size=12), st.booleans())
-def test_tables(lines, missing):
-    check(raw(lines, "csv", ("a", "b", "label")), CLASSIFIER, missing=missing)
+@given(st.lists(TABLES, min_size=1, max_size=12), st.booleans(), BLOCKS)
+def test_tables(lines, missing, block):
+    names = ("a", "b", "label")
+    check(raw(lines, "csv", names, block=block), CLASSIFIER, missing=missing)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +107,26 @@ def test_tables(lines, missing):
 def test_lines_that_look_alike_are_read_at_once(line):
     (chunk,) = raw([line] * 5)
     columns = ("0", "1") if line.startswith("[") else ("a", "b")
-    lines = number_lines(chunk, columns, "label")
+    lines = LineReader(columns, "label").read(chunk)
     assert lines is not None
+    assert not lines.odd.any()
     assert not np.isnan(lines.table).any()
+
+
+def test_what_is_around_values_is_looked_for_only_if_it_changes(monkeypatch):
+    looked = []
+    form_of = LineReader._form_of
+    monkeypatch.setattr(
+        LineReader, "_form_of", lambda *args: (looked.append(args[2]), form_of(*args))[1]
+    )
+    alike, other = ['{"a": 1, "b": 2}'] * 4, ['{"b": 2, "a": 1}'] * 4
+    reader = LineReader(("a", "b"), None)
+    for lines in (alike, alike, ["oops", *alike], other, other, alike):
+        (chunk,) = raw(lines)
+        read = reader.read(chunk)
+        assert (~read.odd).sum() == 4
+        assert np.array_equal(read.table[-4:], [[1.0, 2.0]] * 4)
+    assert looked == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -112,13 +134,13 @@ def test_lines_that_look_alike_are_read_at_once(line):
 )
 def test_one_odd_line_leaves_the_others(odd):
     (chunk,) = raw([odd] + ['{"a": 1, "b": 2}'] * 5)
-    lines = number_lines(chunk, ("a", "b"), None)
+    lines = LineReader(("a", "b"), None).read(chunk)
     assert lines is not None
-    assert np.isnan(lines.table).any(axis=1).tolist() == [True] + [False] * 5
+    assert lines.odd.tolist() == [True] + [False] * 5
 
 
 @pytest.mark.parametrize("line", ["[[1], 2]", '{"a": {}, "b": 1}', '["x\\n5", 1]', "7", '"[1, 2]"'])
 def test_lines_that_are_not_flat_are_left_to_others(line):
     (chunk,) = raw([line] * 3)
     columns = ("a", "b") if line.startswith("{") else ("0", "1")
-    assert number_lines(chunk, columns, None) is None
+    assert LineReader(columns, None).read(chunk) is None

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.inference.kernels.decimals import double_of
-from everlearn.inference.kernels.number_lines import Frame, number_at, read_lines
+from everlearn.inference.kernels.number_lines import (
+    Frame,
+    different_texts,
+    number_at,
+    read_lines,
+)
 
 WHOLE = st.integers(0, 10**19 - 1)
 
@@ -108,9 +113,15 @@ def read(text, pieces, *, delimiter=-1, marked=-1):
     stops = np.flatnonzero(data == ord("\n")) + 1
     starts = np.concatenate(([0], stops[:-1]))
     joined = np.frombuffer("".join(pieces).encode(), np.uint8)
-    frame = Frame(joined, np.cumsum([len(p) for p in pieces]), delimiter)
-    values, spans = read_lines(data, starts, stops, frame, marked)
-    return values, [bytes(data[a:b]).decode() if a >= 0 else None for a, b in spans]
+    frame = Frame(
+        joined, np.cumsum([len(p) for p in pieces]), delimiter, np.arange(len(pieces) - 1)
+    )
+    values, odd, spans, n_fit = read_lines(data, starts, stops, frame, marked)
+    assert odd.tolist() == np.isnan(values).any(axis=1).tolist()
+    fits = [b > 0 for _, b in spans]
+    assert marked < 0 or n_fit == sum(fits)
+    texts = [bytes(data[a:b]).decode() for a, b in spans]
+    return values, [text if fit else None for text, fit in zip(texts, fits, strict=True)]
 
 
 class TestLines:
@@ -141,6 +152,24 @@ class TestLines:
         lines = ["[1,2]", "[1,2", "[1,2]]", "[1,]", "[,2]", "[1 2]", "1,2]", ""]
         values, _ = read("\n".join(lines) + "\n", ["[", ",", "]"])
         assert [bool(np.isnan(row).all()) for row in values] == [False] + [True] * 7
+
+
+@given(st.lists(st.text("ab", max_size=20), min_size=1, max_size=30))
+def test_different_texts(texts):
+    data = np.frombuffer("".join(texts).encode() + b"b", np.uint8)
+    stops = np.cumsum([len(text) for text in texts])
+    spans = np.column_stack([np.concatenate(([0], stops[:-1])), stops])
+    which, first = different_texts(data, spans)
+    assert [texts[first[i]] for i in which] == texts
+    assert [texts[i] for i in first] == list(dict.fromkeys(texts))
+
+
+@given(st.text("0123456789.-e", max_size=30), st.integers(0, 30), st.text("0123456789", max_size=9))
+def test_what_is_outside_of_a_number_does_not_matter(text, start, after):
+    alone = number_at(np.frombuffer(text.encode(), np.uint8), 0, len(text))
+    around = np.frombuffer(("7" * start + text + after).encode(), np.uint8)
+    value, end = number_at(around, start, start + len(text))
+    assert (np.float64(value).tobytes(), end - start) == (np.float64(alone[0]).tobytes(), alone[1])
 
 
 def test_the_table_of_fives_has_128_bits_that_grow_by_five():

@@ -18,7 +18,8 @@ class Numbers:
     """A source of the numbers 0, 1, ...; a pipe waits for `gate` before its last record."""
 
     def __init__(self, name, n, *, rewinds=True, gate=None):
-        self.name, self.n, self.rewinds, self.gate = name, n, rewinds, gate
+        self.name = self.key = name
+        self.n, self.rewinds, self.gate = n, rewinds, gate
         self.waits = False
 
     def is_waiting(self):
@@ -161,6 +162,16 @@ class TestLedger:
         header, arrays = Ledger().to_checkpoint()
         with pytest.raises(CheckpointError):
             Ledger.from_checkpoint({**header, **change}, arrays)
+
+    def test_a_place_that_was_kept_as_spelled_is_found_by_its_key(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        keys = [str(tmp_path.resolve() / name) for name in ("a.csv", "b.csv")]
+        old = Ledger({name: Progress(name, 7) for name in ("-", "a.csv", "z.csv", keys[1])})
+        new = old.with_keys(["-", *keys])
+        assert {name: p.name for name, p in new.sources.items()} == {
+            name: name for name in ("-", keys[0], "z.csv", keys[1])
+        }
+        assert new.of(keys[0]).position == 7
 
     def test_marks_must_ascend(self):
         header, _ = Ledger().after([Progress("f").with_done([1, 2])], 1, 0).to_checkpoint()

@@ -97,6 +97,17 @@ class TestLines:
         assert got[1:] == [(b"next\n", 101, "")]
 
 
+def _write_table(path, table):
+    if path.suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        columns = {"x": table[:, 0], "y": table[:, 1]}
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
+    elif path.suffix == ".npz":
+        np.savez(path, X=table)
+    else:
+        np.save(path, table)
+
+
 class TestFiles:
     def test_json_lines(self, tmp_path):
         path = tmp_path / "a.jsonl"
@@ -138,6 +149,23 @@ class TestFiles:
         assert rows(source, source.resume(progress)) == [7, 8, 9]
         path.unlink()
         (tmp_path / "log.jsonl.1").rename(path)
+        assert source.resume(progress) is progress
+
+    @pytest.mark.parametrize("ending", ["npy", "npz", "parquet"])
+    def test_a_table_that_is_replaced_while_it_is_read_is_known_by_what_was_read(
+        self, tmp_path, ending
+    ):
+        path, old = tmp_path / f"a.{ending}", tmp_path / "old"
+        _write_table(path, np.arange(2000.0).reshape(1000, 2))
+        source = opened(path)
+        reading = source.read(0, Progress(source.key))
+        next(reading)
+        path.rename(old)
+        _write_table(path, np.arange(24.0).reshape(12, 2) + 1)
+        next(reading)
+        progress = source.advanced(Progress(source.key), [1000])
+        assert len(rows(source, source.resume(progress))) == 12
+        old.rename(path)
         assert source.resume(progress) is progress
 
     def test_the_first_bytes_are_known_when_reading_goes_on_within_them(self, tmp_path):
@@ -201,6 +229,7 @@ class TestFiles:
         path = tmp_path / "a.npy"
         np.save(path, np.arange(20.0).reshape(10, 2))
         source = opened(path)
+        assert len(rows(source)) == 10
         progress = source.advanced(Progress(source.name), [10])
         np.save(path, np.arange(24.0).reshape(12, 2))
         assert len(rows(source, source.resume(progress))) == 2

@@ -131,6 +131,8 @@ class Learning:
 
     def _batches(self) -> Iterator[tuple[Prepared, dict[str, Any]] | None]:
         """Each batch once it is learned, with its line of the log; None while nothing comes."""
+        ledger = self.session.ledger.with_keys(source.key for source in self.sources)
+        self.session = replace(self.session, ledger=ledger)
         layout = self.session.layout
         if layout.kind_of_model.target == "class" and layout.classes is None:
             layout = replace(layout, classes=self._scanned_classes())
@@ -169,7 +171,7 @@ class Learning:
         if not all(source.rewinds for source in self.sources):
             raise UsageError("labels of a pipe are not known in advance; name them by --classes")
         for number, source in enumerate(self.sources):
-            start = source.resume(self.session.ledger.of(source.name))
+            start = source.resume(self.session.ledger.of(source.key))
             for chunk in source.read(number, start):
                 if self.stop.is_set():
                     raise UsageError("stopped while the sources were searched for labels")

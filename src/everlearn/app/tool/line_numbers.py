@@ -11,17 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat
-from everlearn.inference.kernels.number_lines import Frame, read_lines
+from everlearn.inference.kernels.number_lines import Frame, different_texts, read_lines
 from everlearn.runtime.stream.chunks import Chunk, LineRows
 
-_LONGEST_LABEL: Final = 256
 _JSON_VALUE: Final = re.compile(rb'(?:"[^"]*"\s*:\s*)?(-?\d[-+.\deE]*|"[^"]*")')
 
 
@@ -32,56 +30,104 @@ class NumberLines:
     Attributes
     ----------
     table : the columns that are asked for; NaN where a value is no plain number
+    odd : which lines have such values, and must be looked at
     labels : the different labels of the lines; None is that of lines without one
     which : which of these is the label of each line
     """
 
     table: Mat
+    odd: NDArray[np.bool_]
     labels: list[Any]
     which: IntVec
 
 
-def number_lines(chunk: Chunk, columns: Sequence[str], label: str | None) -> NumberLines | None:
-    """The columns of a chunk of lines, and its labels, if some line tells what is around them."""
-    rows = chunk.rows
-    if not isinstance(rows, LineRows) or not len(chunk):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """What is around the values of lines, and which value is the label; -1 if none is."""
+
+    frame: Frame
+    label: int = -1
+
+
+class LineReader:
+    """Rows of numbers out of chunks of lines.
+
+    The lines of a chunk mostly look like those of the chunk before, so that what is around their
+    values is looked for only if it is not what it was.
+
+    Parameters
+    ----------
+    columns : names of the columns, in order
+    label : name of the field that holds the label, if labels are asked for
+    """
+
+    def __init__(self, columns: Sequence[str], label: str | None) -> None:
+        self._columns, self._label = columns, label
+        self._known: _Form | None = None
+        self._kind: tuple[Any, ...] = ()
+
+    def read(self, chunk: Chunk) -> NumberLines | None:
+        """The columns of lines, and their labels, if some line tells what is around them."""
+        rows = chunk.rows
+        if not isinstance(rows, LineRows) or not len(chunk):
+            return None
+        kind = (rows.is_json, rows.delimiter, chunk.names)
+        if self._known is not None and self._kind == kind:
+            lines, n_fit = _read(rows, self._known)
+            if 2 * n_fit >= len(chunk):
+                return lines
+        for i in dict.fromkeys((0, len(chunk) // 2, len(chunk) - 1)):
+            form = self._form_of(rows, i, chunk.names)
+            if form is not None:
+                self._known, self._kind = form, kind
+                return _read(rows, form)[0]
         return None
-    for i in dict.fromkeys((0, len(chunk) // 2, len(chunk) - 1)):
-        frame, names = _frame_of(rows, i, chunk.names)
-        if frame is None:
-            continue
-        if names is None and len(frame.stops) == len(columns) + 1:
-            return _read(rows, frame, range(len(columns)), None)
-        if names is not None and set(columns) <= set(names):
-            where = [names.index(name) for name in columns]
-            return _read(rows, frame, where, names.index(label) if label in names else None)
-    return None
+
+    def _form_of(self, rows: LineRows, i: int, names: tuple[str, ...] | None) -> _Form | None:
+        """What is around the values of a line, if these are what is asked for."""
+        if rows.delimiter is not None and names is not None:
+            pieces = [b"", *[rows.delimiter] * (len(names) - 1), b""]
+            return self._form(pieces, names, rows.delimiter[0])
+        if not rows.is_json:
+            return None
+        line = rows.lines[i].data.rstrip(b"\r\n")
+        record, fault = rows.parse(line)
+        pieces = [] if fault else _json_pieces(line, record)
+        if isinstance(record, dict):
+            return self._form(pieces, tuple(record))
+        # The values of a list have the names of the columns, none of which is the label.
+        return self._form(pieces, tuple(self._columns), labelled=False)
+
+    def _form(
+        self,
+        pieces: Sequence[bytes],
+        names: tuple[str, ...],
+        delimiter: int = -1,
+        *,
+        labelled: bool = True,
+    ) -> _Form | None:
+        """What is around values with these names; None if it does not fit the columns."""
+        if len(pieces) != len(names) + 1 or not set(self._columns) <= set(names):
+            return None
+        columns = np.full(len(names), -1)
+        columns[[names.index(name) for name in self._columns]] = np.arange(len(self._columns))
+        text = np.frombuffer(b"".join(pieces), np.uint8)
+        stops = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+        frame = Frame(text, stops, delimiter, columns)
+        return _Form(frame, names.index(self._label) if labelled and self._label in names else -1)
 
 
-def _read(rows: LineRows, frame: Frame, where: Sequence[int], label: int | None) -> NumberLines:
+def _read(rows: LineRows, form: _Form) -> tuple[NumberLines, int]:
+    """What lines hold, and how many of them look as expected."""
     lines = rows.lines
     data = np.frombuffer(lines.data, np.uint8)
-    marked = -1 if label is None else label
-    values, spans = read_lines(data, lines.starts, lines.stops, frame, marked)
-    values[list(lines.faults)] = np.nan
-    table = values.take(where, axis=1)  # row after row in memory, as estimators get them elsewhere
-    if label is None:
-        return NumberLines(table, [None], np.zeros(len(lines), np.int64))
-    texts, which = _different_texts(data, spans)
-    labels = [_label(text, rows) for text in texts]
-    return NumberLines(table, labels, which)
-
-
-def _different_texts(
-    data: NDArray[np.uint8], spans: NDArray[np.int64]
-) -> tuple[list[bytes], IntVec]:
-    """The different texts among those between two places each, and which of them each one is."""
-    starts, stops = spans[:, :1], spans[:, 1:]
-    places = starts + np.arange(max(1, int((stops - starts).max())))
-    letters = np.where(places < stops, data[np.minimum(places, len(data) - 1)], 0)
-    texts = letters.astype(np.uint8).view(f"S{places.shape[1]}").ravel()
-    different, which = np.unique(texts, return_inverse=True)
-    return different.tolist(), which
+    table, odd, spans, n_fit = read_lines(data, lines.starts, lines.stops, form.frame, form.label)
+    odd[list(lines.faults)] = True
+    if form.label < 0:
+        return NumberLines(table, odd, [None], np.zeros(len(lines), np.int64)), n_fit
+    which, first = different_texts(data, spans)
+    labels = [_label(lines.data[start:stop], rows) for start, stop in spans[first].tolist()]
+    return NumberLines(table, odd, labels, which), n_fit
 
 
 def _label(text: bytes, rows: LineRows) -> Any:
@@ -90,36 +136,17 @@ def _label(text: bytes, rows: LineRows) -> Any:
     return rows.parse(text)[0] if text else None
 
 
-def _frame_of(
-    rows: LineRows, i: int, names: tuple[str, ...] | None
-) -> tuple[Frame | None, tuple[str, ...] | None]:
-    """What is around the values of a line, and what they are called."""
-    if rows.delimiter is not None and names is not None:
-        return _table_frame(rows.delimiter, len(names)), names
-    return _json_frame(rows, i) if rows.is_json else (None, None)
+def _json_pieces(line: bytes, record: Any) -> list[bytes]:
+    """What is around the values of a flat list or object; nothing if it is not one.
 
-
-@lru_cache(maxsize=8)
-def _table_frame(delimiter: bytes, n_values: int) -> Frame:
-    return _frame([b"", *[delimiter] * (n_values - 1), b""], delimiter[0])
-
-
-def _json_frame(rows: LineRows, i: int) -> tuple[Frame | None, tuple[str, ...] | None]:
-    """That of a flat list or object; without backslashes, a text ends at the next quote."""
-    line = rows.lines[i].data.rstrip(b"\r\n")
-    record, fault = rows.parse(line)
-    if fault or b"\\" in line or not isinstance(record, (list, dict)) or not record:
-        return None, None
+    Without backslashes, a text ends at the next quote.
+    """
+    if b"\\" in line or not isinstance(record, (list, dict)) or not record:
+        return []
     found = list(_JSON_VALUE.finditer(line))
     values = record.values() if isinstance(record, dict) else record
     if len(found) != len(record) or any(type(v) not in (int, float, str) for v in values):
-        return None, None
+        return []
     starts = [match.start(1) for match in found] + [len(line)]
     stops = [0] + [match.end(1) for match in found]
-    pieces = [line[stop:start] for stop, start in zip(stops, starts, strict=True)]
-    return _frame(pieces), tuple(record) if isinstance(record, dict) else None
-
-
-def _frame(pieces: Sequence[bytes], delimiter: int = -1) -> Frame:
-    text = np.frombuffer(b"".join(pieces), np.uint8)
-    return Frame(text, np.cumsum([len(piece) for piece in pieces], dtype=np.int64), delimiter)
+    return [line[stop:start] for stop, start in zip(stops, starts, strict=True)]

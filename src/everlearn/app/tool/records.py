@@ -11,7 +11,7 @@ from scipy import sparse
 
 from everlearn.app.tool.kinds import Form
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.line_numbers import NumberLines, number_lines
+from everlearn.app.tool.line_numbers import LineReader, NumberLines
 from everlearn.app.tool.prepared import (
     Origins,
     Prepared,
@@ -42,13 +42,14 @@ class RecordPreparer:
     ) -> None:
         self._layout, self._allows_missing = layout, allows_missing
         self._label = layout.label if labelled and layout.supervised else None
+        self._line_reader: LineReader | None = None
 
     def read(self, chunk: Chunk) -> Chunk:
         """The chunk with `Values` for its records; those that have none are bad."""
         self._layout = layout = with_form(chunk, self._layout)
-        lines = None
-        if layout.form == "rows":
-            lines = number_lines(chunk, layout.columns or (), self._label)
+        if self._line_reader is None and layout.form == "rows" and layout.columns is not None:
+            self._line_reader = LineReader(layout.columns, self._label)
+        lines = None if self._line_reader is None else self._line_reader.read(chunk)
         if lines is None:
             values, faults = self._of_records(chunk.parsed())
         else:
@@ -92,11 +93,12 @@ class RecordPreparer:
 
     def _of_lines(self, chunk: Chunk, lines: NumberLines) -> tuple[Values, dict[int, Bad]]:
         """Lines that were read at once, but for odd ones and those without a good label."""
-        X, odd = lines.table, np.isnan(lines.table).any(axis=1)
+        X, odd = lines.table, lines.odd
         labels = np.full(len(chunk), None, object)
         if self._label is not None:
-            labels = np.array([self._good(label) for label in lines.labels], object)[lines.which]
-            odd |= labels == None  # noqa: E711  # of each entry
+            good = [self._good(label) for label in lines.labels]
+            labels = np.array(good, object)[lines.which]
+            odd |= np.array([label is None for label in good])[lines.which]
         faults: dict[int, Bad] = {}
         if odd.any():
             at = np.flatnonzero(odd)

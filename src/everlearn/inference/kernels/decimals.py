@@ -49,12 +49,11 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @kernel()
 def _leading_zeros(w: np.uint64) -> int:
-    zeros = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if w >> np.uint64(64 - step) == 0:
-            w <<= np.uint64(step)
-            zeros += step
-    return zeros
+    """Of a number that is not 0: those of its double, which may be rounded up to one bit more."""
+    zeros = int(1086 - (np.float64(w).view(np.int64) >> 52))
+    if zeros < 0:
+        return 0
+    return zeros if w >> np.uint64(63 - zeros) else zeros + 1
 
 
 @kernel()
@@ -68,10 +67,10 @@ def double_of(w: np.uint64, q: int) -> float:
         return np.nan
     zeros = _leading_zeros(w)
     w <<= np.uint64(zeros)
-    five = _FIVES[q + MOST_EXPONENT]
-    high, low = _product(w, five[0])
+    i = np.uint64(q + MOST_EXPONENT)
+    high, low = _product(w, _FIVES[i, 0])
     if high & _DOUBTFUL == _DOUBTFUL:
-        more, _ = _product(w, five[1])
+        more, _ = _product(w, _FIVES[i, 1])
         low += more
         if low < more:
             high += _ONE

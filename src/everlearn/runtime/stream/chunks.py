@@ -89,7 +89,7 @@ class Chunk:
 
     def part(self, start: int, stop: int) -> Chunk:
         """The records from `start` up to `stop`."""
-        bad = {i - start: self.bad[i] for i in range(start, stop) if i in self.bad}
+        bad = {i - start: fault for i, fault in self.bad.items() if start <= i < stop}
         return Chunk(self.source, self.rows[start:stop], self.places[start:stop], self.names, bad)
 
     def parsed(self, picked: IntVec | slice = slice(None)) -> Chunk:

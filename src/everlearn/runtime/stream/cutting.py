@@ -13,7 +13,7 @@ from everlearn.core.arrays import IntVec
 Read: TypeAlias = Callable[[int], bytes]
 """What there is, up to so many bytes, after waiting for at least one; nothing at the end."""
 
-BLOCK: Final = 1 << 18
+BLOCK: Final = 1 << 20
 MAX_RECORD: Final = 1 << 26
 MAX_QUOTED_LINES: Final = 10_000
 TOO_LONG: Final = "longer than 64 MiB"
@@ -115,7 +115,7 @@ def _physical_lines(read: Read, start: int) -> Iterator[Lines]:
             yield Lines.of([Line(b"".join(pieces)[:MAX_RECORD], end, TOO_LONG)])
             pieces, held, block = [], 0, block[cut:]
         if cut := block.rfind(b"\n") + 1:
-            yield _at_newlines(b"".join([*pieces, block[:cut]]), end)
+            yield _at_newlines(b"".join([*pieces, block]) if pieces else block, end)
             end += held + cut
             pieces, held, block = [], 0, block[cut:]
         if block:
@@ -128,7 +128,7 @@ def _physical_lines(read: Read, start: int) -> Iterator[Lines]:
 
 
 def _at_newlines(data: bytes, start: int) -> Lines:
-    """The lines of some bytes that end with a newline."""
+    """The lines of some bytes, but for what is after the last newline."""
     stops = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
     return Lines(data, np.concatenate(([0], stops[:-1])), stops, stops + start)
 

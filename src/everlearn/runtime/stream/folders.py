@@ -55,6 +55,11 @@ class FolderSource:
     rewinds: bool = True
     _names: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def key(self) -> str:
+        """What its places are kept under: the path without links and detours."""
+        return os.path.realpath(self.name)
+
     def resume(self, known: Progress) -> Progress:
         """What was learned of the folder."""
         return known

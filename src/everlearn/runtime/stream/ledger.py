@@ -7,6 +7,7 @@ differently, it is another file and is read from its start; if it has grown, wha
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -40,7 +41,7 @@ class Progress:
 
     Attributes
     ----------
-    name : what the source is called on the command line
+    name : what the source is kept under, `Source.key`
     position : bytes, rows or files that are learned
     prefixes : (length, digest) of its first bytes, for growing lengths up to `HEAD`
     done : marks of the files that are learned, sorted, if the source is a folder
@@ -59,7 +60,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Progress of all sources by name, and what was counted on the way."""
+    """Progress of all sources by key, and what was counted on the way."""
 
     sources: Mapping[str, Progress] = field(default_factory=dict)
     batches: int = 0
@@ -69,6 +70,16 @@ class Ledger:
     def of(self, name: str) -> Progress:
         """Progress of one source, which may be new."""
         return self.sources.get(name) or Progress(name)
+
+    def with_keys(self, keys: Iterable[str]) -> Ledger:
+        """With these sources under their keys; files of older versions hold them as spelled."""
+        wanted = set(keys) - set(self.sources)
+        sources: dict[str, Progress] = {}
+        for name, progress in self.sources.items():
+            key = os.path.realpath(name) if wanted else name
+            key = key if key in wanted else name
+            sources[key] = replace(progress, name=key)
+        return replace(self, sources=sources)
 
     def after(self, updates: Iterable[Progress], records: int, bad: int) -> Ledger:
         """With one more batch; the sources that it read are now the latest ones."""

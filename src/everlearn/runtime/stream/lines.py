@@ -6,10 +6,11 @@ import csv
 import gzip
 import io
 import logging
+import os
 import threading
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -62,16 +63,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LineSource(FileSource):
-    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text.
-
-    While it is read, another file may take its name, as those who rotate logs do: what it is known
-    by are therefore the first bytes of the file that is open.
-    """
+    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text."""
 
     format: LineFormat = "jsonl"
-    _first: bytearray = field(default_factory=bytearray, repr=False, compare=False)
 
     def _open(self) -> io.FileIO | gzip.GzipFile:
         if self.name.endswith(".gz"):
@@ -82,14 +78,13 @@ class LineSource(FileSource):
         with self._open() as file:
             return _read_fully(file.read, n_bytes)
 
-    def advanced(self, progress: Progress, places: Places) -> Progress:
-        """After the records with these places are learned."""
-        return advanced_by(progress, int(places[-1]), bytes(self._first[: places[-1]]))
+    def _settled(self, place: int) -> int:
+        return place
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from; a file that is shorter than it was is not the same."""
         progress = FileSource.resume(self, known)
-        if not self.name.endswith(".gz") and progress.position > self._size():
+        if not self.name.endswith(".gz") and progress.position > os.stat(self.name).st_size:
             raise SourceError(f"{self.name!r} is shorter than what was learned from it before")
         return progress
 
@@ -107,13 +102,14 @@ class LineSource(FileSource):
             names, first = table_head(file.read, self.format)
             start = replace(start, position=max(start.position, first))
         file.seek(0)
-        self._first[:] = _read_fully(file.read, min(HEAD, start.position))
+        self._first = _read_fully(file.read, min(HEAD, start.position))
         file.seek(start.position)
         read_some = file.read1 if isinstance(file, gzip.GzipFile) else file.read
 
         def read(n_bytes: int) -> bytes:
             block: bytes = read_some(n_bytes)
-            self._first.extend(block[: HEAD - len(self._first)])
+            if len(self._first) < HEAD:
+                self._first = (self._first + block)[:HEAD]
             return block
 
         for lines in cut_lines(read, start.position, _quoting(self.format)):
@@ -167,7 +163,7 @@ class PipeSource:
     data sent again, and what was learned is skipped; if not, all of it is new.
     """
 
-    name = STDIN
+    name = key = STDIN
     rewinds = False
 
     def __init__(self, stdin: Any, form: LineFormat = "jsonl") -> None:

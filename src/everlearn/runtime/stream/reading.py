@@ -15,7 +15,7 @@ from everlearn.runtime.stream.sources import Source
 
 P = TypeVar("P")
 M = TypeVar("M", covariant=True)
-_AHEAD: Final = 2
+_AHEAD: Final = 1
 _POLL: Final = 0.05
 
 
@@ -61,7 +61,7 @@ class Reader(Generic[P]):
         self._progress: dict[int, Progress] = {}
         self._batcher = Batcher(size)
         self._lock = threading.Lock()
-        self._ready: queue.Queue[Arrived[P] | BaseException | None] = queue.Queue(_AHEAD)
+        self._ready: queue.Queue[list[Arrived[P]] | BaseException | None] = queue.Queue(_AHEAD)
         self._closing = threading.Event()
         self._abandoned = threading.Event()
         self._waiting_since: float | None = None
@@ -91,7 +91,10 @@ class Reader(Generic[P]):
                     raise arrived
                 if arrived is None:
                     return
-                yield arrived
+                for one in arrived:
+                    if stop.is_set() and self._rewinds():
+                        return
+                    yield one
         finally:
             self._abandoned.set()
 
@@ -125,7 +128,7 @@ class Reader(Generic[P]):
         try:
             for number, source in enumerate(self._sources):
                 self._current = number
-                start = source.resume(self._ledger.of(source.name))
+                start = source.resume(self._ledger.of(source.key))
                 self._progress[number] = start
                 for chunk in source.read(number, start):
                     self._take(self._preparer.read(chunk))
@@ -135,16 +138,16 @@ class Reader(Generic[P]):
                     break
             with self._lock:
                 if self._batcher.pending:
-                    self._put(self._arrived(self._batcher.rest()))
+                    self._put([self._arrived(self._batcher.rest())])
             self._put(None)
         except BaseException as error:
             self._put(error)
 
     def _take(self, chunk: Chunk) -> None:
         with self._lock:
-            for batch in self._batcher.add(chunk):
+            if full := [self._arrived(batch) for batch in self._batcher.add(chunk)]:
                 self._waiting_since = None
-                self._put(self._arrived(batch))
+                self._put(full)
             if self._batcher.pending and self._waiting_since is None:
                 self._waiting_since = time.monotonic()
 
@@ -156,7 +159,7 @@ class Reader(Generic[P]):
             self._progress[chunk.source] = touched[chunk.source] = progress
         return Arrived(self._preparer.join(batch), tuple(touched.values()))
 
-    def _put(self, item: Arrived[P] | BaseException | None) -> None:
+    def _put(self, item: list[Arrived[P]] | BaseException | None) -> None:
         while not self._abandoned.is_set():
             try:
                 self._ready.put(item, timeout=_POLL)

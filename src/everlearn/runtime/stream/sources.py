@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -28,6 +28,10 @@ class Source(Protocol):
         """What the source is called on the command line."""
 
     @property
+    def key(self) -> str:
+        """What its place is kept under, which is the same however the source is called."""
+
+    @property
     def rewinds(self) -> bool:
         """Whether what was read once can be read again."""
 
@@ -47,19 +51,26 @@ class Source(Protocol):
         """How a place is told to people."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileSource:
-    """What all sources that are one file have in common: they are known by their first bytes."""
+    """What all sources that are one file have in common: they are known by their first bytes.
+
+    While one is read, another file may take its name, as those who rotate logs do: what it is known
+    by are therefore the first bytes of the file that is open.
+    """
 
     name: str
     rewinds: bool = True
+    _first: bytes = field(default=b"", init=False, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """What its place is kept under: the path without links and detours."""
+        return os.path.realpath(self.name)
 
     def _head(self, n_bytes: int) -> bytes:
         with open(self.name, "rb") as file:
             return file.read(n_bytes)
-
-    def _size(self) -> int:
-        return os.stat(self.name).st_size
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from, or the start of another file of the same name."""
@@ -67,15 +78,12 @@ class FileSource:
             return known
         length, wanted = known.prefixes[-1]
         same = digest(self._head(length)) == wanted
-        return known if same else Progress(self.name)
+        return known if same else Progress(self.key)
 
     def advanced(self, progress: Progress, places: Places) -> Progress:
         """After the records with these places are learned."""
-        known = progress.prefixes[-1][0] if progress.prefixes else 0
         place = int(places[-1])
-        settled = min(HEAD, self._settled(place))
-        head = self._head(settled) if known < settled else b""
-        return advanced_by(progress, place, head)
+        return advanced_by(progress, place, self._first[: self._settled(place)])
 
     def is_waiting(self) -> bool:
         """Whether nothing has come that is not passed on: a file never waits."""
@@ -86,8 +94,8 @@ class FileSource:
         return place
 
     def _settled(self, place: int) -> int:
-        """First bytes that will be the same when the file is read again."""
-        return self._size()
+        """First bytes that will be the same when the file is read again after this place."""
+        return HEAD
 
 
 def is_folder(name: str) -> bool:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from scipy import sparse
 
 from everlearn.runtime.stream.chunks import Chunk
-from everlearn.runtime.stream.ledger import Progress
+from everlearn.runtime.stream.ledger import HEAD, Progress
 from everlearn.runtime.stream.sources import CHUNK, FileSource, SourceError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ArraySource(FileSource):
     """A ``.npy`` file, mapped into memory, or a ``.npz`` file; places are numbers of rows.
 
@@ -25,23 +25,31 @@ class ArraySource(FileSource):
     """
 
     label: str = "label"
+    _row_bytes: int = field(default=HEAD, init=False, repr=False, compare=False)
 
     def _head(self, n_bytes: int) -> bytes:
         """First bytes of the rows themselves: the preamble of an array says how many there are."""
-        if not self.name.endswith(".npy"):
-            return FileSource._head(self, n_bytes)
-        array = self._load()[0]
-        rows = -(-n_bytes // max(1, array[:1].nbytes))
-        return bytes(np.ascontiguousarray(array[:rows]).tobytes()[:n_bytes])
+        if self.name.endswith(".npy"):
+            return _first_bytes(self._load(self.name)[0], n_bytes)
+        return FileSource._head(self, n_bytes)
 
     def _settled(self, place: int) -> int:
-        if not self.name.endswith(".npy"):
-            return self._size()
-        return int(place * self._load()[0][:1].nbytes)
+        return place * self._row_bytes
+
+    def _opened(self) -> tuple[Any, Any]:
+        """The table and the labels of the file that has the name now, which is then known."""
+        if self.name.endswith(".npy"):
+            table, labels = self._load(self.name)
+            self._first, self._row_bytes = _first_bytes(table, HEAD), table[:1].nbytes
+            return table, labels
+        with open(self.name, "rb") as file:
+            self._first = file.read(HEAD)
+            file.seek(0)
+            return self._load(file)
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The rows from there on."""
-        table, labels = self._load()
+        table, labels = self._opened()
         if labels is not None and len(labels) != table.shape[0]:
             raise SourceError(f"{self.name!r} has {table.shape[0]} rows and {len(labels)} labels")
         for first in range(start.position, table.shape[0], CHUNK):
@@ -54,18 +62,27 @@ class ArraySource(FileSource):
                 rows = [(*row, y) for row, y in zip(rows.tolist(), given, strict=True)]
             yield Chunk(number, rows, range(first + 1, first + n + 1), names)
 
-    def _load(self) -> tuple[Any, Any]:
+    def _load(self, file: str | BinaryIO) -> tuple[Any, Any]:
         try:
-            loaded = np.load(self.name, mmap_mode="r", allow_pickle=False)
+            mapped: Literal["r"] | None = "r" if isinstance(file, str) else None
+            loaded = np.load(file, mmap_mode=mapped, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return _rows_of(loaded, self.name), None
             with loaded:
                 if "X" in loaded:
                     labels = loaded.get("y")
                     return _rows_of(loaded["X"], self.name), labels
-            return sparse.csr_array(sparse.load_npz(self.name)), None
+            if not isinstance(file, str):
+                file.seek(0)
+            return sparse.csr_array(sparse.load_npz(file)), None
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise SourceError(f"{self.name!r} holds no table of rows: {error}") from error
+
+
+def _first_bytes(array: Any, n_bytes: int) -> bytes:
+    """First bytes of the rows of an array, as many as there are."""
+    rows = -(-n_bytes // max(1, array[:1].nbytes))
+    return bytes(np.ascontiguousarray(array[:rows]).tobytes()[:n_bytes])
 
 
 def _rows_of(array: Any, name: str) -> Any:
@@ -78,14 +95,15 @@ def _rows_of(array: Any, name: str) -> Any:
     return array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ParquetSource(FileSource):
     """A Parquet file, read a few rows at a time; places are numbers of rows."""
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The rows from there on; row groups before them are not read."""
-        with _arrow_errors(self.name) as parquet:
-            file = parquet.ParquetFile(self.name)
+        with _arrow_errors(self.name) as parquet, open(self.name, "rb") as opened:
+            self._first = opened.read(HEAD)
+            file = parquet.ParquetFile(opened)
             done = 0
             for group in range(file.num_row_groups):
                 size = file.metadata.row_group(group).num_rows
