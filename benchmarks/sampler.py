@@ -68,16 +68,22 @@ def _ours(model: Any) -> float:
     return float(X.sum()) * (model.n_sweeps + 1) / seconds
 
 
-def _tomotopy(kind: str, **settings: float) -> float:
+def tomotopy_model(kind: str, X: Any, **settings: float) -> Any:
+    """A model of tomotopy's with documents, whose words are the numbers of their columns."""
     import tomotopy
 
-    X = newsgroups().X
     model = getattr(tomotopy, kind)(seed=1, **settings)
     for row in range(X.shape[0]):
         part = slice(X.indptr[row], X.indptr[row + 1])
         words = np.repeat(X.indices[part], X.data[part].astype(int))
         if len(words):
             model.add_doc([str(w) for w in words])
+    return model
+
+
+def _tomotopy(kind: str, **settings: float) -> float:
+    X = newsgroups().X
+    model = tomotopy_model(kind, X, **settings)
     model.train(20, workers=1)
     seconds = min(_cpu(lambda: model.train(SWEEPS, workers=1)) for _ in range(PASSES))
     return float(X.sum()) * SWEEPS / seconds
