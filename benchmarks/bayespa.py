@@ -14,7 +14,15 @@ from sklearn.svm import LinearSVC
 
 from benchmarks import bayespa_figures as pages
 from benchmarks import bayespa_labels
-from benchmarks.bayespa_runs import PLAIN, SEEDS, THEIR_TOPICS, run, span, summary
+from benchmarks.bayespa_runs import (
+    PLAIN,
+    PLAIN_GIBBS,
+    SEEDS,
+    THEIR_TOPICS,
+    run,
+    span,
+    summary,
+)
 from benchmarks.corpora import DATA, newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table, write_page
@@ -74,8 +82,14 @@ BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
         lambda: MedLDAClassifier(loss="gibbs", **COLLAPSED),
         (2, 5, 20),
     ),
+    "batch MedLDA Gibbs, plain": (
+        lambda: MedLDAClassifier(**COLLAPSED, **PLAIN_GIBBS),
+        (20, 40, 80),
+    ),
     "batch MedHDP averaging": (lambda: MedHDPClassifier(**BATCH), (2, 5, 20)),
+    "batch MedHDP averaging, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN), (10, 20)),
     "batch MedHDP Gibbs": (lambda: MedHDPClassifier(loss="gibbs", **BATCH), (2, 5, 20)),
+    "batch MedHDP Gibbs, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN_GIBBS), (20, 40, 80)),
 }
 
 
@@ -152,7 +166,10 @@ def batch_models(measured: list[str]) -> Table:
         "Batch counterparts",
         ["model", "rounds", "accuracy", "CPU s", "times the online model's CPU"],
         "All documents in one batch: collapsed samplers with word counts that follow every draw, "
-        "and weights solved anew in every round. MedLDA has 40 topics; one seed.",
+        "and weights solved anew in every round. MedLDA has 40 topics; one seed. Plain are the "
+        "models and constants of the paper, without anchors: the online models are more than ten "
+        "times as fast as these, at an accuracy that is no lower. Anchors make batch models quick, "
+        "too: most of what labels say is known after two rounds.",
     )
     online: dict[str, tuple[str, Callable[[], Any]]] = {
         "MedLDA averaging": ("topics-averaging-40", lambda: MedLDAClassifier(n_topics=40)),

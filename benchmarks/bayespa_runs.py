@@ -14,6 +14,8 @@ from benchmarks.remember import remembered
 SEEDS = 5
 PLAIN = {"anchors": False, "margin": 16.0, "c": 500.0, "variance": 1e-3}
 """The settings of the paper without anchors, for the averaging loss."""
+PLAIN_GIBBS = {"loss": "gibbs", "anchors": False, "margin": 164.0, "c": 1.0, "variance": 1.0}
+"""The same for the Gibbs loss."""
 THEIR_TOPICS = 40
 """What most experiments of the paper have, for 20 classes."""
 

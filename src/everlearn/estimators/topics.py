@@ -34,8 +34,9 @@ class TopicModel(TopicCheckpoint[None]):
     n_topics : int or "infer", default=50
         The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
     start_topics : int, default=100
-        Topics that "infer" starts with, or one for every 20 documents of the first batch if that
-        is more. Those that stay empty are dropped; in one pass the number stays near that.
+        Topics that "infer" starts with, or one for every 20 documents of the first batch, up to
+        100, if that is more. Those that stay empty are dropped; in one pass the number stays near
+        that.
     max_topics : int, default=1000
         No more are born.
     topic_prior : float or None, default=None

@@ -20,26 +20,27 @@ from everlearn.inference.topic_state import TopicState
 
 _UNANCHORED = 3
 """Spare topics of a model without anchors."""
-_PER_TOPIC = 20
-"""Documents of the first batch for each topic that such a model begins with, at least."""
+_PER_TOPIC, _MOST_AT_FIRST = 20, 100
+"""Without labels: documents of the first batch for each topic offered to it, up to so many."""
 
 
 def with_spares(learner: TopicLearner, state: TopicState, n_documents: int) -> TopicState:
     """The state with spare topics behind the others, if topics are born in this model.
 
     At the first batch, all of whose topics are empty, those that it has stand in for spare ones.
-    Topics die sooner than they are born, so many are offered to its documents.
+    Without labels many more are offered, because topics die sooner than they are born.
     """
     if not learner.grows:
         return state
     codes = np.full(_UNANCHORED, -1)
-    if state.clock == 0:
-        codes = np.full(max(0, n_documents // _PER_TOPIC - state.n_topics), -1)
     loss = learner.loss
     if loss is not None and loss.anchored and state.weights is not None:
         codes = np.arange(n_codes(state.weights.n_tasks))
-        if state.clock == 0:
-            codes = np.setdiff1d(codes, state.codes)
+    if state.clock == 0:
+        codes = np.setdiff1d(codes, state.codes)
+        if loss is None:
+            n_offered = min(n_documents // _PER_TOPIC, _MOST_AT_FIRST)
+            codes = np.full(max(0, n_offered - state.n_topics), -1)
     codes = codes[: max(0, learner.max_topics - state.n_topics)]
     n = len(codes)
     weights = state.weights
