@@ -147,7 +147,8 @@ def _surplus(measured: set[str]) -> Table:
         ],
         f"Mean of {FOLDS} folds, topic prior {DEFAULT.word_prior:g}: a tree drawn without mergers, "
         "and the same after siblings were merged wherever the joint rises and branches of less "
-        f"than {DEFAULT.min_mass:g} documents were pruned, both followed by variational laps.",
+        f"than {DEFAULT.min_mass:g} documents, and last nodes of fewer tokens, were pruned, both "
+        "followed by variational laps.",
     )
     for name in FILES:
         key = f"surplus-{name.replace(' ', '').replace('.', '')}"
