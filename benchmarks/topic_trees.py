@@ -42,7 +42,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "one pass": {"learning": "stream"},
 }
 TOMOTOPY = f"tomotopy {tomotopy.__version__}, {TOMOTOPY_SWEEPS} sweeps"
-NEWS_DOCUMENTS, NEWS_WORDS = 150, 30
+NEWS_DOCUMENTS, NEWS_WORDS, NEWS_SEEDS = 150, 30, 4
 NOTE = f"""Per-word log-likelihood of test documents. "Completion" finds path and levels from half
 of a document's words and scores the other half; "paper" scores the words that they were found
 from. One evaluator for all, each model under the prior of levels that it has learned; CPU time of
@@ -147,7 +147,8 @@ def _surplus(measured: set[str]) -> Table:
         ],
         f"Mean of {FOLDS} folds, topic prior {DEFAULT.word_prior:g}: a tree drawn without mergers, "
         "and the same after siblings were merged wherever the joint rises and branches of less "
-        f"than {DEFAULT.min_mass:g} documents were pruned, both followed by variational laps.",
+        f"than {DEFAULT.min_mass:g} documents, and last nodes of fewer tokens, were pruned, both "
+        "followed by variational laps.",
     )
     for name in FILES:
         key = f"surplus-{name.replace(' ', '').replace('.', '')}"
@@ -197,12 +198,14 @@ def _sorted_stream(measured: set[str]) -> Table:
         ["order", "completion", "first five groups", "last five groups", "nodes", "CPU s"],
         f"{NEWS_DOCUMENTS} training documents of each group, words in at least {NEWS_WORDS} of "
         "all; scores of 50 test documents of each group. Old branches keep their words if the "
-        "first groups score as well as in the shuffled stream.",
+        f"first groups score as well as in the shuffled stream. Mean of {NEWS_SEEDS} seeds, and "
+        "the standard deviation from seed to seed.",
     )
     for order in ("shuffled", "sorted"):
         run = _remember(measured, f"news-{order}", lambda o=order: _news(o))
-        cells = [f"{run[key]:.4f}" for key in ("all", "first", "last")]
-        table.add(order, *cells, run["nodes"], f"{run['cpu']:.1f}")
+        cells = [_spread(run["runs"], key) for key in ("all", "first", "last")]
+        nodes, cpu = (statistics.mean(r[key] for r in run["runs"]) for key in ("nodes", "cpu"))
+        table.add(order, *cells, f"{nodes:.0f}", f"{cpu:.1f}")
     return table
 
 
@@ -220,11 +223,16 @@ def _news(order: str) -> dict[str, Any]:
     if order == "shuffled":
         X = X[rng.permutation(X.shape[0])]
     _warm_up(X)
-    model = TopicTree(random_state=0, engine="serial")
+    return {"runs": [_streamed(X, X_test, order, seed) for seed in range(NEWS_SEEDS)]}
+
+
+def _streamed(X: Any, X_test: Any, order: str, seed: int) -> dict[str, float]:
+    """One pass, and how well groups are known after it; the tree is kept."""
+    model = TopicTree(random_state=seed, engine="serial")
     began = time.process_time()
     model.partial_fit(X)
     cpu = time.process_time() - began
-    model.save(ROOT / "out" / "reproduce" / PAPER / f"news-{order}.evl")
+    model.save(ROOT / "out" / "reproduce" / PAPER / f"news-{order}-{seed}.evl")
     return {
         "all": model.score(X_test),
         "first": model.score(X_test[:250]),
@@ -232,6 +240,11 @@ def _news(order: str) -> dict[str, Any]:
         "nodes": model.n_nodes_,
         "cpu": cpu,
     }
+
+
+def _spread(runs: list[dict[str, float]], key: str) -> str:
+    values = [run[key] for run in runs]
+    return f"{statistics.mean(values):.4f} ± {statistics.stdev(values):.4f}"
 
 
 # ------------------------------------------------------------------- the trees

@@ -8,7 +8,13 @@ from scipy.special import gammaln
 from everlearn.core.documents import Documents
 from everlearn.core.priors import NestedPrior
 from everlearn.core.tree import Tree
-from everlearn.inference.kernels.tree_scores import Scratch, Tokens, log_rising, score_slots
+from everlearn.inference.kernels.tree_scores import (
+    Scratch,
+    Tokens,
+    log_rising,
+    score_level,
+    score_slots,
+)
 from everlearn.inference.local.tree_sampler import TreeSampler
 from everlearn.inference.tree_topics import (
     TreeRules,
@@ -90,6 +96,47 @@ def test_documents_that_were_seated_go_on_as_if_never_interrupted() -> None:
     )
 
 
+@pytest.mark.parametrize("word_prior", [0.4, 40.0])
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 15, 16, 17, 35, 64])
+def test_scores_of_a_level_are_those_of_its_words_together(n: int, word_prior: float) -> None:
+    sampler = drawn(corpus(length=9), rules_of(word_prior=word_prior))
+    nodes, room = sampler._nodes, len(sampler._nodes.ids)
+    rng = np.random.default_rng(n)
+    words = np.sort(rng.integers(0, N_WORDS, 2 * n))
+    levels = rng.permutation(np.repeat([1, 2], n)).astype(np.uint8)
+    tokens = Tokens(
+        np.array([0, 2 * n]), words.astype(np.int32), levels, np.full((1, 3), -1)
+    )  # fmt: skip
+    scratch = Scratch(
+        *(np.full(room, 7.0) for _ in range(5)), np.full(3, 7.0),
+        np.empty(2 * n, np.int64), np.empty(2 * n),
+    )  # fmt: skip
+    score_level(tokens, 0, 2 * n, 2, nodes, sampler._priors(), scratch)
+    mine = np.bincount(words[levels == 2], minlength=N_WORDS)
+    for at in range(nodes.firsts[2], nodes.firsts[3]):
+        before = nodes.counts[:, at] + word_prior
+        each = gammaln(before + mine) - gammaln(before)
+        together = gammaln(before.sum() + n) - gammaln(before.sum())
+        assert_allclose(scratch.scores[at], each.sum() - together, rtol=1e-9, atol=1e-9)
+    new = (gammaln(word_prior + mine) - gammaln(word_prior)).sum()
+    new -= gammaln(N_WORDS * word_prior + n) - gammaln(N_WORDS * word_prior)
+    assert_allclose(scratch.fresh[2], new, rtol=1e-9, atol=1e-9)
+
+
+def test_places_follow_the_tree_when_it_shrinks() -> None:
+    sampler = drawn(corpus(n=400), rules_of(word_prior=0.01, gamma=50.0, max_nodes=2000), sweeps=0)
+    most = sampler.n_nodes
+    sampler._rules = rules_of(gamma=1e-3)
+    sampler.word_prior = 5.0
+    for i in range(10):
+        sampler.sweep(3, i + 1)
+    found = sampler.found()
+    assert sampler.n_nodes < most / 4
+    assert len(sampler._nodes.ids) < most / 2
+    assert_array_equal(found.tree.at(sampler.leaves) >= 0, True)
+    assert found.counts.sum() == 400 * 6
+
+
 def test_scores_of_slots_are_those_of_words_on_any_level() -> None:
     sampler = drawn(corpus(length=9), rules_of())
     nodes, priors, room = sampler._nodes, sampler._priors(), len(sampler._nodes.ids)
@@ -98,7 +145,10 @@ def test_scores_of_slots_are_those_of_words_on_any_level() -> None:
         np.array([0, len(document)]), document.astype(np.int32),
         np.zeros(len(document), np.uint8), np.full((1, 3), -1),
     )  # fmt: skip
-    scratch = Scratch(*(np.ones(room) for _ in range(5)), np.zeros(3))
+    scratch = Scratch(
+        *(np.ones(room) for _ in range(5)), np.zeros(3),
+        np.empty(len(document), np.int64), np.empty(len(document)),
+    )  # fmt: skip
     score_slots(tokens, 0, len(document), nodes, priors, scratch)
     found = sampler.found()
     shares = ALPHA / ALPHA.sum()

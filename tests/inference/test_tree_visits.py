@@ -1,5 +1,7 @@
 """Variational learning of topic trees: posteriors, bounds, and batches that are remembered."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,6 +14,7 @@ from everlearn.inference.learners.tree_batch import BatchPlan, drawn, pruned, re
 from everlearn.inference.learners.tree_visits import begin, visit
 from everlearn.inference.local.tree_meanfield import MeanFieldStep
 from everlearn.inference.local.tree_paths import PathStep, expected_table, mean_table
+from everlearn.inference.local.tree_sampler import TreeSampler
 from everlearn.inference.tree_topics import TreeRules, TreeTopics, topic_evidence
 from everlearn.runtime.engine import open_engine
 from everlearn.testing.trees import planted_tree
@@ -183,6 +186,43 @@ def test_pruned_branches_leave_their_documents_to_their_parents() -> None:
     assert 0 < len(small.tree) < len(topics.tree)
     assert_allclose(small.slots.sum(), topics.slots.sum())
     assert pruned(topics, 0.0) is topics
+
+
+def test_last_nodes_without_words_leave_their_documents_to_their_parents() -> None:
+    topics = random_topics(2)
+    last = np.flatnonzero(topics.tree.levels == 2)
+    topics.counts[:, last[0]] = 0.01
+    small = pruned(replace(topics, slots=topics.slots + 1.0), 0.5)
+    assert_array_equal(
+        np.setdiff1d(topics.tree.ids, small.tree.ids), topics.tree.ids[last[:1]]
+    )  # fmt: skip
+    parent = topics.tree.parents[last[0]]
+    at = small.tree.at([topics.tree.ids[parent]])[0]
+    assert_allclose(small.slots[at], topics.slots[[parent, last[0]]].sum() + 2.0)
+
+
+@pytest.mark.parametrize(("word_prior", "first"), [(0.5, 0.1), (0.05, 0.05)])
+def test_the_prior_of_words_grows_before_levels_are_learned(
+    word_prior: float, first: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[float, bool]] = []
+    plain = TreeSampler.sweep
+
+    def spy(self: TreeSampler, seed: int, clock: int) -> None:
+        seen.append((self.word_prior, np.array_equal(self.alpha, ALPHA)))
+        plain(self, seed, clock)
+
+    monkeypatch.setattr(TreeSampler, "sweep", spy)
+    documents = Documents.from_dense(planted_tree(0, n_documents=60).counts)
+    rules = replace(RULES, word_prior=word_prior)
+    start = TreeTopics.empty(documents.words.max() + 1, ALPHA)
+    drawn(documents, start, rules, BatchPlan(20, 0, STEPS["path"]), 0, quiet)
+    priors = [prior for prior, _ in seen]
+    assert priors[0] == first
+    assert priors == sorted(priors)
+    assert_allclose(priors[9:], word_prior)
+    assert_allclose(priors[4], max(word_prior / 2, first))
+    assert [same for _, same in seen] == [True] * 10 + [False] * 10
 
 
 def test_evidence_is_what_topics_contribute() -> None:

@@ -84,8 +84,8 @@ class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator
     init : {"gibbs", "incremental"}, default="gibbs"
         Where `fit` begins its variational laps: at the tree after `n_sweeps` of the sampler, or
         right after each document was drawn once.
-    n_sweeps : int, default=100
-        Sweeps of the sampler in `fit`.
+    n_sweeps : int, default=40
+        Sweeps of the sampler in `fit`. In the first half the prior of words is smaller and grows.
     n_iterations : int, default=6
         Variational laps in `fit`; 0 keeps the drawn tree.
     local : {"path", "meanfield"}, default="path"
@@ -98,10 +98,11 @@ class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator
         variational laps by the posterior of paths alone, which hardly ever acts on text. None
         leaves the sampled tree as it is.
     min_mass : float, default=0.5
-        Documents that a branch needs to stay, at the end of `fit`.
+        Documents that a branch needs to stay, and tokens that a last node needs, at the end of
+        `fit`.
     batch_size : int, default=50
         Documents that are learned together on a stream, or remembered together ("memoized").
-    reservoir : int, default=100
+    reservoir : int, default=300
         Documents of the past that a stream keeps and can still move.
     stream_sweeps : int, default=8
         Sweeps of the sampler over each batch of a stream; the first has 30.
@@ -198,14 +199,14 @@ class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator
         max_nodes: int = 1000,
         learning: str = "batch",
         init: str = "gibbs",
-        n_sweeps: int = 100,
+        n_sweeps: int = 40,
         n_iterations: int = 6,
         local: str = "path",
         n_candidates: int = 8,
         moves: str | None = "sampled",
         min_mass: float = 0.5,
         batch_size: int = 50,
-        reservoir: int = 100,
+        reservoir: int = 300,
         stream_sweeps: int = 8,
         shuffle: bool = True,
         vocabulary: Any = None,

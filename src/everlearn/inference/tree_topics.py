@@ -18,6 +18,8 @@ from everlearn.core.tree import Tree
 
 LEAST_LEVEL = 1e-2
 """Smallest parameter of a level's prior; a level that has it is as good as switched off."""
+LEAST_PRIOR = 0.1
+"""Where the prior of words begins while topics form, if it is larger."""
 _LEVEL_STEPS = 20
 
 
@@ -83,7 +85,8 @@ class TreeTopics:
     def arranged(self, tree: Tree) -> TreeTopics:
         """The nodes of another tree, some of these in any order."""
         at = self.tree.at(tree.ids)
-        return replace(self, tree=tree, counts=self.counts[:, at].copy(), slots=self.slots[at])
+        counts = np.take(self.counts, at, axis=1)
+        return replace(self, tree=tree, counts=counts, slots=self.slots[at])
 
     def topics(self, word_prior: float) -> Mat:
         """Expected word probabilities of each node, (n_words, n_nodes)."""
@@ -95,13 +98,24 @@ class TreeTopics:
         return prior.mean_slot_weights(self.tree, prior.posterior(self.tree, self.slots))
 
 
+def young_prior(word_prior: float, share: float) -> float:
+    """The prior of words so far on the way, as a share, to where topics have formed.
+
+    A topic faces as many pseudo-counts as there are words, times the prior: more than a few
+    documents bring, so that under the full prior topics would rarely begin.
+    """
+    return max(min(1.0, share) * word_prior, min(LEAST_PRIOR, word_prior))
+
+
 def topic_evidence(counts: Mat, word_prior: float) -> Vec:
     """Log-probability of the words of each node with its topic integrated out, (n_nodes,).
 
     With expected counts this is what a topic at its optimum contributes to the bound.
     """
     totals, width = counts.sum(axis=0), len(counts)
-    words = (gammaln(counts + word_prior) - gammaln(word_prior)).sum(axis=0)
+    used = np.flatnonzero(counts.ravel() > 0.0)
+    gains = gammaln(counts.ravel()[used] + word_prior) - gammaln(word_prior)
+    words = np.bincount(used % max(counts.shape[1], 1), gains, counts.shape[1])
     return np.asarray(words - gammaln(totals + width * word_prior) + gammaln(width * word_prior))
 
 

@@ -29,7 +29,7 @@ def sampled(seed: int, sweeps: int = 3, n: int = 80) -> TreeSampler:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gain_of_a_merger_is_the_difference_of_joints(seed: int) -> None:
-    sampler = sampled(seed)
+    sampler = sampled(seed, sweeps=1)
     found, levels = sampler.found(), sampler.level_counts
     before, judged = log_joint(found, levels, RULES), 0
     for level in (1, 2):
@@ -49,7 +49,7 @@ def test_mergers_together_gain_what_they_say() -> None:
     assert_allclose(after.counts.sum(axis=1), found.counts.sum(axis=1))
     assert after.slots.sum() == found.slots.sum()
     assert {m.gone for m in done}.isdisjoint(after.tree.ids.tolist())
-    assert not [m for level in (1, 2) for m in judge(after, RULES, level) if level == 2]
+    assert not [m for level in (1, 2) for m in judge(after, RULES, level)]
 
 
 def test_documents_follow_a_merger() -> None:

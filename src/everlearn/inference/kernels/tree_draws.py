@@ -10,10 +10,10 @@ docs/math/topic_tree.md.
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.core.arrays import IntVec, Vec
-from everlearn.inference.kernels._jit import SUMMED, kernel
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.inference.kernels._jit import FUSED, kernel
 from everlearn.inference.kernels.draws import Word, Words, advanced, uniform
-from everlearn.inference.kernels.scalars import exp, log
+from everlearn.inference.kernels.scalars import exp, log, longest_run
 from everlearn.inference.kernels.tree_scores import (
     Nodes,
     Priors,
@@ -21,55 +21,75 @@ from everlearn.inference.kernels.tree_scores import (
     Tokens,
     score_level,
     score_slots,
+    scratch,
 )
 
 _DEEPEST = -700.0
+_NOWHERE = -1e300
 _FIRST_SWEEPS = 3
+
+
+@kernel(FUSED)
+def _log_each(x: Vec, out: Vec) -> None:
+    """Logarithms; those of nothing are far below all others."""
+    for j in range(out.size):
+        found = log(x[j] if x[j] > 0.0 else 1.0)
+        out[j] = found if x[j] > 0.0 else _NOWHERE
+
+
+@kernel()
+def _leaving(gamma: float, room: bool, level: int, s: Scratch) -> float:
+    """What new nodes below a level add to the log-weight of its slots."""
+    return np.log(gamma) + s.fresh[level + 1 :].sum() if room else _NOWHERE
 
 
 @kernel()
 def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
-    """Log-weight of each slot, minus infinity where there is none; the highest of them."""
-    depth = nodes.firsts.size - 1
-    end = nodes.firsts[depth]
-    s.below[:end] = 0.0
-    for j in range(1, end):
-        if nodes.ids[j] >= 0:
-            s.below[nodes.parents[j]] += nodes.mass[j]
-    peak = -np.inf
-    s.reach[0] = 0.0
-    for level in range(depth):
-        fresh = 0.0
-        for under in range(level + 1, depth):
-            fresh += s.fresh[under]
+    """Log-weight of each slot, far below all others where there is none; the highest of them."""
+    depth, parents = nodes.firsts.size - 1, nodes.parents
+    below, reach, weights = s.below, s.reach, s.weights
+    below[:] = gamma
+    for j in range(1, nodes.ids.size):
+        below[parents[j]] += nodes.mass[j]  # places without a node have no mass
+    inner = nodes.firsts[depth - 1]
+    _log_each(below[:inner], below[:inner])
+    _log_each(nodes.mass, reach)
+    reach[0] = -below[0]
+    weights[0] = reach[0] + _leaving(gamma, room, 0, s)
+    for level in range(1, depth):
+        fresh = _leaving(gamma, room, level, s)
         for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
-            s.weights[j] = -np.inf
-            if nodes.ids[j] < 0:
-                continue
-            if level:
-                p = nodes.parents[j]
-                s.reach[j] = s.reach[p] + log(nodes.mass[j]) - s.below[p] + s.scores[j]
-            if level == depth - 1:
-                s.weights[j] = s.reach[j]
-            else:
-                s.below[j] = log(s.below[j] + gamma)
-                if room:
-                    s.weights[j] = s.reach[j] + np.log(gamma) - s.below[j] + fresh
-            peak = max(peak, s.weights[j])
+            reach[j] += reach[parents[j]] + s.scores[j]
+            weights[j] = reach[j]
+        if level < depth - 1:
+            for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+                reach[j] -= below[j]  # what its children begin with
+                weights[j] = reach[j] + fresh
+    peak = _NOWHERE
+    for j in range(weights.size):
+        if weights[j] > peak:
+            peak = weights[j]
     return peak
 
 
-@kernel()
-def _pick(weights: Vec, end: int, peak: float, u: float) -> int:
-    """The slot that a draw in [0, 1) picks; weights become shares."""
-    total = 0.0
-    for j in range(end):
+@kernel(FUSED)
+def _exponentials(weights: Vec, peak: float) -> None:
+    """Logarithms of weights become weights, the largest 1 and those out of sight 0."""
+    for j in range(weights.size):
         x = weights[j] - peak
-        weights[j] = exp(x) if x > _DEEPEST else 0.0
+        weights[j] = exp(max(x, _DEEPEST)) if x > _DEEPEST else 0.0
+
+
+@kernel()
+def _pick(weights: Vec, peak: float, u: float) -> int:
+    """The place that a uniform draw in [0, 1) picks; logarithms of weights become weights."""
+    _exponentials(weights, peak)
+    total = 0.0
+    for j in range(weights.size):
         total += weights[j]
     target = u * total
     best = 0
-    for j in range(end):
+    for j in range(weights.size):
         if weights[j] > 0.0:
             best = j
             target -= weights[j]
@@ -133,7 +153,7 @@ def _draw_slot(nodes: Nodes, gamma: float, most: int, u: float, s: Scratch) -> i
     for j in range(nodes.ids.size):
         used += nodes.ids[j] >= 0
     peak = _weigh_slots(nodes, gamma, used + nodes.firsts.size - 2 <= most, s)
-    return _pick(s.weights, nodes.ids.size, peak, u)
+    return _pick(s.weights, peak, u)
 
 
 @kernel()
@@ -147,38 +167,47 @@ def _draw_path(
     _set_path(nodes, _draw_slot(nodes, priors.gamma, most, u, s), tokens.paths[d])
 
 
-@kernel(SUMMED)
+@kernel()
 def _draw_levels(
-    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, held: Vec, scale: Vec
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, room: Mat
 ) -> Word:
-    """The level of each token of a document that is in all counts."""
+    """The level of each token of a document that is in all counts.
+
+    The token itself is taken away from the counts of its level in passing; counts are written to
+    only when it moves, which most tokens do not.
+    """
     path, depth = tokens.paths[d], priors.alpha.size
     counts, totals, levels = nodes.counts, nodes.totals, tokens.levels
-    held[:depth] = priors.alpha
+    held, scale, less, sums = room[0], room[1], room[2], room[3]
+    held[:] = priors.alpha
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         held[levels[i]] += 1.0
     for level in range(depth):
         scale[level] = 1.0 / (totals[path[level]] + priors.words)
+        less[level] = 1.0 / (totals[path[level]] + priors.words - 1.0)
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         row, old = counts[tokens.words[i]], np.int64(levels[i])
-        row[path[old]] -= 1.0
-        totals[path[old]] -= 1.0
-        held[old] -= 1.0
-        scale[old] = 1.0 / (totals[path[old]] + priors.words)
         total = 0.0
         for level in range(depth):
-            total += held[level] * (row[path[level]] + priors.word) * scale[level]
+            fits = row[path[level]] + priors.word
+            if level == old:
+                total += (held[level] - 1.0) * (fits - 1.0) * less[level]
+            else:
+                total += held[level] * fits * scale[level]
+            sums[level] = total
         word = advanced(word)
         target = uniform(word) * total
-        new = -1
-        while target >= 0.0 and new < depth - 1:
-            new += 1
-            target -= held[new] * (row[path[new]] + priors.word) * scale[new]
-        row[path[new]] += 1.0
-        totals[path[new]] += 1.0
-        held[new] += 1.0
-        scale[new] = 1.0 / (totals[path[new]] + priors.words)
-        levels[i] = new
+        new = 0
+        for level in range(depth - 1):
+            new += sums[level] <= target
+        if new != old:
+            levels[i] = new
+            for to, by in ((old, -1.0), (new, 1.0)):
+                row[path[to]] += by
+                totals[path[to]] += by
+                held[to] += by
+                scale[to] = 1.0 / (totals[path[to]] + priors.words)
+                less[to] = 1.0 / (totals[path[to]] + priors.words - 1.0)
     return word
 
 
@@ -241,8 +270,8 @@ def sweep(
     where a level has no place for one more node; `most` nodes are kept at most.
     """
     c, depth = nodes.totals.size, priors.alpha.size
-    s = Scratch(np.zeros(c), np.ones(c), np.zeros(c), np.zeros(c), np.zeros(c), np.zeros(depth))
-    held, scale = np.empty(depth), np.empty(depth)
+    s = scratch(c, depth, longest_run(tokens.starts))
+    room = np.empty((4, depth))
     for d in range(begin, end):
         if not _has_room(nodes):
             return d
@@ -253,14 +282,14 @@ def sweep(
                 score_slots(tokens, tokens.starts[d], tokens.starts[d + 1], nodes, priors, s)
                 slot = _draw_slot(nodes, priors.gamma, most, uniform(word), s)
                 _path_to(nodes, slot, tokens.paths[d])
-            word = _first_levels(tokens, d, nodes, priors, word, held)
+            word = _first_levels(tokens, d, nodes, priors, word, room[0])
         else:
             _recount(tokens, d, nodes, -1.0)
         word = advanced(word)
         _draw_path(tokens, d, nodes, priors, most, uniform(word), s)
         _recount(tokens, d, nodes, 1.0)
         for _ in range(_FIRST_SWEEPS if new else 1):
-            word = _draw_levels(tokens, d, nodes, priors, word, held, scale)
+            word = _draw_levels(tokens, d, nodes, priors, word, room)
     return end
 
 
@@ -269,10 +298,9 @@ def sweep_levels(
     tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, rows: IntVec
 ) -> None:
     """Draw the levels of some documents, paths staying as they are."""
-    depth = priors.alpha.size
-    held, scale = np.empty(depth), np.empty(depth)
+    room = np.empty((4, priors.alpha.size))
     for d in rows:
-        _draw_levels(tokens, d, nodes, priors, streams[d], held, scale)
+        _draw_levels(tokens, d, nodes, priors, streams[d], room)
 
 
 @kernel()

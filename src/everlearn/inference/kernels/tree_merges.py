@@ -33,3 +33,11 @@ def add_word_gains(counts: Mat, members: IntVec, prior: float, gains: Mat) -> No
             for v in range(u + 1, used):
                 both = math.lgamma(a + counts[w, members[which[v]]])
                 gains[which[u], which[v]] += both + base - alone[u] - alone[v]
+
+
+@kernel()
+def add_children(parents: IntVec, counts: Mat) -> None:
+    """Add the words of each node to those of its parent, from the last node to the first."""
+    for w in range(counts.shape[0]):
+        for i in range(parents.size - 1, 0, -1):
+            counts[w, parents[i]] += counts[w, i]

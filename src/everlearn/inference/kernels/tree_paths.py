@@ -255,7 +255,10 @@ def _settle(
 def infer_paths(
     words: Words, begin: int, end: int, paths: PathTable, steps: int, found: Found
 ) -> None:
-    """Levels in the slots chosen for each document, and the probabilities of these slots."""
+    """Levels in the slots chosen for each document, and the probabilities of these slots.
+
+    Slots whose probability is negligible are given up until slots are chosen again.
+    """
     most = found.slots.shape[1]
     scores, weights = np.empty(most), np.empty(paths.alpha.size)
     for d in range(begin, end):
@@ -266,6 +269,10 @@ def infer_paths(
                 scores[m] = paths.log_weights[slot]
                 scores[m] += _settle(words, d, paths, slot, steps, found.g[d, m], weights)
         found.bounds[d] = softmax(scores, found.shares[d])
+        for m in range(most):
+            if found.shares[d, m] == 0.0:
+                found.slots[d, m] = -1
+                found.g[d, m] = 0.0
 
 
 @kernel()

@@ -64,7 +64,12 @@ class Priors(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one document's work, (C,) each but `fresh`, (L,)."""
+    """Room for one document's work, (C,) each but those named.
+
+    fresh : (L,) scores of new nodes
+    words, adds : (n,) words of one level, and what is added to their counts; n is the most that
+        a document has
+    """
 
     scores: Vec
     product: Vec
@@ -72,6 +77,27 @@ class Scratch(NamedTuple):
     reach: Vec
     weights: Vec
     fresh: Vec
+    words: IntVec
+    adds: Vec
+
+
+@kernel()
+def scratch(n_places: int, depth: int, n_words: int) -> Scratch:
+    """Room for documents of so many words at most."""
+    c = n_places
+    return Scratch(
+        np.zeros(c), np.ones(c), np.zeros(c), np.zeros(c), np.zeros(c), np.zeros(depth),
+        np.empty(n_words, np.int64), np.empty(n_words),
+    )  # fmt: skip
+
+
+@kernel()
+def spread_columns(values: Mat, places: IntVec, out: Mat) -> None:
+    """Write columns to other places of a table; those that have none (-1) are left out."""
+    for w in range(values.shape[0]):
+        for j in range(places.size):
+            if places[j] >= 0:
+                out[w, places[j]] = values[w, j]
 
 
 @kernel()
@@ -92,9 +118,9 @@ def log_rising(x: float, n: float) -> float:
 
 
 @kernel(FUSED)
-def _log_rising_each(x: Vec, prior: float, n: float, low: int, high: int, out: Vec) -> None:
+def _log_rising_each(x: Vec, prior: float, n: float, out: Vec) -> None:
     """Subtract `log_rising` of each total and its prior, which is large, from `out`."""
-    for j in range(low, high):
+    for j in range(out.size):
         a = x[j] + prior
         b = a + n
         rest = (b - 0.5) * log(b) - (a - 0.5) * log(a) - n
@@ -103,56 +129,79 @@ def _log_rising_each(x: Vec, prior: float, n: float, low: int, high: int, out: V
         out[j] -= rest + (b * b * b * b * b - a * a * a * a * a) / 1260.0
 
 
-@kernel(FUSED, inline=True)
-def _multiply(row: Vec, add: float, low: int, high: int, product: Vec) -> None:
-    for j in range(low, high):
+@kernel(FUSED)
+def _multiply(row: Vec, add: float, product: Vec) -> None:
+    for j in range(product.size):
         product[j] *= row[j] + add
 
 
 @kernel(FUSED)
-def _fold(low: int, high: int, product: Vec, scores: Vec) -> None:
-    for j in range(low, high):
+def _multiply_four(
+    a: Vec, b: Vec, c: Vec, d: Vec, add: tuple[float, float, float, float], product: Vec
+) -> None:
+    """Four factors at a time: products are read and written once for all of them."""
+    for j in range(product.size):
+        left, right = (a[j] + add[0]) * (b[j] + add[1]), (c[j] + add[2]) * (d[j] + add[3])
+        product[j] *= left * right
+
+
+@kernel(FUSED)
+def _fold(product: Vec, scores: Vec) -> None:
+    for j in range(product.size):
         scores[j] += log(product[j])
         product[j] = 1.0
 
 
-@kernel(FUSED)
+@kernel()
+def _words_of(tokens: Tokens, first: int, last: int, level: int, prior: float, s: Scratch) -> int:
+    """How many words of a level there are; each with the prior and how often it came before."""
+    n, before, add = 0, np.int64(-1), 0.0
+    for i in range(first, last):
+        if tokens.levels[i] == level:
+            w = np.int64(tokens.words[i])
+            add = add + 1.0 if w == before else prior
+            before = w
+            s.words[n], s.adds[n] = w, add
+            n += 1
+    return n
+
+
+@kernel()
 def score_level(
     tokens: Tokens, first: int, last: int, level: int, nodes: Nodes, priors: Priors, s: Scratch
 ) -> None:
     """How likely the document's words of a level are at each of its nodes, and at a new one."""
     low, high = nodes.firsts[level], nodes.firsts[level + 1]
-    scores, product, counts = s.scores, s.product, nodes.counts
-    for j in range(low, high):
-        scores[j] = 0.0
-        product[j] = 1.0
-    n, pending, fresh, new = 0.0, 0, 0.0, 1.0
-    before, add = np.int64(-1), 0.0
-    for i in range(first, last):
-        if tokens.levels[i] != level:
-            continue
-        w = np.int64(tokens.words[i])
-        add = add + 1.0 if w == before else priors.word
-        before = w
-        _multiply(counts[w], add, low, high, product)
-        new *= add
-        n += 1.0
-        pending += 1
-        if pending == _FACTORS:
-            _fold(low, high, product, scores)
-            fresh += log(new)
-            pending, new = 0, 1.0
+    scores, product = s.scores[low:high], s.product[low:high]
+    counts, w, adds = nodes.counts, s.words, s.adds
+    scores[:] = 0.0
+    product[:] = 1.0
     s.fresh[level] = 0.0
-    if n == 0.0:
+    n = _words_of(tokens, first, last, level, priors.word, s)
+    if n == 0:
         return
-    _fold(low, high, product, scores)
-    fresh += log(new)
+    fresh, new = 0.0, 1.0
+    for i in range(0, n - 3, 4):
+        four = adds[i], adds[i + 1], adds[i + 2], adds[i + 3]
+        a, b = counts[w[i]][low:high], counts[w[i + 1]][low:high]
+        c, d = counts[w[i + 2]][low:high], counts[w[i + 3]][low:high]
+        _multiply_four(a, b, c, d, four, product)
+        new *= four[0] * four[1] * four[2] * four[3]
+        if (i + 4) % _FACTORS == 0:
+            _fold(product, scores)
+            fresh += log(new)
+            new = 1.0
+    for i in range(n - n % 4, n):
+        _multiply(counts[w[i]][low:high], adds[i], product)
+        new *= adds[i]
+    _fold(product, scores)
+    totals = nodes.totals[low:high]
     if priors.words >= _SERIES_FROM:
-        _log_rising_each(nodes.totals, priors.words, n, low, high, s.scores)
+        _log_rising_each(totals, priors.words, float(n), scores)
     else:
-        for j in range(low, high):
-            s.scores[j] -= log_rising(nodes.totals[j] + priors.words, n)
-    s.fresh[level] = fresh - log_rising(priors.words, n)
+        for j in range(totals.size):
+            scores[j] -= log_rising(totals[j] + priors.words, float(n))
+    s.fresh[level] = fresh + log(new) - log_rising(priors.words, float(n))
 
 
 @kernel(FUSED)
@@ -173,7 +222,6 @@ def score_slots(
     A node's score is what its slot has more than its parent's, so that sums along a path are
     scores of slots; new nodes have nothing to add to that.
     """
-    low, high = 0, nodes.ids.size
     share = priors.alpha / priors.alpha.sum()
     scale, rest = s.weights, 1.0
     for level in range(priors.alpha.size):
@@ -191,12 +239,12 @@ def score_slots(
         before = w
         for level in range(priors.alpha.size):
             begin, end = nodes.firsts[level], nodes.firsts[level + 1]
-            _multiply(s.reach, s.fresh[level], begin, end, s.product)
+            _multiply(s.reach[begin:end], s.fresh[level], s.product[begin:end])
         pending += 1
         if pending == _FACTORS:
-            _fold(low, high, s.product, s.scores)
+            _fold(s.product, s.scores)
             pending = 0
-    _fold(low, high, s.product, s.scores)
-    for j in range(high - 1, 0, -1):
+    _fold(s.product, s.scores)
+    for j in range(nodes.ids.size - 1, 0, -1):
         s.scores[j] -= s.scores[nodes.parents[j]]
     s.fresh[:] = 0.0

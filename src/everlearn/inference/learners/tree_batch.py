@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from everlearn.inference.local.tree_sampler import TreeSampler
 from everlearn.inference.moves.tree_join import join_siblings
 from everlearn.inference.moves.tree_merge import merge_all
 from everlearn.inference.moves.tree_paper import Seen, paper_moves
-from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels
+from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels, young_prior
 
-LEVELS_FROM = 10
-LEVELS_EVERY = 5
-MERGE_EVERY = 10
+LEVELS_EVERY = 2
+JOIN_EVERY, MERGE_EVERY = 5, 10
 CHOOSE_EVERY = 4
-"""Sweeps between changes of the prior of levels, between mergers, between looks at all slots."""
+"""Sweeps between changes of the prior of levels, between joins and mergers, between looks at all
+slots."""
 _LAPS_AFTER = 2
 """Laps that follow the last change of the tree, so that documents find their places in it."""
 
@@ -35,7 +35,8 @@ class BatchPlan:
 
     Attributes
     ----------
-    n_sweeps : sweeps of the sampler after each document was drawn once
+    n_sweeps : sweeps of the sampler after each document was drawn once; in the first half of them
+        the prior of words is smaller and grows, so that topics can form
     n_iterations : variational visits of each batch
     step : the local step of visits
     n_batches : batches whose statistics are remembered; 1 is batch learning
@@ -56,19 +57,28 @@ def drawn(
     documents: Documents, start: TreeTopics, rules: TreeRules, plan: BatchPlan, seed: int,
     report: Report,
 ) -> tuple[TreeTopics, Mat]:  # fmt: skip
-    """A sampled tree of all documents, and the tokens of each document by level."""
+    """A sampled tree of all documents, and the tokens of each document by level.
+
+    Levels are learned under the full prior of words only: while topics form, siblings that will
+    be joined hold the words of all levels, and the prior would switch the last one off.
+    """
+    final, half = rules, max(plan.n_sweeps / 2, 1e-9)
+    rules = replace(final, word_prior=young_prior(final.word_prior, float(plan.n_sweeps == 0)))
     sampler = TreeSampler(start, rules)
     sampler.add(documents, seed, 0)
-    join_at = wait = MERGE_EVERY
+    join_at = wait = JOIN_EVERY
     for done in range(1, plan.n_sweeps + 1):
+        rules = replace(final, word_prior=young_prior(final.word_prior, done / half))
+        sampler.word_prior = rules.word_prior
         sampler.sweep(seed, done)
-        if rules.learn_levels and done > LEVELS_FROM and done % LEVELS_EVERY == 0:
+        if rules.learn_levels and done >= half and done % LEVELS_EVERY == 0:
             sampler.alpha = sampled_levels(sampler.alpha, sampler.level_counts)
-        if plan.moves == "sampled" and done % MERGE_EVERY == 0:
-            if done >= join_at:
-                sampler, joined = join_siblings(sampler, rules, seed, done)
-                wait = MERGE_EVERY if joined else 2 * wait  # what never pays is tried ever less
-                join_at = done + wait
+        moving = plan.moves == "sampled" and done < plan.n_sweeps
+        if moving and done >= join_at:
+            sampler, joined = join_siblings(sampler, rules, seed, done)
+            wait = JOIN_EVERY if joined else 2 * wait  # what never pays is tried ever less
+            join_at = done + wait
+        if moving and done % MERGE_EVERY == 0:
             merge_nodes(sampler, rules)
         report(done, sampler.n_nodes)
     if plan.moves == "sampled":
@@ -119,9 +129,14 @@ def _edited(state: PathState, rules: TreeRules, plan: BatchPlan, seed: int, lap:
 
 
 def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
-    """Without branches of fewer documents, which the slots of their parents take in."""
+    """Without branches of fewer documents, which the slots of their parents take in.
+
+    A node of the last level that has fewer tokens goes as well: a path that leaves the tree there
+    says the same.
+    """
     tree, mass = topics.tree, topics.mass
-    weak = np.flatnonzero(mass[1:] < min_mass) + 1
+    empty = (tree.levels == tree.depth - 1) & (topics.counts.sum(axis=0) < min_mass)
+    weak = np.flatnonzero((mass < min_mass)[1:] | empty[1:]) + 1
     if not len(weak):
         return topics
     smaller = tree.without(weak)

@@ -21,7 +21,7 @@ from everlearn.inference.learners.tree_batch import merge_nodes
 from everlearn.inference.local.tree_paths import PathStep, mean_table
 from everlearn.inference.local.tree_sampler import TreeSampler
 from everlearn.inference.moves.tree_join import join_siblings
-from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels
+from everlearn.inference.tree_topics import TreeRules, TreeTopics, sampled_levels, young_prior
 
 FIRST_SWEEPS = 30
 MERGE_EVERY = 4
@@ -31,8 +31,6 @@ PAST = 2000
 """Documents whose levels are remembered for that prior."""
 RAMP = 40.0
 """Tokens for each word of the vocabulary before topics have the full prior of words."""
-LEAST_PRIOR = 0.1
-"""Where that prior begins, if it is larger."""
 _LEAVING = PathStep(most=1, steps=15)
 
 
@@ -88,14 +86,13 @@ class StreamPlan:
     """How a batch is learned: sweeps over it, documents kept, whether siblings are merged."""
 
     n_sweeps: int = 8
-    reservoir: int = 100
+    reservoir: int = 300
     merge: bool = True
 
 
 def ramped(word_prior: float, n_tokens: int, n_words: int) -> float:
     """A prior of words that grows with the tokens seen, so that early topics can form."""
-    share = min(1.0, n_tokens / (RAMP * n_words))
-    return max(share * word_prior, min(LEAST_PRIOR, word_prior))
+    return young_prior(word_prior, n_tokens / (RAMP * n_words))
 
 
 def learn_batch(

@@ -77,11 +77,11 @@ def visit(
     found: Any = step.moved(batch.found, topics.alpha - batch.alpha)
     step.run(batch.documents, paths, found, engine, choose=choose)
     stats = step.gathered(batch.documents, paths, found)
-    total = stats if state.total is None else state.total.plus(stats)
-    if batch.stats is not None:
-        total = total.plus(batch.stats, -1)
-    if len(state.batches) == 1:
-        total = stats
+    total = stats
+    if state.total is not None and len(state.batches) > 1:
+        total = state.total.plus(stats)
+        if batch.stats is not None:
+            total = total.plus(batch.stats, -1)
     batches = list(state.batches)
     batches[which] = Visited(batch.documents, found, topics.alpha, stats)
     return PathState(_learned(topics, total, batches, rules), tuple(batches), total)

@@ -154,14 +154,16 @@ def expected_table(found: TreeTopics, rules: TreeRules) -> PathTable:
     """What documents are compared with while learning: expected logarithms."""
     prior, tree = rules.word_prior, found.tree
     width = found.n_words * prior
-    seen = found.counts > 0.0
-    table = np.full(found.counts.shape, psi(prior))
-    table[seen] = psi(found.counts[seen] + prior)
-    table -= psi(found.counts.sum(axis=0) + width)
+    seen = np.flatnonzero(found.counts.ravel() > 0.0)
+    totals = psi(found.counts.sum(axis=0) + width)
+    table = np.empty(found.counts.shape)
+    table[:] = np.exp(np.maximum(psi(prior) - totals, _LOWEST))
+    logs = psi(found.counts.ravel()[seen] + prior) - totals[seen % len(tree)]
+    table.ravel()[seen] = np.exp(np.maximum(logs, _LOWEST))
     unseen = np.exp(max(psi(prior) - psi(width), _LOWEST))
     sticks = rules.paths.posterior(tree, found.slots)
     log_weights = rules.paths.slot_log_weights(tree, sticks)
-    return _table(found, np.exp(np.maximum(table, _LOWEST)), unseen, log_weights)
+    return _table(found, table, unseen, log_weights)
 
 
 def mean_table(found: TreeTopics, word_prior: float, paths: NestedPrior) -> PathTable:

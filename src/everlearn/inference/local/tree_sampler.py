@@ -10,10 +10,19 @@ from everlearn.core.documents import Documents
 from everlearn.core.tree import Tree
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.tree_draws import move_down, sweep, sweep_levels
-from everlearn.inference.kernels.tree_scores import Levels, Nodes, Priors, Tokens
+from everlearn.inference.kernels.tree_scores import (
+    Levels,
+    Nodes,
+    Priors,
+    Tokens,
+    spread_columns,
+)
 from everlearn.inference.tree_topics import TreeRules, TreeTopics
 
-_SPARE = 4
+_ROOM, _SPARE = 0.25, 8
+"""Places for new nodes that a level has for each of its nodes, and at least."""
+_SPARSE = 1.4
+"""So many places for each node are too many: all of them are looked at."""
 _LEVELS_ONLY = 2
 
 
@@ -62,24 +71,27 @@ class TreeSampler:
 
     def sweep(self, seed: int, clock: int) -> None:
         """Draw all documents once."""
+        if len(self._nodes.ids) > _SPARSE * self.n_nodes + 2 * _SPARE * self._rules.depth:
+            self._make_room(_ROOM)
         self._draw(0, seed, clock)
 
     def replace_tree(self, found: TreeTopics, moved: dict[int, int]) -> None:
         """Go on with a tree in which some nodes, by id, have become part of others."""
-        leaves = self.leaves
-        for i, leaf in enumerate(leaves):
+        ends, each = np.unique(self.leaves, return_inverse=True)
+        for i, leaf in enumerate(ends):
             while int(leaf) in moved:
                 leaf = moved[int(leaf)]
-            leaves[i] = leaf
+            ends[i] = leaf
+        leaves = ends[each]
         self._nodes = _laid_out(found)
         self._tokens = self._tokens._replace(paths=self._paths_to(self._places(leaves)))
 
-    def copy(self) -> TreeSampler:
-        """A sampler that goes its own way from here."""
+    def copy(self, found: TreeTopics) -> TreeSampler:
+        """A sampler that goes its own way from here, with a tree that has the same leaves."""
         twin = object.__new__(TreeSampler)
         twin.__dict__.update(self.__dict__)
-        twin._tokens = Tokens._make(array.copy() for array in self._tokens)
-        twin._nodes = Nodes._make(array.copy() for array in self._nodes)
+        twin._tokens = self._tokens._replace(levels=self._tokens.levels.copy())
+        twin.replace_tree(found, {})
         return twin
 
     def through(self, node_id: int) -> IntVec:
@@ -132,10 +144,11 @@ class TreeSampler:
         mass = nodes.mass[alive]
         slots = mass.copy()
         np.subtract.at(slots, tree.parents[1:], mass[1:])
-        whole = TreeTopics(
-            tree, nodes.counts[:, alive], np.maximum(slots, 0.0), self.alpha, int(nodes.next_id[0])
-        )
-        return whole.arranged(tree.sorted_by(mass))
+        ordered = tree.sorted_by(mass)
+        at = tree.at(ordered.ids)
+        counts = np.take(nodes.counts, alive[at], axis=1)
+        slots = np.maximum(slots[at], 0.0)
+        return TreeTopics(ordered, counts, slots, self.alpha, int(nodes.next_id[0]))
 
     # ------------------------------------------------------------------ inner
 
@@ -160,19 +173,32 @@ class TreeSampler:
                 self._tokens, self._nodes, priors, streams, begin, end, new, informed, most
             )
             if begin < end:
-                self._make_room()
+                self._make_room(1.0 if new else _ROOM)
 
     def _priors(self) -> Priors:
         words = self.word_prior * len(self._nodes.counts)
         return Priors(self.alpha, self.word_prior, words, self._rules.paths.gamma)
 
-    def _make_room(self) -> None:
-        before = self._nodes.ids
-        found = self.found()
-        self._nodes = _laid_out(found)
-        places = {int(node): at for at, node in enumerate(self._nodes.ids) if node >= 0}
-        moved = np.array([places.get(int(node), -1) for node in before] + [-1], np.int64)
-        self._tokens = self._tokens._replace(paths=moved[self._tokens.paths])
+    def _make_room(self, room: float) -> None:
+        """Lay out the nodes anew, with places for so many more of them."""
+        old = self._nodes
+        alive = np.flatnonzero(old.ids >= 0)
+        levels = np.searchsorted(old.firsts, alive, side="right") - 1
+        firsts, found = _blocks(levels, self._rules.depth, room)
+        places = np.full(len(old.ids) + 1, -1, np.int64)
+        places[alive] = found
+        counts = np.zeros((len(old.counts), firsts[-1]))
+        spread_columns(old.counts, places[:-1], counts)
+        self._nodes = Nodes(
+            firsts,
+            counts,
+            _spread(old.totals[alive], found, firsts[-1]),
+            _spread(old.mass[alive], found, firsts[-1]),
+            _spread(places[old.parents[alive]], found, firsts[-1], -1),
+            _spread(old.ids[alive], found, firsts[-1], -1),
+            old.next_id,
+        )
+        self._tokens = self._tokens._replace(paths=places[self._tokens.paths])
 
     def _places(self, node_ids: IntVec) -> IntVec:
         places = {int(node): at for at, node in enumerate(self._nodes.ids) if node >= 0}
@@ -189,26 +215,31 @@ class TreeSampler:
 def _laid_out(found: TreeTopics) -> Nodes:
     """Nodes in blocks of one level each, with room in all blocks but the root's."""
     tree = found.tree
-    each = np.bincount(tree.levels, minlength=tree.depth)
-    room = np.where(np.arange(tree.depth) > 0, each + np.maximum(each // 4, _SPARE), 1)
-    firsts = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
-    rank = np.zeros(len(tree), np.int64)
-    for level in range(tree.depth):
-        rank[tree.levels == level] = np.arange(each[level])
-    places = firsts[tree.levels] + rank
-    parents = np.append(places, -1)[tree.parents]
+    firsts, places = _blocks(tree.levels, tree.depth, _ROOM)
     size = int(firsts[-1])
     counts = np.zeros((found.n_words, size))
-    counts[:, places] = found.counts
+    spread_columns(found.counts, places, counts)
     return Nodes(
         firsts,
         counts,
         counts.sum(axis=0),
         _spread(found.mass, places, size),
-        _spread(parents, places, size, -1),
+        _spread(np.append(places, -1)[tree.parents], places, size, -1),
         _spread(tree.ids, places, size, -1),
         np.array([found.next_id], np.int64),
     )
+
+
+def _blocks(levels: IntVec, depth: int, spare: float) -> tuple[IntVec, IntVec]:
+    """Where the block of each level begins, and the place of each node of these levels."""
+    each = np.bincount(levels, minlength=depth)
+    more = np.maximum((spare * each).astype(np.int64), _SPARE)
+    room = np.where(np.arange(depth) > 0, each + more, 1)
+    firsts = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+    order = np.argsort(levels, kind="stable")
+    rank = np.empty(len(levels), np.int64)
+    rank[order] = np.arange(len(levels)) - np.repeat(np.cumsum(each) - each, each)
+    return firsts, firsts[levels] + rank
 
 
 def _spread(values: Vec | IntVec, places: IntVec, size: int, default: int = 0) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from everlearn.core.arrays import IntVec
+from everlearn.inference.kernels.tree_merges import add_children
 from everlearn.inference.local.tree_sampler import TreeSampler
 from everlearn.inference.moves.tree_merge import Merger, merged
 from everlearn.inference.tree_topics import (
@@ -37,10 +38,10 @@ def join_siblings(
     done: list[Merger] = []
     for level in range(1, rules.depth - 1):
         tried = failed = 0
-        for kept, gone in likely_pairs(sampler.found(), level):
+        here = sampler.found()
+        for kept, gone in likely_pairs(here, level):
             if tried == TRIES or failed == PATIENCE:
                 break
-            here = sampler.found()
             if (here.tree.at([kept, gone]) < 0).any():
                 continue  # one of them has joined another meanwhile
             tried += 1
@@ -49,7 +50,7 @@ def join_siblings(
             gain = _gain(sampler, trial, here, (kept, gone), rules)
             failed += 1
             if gain > 0:
-                sampler, failed = trial, 0
+                sampler, here, failed = trial, trial.found(), 0
                 done.append(Merger(kept, gone, gain))
     return sampler, done
 
@@ -57,7 +58,8 @@ def join_siblings(
 def likely_pairs(found: TreeTopics, level: int) -> list[tuple[int, int]]:
     """Ids of siblings on a level, those with the most similar words below them first."""
     tree = found.tree
-    whole = tree.through(found.counts)
+    whole = found.counts.copy()
+    add_children(tree.parents, whole)
     pairs = []
     for parent in np.flatnonzero(tree.levels == level - 1):
         children = tree.children(int(parent))
@@ -73,11 +75,11 @@ def _joined(
     sampler: TreeSampler, here: TreeTopics, pair: tuple[int, int], level: int, seed: int, place: int
 ) -> TreeSampler:
     """A copy in which two branches are one and their documents' levels have settled."""
-    whole = here.tree.through(here.counts)[:, here.tree.at(pair)]
+    below = [here.tree.descends(int(i)) for i in here.tree.at(pair)]
+    whole = np.stack([here.counts[:, nodes].sum(axis=1) for nodes in below], axis=1)
     shares = whole / np.maximum(whole.sum(axis=0), 1e-100)
     common = shares.min(axis=1) >= _COMMON * shares.max(axis=1)
-    trial = sampler.copy()
-    trial.replace_tree(merged(here, [Merger(*pair, 0.0)]), {})
+    trial = sampler.copy(merged(here, [Merger(*pair, 0.0)]))
     rows = trial.through(pair[0])
     trial.move_down(rows, level, common)
     for i in range(_SETTLING):

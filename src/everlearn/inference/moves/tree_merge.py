@@ -27,16 +27,21 @@ class Merger:
     gain: float
 
 
-def judge(found: TreeTopics, rules: TreeRules, level: int) -> list[Merger]:
-    """Mergers of siblings on this level that gain something, the best first, each node once."""
-    tree, mass = found.tree, found.mass
+def judge(
+    found: TreeTopics, rules: TreeRules, level: int, below: IntVec | None = None
+) -> list[Merger]:
+    """Mergers of siblings on this level that gain something, the best first, each node once.
+
+    `below` are the positions of the parents to look at; all, if not given.
+    """
+    tree, mass, totals = found.tree, found.mass, found.counts.sum(axis=0)
     guests = mass - found.slots
     judged: list[Merger] = []
-    for parent in np.flatnonzero(tree.levels == level - 1):
+    for parent in np.flatnonzero(tree.levels == level - 1) if below is None else below:
         children = tree.children(int(parent))
         if len(children) < 2:
             continue
-        gains = _word_gains(found.counts, children, rules.word_prior)
+        gains = _word_gains(found.counts, totals[children], children, rules.word_prior)
         gains += _seat_gains(mass[children], guests[children], rules.paths.gamma)
         for i, j in zip(*np.nonzero(np.triu(gains, 1) > 0), strict=True):
             pair = int(tree.ids[children[i]]), int(tree.ids[children[j]])
@@ -55,8 +60,7 @@ def merged(found: TreeTopics, mergers: Sequence[Merger]) -> TreeTopics:
     tree = found.tree
     kept = tree.at([merger.kept for merger in mergers])
     gone = tree.at([merger.gone for merger in mergers])
-    counts, slots, parents = found.counts.copy(), found.slots.copy(), tree.parents.copy()
-    counts[:, kept] += counts[:, gone]
+    slots, parents = found.slots.copy(), tree.parents.copy()
     slots[kept] += slots[gone]
     heirs = np.arange(len(tree) + 1)
     heirs[gone] = kept
@@ -64,23 +68,31 @@ def merged(found: TreeTopics, mergers: Sequence[Merger]) -> TreeTopics:
     left = np.delete(np.arange(len(tree)), gone)
     order = left[np.argsort(tree.levels[left], kind="stable")]
     smaller = Tree(tree.ids, parents, tree.depth).taken(order)
-    whole = TreeTopics(smaller, counts[:, order], slots[order], found.alpha, found.next_id)
-    return whole.arranged(smaller.sorted_by(whole.mass))
+    final = smaller.sorted_by(smaller.through(slots[order]))
+    at = tree.at(final.ids)
+    counts = np.take(found.counts, at, axis=1)
+    counts[:, final.at(tree.ids[kept])] += found.counts[:, gone]
+    return TreeTopics(final, counts, slots[at], found.alpha, found.next_id)
 
 
 def merge_all(found: TreeTopics, rules: TreeRules) -> tuple[TreeTopics, list[Merger]]:
     """Merge siblings, from the top of the tree down, until no merger gains anything."""
     done: list[Merger] = []
     for level in range(1, rules.depth):
-        while mergers := judge(found, rules, level):
+        below = None
+        while mergers := judge(found, rules, level, below):
             found = merged(found, mergers)
             done += mergers
+            kept = found.tree.at([merger.kept for merger in mergers])
+            below = np.unique(found.tree.parents[kept])  # nothing has changed elsewhere
     return found, done
 
 
-def _word_gains(counts: Mat, members: IntVec, word_prior: float) -> Mat:
-    """How much likelier the words of two nodes are from one topic than from two, for i < j."""
-    n = counts[:, members].sum(axis=0)
+def _word_gains(counts: Mat, n: Vec, members: IntVec, word_prior: float) -> Mat:
+    """How much likelier the words of two nodes are from one topic than from two, for i < j.
+
+    `n` is how many tokens each member has.
+    """
     width = len(counts) * word_prior
     alone = gammaln(n + width)
     gains = alone[:, None] + alone - gammaln(n[:, None] + n + width) - gammaln(width)
