@@ -13,6 +13,7 @@ import numpy as np
 
 from everlearn.core.arrays import IntVec, Vec
 from everlearn.core.errors import MemoryBudgetError
+from everlearn.core.memory import release
 from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past, Seen
 from everlearn.inference.clumped_topics import Topics
 from everlearn.inference.clumps import Items, clumped, joined, regrouped
@@ -217,6 +218,7 @@ class ClumpedLearner:
 
     def learn(self, state: ClumpedState, epoch: Epoch) -> tuple[ClumpedState, EpochInfo]:
         """The state after an epoch; the old one stays as it is."""
+        release()
         seen = Seen(state.past, epoch, epoch.documents + np.int32(len(state.sizes)))
         new_ids = state.n_documents + np.arange(epoch.n_documents)
         log_base = state.model.family.log_base
@@ -261,7 +263,8 @@ class ClumpedLearner:
         search = self._search(state, joined([items.first(n_past), coarse]))
         search.build()
         hopeful = search.hopeful(_HOPE)
-        search.items = items
+        search.items, search.found, search.assigned_by = items, None, None
+        release()
         search.iterate(1)
         search.move(hopeful)
         search.iterate(settings.raw_iterations)
@@ -271,6 +274,7 @@ class ClumpedLearner:
         self, state: ClumpedState, seen: Seen, search: _Search
     ) -> tuple[ClumpedState, EpochInfo]:
         """The state with everything seen, of which the search knows more, compressed."""
+        release()
         before = search.bound
         ids = self._fewer_groups(search, state.group_ids)
         if self.limits.unlimited:
