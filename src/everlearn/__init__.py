@@ -4,8 +4,9 @@ The public names are loaded when they are first used, so that ``import everlearn
 nothing and a command line can answer ``--help`` without loading the numerical libraries.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from everlearn._lazy import lazy
 
 if TYPE_CHECKING:
     from everlearn.estimators.clumped import ClumpedTopicModel
@@ -62,14 +63,4 @@ _HOMES = {
 
 # Hidden from type checkers, which would otherwise accept every misspelt name.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-        globals()[name] = value  # the next access does not come here
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -3,8 +3,9 @@
 Names are loaded when they are first used: those of images need ``pip install 'everlearn[images]'``.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from everlearn._lazy import lazy
 
 if TYPE_CHECKING:
     from everlearn.estimators.image_pipeline import ImagePipeline, image_pipeline
@@ -25,14 +26,4 @@ _HOMES = {
 
 # Hidden from type checkers, which would otherwise accept every misspelt name.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-        globals()[name] = value  # the next access does not come here
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(__name__, _HOMES)
