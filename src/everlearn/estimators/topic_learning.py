@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -25,12 +24,12 @@ from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace, document_tags, documents_of
 from everlearn.estimators.persistence import SaveMixin
 from everlearn.estimators.topic_attributes import Learned, TopicAttributes
+from everlearn.estimators.topic_batches import chunked_batches, cut_batches
 from everlearn.estimators.topic_params import PAIRS
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
 from everlearn.inference.local.chunked_topics import ChunkedDocuments
-from everlearn.inference.local.topics import picked
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import npmi_coherence
@@ -42,8 +41,6 @@ _FIXED: Final = {"margin": "margin", "variance": "variance", "anchors": "anchore
 """Parameters of the prior of weights, and what a loss calls them."""
 _SWEEPS: Final = 50
 """Of a sampler of topics, dropped and kept, unless the parameters say how many."""
-_AT_ONCE: Final = 8
-"""Batches whose documents are put together at a time."""
 
 
 class TopicEstimator(
@@ -197,11 +194,11 @@ class TopicEstimator(
             orders = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
         batches: Iterator[tuple[Any, Targets]]
         if isinstance(documents, ChunkedDocuments):
-            batches = _chunked_batches(documents, targets, orders, self._size(documents))
+            batches = chunked_batches(documents, targets, orders, self._size(documents))
         else:
             size = self._size(documents)
             first = max(size, self._current(learned).young_documents)
-            batches = _batches(documents, targets, orders, (first, size), corpus.engine)
+            batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
 
     def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
@@ -212,7 +209,7 @@ class TopicEstimator(
             open_engine(self.engine) as engine,
         ):
             size = self._size(documents)
-            batches = _batches(documents, targets, [None], (size, size), engine)
+            batches = cut_batches(documents, targets, [None], (size, size), engine)
             return self._visit(learned, batches, len(documents), engine, undos)
 
     # ------------------------------------------------------------------ inner
@@ -276,47 +273,6 @@ class TopicEstimator(
 
     def __sklearn_tags__(self) -> Tags:
         return document_tags(super().__sklearn_tags__())
-
-
-def _batches(
-    documents: Documents,
-    targets: Targets,
-    orders: Sequence[IntVec | None],
-    sizes: tuple[int, int],
-    engine: Engine,
-) -> Iterator[tuple[Documents, Targets]]:
-    """All documents once for each order, with what their tasks ask for.
-
-    `sizes` are those of the very first batch and of all others.
-    """
-    first, size = sizes
-    for number, order in enumerate(orders):
-        inner = range(size if number else first, len(documents), size)
-        cuts = [slice(*ends) for ends in pairwise([0, *inner, len(documents)])]
-        if order is None:
-            for where in cuts:
-                yield documents[where], targets[where]
-            continue
-        rows = [order[where] for where in cuts]
-        for start in range(0, len(rows), _AT_ONCE):
-            some = rows[start : start + _AT_ONCE]
-            yield from engine.here.map(_batch, some, (documents, targets))
-
-
-def _chunked_batches(
-    documents: ChunkedDocuments, targets: Targets, orders: Sequence[IntVec | None], size: int
-) -> Iterator[tuple[ChunkedDocuments, Targets]]:
-    """All documents once for each order, which is that of the batches only."""
-    batches = documents.blocks(size)
-    for order in orders:
-        places = range(len(batches)) if order is None else np.argsort(order[: len(batches)])
-        for i in places:
-            yield batches[i], targets.take(batches[i].positions)
-
-
-def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, Targets]:
-    documents, targets = whole
-    return picked(documents, rows), targets.take(rows)
 
 
 def _learn_batch(
