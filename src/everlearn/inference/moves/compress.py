@@ -106,7 +106,7 @@ class Compressor:
 
     def topic_leaves(self) -> Leaves:
         """One leaf for each topic that is the likeliest of some item."""
-        return self._leaves(self.best.astype(np.int64))
+        return self._leaves(self.best)
 
     def compressed(self, room: StorageRoom, magnified: float) -> Leaves:
         """Leaves that fit into the room, which has to hold the topics' own."""
@@ -117,7 +117,7 @@ class Compressor:
         refiner.refine(leaves, rest)
         return leaves
 
-    def _leaves(self, keys: NDArray[np.int64]) -> Leaves:
+    def _leaves(self, keys: NDArray[np.integer]) -> Leaves:
         """One leaf for each distinct key; all items of a key have the same likeliest topic."""
         _, first, of = np.unique(keys, return_index=True, return_inverse=True)
         best = self.best[first]

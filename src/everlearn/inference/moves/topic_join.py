@@ -21,7 +21,7 @@ from everlearn.inference.local.clumps import Assignment
 
 CANDIDATES = 5
 _ENTRIES = 60_000
-"""Pairs of topics, or of a pair and a group, that are looked at together."""
+"""Numbers of pairs of topics that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,7 @@ def propose_joins(
     """Exact gains of joining each topic with its few likeliest partners."""
     first, second = _candidates(model, topics)
     loss = _entropy_loss(first, second, topics, items, found)
-    bounds = model.topic_bounds(topics.n, topics.t)
-    n, t = topics.n[first] + topics.n[second], topics.t[first] + topics.t[second]
-    gains = model.topic_bounds(n, t) - bounds[first] - bounds[second] - loss
+    gains = _topic_gains(model, topics, first, second) - loss
     gains += _document_gains(topics, sizes, first, second)
     return JoinProposals(first, second, loss, gains)
 
@@ -67,6 +65,19 @@ def _candidates(model: GroupedModel, topics: Topics) -> tuple[NDArray[np.intp], 
     own, other = np.repeat(np.arange(k), count), np.concatenate(nearest)
     keys = np.unique(np.minimum(own, other) * k + np.maximum(own, other))
     return keys // k, keys % k
+
+
+def _topic_gains(
+    model: GroupedModel, topics: Topics, first: NDArray[np.intp], second: NDArray[np.intp]
+) -> Vec:
+    """What the points of two topics gain by having one for both, but for their assignments."""
+    own, gains = model.topic_bounds(topics.n, topics.t), np.empty(len(first))
+    step = max(1, _ENTRIES // topics.t.shape[1])
+    for start in range(0, len(first), step):
+        j, k = first[start : start + step], second[start : start + step]
+        both = model.topic_bounds(topics.n[j] + topics.n[k], topics.t[j] + topics.t[k])
+        gains[start : start + step] = both - own[j] - own[k]
+    return gains
 
 
 def _entropy_loss(
