@@ -67,7 +67,9 @@ class TestWithSpares:
         few = with_spares(BORN, state_of(BORN, n_tasks=5, clock=0), 64)
         assert few.codes.tolist() == [0, 1, 2, 3, 4]
 
-    @pytest.mark.parametrize(("n_documents", "n"), [(10, 3), (79, 3), (80, 4), (2000, 100), (9000, 100)])
+    @pytest.mark.parametrize(
+        ("n_documents", "n"), [(10, 3), (79, 3), (80, 4), (2000, 100), (9000, 100)]
+    )
     def test_without_anchors_the_first_documents_are_offered_many(self, n_documents, n):
         plain = replace(BORN, loss=None)
         first = with_spares(plain, state_of(plain, n_tasks=0, clock=0), n_documents)
