@@ -88,7 +88,7 @@ def test_what_a_mask_hides_does_not_matter(name: str) -> None:
 
 def test_documents_without_numbers_are_those_of_a_plain_topic_model() -> None:
     nothing = model_of("number", n_rounds=1).fit(X, np.ma.masked_array(NUMBERS, True))
-    plain = model_of("lda", n_topics=6).fit(X)
+    plain = model_of("lda", n_topics=6, word_prior=0.1).fit(X)
     np.testing.assert_array_equal(nothing.components_, plain.components_)
     np.testing.assert_array_equal(nothing.coef_, 0.0)
     np.testing.assert_array_equal(nothing.predict(X), 0.0)
@@ -145,7 +145,7 @@ def test_the_averaging_loss_needs_two_rounds() -> None:
     """In the first it has no multipliers yet, so topics do not know the numbers."""
     blind = fitted("number", n_rounds=1, batch_size="all")
     np.testing.assert_array_equal(
-        blind.components_, fitted("lda", n_topics=6, batch_size="all").components_
+        blind.components_, fitted("lda", n_topics=6, word_prior=0.1, batch_size="all").components_
     )
     assert not np.array_equal(blind.components_, fitted("number", batch_size="all").components_)
     assert_same(
