@@ -19,7 +19,7 @@ from everlearn.inference.topic_model import Targets, TopicLearner, first_state
 from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
 from everlearn.runtime.engine import nearby, open_engine
 
-_START_TOPICS = 100
+_START_TOPICS = 20
 _NO_TASKS = np.empty(0, np.int64)
 
 
@@ -33,7 +33,7 @@ class TopicModel(TopicCheckpoint[None]):
     ----------
     n_topics : int or "infer", default=50
         The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
-    start_topics : int, default=100
+    start_topics : int, default=20
         Topics that "infer" starts with, or one for every 20 documents of the first batch, up to
         100, if that is more. Those that stay empty are dropped; in one pass the number stays near
         that.
