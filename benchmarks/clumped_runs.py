@@ -218,13 +218,18 @@ def retrieval(*, points: int, max_groups: int | None = None) -> dict[str, Any]:
         model.partial_fit(documents(train[start : start + 60]))
     cpu = time.process_time() - began
     index = model.document_index(documents(train))
-    found = np.array([model.retrieve(d, SHOWN, index=index).positions for d in documents(test)])
-    right = (y[train[found[:, 0]]] == y[test]).astype(int)
+    queries = documents(test)
+    found = np.array([model.retrieve(d, SHOWN, index).positions for d in queries])
+    plain = np.array([model.retrieve(d, 1, index, smoothing=0.0).positions for d in queries])
+    right, plain_right = (
+        (y[train[ids[:, 0]]] == y[test]).astype(int).tolist() for ids in (found, plain)
+    )
     return {
         "K": model.n_components_,
         "bound_per_point": model.bound_ / model.n_points_seen_,
         "report": model.memory_report(),
-        "right": right.tolist(),
+        "right": right,
+        "plain_right": plain_right,
         "queries": test[::EXAMPLES].tolist(),
         "neighbours": train[found[::EXAMPLES]].tolist(),
         "words_right": visual_words(documents, train, test, y, model.n_components_),

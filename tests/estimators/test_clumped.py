@@ -226,8 +226,9 @@ def test_reading_changes_nothing(family: str) -> None:
 # M12
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.5, 3.0])
 @every
-def test_m12_neighbours_are_those_of_brute_force(family: str) -> None:
+def test_m12_neighbours_are_those_of_brute_force(family: str, smoothing: float) -> None:
     model = taught(family)
     state = model._learned.state
     new, query = documents(family, 9, seed=3)[0], documents(family, 1, seed=4)[0][0]
@@ -235,9 +236,12 @@ def test_m12_neighbours_are_those_of_brute_force(family: str) -> None:
     eta, constant = state.model.family.natural(posterior)
     index = model.document_index(new)
     own = state.topics.alpha + state.topics.counts / state.sizes[:, None]
-    for zetas, found in ((index, model.retrieve(query, 9, index)), (own, model.retrieve(query))):
+    background = smoothing * state.n_points / state.n_documents * state.topics.n / state.n_points
+    among_new = model.retrieve(query, 9, index, smoothing)
+    among_own = model.retrieve(query, smoothing=smoothing)
+    for zetas, found in ((index, among_new), (own, among_own)):
         want = []
-        for zeta in zetas:
+        for zeta in zetas + background:
             score = -len(query) * psi(zeta.sum()) + state.model.family.log_base(query).sum()
             for f in state.model.family.features(query):
                 score += max(f @ eta[k] + constant[k] + psi(zeta[k]) for k in range(len(zeta)))
@@ -246,6 +250,14 @@ def test_m12_neighbours_are_those_of_brute_force(family: str) -> None:
         assert_array_equal(found.positions, np.argsort(-np.array(want), kind="stable"))
     assert len(model.retrieve(query, 3).positions) == 3
     assert len(model.retrieve([query], 300, index).positions) == 9
+
+
+def test_neighbours_are_smoothed_by_half_a_document_unless_said() -> None:
+    model, query = taught("full"), documents("full", 1, seed=4)[0][0]
+    assert_array_equal(model.retrieve(query).scores, model.retrieve(query, smoothing=0.5).scores)
+    assert not np.array_equal(
+        model.retrieve(query).scores, model.retrieve(query, smoothing=0).scores
+    )
 
 
 def test_documents_of_the_same_topics_are_near() -> None:

@@ -191,6 +191,10 @@ def test_bad_requests_for_neighbours_are_refused(models: Any) -> None:
         assert_refused(model, lambda index=index: model.retrieve(parts[0], index=index), ("index",))
     for n in (0, -1, 2.5, "all", None):
         assert_refused(model, lambda n=n: model.retrieve(parts[0], n), ("'n'",))
+    for more in (-0.1, np.nan, np.inf, "some", None, True):
+        assert_refused(
+            model, lambda more=more: model.retrieve(parts[0], smoothing=more), ("'smoothing'",)
+        )
 
 
 class Halt(BaseException):

@@ -14,7 +14,7 @@ from everlearn.estimators.clumped_input import Grouped, checked_documents
 from everlearn.inference.local.new_documents import Reader, Reading
 from everlearn.runtime.engine import nearby, open_engine
 
-_NEIGHBOURS = (Interval(1, integer=True),)
+_REQUESTS = {"n": (Interval(1, integer=True),), "smoothing": (Interval(0.0),)}
 
 
 class Neighbours(NamedTuple):
@@ -108,8 +108,13 @@ class ClumpedPredictions(ClumpedAttributes):
         _, readings = self._read(X, groups)
         return np.array([reading.zeta for reading in readings])
 
-    def retrieve(self, X: Any, n: int = 10, index: Any = None) -> Neighbours:
+    def retrieve(
+        self, X: Any, n: int = 10, index: Any = None, smoothing: float = 0.5
+    ) -> Neighbours:
         """The documents whose mixtures of topics make one document likeliest.
+
+        A document that has no point of a topic would hardly ever be found for one that has, so
+        each is taken to have some points more, spread over the topics as all points seen are.
 
         Parameters
         ----------
@@ -120,6 +125,9 @@ class ClumpedPredictions(ClumpedAttributes):
         index : ndarray of shape (n_documents, n_components), default=None
             Documents to search, from `document_index`; None searches the groups learned from, and
             `group_ids_[positions]` says which documents these are.
+        smoothing : float, default=0.5
+            Points that each document is taken to have more, as a share of those that documents
+            have on average. 0 is the score of Gomes, Welling and Perona (2008).
 
         Returns
         -------
@@ -127,7 +135,8 @@ class ClumpedPredictions(ClumpedAttributes):
             `positions` and `scores`, best first.
         """
         state = self._fitted()
-        check_params(f"{type(self).__name__}.retrieve", {"n": n}, {"n": _NEIGHBOURS})
+        requests = {"n": n, "smoothing": smoothing}
+        check_params(f"{type(self).__name__}.retrieve", requests, _REQUESTS)
         document = checked_documents(self, X, None, reset=False)
         if len(document.parts) != 1:
             raise ValueError(
@@ -138,6 +147,7 @@ class ClumpedPredictions(ClumpedAttributes):
             zetas = state.topics.alpha + state.topics.counts / state.sizes[:, None]
         else:
             zetas = _checked_index(self, index)
+        zetas = zetas + smoothing * state.n_points / state.n_documents * state.topics.shares
         with open_engine(nearby(self.engine)):
             scores = Reader.of(state.model, state.topics).resemblance(document.parts[0], zetas)
         best = np.argsort(-scores, kind="stable")[:n]
