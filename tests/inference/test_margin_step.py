@@ -138,23 +138,6 @@ class TestAveraged:
         assert z @ after.mean[0] == pytest.approx(-0.7)
         np.testing.assert_array_equal(after.mean[1], before.mean[1])
 
-    @pytest.mark.parametrize("regression", [False, True])
-    def test_a_large_batch_in_runs_has_the_same_optimum(self, monkeypatch, regression):
-        loss = Loss("averaging", margin=1.5, c=0.4, variance=0.7, regression=regression)
-        z, targets = batch(n=40, seed=8)
-        if regression:
-            values = np.random.default_rng(9).normal(size=(40, 3), scale=3.0)
-            targets = Targets(np.abs(targets.signs), values)
-        before = FixedSpread(0.3 * np.random.default_rng(2).normal(size=(3, 4)))
-        start = np.zeros((40, 3))
-        whole, _ = averaged(loss, before, z, targets, 0.3, start)
-        monkeypatch.setattr(margin_step, "_MOST_AT_ONCE", 7)
-        parts, tau = averaged(loss, before, z, targets, 0.3, start)
-        sign = 1 if regression else targets.signs
-        np.testing.assert_allclose(parts.mean, before.mean + 0.7 * (tau * sign).T @ z, atol=1e-12)
-        np.testing.assert_allclose(parts.mean, whole.mean, atol=0.05)
-        assert np.abs(whole.mean - before.mean).max() > 0.3
-
 
 class TestFirstMultipliers:
     @pytest.mark.parametrize("box", [0.1, 2.0, 1e5])

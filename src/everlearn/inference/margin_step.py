@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, Mat, Vec
 from everlearn.inference.engine import Engine
-from everlearn.inference.kernels.dual import ascend, dual_ascent
+from everlearn.inference.kernels.dual import ascend_weights
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
 from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.topic_model import Loss, Targets
@@ -17,8 +17,6 @@ from everlearn.inference.topic_state import FixedSpread, Gaussians
 
 _TOLERANCE = 1e-3
 _MOST_SWEEPS = 50
-_MOST_AT_ONCE = 1024
-"""Documents whose Gram matrix is made."""
 _WORTH_SHARING = 1_000_000
 """Multiplications in inverting precisions that are worth sending some to another thread."""
 
@@ -29,64 +27,26 @@ def averaged(
     """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
 
     `z` (B, K) are topic frequencies, `start` the multipliers to start from. Multipliers of a
-    regression have the sign of the pull. A large batch is solved in runs of documents, in turn.
+    regression have the sign of the pull.
     """
-    if len(z) <= _MOST_AT_ONCE:
-        mean, multipliers = _solved(loss, weights.mean, z, targets, box, start)
-        return FixedSpread(mean), multipliers
-    runs = [slice(i, i + _MOST_AT_ONCE) for i in range(0, len(z), _MOST_AT_ONCE)]
-    multipliers = start.copy()
-    mean = weights.mean + loss.variance * (targets.signs * multipliers).T @ z
-    for _ in range(_MOST_SWEEPS):
-        moved = 0.0
-        for where in runs:
-            part, old = z[where], multipliers[where]
-            others = mean - loss.variance * (targets.signs[where] * old).T @ part
-            found, new = _solved(loss, others, part, targets[where], box, old)
-            moved = max(moved, float(np.abs(found - mean).max(initial=0.0)))
-            mean, multipliers[where] = found, new
-        if moved <= _TOLERANCE * loss.margin:
-            break
-    return FixedSpread(mean), multipliers
-
-
-def _solved(
-    loss: Loss, mean: Mat, z: Mat, targets: Targets, box: float, start: Mat
-) -> tuple[Mat, Mat]:
-    """Weights and multipliers of documents that are few enough for their Gram matrix."""
-    order, tol = np.arange(len(z)), _TOLERANCE * loss.margin
-    if not loss.regression:
-        mean, multipliers = mean.copy(), start.copy()
-        dual_ascent(
-            z,
-            targets.signs,
-            mean,
-            multipliers,
-            order,
-            box,
+    signs = np.ascontiguousarray(targets.signs.T).astype(np.float64)
+    if loss.regression:
+        goals, upper, width = (
+            np.ascontiguousarray(targets.values.T),
+            box * np.abs(signs),
             loss.margin,
-            loss.variance,
-            tol,
-            _MOST_SWEEPS,
         )
-        return mean, multipliers
-    gram = loss.variance * (z @ z.T)
-    coefficients = np.ascontiguousarray((targets.signs * start).T)
-    limits = np.ascontiguousarray(box * np.abs(targets.signs.T).astype(np.float64))
-    ascend(
-        gram,
-        mean @ z.T + coefficients @ gram,
-        coefficients,
-        np.ascontiguousarray(targets.values.T),
-        -limits,
-        limits,
-        loss.margin,
-        0.0,
-        order,
-        np.full(len(mean), tol),
-        _MOST_SWEEPS,
+        lower = -upper
+    else:
+        goals, upper, width = loss.margin * signs, box * (signs > 0.0), 0.0
+        lower = -box * (signs < 0.0)
+    mean, coefficients = weights.mean.copy(), np.clip(signs * start.T, lower, upper)
+    tol = _TOLERANCE * loss.margin
+    ascend_weights(
+        z, loss.variance, mean, coefficients, goals, lower, upper, width, tol, _MOST_SWEEPS
     )
-    return mean + loss.variance * coefficients @ z, np.ascontiguousarray(coefficients.T)
+    multipliers = coefficients if loss.regression else np.abs(coefficients)
+    return FixedSpread(mean), np.ascontiguousarray(multipliers.T)
 
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.inference.kernels.dual import ascend, dual_ascent
+from everlearn.inference.kernels.dual import ascend, ascend_weights
 from oracles.passive_aggressive import best_tau, dual_value, primal_value
 
 EXACTLY = (1e-12, 20_000)
@@ -33,11 +33,15 @@ def solve(
     order: np.ndarray | None = None,
     stop: tuple[float, int] = EXACTLY,
 ) -> tuple[np.ndarray, np.ndarray]:
-    weights = mu.copy()
-    tau = np.zeros(signs.shape) if tau is None else tau.copy()
-    order = np.arange(len(Z)) if order is None else order
-    dual_ascent(Z, signs, weights, tau, order, box, margin, variance, *stop)
-    return weights, tau
+    weights, order = mu.copy(), np.arange(len(Z)) if order is None else order
+    y = np.ascontiguousarray(signs[order].T).astype(float)
+    start = np.zeros(signs.shape) if tau is None else tau
+    coefficients = np.ascontiguousarray(y * start[order].T)
+    ends = -box * (y < 0), box * (y > 0)
+    ascend_weights(Z[order], variance, weights, coefficients, margin * y, *ends, 0.0, *stop)
+    found = np.empty(signs.shape)
+    found[order] = np.abs(coefficients.T)
+    return weights, found
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -135,6 +139,21 @@ def test_empty_rows_and_batches() -> None:
     assert np.isfinite(weights).all()
     none, _ = solve(Z[:0], signs[:0], mu)
     np.testing.assert_array_equal(none, mu)
+
+
+def test_weights_and_scores_lead_to_the_same_optimum() -> None:
+    rng = np.random.default_rng(11)
+    X, targets, mu = rng.normal(size=(15, 4)), rng.normal(size=(2, 15)), rng.normal(size=(2, 4))
+    bound, order = np.full((2, 15), 0.5), np.arange(15)
+    a, b = np.zeros((2, 15)), np.zeros((2, 15))
+    weights, scores = mu.copy(), mu @ X.T
+    ascend_weights(X, 0.6, weights, a, targets, -bound, bound, 0.2, 1e-13, 50_000)
+    gram = 0.6 * X @ X.T
+    ascend(gram, scores, b, targets, -bound, bound, 0.2, 0.0, order, np.full(2, 1e-13), 50_000)
+    np.testing.assert_allclose(weights @ X.T, scores, atol=1e-9)
+    np.testing.assert_allclose(weights, mu + 0.6 * a @ X, atol=1e-12)
+    assert np.abs(a).max() == 0.5
+    assert (a == 0.0).any()
 
 
 def test_numbers_in_a_tube_are_optimal() -> None:

@@ -8,8 +8,11 @@ is zero inside a tube around a target, the optimum has the form
 A hinge loss (margin - y f)_+ is such a loss at the target y * margin, with a tube of width zero
 and a coefficient a = y * tau that has the sign of y; an insensitive loss (|t - f| - width)_+ has
 coefficients of both signs. Coordinates are optimal one at a time, given the others, so the dual
-objective never falls. Tasks share the Gram matrix of the rows, and scores are kept instead of
-weights, so looking at a satisfied pair costs a few instructions.
+objective never falls.
+
+Few rows of many features (`ascend`) share their Gram matrix among tasks and keep scores instead of
+weights, so that looking at a satisfied pair costs a few instructions. Many rows of few features
+(`ascend_weights`) keep weights, since their Gram matrix would cost more than all the visits.
 
 All arrays are C-contiguous. Sums run in a fixed order and nothing depends on threads.
 """
@@ -34,22 +37,12 @@ def _add_multiple(a: Vec, factor: float, b: Vec) -> None:
         a[i] += factor * b[i]
 
 
-@kernel()
-def _add_combination(a: Vec, factor: float, coefficients: Vec, rows: Mat) -> None:
-    """Add factor * sum_d coefficients_d rows_d, and nothing to the bit where they are zero."""
-    for d in range(coefficients.size):
-        if coefficients[d] != 0.0:
-            _add_multiple(a, factor * coefficients[d], rows[d])
-
-
-@kernel()
-def _gram(Z: Mat, variance: float) -> Mat:
-    gram = np.empty((Z.shape[0], Z.shape[0]))
-    for d in range(Z.shape[0]):
-        for e in range(d + 1):
-            gram[d, e] = variance * _dot(Z[d], Z[e])
-            gram[e, d] = gram[d, e]
-    return gram
+@kernel(inline=True)
+def _optimum(rest: float, curvature: float, width: float, lower: float, upper: float) -> float:
+    """The best coefficient, if `rest` is what its row would lack of the target without it."""
+    slope = max(abs(rest) - width, 0.0)
+    free = slope / curvature if rest > 0.0 else -slope / curvature
+    return min(max(free, lower), upper)
 
 
 @kernel()
@@ -73,9 +66,7 @@ def _sweep(
         curvature = own + ridge
         old = coefficients[d]
         rest = targets[d] - scores[d] + own * old
-        slope = max(abs(rest) - width, 0.0)
-        new = slope / curvature if rest > 0.0 else -slope / curvature
-        new = min(max(new, lower[d]), upper[d])
+        new = _optimum(rest, curvature, width, lower[d], upper[d])
         if new != old:
             coefficients[d] = new
             _add_multiple(scores, new - old, gram[d])
@@ -146,70 +137,87 @@ def ascend(
 
 
 @kernel()
-def dual_ascent(
-    Z: Mat,
-    signs: np.ndarray,
-    mu: Mat,
-    tau: Mat,
-    order: IntVec,
-    box: float,
-    margin: float,
+def _add_combination(a: Vec, factor: float, coefficients: Vec, rows: Mat) -> None:
+    """Add factor * sum_d coefficients_d rows_d, and nothing to the bit where they are zero."""
+    for d in range(coefficients.size):
+        if coefficients[d] != 0.0:
+            _add_multiple(a, factor * coefficients[d], rows[d])
+
+
+@kernel()
+def _sweep_weights(
+    X: Mat,
+    own: Vec,
     variance: float,
+    weights: Vec,
+    coefficients: Vec,
+    targets: Vec,
+    lower: Vec,
+    upper: Vec,
+    width: float,
+) -> float:
+    """As `_sweep`, from the first row to the last, with weights instead of scores."""
+    largest = 0.0
+    for d in range(own.size):
+        if own[d] <= 0.0 or lower[d] == upper[d]:
+            continue
+        old = coefficients[d]
+        rest = targets[d] - _dot(X[d], weights) + own[d] * old
+        new = _optimum(rest, own[d], width, lower[d], upper[d])
+        if new != old:
+            coefficients[d] = new
+            _add_multiple(weights, variance * (new - old), X[d])
+            largest = max(largest, abs(new - old) * own[d])
+    return largest
+
+
+@kernel()
+def ascend_weights(
+    X: Mat,
+    variance: float,
+    weights: Mat,
+    coefficients: Mat,
+    targets: Mat,
+    lower: Mat,
+    upper: Mat,
+    width: float,
     tol: float,
     max_sweeps: int,
 ) -> int:
-    """The averaging classifier's step for a batch of dense rows; `mu` and `tau` are changed.
-
-    Maximises, for each task, margin * sum_d tau_d - 1/2 |sum_d tau_d y_d z_d|^2 * variance
-    - mu_t . sum_d tau_d y_d z_d over 0 <= tau_d <= box. A task whose margins are met, with a tau
-    of zeros, keeps its weights to the bit.
+    """Weights and coefficients of several tasks over the same rows; both are changed.
 
     Parameters
     ----------
-    Z : ndarray of shape (n_rows, n_features)
-        The rows.
-    signs : ndarray of shape (n_rows, n_tasks), dtype int8
-        1, -1, or 0 for a pair that takes no part.
-    mu : ndarray of shape (n_tasks, n_features)
-        Weights before the batch, whatever `tau` is; after the call mu_t + variance * sum_d
-        tau_d y_d z_d.
-    tau : ndarray of shape (n_rows, n_tasks)
-        Where to start from; after the call the multipliers.
-    order : ndarray of shape (n_rows,), dtype int64
-        The order in which rows are visited.
-    box, margin, variance : float
-        Largest multiplier (2c, times the number of ghosts), margin and prior variance.
+    X : ndarray of shape (n_rows, n_features)
+        A row of zeros is left alone.
+    variance : float
+        Prior variance of the weights.
+    weights : ndarray of shape (n_tasks, n_features)
+        Before the batch, whatever `coefficients` are; after the call, what these make of them. A
+        task whose coefficients are and stay zero keeps its weights to the bit.
+    coefficients, targets, lower, upper, width, max_sweeps
+        As in `ascend`.
     tol : float
-        A task is done when no pair moves its own score by more than this in a sweep; a
-        thousandth of the margin is plenty.
-    max_sweeps : int
-        The most sweeps of a task.
+        A task is done when no coordinate moves its own score by more than this in a sweep.
 
     Returns
     -------
     n_sweeps : int
         The most sweeps that a task took.
     """
-    n, n_tasks = signs.shape
-    gram = _gram(Z, variance)
-    room = np.empty((5, 1, n))
-    scores, coefficients, targets, lower, upper = room[0], room[1], room[2], room[3], room[4]
-    limit = np.full(1, tol)
+    own = np.empty(len(X))
+    for d in range(own.size):
+        own[d] = variance * _dot(X[d], X[d])
     most = 0
-    for q in range(n_tasks):
-        for d in range(n):
-            y = signs[d, q]
-            scores[0, d] = _dot(Z[d], mu[q])
-            targets[0, d] = y * margin
-            lower[0, d] = -box if y < 0 else 0.0
-            upper[0, d] = box if y > 0 else 0.0
-            coefficients[0, d] = y * min(max(tau[d, q], 0.0), box)
-        _add_combination(scores[0], 1.0, coefficients[0], gram)
-        sweeps = ascend(
-            gram, scores, coefficients, targets, lower, upper, 0.0, 0.0, order, limit, max_sweeps
-        )
+    for q in range(weights.shape[0]):
+        task = (coefficients[q], targets[q], lower[q], upper[q], width)
+        current = weights[q].copy()
+        _add_combination(current, variance, coefficients[q], X)
+        sweeps = 0
+        while sweeps < max_sweeps:
+            sweeps += 1
+            if _sweep_weights(X, own, variance, current, *task) <= tol:
+                break
         most = max(most, sweeps)
-        _add_combination(mu[q], variance, coefficients[0], Z)
-        for d in range(n):
-            tau[d, q] = abs(coefficients[0, d])
+        _add_combination(weights[q], variance, coefficients[q], X)
     return most
