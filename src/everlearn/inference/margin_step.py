@@ -29,24 +29,25 @@ def averaged(
     `z` (B, K) are topic frequencies, `start` the multipliers to start from. Multipliers of a
     regression have the sign of the pull.
     """
-    signs = np.ascontiguousarray(targets.signs.T).astype(np.float64)
-    if loss.regression:
-        goals, upper, width = (
-            np.ascontiguousarray(targets.values.T),
-            box * np.abs(signs),
-            loss.margin,
-        )
-        lower = -upper
-    else:
-        goals, upper, width = loss.margin * signs, box * (signs > 0.0), 0.0
-        lower = -box * (signs < 0.0)
-    mean, coefficients = weights.mean.copy(), np.clip(signs * start.T, lower, upper)
+    goals, lower, upper = _demands(loss, targets, box)
+    pulls = np.ascontiguousarray((targets.signs * start).T)
+    mean, coefficients = weights.mean.copy(), np.clip(pulls, lower, upper)
+    width = loss.margin if loss.regression else 0.0
     tol = _TOLERANCE * loss.margin
     ascend_weights(
         z, loss.variance, mean, coefficients, goals, lower, upper, width, tol, _MOST_SWEEPS
     )
     multipliers = coefficients if loss.regression else np.abs(coefficients)
     return FixedSpread(mean), np.ascontiguousarray(multipliers.T)
+
+
+def _demands(loss: Loss, targets: Targets, box: float) -> tuple[Mat, Mat, Mat]:
+    """What scores (Q, B) should be, and the limits of their coefficients."""
+    signs = np.ascontiguousarray(targets.signs.T).astype(np.float64)
+    if loss.regression:
+        limits = box * np.abs(signs)
+        return np.ascontiguousarray(targets.values.T), -limits, limits
+    return loss.margin * signs, np.where(signs < 0.0, -box, 0.0), np.where(signs > 0.0, box, 0.0)
 
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
