@@ -21,6 +21,7 @@ from estimators.clumped_data import (
 from everlearn.estimators.clumped import ClumpedTopicModel
 from everlearn.inference.clumped_topics import Topics
 from everlearn.inference.learners import clumped as learner
+from everlearn.inference.learners.topic_search import TopicSearch
 
 every = pytest.mark.parametrize("family", FAMILIES)
 
@@ -495,7 +496,7 @@ def test_bounds_do_not_fall_while_an_epoch_is_built(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Iterations on the same items and topics only ever raise the bound."""
-    real, falls = learner._Search.iterate, []
+    real, falls = TopicSearch.iterate, []
 
     def spy(self: Any, most: int, least_gain: float = 0.0) -> None:
         for _ in range(most):
@@ -505,7 +506,7 @@ def test_bounds_do_not_fall_while_an_epoch_is_built(
             if np.isclose(counted.n.sum(), self.items.mass.sum()) and k == len(self.topics):
                 falls.append((before - self.bound) / abs(self.bound))
 
-    monkeypatch.setattr(learner._Search, "iterate", spy)
+    monkeypatch.setattr(TopicSearch, "iterate", spy)
     taught(family, max_clumps=None, memory_budget=None)
     assert len(falls) > 5
     assert max(falls) <= 1e-9

@@ -27,6 +27,7 @@ from estimators.clumped_data import (
 )
 from everlearn.core.errors import ForcedJoinWarning, MemoryBudgetError
 from everlearn.estimators import clumped_learning
+from everlearn.inference.clumped_state import KeepLimits
 from everlearn.inference.local.clumps import ClumpStep
 from everlearn.runtime.engine import SerialEngine
 
@@ -138,9 +139,9 @@ def test_m5_or_the_budget_is_refused_and_nothing_changes(family):
     parts, _ = documents(family, 12)
     model = model_of(family, on_budget="error").partial_fit(parts[:6])
     before = content(model)
-    for params in ({"memory_budget": 400}, {"max_clumps": 2}):
-        with pytest.raises(MemoryBudgetError, match="'memory_budget' of ClumpedTopicModel"):
-            model.set_params(**params)
+    for name, value in (("memory_budget", 400), ("max_clumps", 2)):
+        with pytest.raises(MemoryBudgetError, match=f"'{name}' of ClumpedTopicModel"):
+            model.set_params(**{name: value})
         assert_same(content(model), before)
     model.__dict__["memory_budget"] = 400  # as if there had been more room before
     with pytest.raises(MemoryBudgetError):
@@ -309,6 +310,45 @@ def test_the_budget_of_a_quarter_for_groups():
     assert len(model.group_ids_) < 60
     assert_within_limits(model)
     assert_conserved(model, parts)
+
+
+@pytest.mark.parametrize("budget", [450, 500, 600, 700, 900])
+def test_a_budget_that_holds_one_document_holds_a_stream_of_them(budget):
+    """The last topic stays, and groups make way for it."""
+    parts, _ = documents("full", 30, points=60)
+    model = model_of("full", memory_budget=budget, max_clumps=None, batch_size=1)
+    for i, part in enumerate(parts):
+        learn(model, [part])
+        assert_within_limits(model)
+        assert_conserved(model, parts[: i + 1])
+
+
+@pytest.mark.parametrize("budget", [6000, 10_000, 20_000])
+def test_groups_are_merged_for_the_topics_that_stay(budget):
+    """Topics that do not fit are joined first: documents that were merged can never be parted."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(0, 30, (60, 3))
+    parts = [rng.normal(centres[rng.choice(60, 80)], 1.0) for _ in range(30)]
+    model = model_of("full", memory_budget=budget, max_clumps=None, topic_price=5.0, batch_size=30)
+    with pytest.warns(ForcedJoinWarning):
+        model.partial_fit(parts)
+    assert_within_limits(model)
+    allowed = KeepLimits(budget, np.inf, 1000).groups_within(model.n_components_)
+    assert len(model.group_ids_) == min(allowed, 30)
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"memory_budget": None, "max_clumps": 2}, "'max_clumps' .* 2 clumps"),
+        ({"memory_budget": "1GB", "max_clumps": 5}, "'max_clumps' .* 5 clumps"),
+        ({"memory_budget": 1500, "max_clumps": None}, "'memory_budget' .* 1,500 bytes"),
+    ],
+)
+def test_what_is_too_small_is_named(params, named):
+    parts, _ = documents("full", 12)
+    with pytest.raises(MemoryBudgetError, match=named):
+        model_of("full", on_budget="error", **params).partial_fit(parts)
 
 
 @forced

@@ -107,7 +107,7 @@ def test_m6_kill_and_resume_is_never_having_stopped(tmp_path: Path) -> None:
     for epoch in range(EPOCHS):
         learn_epoch(model, epoch)
     waits = np.random.default_rng().uniform(0.0, 0.3, 1).tolist()
-    killed_now_and_then(tmp_path / "model.evl", "diagonal", EPOCHS, waits)
+    assert killed_now_and_then(tmp_path / "model.evl", "diagonal", EPOCHS, waits) == 1, waits
     assert (tmp_path / "model.evl").read_bytes() == file_of(model)
     assert [p.name for p in tmp_path.iterdir() if p.suffix == ".evl"] == ["model.evl"]
 

@@ -12,7 +12,7 @@ from everlearn.inference.axes import location, principal_axes
 from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits
 from everlearn.inference.clumps import Items, clumped, joined, regrouped
 from everlearn.inference.first_clumps import first_clumps
-from everlearn.inference.learners import clumped as clumped_learner
+from everlearn.inference.learners import topic_search
 from everlearn.inference.learners.clumped import BuildSettings, ClumpedLearner
 from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
 from everlearn.inference.moves.group_merge import merge_groups, merge_loss
@@ -251,7 +251,7 @@ def test_the_bound_of_a_state_is_that_of_its_items(case):
 
 def test_gains_that_do_not_come_true_end_the_search(monkeypatch):
     """Rounding can promise what the next iteration does not keep, for ever if one believes it."""
-    case, real, rounds = FAMILIES[0], clumped_learner.propose_splits, []
+    case, real, rounds = FAMILIES[0], topic_search.propose_splits, []
 
     def promise(*args):
         rounds.append(1)
@@ -261,7 +261,7 @@ def test_gains_that_do_not_come_true_end_the_search(monkeypatch):
     model = corpus(case).model
     learner = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
     honest, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
-    monkeypatch.setattr(clumped_learner, "propose_splits", promise)
+    monkeypatch.setattr(topic_search, "propose_splits", promise)
     state, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
     assert len(rounds) < 15
     assert len(state.topics) <= len(honest.topics) + 1
@@ -270,7 +270,7 @@ def test_gains_that_do_not_come_true_end_the_search(monkeypatch):
 
 @pytest.mark.parametrize("gain", [np.nan, -np.inf])
 def test_topics_are_joined_even_if_nothing_is_known_of_the_loss(gain, monkeypatch):
-    case, real = FAMILIES[1], clumped_learner.propose_joins
+    case, real = FAMILIES[1], topic_search.propose_joins
 
     def unknown(*args):
         joins = real(*args)
@@ -279,7 +279,7 @@ def test_topics_are_joined_even_if_nothing_is_known_of_the_loss(gain, monkeypatc
     free = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
     state, _ = free.learn(ClumpedState.fresh(corpus(case).model, 1.0), epoch_of(case))
     assert len(state.topics) > 2
-    monkeypatch.setattr(clumped_learner, "propose_joins", unknown)
+    monkeypatch.setattr(topic_search, "propose_joins", unknown)
     tight = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits(max_items=2.0))
     small, info = tight.recompress(state)
     assert len(small.topics) <= 2

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from everlearn.inference.learners.clumped import _disjoint
+from everlearn.inference.learners.topic_search import disjoint
 from everlearn.inference.moves.topic_join import apply_joins, propose_joins
 from everlearn.inference.moves.topic_split import apply_splits, propose_splits
 from everlearn.runtime.engine import SerialEngine, open_engine
@@ -90,7 +90,7 @@ def test_disjoint_moves_add_up(case):
     pairs = list(zip(joins.first.tolist(), joins.second.tolist(), strict=True))
     net = np.concatenate([joins.gains + 1e6, splits.gains + 1e6])  # all of them are welcome
     moves = [*pairs, *((k,) for k in splits.chosen.tolist())]
-    chosen = _disjoint(net, moves, 0.0)
+    chosen = disjoint(net, moves, 0.0)
     touched = [t for i in chosen for t in moves[i]]
     assert len(touched) == len(set(touched))
     divided = [i - len(pairs) for i in chosen if i >= len(pairs)]
@@ -104,10 +104,10 @@ def test_disjoint_moves_add_up(case):
 
 def test_moves_of_a_round_share_no_topic():
     net, touched = np.array([5.0, 1.0, 9.0, 8.0, 7.0]), [(0, 1), (1, 2), (0,), (1,), (2,)]
-    assert _disjoint(net, touched, 0.0) == [2, 3, 4]
-    assert _disjoint(net[:3], touched[:3], 0.0) == [2, 1]
-    assert _disjoint(net, touched, 10.0) == []
-    assert _disjoint(np.array([np.nan, -np.inf, 1.0]), [(0, 1), (2,), (0,)], 0.0) == [2]
+    assert disjoint(net, touched, 0.0) == [2, 3, 4]
+    assert disjoint(net[:3], touched[:3], 0.0) == [2, 1]
+    assert disjoint(net, touched, 10.0) == []
+    assert disjoint(np.array([np.nan, -np.inf, 1.0]), [(0, 1), (2,), (0,)], 0.0) == [2]
 
 
 @every
