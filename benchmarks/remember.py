@@ -14,5 +14,7 @@ def remembered(paper: str, name: str, run: Callable[[], dict[str, Any]]) -> dict
         return known
     result = {**run(), "measured": circumstances()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result))
+    partial = path.with_suffix(".part")
+    partial.write_text(json.dumps(result))
+    partial.rename(path)
     return result

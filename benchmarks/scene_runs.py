@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,16 @@ def feature_rows(name: str) -> np.ndarray:
     path = KEPT / f"features-{name}.npy"
     if not path.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
-        np.save(path, FEATURES[name]().transform(caltech().photographs))
+        _kept(path, FEATURES[name]().transform(caltech().photographs))
     return np.load(path, mmap_mode="r")
+
+
+def _kept(path: Path, rows: np.ndarray) -> None:
+    """Write a file that is whole or not there."""
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as file:
+        np.save(file, rows)
+    partial.rename(path)
 
 
 @contextmanager
@@ -127,7 +136,7 @@ class Scene:
         path = KEPT / f"reduced-{self.features}-{self.size}-{self.resample}.npy"
         if not path.exists():
             X = np.asarray(feature_rows(self.features)[rows], np.float64)
-            np.save(path, ScaledPCA(N_COMPONENTS).fit_transform(X))
+            _kept(path, ScaledPCA(N_COMPONENTS).fit_transform(X))
         return np.load(path), y[rows]
 
 

@@ -28,6 +28,20 @@ def test_every_kind_has_a_page(tmp_path, name):
     assert 'data-chart="chart-growth"' in text
 
 
+def test_images_are_shown_by_topic_while_they_are_there(tmp_path):
+    page = reported(tmp_path, "clumped from images")
+    text = page.read_text("utf-8")
+    assert "Images by topic" in text
+    pictures = text.count("coloured by topic")
+    assert pictures > 0
+    assert text.count("<figcaption>") == pictures
+    assert "broken" not in text.split("Images by topic")[1].split("What it found")[0]
+    for image in tmp_path.rglob("*.png"):
+        image.unlink()
+    CliRunner().invoke(app, ["report", str(tmp_path / "m<b>.evl"), "-o", str(page)])
+    assert "Images by topic" not in page.read_text("utf-8")
+
+
 @needs_browser
 @pytest.mark.parametrize("name", ["mixture from JSON lines", "topics from a folder"])
 def test_the_charts_are_drawn_and_nothing_goes_wrong(tmp_path, name):

@@ -180,6 +180,13 @@ def test_what_learning_began_with_cannot_change(params: dict[str, Any]) -> None:
     model.set_params(**params).fit(parts)
 
 
+@pytest.mark.parametrize("first", [[], None, "a", 3.0, [1.0, 2.0, 3.0], np.zeros(3)])
+def test_a_bad_first_document_is_named(models: Any, first: Any) -> None:
+    model, parts = models["full"], documents("full", 2)[0]
+    for method in (model.partial_fit, model.fit, model.transform):
+        assert_refused(model, lambda method=method: method([first, *parts]), ("X[0]",))
+
+
 def test_bad_requests_for_neighbours_are_refused(models: Any) -> None:
     model, parts = models["full"], documents("full", 4)[0]
     k = model.n_components_

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
@@ -111,6 +112,17 @@ def test_a_new_process_goes_on_as_if_nothing_had_happened(kind, tmp_path):
     np.testing.assert_array_equal(back.predict_proba(scenes()), steady.predict_proba(scenes()))
 
 
+@pytest.mark.parametrize("method", ["fit", "fit_predict"])
+def test_a_mixture_that_refuses_leaves_the_pipeline_as_it_was(method, tmp_path):
+    pipeline = made("hog", tmp_path).fit(scenes())
+    before = pipeline.predict_proba(scenes())
+    pipeline.set_params(mixture__max_laps=-1)
+    with pytest.raises(ValueError, match="max_laps"):
+        getattr(pipeline, method)(scenes()[:8])
+    pipeline.set_params(mixture__max_laps=5)
+    np.testing.assert_array_equal(pipeline.predict_proba(scenes()), before)
+
+
 def test_other_weights_are_noticed(tmp_path):
     pipeline = made("cnn", tmp_path).fit(scenes())
     pipeline.save(tmp_path / "model.evl")
@@ -121,7 +133,8 @@ def test_other_weights_are_noticed(tmp_path):
         ValueError, match=r"'weights' .*tiny\.onnx.* not those that it learned with"
     ):
         back.check_weights()
-    for use in (back.predict, back.predict_proba, back.partial_fit):
+    uses = (back.predict, back.predict_proba, back.transform, back.score, back.score_samples)
+    for use in (*uses, back.partial_fit):
         with pytest.raises(ValueError, match="not those that it learned with"):
             use(scenes())
 
@@ -213,11 +226,11 @@ def test_what_is_wrong_is_named(saved, spoil, word):
 
 def test_colours_count_for_networks_alone(tmp_path):
     """Grey features cannot tell a picture from its mirror in colour; a network can."""
-    image = colours(40, 40)
+    image = colours(64, 64)
     turned = image[:, :, ::-1].copy()
-    grey = np.repeat(image.mean(axis=2, keepdims=True).astype(np.uint8), 3, axis=2)
     save_network(tmp_path / "tiny.onnx")
     network = CNNFeatures(tmp_path / "tiny.onnx", size=32).transform([image, turned])
     assert np.abs(network[0] - network[1]).max() > 1
-    one, two = HOG(size=64).transform([grey, grey[:, :, ::-1]])
+    grey = np.asarray(Image.fromarray(image).convert("L"))
+    one, two = HOG(size=64).transform([image, np.repeat(grey[:, :, None], 3, axis=2)])
     np.testing.assert_array_equal(one, two)

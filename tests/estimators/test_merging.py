@@ -75,6 +75,12 @@ class TestMixtures:
         assert_allclose(mass(both).n[order[0]], mass(expected).n[order[1]], rtol=1e-6)
         assert_allclose(mass(both).t[order[0]], mass(expected).t[order[1]], rtol=1e-6, atol=1e-6)
 
+    def test_a_base_must_be_what_all_began_as(self):
+        base = fitted(POINTS[:100])
+        copied = copy.deepcopy(base).partial_fit(POINTS[100:200])
+        with pytest.raises(ValueError, match=r"'base' that all models began .* Model 1 did not"):
+            merge([copied, fitted(POINTS[300:])], base=base)
+
     def test_models_stay_as_they_are_and_the_new_one_goes_on(self, tmp_path):
         shards = [fitted(part) for part in np.split(POINTS, 2)]
         before = [pickle.dumps(s.to_checkpoint()[1]) for s in shards]

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 from skimage.feature import hog, local_binary_pattern
 from sklearn.base import clone
 
@@ -252,6 +253,38 @@ def test_files_that_are_no_networks_are_refused(tmp_path):
     save_network(tmp_path / "two.onnx", inputs=2)
     with pytest.raises(ValueError, match=r"must have one input, got \['image', 'other'\]"):
         CNNFeatures(tmp_path / "two.onnx").fit(IMAGES)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 8])
+def test_networks_of_fixed_batches_describe_any_number_of_images(tmp_path, batch):
+    save_network(tmp_path / "any.onnx")
+    save_network(tmp_path / "fixed.onnx", batch=batch)
+    one, other = (
+        CNNFeatures(tmp_path / name, size=32, batch_size=3).transform(IMAGES)
+        for name in ("any.onnx", "fixed.onnx")
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_networks_of_half_precision(tmp_path):
+    save_network(tmp_path / "single.onnx")
+    save_network(tmp_path / "half.onnx", kind=TensorProto.FLOAT16)
+    one, other = (
+        CNNFeatures(tmp_path / name, size=32).transform(IMAGES)
+        for name in ("single.onnx", "half.onnx")
+    )
+    np.testing.assert_allclose(one, other, rtol=0.02, atol=0.02)
+
+
+def test_images_that_a_network_does_not_take(tmp_path):
+    save_network(tmp_path / "small.onnx")
+    with pytest.raises(ValueError, match=r"'size' .*CNNFeatures.* \(3, 32, 32\)\. Got .*224"):
+        CNNFeatures(tmp_path / "small.onnx").transform(IMAGES)
+
+
+def test_one_image_in_colour_is_no_list(transformer):
+    with pytest.raises(ValueError, match=r"\(40, 60, 3\), which is one image in colour"):
+        transformer.transform(np.zeros((40, 60, 3), np.uint8))
 
 
 def test_networks_of_torchvision(tmp_path):

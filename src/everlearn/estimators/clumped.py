@@ -202,7 +202,7 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Learn from documents, forgetting anything learned before.
 
         Parameters
@@ -225,7 +225,7 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
             self._learned = learn(self, None, documents.parts)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Learn from documents that need not come again.
 
         Parameters
@@ -252,9 +252,9 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
             self._learned = learn(self, learned, documents.parts)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Mat:
+    def fit_transform(self, X: Any, y: Any = None, *, groups: Any = None) -> Mat:
         """`fit`, then `transform` of the same documents."""
-        return self.fit(X, y, groups).transform(X, groups)
+        return self.fit(X, groups=groups).transform(X, groups=groups)
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters; a fitted model compresses at once if its limits change.

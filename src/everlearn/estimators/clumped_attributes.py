@@ -12,6 +12,7 @@ from everlearn.core.families import Family
 from everlearn.estimators.clumped_learning import Learned, limits_of
 from everlearn.estimators.component_attributes import ComponentAttributes, Components
 from everlearn.inference.clumped_state import ClumpedState
+from everlearn.runtime.engine import open_engine
 
 
 class ClumpedAttributes(ComponentAttributes):
@@ -41,7 +42,8 @@ class ClumpedAttributes(ComponentAttributes):
     @property
     def bound_(self) -> float:
         """Lower bound of the log evidence of all points seen, as they are kept."""
-        return self._fitted().bound
+        with open_engine("serial"):  # the same sum however many threads linear algebra has
+            return self._fitted().bound
 
     @property
     def topic_price_(self) -> float:

@@ -43,7 +43,7 @@ class Grouped:
 
 def checked_documents(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Grouped:
     """Documents fit for the estimator, or a ValueError that says what is wrong with them."""
-    listed = isinstance(X, (list, tuple)) and len(X) > 0 and _is_table(X[0])
+    listed = isinstance(X, (list, tuple)) and any(map(_is_table, X))
     if listed and groups is not None:
         raise ValueError(
             f"'groups' of {type(estimator).__name__} must be None if X is a list of documents, "

@@ -33,7 +33,7 @@ class ClumpedPredictions(ClumpedAttributes):
 
     engine: Any
 
-    def transform(self, X: Any, groups: Any = None) -> Mat:
+    def transform(self, X: Any, *, groups: Any = None) -> Mat:
         """Expected mixture of topics of each document.
 
         Parameters
@@ -48,10 +48,10 @@ class ClumpedPredictions(ClumpedAttributes):
         mixtures : ndarray of shape (n_documents, n_components)
             Rows sum to 1.
         """
-        zeta = self.document_index(X, groups)
+        zeta = self.document_index(X, groups=groups)
         return np.asarray(zeta / zeta.sum(axis=1, keepdims=True))
 
-    def assign(self, X: Any, groups: Any = None) -> Labels | list[Labels]:
+    def assign(self, X: Any, *, groups: Any = None) -> Labels | list[Labels]:
         """The likeliest topic of each point, in the light of its document.
 
         Parameters
@@ -69,7 +69,7 @@ class ClumpedPredictions(ClumpedAttributes):
         documents, readings = self._read(X, groups)
         return documents.like_input([reading.labels for reading in readings])
 
-    def score(self, X: Any, y: Any = None, groups: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
         """Mean log-likelihood per point, as far as a lower bound tells it.
 
         Parameters
@@ -90,7 +90,7 @@ class ClumpedPredictions(ClumpedAttributes):
         n_points = sum(len(part) for part in documents.parts)
         return sum(reading.bound for reading in readings) / n_points
 
-    def document_index(self, X: Any, groups: Any = None) -> Mat:
+    def document_index(self, X: Any, *, groups: Any = None) -> Mat:
         """What `retrieve` needs to know of documents: Dirichlet posteriors of their mixtures.
 
         Parameters

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Self
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from everlearn.core.arrays import Labels, Mat
+from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.core.errors import CheckpointError
 from everlearn.core.params import Options, check_params
 from everlearn.estimators.mixture import DPMixture
@@ -86,7 +86,8 @@ class ImagePipeline(SaveMixin, Pipeline):
         self
             The fitted pipeline.
         """
-        super().fit(X, y, **params)
+        with _parts(self)[1]._unchanged_on_error():
+            super().fit(X, y, **params)
         self._note_weights()
         return self
 
@@ -106,7 +107,8 @@ class ImagePipeline(SaveMixin, Pipeline):
         -------
         labels : ndarray of shape (n_images,)
         """
-        labels: Labels = super().fit_predict(X, y, **params)
+        with _parts(self)[1]._unchanged_on_error():
+            labels: Labels = super().fit_predict(X, y, **params)
         self._note_weights()
         return labels
 
@@ -145,6 +147,63 @@ class ImagePipeline(SaveMixin, Pipeline):
         self.check_weights()
         probabilities: Mat = super().predict_proba(X, **params)
         return probabilities
+
+    def transform(self, X: Iterable[Any], **params: Any) -> Mat:
+        """How likely each image belongs to each component, as `predict_proba`.
+
+        Parameters
+        ----------
+        X : iterable of images
+            Paths, bytes of files or arrays.
+        **params : dict
+            Handed to the steps, as scikit-learn's pipelines do.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_images, n_components)
+        """
+        self.check_weights()
+        probabilities: Mat = super().transform(X, **params)
+        return probabilities
+
+    def score_samples(self, X: Iterable[Any]) -> Vec:
+        """Log-likelihood of the reduced features of each image.
+
+        Parameters
+        ----------
+        X : iterable of images
+            Paths, bytes of files or arrays.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_images,)
+        """
+        self.check_weights()
+        scores: Vec = super().score_samples(X)
+        return scores
+
+    def score(
+        self, X: Iterable[Any], y: Any = None, sample_weight: Any = None, **params: Any
+    ) -> float:
+        """Mean log-likelihood of the reduced features of an image.
+
+        Parameters
+        ----------
+        X : iterable of images
+            Paths, bytes of files or arrays.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_images,), default=None
+            How often each image counts.
+        **params : dict
+            Handed to the steps, as scikit-learn's pipelines do.
+
+        Returns
+        -------
+        score : float
+        """
+        self.check_weights()
+        return float(super().score(X, y, sample_weight, **params))
 
     def check_weights(self) -> None:
         """Raise a ValueError if the weights of the network are not those it learned with."""

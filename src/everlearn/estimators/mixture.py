@@ -35,6 +35,7 @@ from everlearn.estimators.mixture_learning import (
 from everlearn.estimators.mixture_predictions import MixturePredictions
 from everlearn.estimators.mixture_storage import MixtureStorage
 from everlearn.estimators.mixture_streaming import forget, learn_more
+from everlearn.estimators.tables import refuse_collection
 from everlearn.inference.learners.memoized import ALL_MOVES
 from everlearn.runtime.engine import is_collection
 
@@ -307,6 +308,7 @@ class DPMixture(MixtureStorage, MixturePredictions, TransformerMixin, DensityMix
         labels : ndarray of shape (n_rows,)
             What `fit(X).predict(X)` gives.
         """
+        refuse_collection(X)
         return self.fit(X, y, sample_weight).predict(X)
 
     # ---------------------------------------------------------------------- inner

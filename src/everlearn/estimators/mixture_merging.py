@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,9 @@ def merged_mixtures(models: Sequence[Any], base: Any) -> Learned:
             "merge needs a base without open rows, such as one that was learned with fit: open "
             f"rows may be assigned anew. Got {base._learned.state.n_open:,} of them."
         )
+    if base is not None:
+        for position, model in enumerate(models):
+            _check_descent(position, model._learned.state, base._learned.state)
     every = [*models, *([] if base is None else [base])]
     states = _alike([_sealed(model) for model in every])
     ancestor = None if base is None else states.pop()
@@ -57,6 +60,21 @@ def merged_mixtures(models: Sequence[Any], base: Any) -> Learned:
         n_rows=sum(x.n_rows for x in learned) - again,
         settled=False,
     )
+
+
+def _check_descent(position: int, state: State, base: State) -> None:
+    """Refuse a base that a model cannot have begun as: a copy keeps seed, prior and origin."""
+    own: Any = state.model.family
+    first: Any = base.model.family
+    alike = type(own) is type(first) and state.seed == base.seed and state.next_id >= base.next_id
+    names = [f.name for f in fields(first.prior)] if alike else []
+    pairs = [(getattr(own.prior, name), getattr(first.prior, name)) for name in names]
+    pairs.append((getattr(own, "origin", None), getattr(first, "origin", None)))
+    if not alike or not all(np.array_equal(one, other) for one, other in pairs):
+        raise ValueError(
+            f"merge needs a 'base' that all models began as copies of. Model {position} did not: "
+            "its prior, origin or seed are others. Merge without a base."
+        )
 
 
 def _sealed(model: Any) -> State:

@@ -6,7 +6,7 @@ Neither onnxruntime nor torch is needed before a file of theirs is opened.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +18,7 @@ Images: TypeAlias = NDArray[np.float32]
 Network: TypeAlias = Callable[[Images], NDArray[Any]]
 """What a network makes of images, the first axis theirs."""
 
+_KINDS: Final = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 _HOW_TO_INSTALL: Final = {
     "onnxruntime": "networks in ONNX files need onnxruntime; install it with: "
     "pip install 'everlearn[cnn]'",
@@ -51,11 +52,41 @@ def onnx_network(path: Path, output: str | None) -> Network:
             f"{[one.name for one in inputs]} in {str(path)!r}"
         )
     chosen, given = output or names[0], inputs[0].name
+    wanted, kind = inputs[0].shape, _KINDS.get(inputs[0].type)
+    if kind is None:
+        raise ValueError(
+            f"the network of CNNFeatures must take floating-point images, got {inputs[0].type} in "
+            f"{str(path)!r}"
+        )
 
     def run(images: Images) -> NDArray[Any]:
-        return np.asarray(session.run([chosen], {given: images})[0])
+        if not _fits(images.shape[1:], wanted[1:]):
+            raise ValueError(
+                "the 'size' parameter of CNNFeatures must suit the network, which takes images of "
+                f"shape {tuple(wanted[1:])}. Got images of shape {images.shape[1:]}."
+            )
+        at_once = wanted[0] if isinstance(wanted[0], int) else len(images)
+        parts = [
+            session.run([chosen], {given: _filled(images[i : i + at_once], at_once).astype(kind)})
+            for i in range(0, len(images), at_once)
+        ]
+        return np.concatenate([np.asarray(part[0]) for part in parts])[: len(images)]
 
     return run
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[Any]) -> bool:
+    """Whether images are of the shape that a graph wants; names in it stand for any number."""
+    pairs = zip(shape, wanted, strict=False)
+    return len(shape) == len(wanted) and all(
+        have == want for have, want in pairs if isinstance(want, int)
+    )
+
+
+def _filled(images: Images, count: int) -> Images:
+    """So many images, the last ones black if there are fewer."""
+    missing = count - len(images)
+    return np.pad(images, ((0, missing), (0, 0), (0, 0), (0, 0))) if missing else images
 
 
 def torch_network(path: Path, name: str) -> Network:

@@ -187,6 +187,11 @@ def _checked_images(X: Any, owner: str) -> Iterable[Any]:
             f"X of {owner} must be a list of images or of paths, or an array of images with 3 or "
             f"4 axes, got an array of shape {X.shape}"
         )
+    if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[2] in (3, 4):
+        raise ValueError(
+            f"X of {owner} must be a list of images, got an array of shape {X.shape}, which is "
+            "one image in colour; give a list that holds it"
+        )
     return X
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from everlearn.app.report import charts, timeline
 from everlearn.app.report.html import details, escape, minus, paragraph, section, table
+from everlearn.app.report.image_topics import images_by_topic
 from everlearn.app.report.page import NO_SCRIPT, page
 from everlearn.app.report.tree import outline, treemap
 from everlearn.app.study import counted, megabytes
@@ -60,6 +61,7 @@ def render_stream(story: StreamStory) -> str:
     )
     sections = (
         NO_SCRIPT,
+        images_by_topic(session),
         _found(story, found),
         _growth(story),
         _happenings(story),
@@ -166,7 +168,11 @@ def _memory(model: Any) -> str:
         "memory",
         "Memory",
         paragraph(f"The model holds {megabytes(total)}.") if total is not None else "",
-        table("The model's own account, sizes in bytes", ("what", "size"), rows),
+        table(
+            "The model's own account: bytes, and counts of what begins with n, max or window",
+            ("what", "size"),
+            rows,
+        ),
     )
 
 

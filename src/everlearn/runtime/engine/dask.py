@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from itertools import pairwise, zip_longest
@@ -35,6 +36,11 @@ Info = TypeVar("Info")
 _ATTEMPTS = 5
 _LOST = (CancelledError, KilledWorker, CommClosedError, OSError)
 log = logging.getLogger("everlearn.engine")
+
+
+def _of_a_task(error: BaseException) -> bool:
+    """Whether an error comes from the user's own tasks: a file that is missing, for example."""
+    return isinstance(error, OSError) and error.filename is not None
 
 
 class DaskEngine:
@@ -115,12 +121,14 @@ class DaskEngine:
     ) -> Iterator[tuple[int, Info]]:
         waiting = list(reversed(range(len(items))))
         running: dict[Any, int] = {}
-        lost = 0
+        losses: Counter[int] = Counter()
 
         def send() -> Any:
             number = waiting.pop()
-            home = self._home(items[number]) or self._workers[number % len(self._workers)]
-            group = Group([[items[number]]], home)
+            item = items[number]
+            home = self._home(item) or self._workers[number % len(self._workers)]
+            group = Group([[item]], home)
+            self._settle([group])
             call = Call(self.client, (task, shared()), 1)
             future = self._submitted(worker.each, [group], call)[0]
             running[future] = number
@@ -133,8 +141,10 @@ class DaskEngine:
             try:
                 (found,) = future.result()
             except _LOST as error:
-                lost += 1
-                self._after_loss(error, lost)
+                if _of_a_task(error):
+                    raise
+                losses[number] += 1
+                self._after_loss(error, losses[number])
                 waiting.append(number)
             else:
                 yield number, found
@@ -159,7 +169,7 @@ class DaskEngine:
         checked = [Remote(self, made(future)) for future in raw]
         infos = self._told(worker.second, checked)
         firsts = [Remote(self, stays(handle)) for handle in checked]
-        where = self.client.who_has([handle.future() for handle in checked])
+        where = self.patiently(lambda: self.client.who_has([handle.future() for handle in checked]))
         for handle, source in zip(firsts, checked, strict=True):
             handle.home = next(iter(where.get(source.future().key, ())), None)
         return firsts, infos
@@ -193,6 +203,8 @@ class DaskEngine:
             try:
                 return work()
             except _LOST as error:
+                if _of_a_task(error):
+                    raise
                 self._after_loss(error, attempt + 1)
         raise AssertionError
 
@@ -220,11 +232,15 @@ class DaskEngine:
 
     def _grouped(self, items: Sequence[Any]) -> list[Group]:
         groups = grouped(items, self._workers, self.n_workers, self._home)
+        self._settle(groups)
+        return groups
+
+    def _settle(self, groups: Sequence[Group]) -> None:
+        """Remember which workers get the chunks of data that are in this process."""
         for group in groups:
             for run in group.runs:
                 if isinstance(run[0], Piece) and run[0].chunk is not None:
                     self._homes[run[0].home] = group.home
-        return groups
 
     def _home(self, item: Any) -> str | None:
         """The worker that holds what an item needs, if one does and is still there."""
