@@ -33,13 +33,14 @@ HEAD = """# Memory-bounded topic models: the paper's experiments
 Written by `make reproduce PAPER=memory_bounded`. Every run is made in a process of its own, E1 on
 one thread, E2 and E3 on two; settings are the library's defaults unless said. A pixel is the point
 (X, Y, L\\*, a\\*, b\\*) with X and Y divided by the sides of the image and colours by 100; bounds
-depend on this scale. "Share" is (L - L1) / (L of batch - L1) with L1 the bound of one topic: tied is the bound of
-the run itself, with all its points in clumps; raw is that of its topics on all points, after three
-iterations. Held-out is a lower bound of the log-likelihood per pixel of five other images. Peak
-memory is resident memory above that of a process that has imported the library. Some 52 MB of it
-are no data, in all runs alike: numba imports its compiler, 43 MB, at the first call of whatever
-kernel, and the kernels themselves are loaded. "Learning" is above a process that has all that and
-has learned a few points. The last column is the commit that a row was measured at.
+depend on this scale. "Share" is (L - L1) / (L of batch - L1) with L1 the bound of one topic: tied
+is the bound of the run itself, with all its points in clumps; raw is that of its topics on all
+points, after three iterations. Held-out is a lower bound of the log-likelihood per pixel of five
+other images. Peak memory is resident memory above that of a process that has imported the
+library. Some 52 MB of it are no data, in all runs alike: numba imports its compiler, 43 MB, at
+the first call of whatever kernel, and the kernels themselves are loaded. "Learning" is above a
+process that has all that and has learned a few points. The last column is the commit that a row
+was measured at.
 
 The price of a topic was not chosen here: it is the specification's 0.075 nats a pixel, which its
 author chose on faces of the same set. The paper reports 3.09 h of batch against 0.68 h
