@@ -285,9 +285,9 @@ def scaling_tables(found: dict[str, Cost]) -> str:
         return table.markdown().split("\n", 2)[2]
 
     clock = (
-        f"By the clock, a lap of 2,000,000 rows took {one.wall * STEPS:.1f} s on one worker and "
+        f"By the clock, a lap of {N_ROWS:,} rows took {one.wall * STEPS:.1f} s on one worker and "
+        f"{two.wall * STEPS:.1f} s on two, which shared two cores with the coordinator.\n"
     )
-    clock += f"{two.wall * STEPS:.1f} s on two, which shared two cores with the coordinator.\n"
     tables = f"{body(measured)}\n{body(worked)}\n{clock}"
     return f"\nMeasured on {circumstances()}.\n\n{tables}\n"
 
