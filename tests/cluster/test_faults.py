@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import dask
 import dask.array as da
 import distributed
 import numpy as np
@@ -50,6 +51,33 @@ class Killer:
             return real(*args, **kwargs)
 
         monkeypatch.setattr(client, "gather", gather)
+
+
+def test_what_the_users_own_tasks_cannot_read_is_told_as_it_is(client):
+    """A missing file is no lost worker, even if its name has a scheduler in it."""
+    chunk = dask.delayed(np.load)("no/scheduler.npy")
+    rows = da.from_delayed(chunk, (100, 3), float)
+    with pytest.raises(FileNotFoundError, match=r"no/scheduler\.npy"):
+        mixture(client).fit(rows)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_chunks_stay_on_one_worker_without_waiting_too(client):
+    model = DPMixture(
+        random_state=0, max_laps=4, batch_size=100, engine=client, learner="asynchronous"
+    )
+    held = []
+    real = distributed.Client.map
+
+    def watched(self, *args, **kwargs):
+        held.append(max(map(len, self.who_has().values()), default=0))
+        return real(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed.Client, "map", watched)
+        model.fit(POINTS)
+    assert len(held) > 20
+    assert max(held) == 1
 
 
 @pytest.fixture
