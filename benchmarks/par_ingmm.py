@@ -249,7 +249,7 @@ def _steadiness(runs: Runs, size: int) -> list[str]:
         a, b = (statistics.variance(run["ami"] for run in known[:n]) for known in (full, diagonal))
         lines.append(
             f"- {features}, Par-InGMM varies less than full over {n} resamples: variance of AMI "
-            f"{b:.4f} against {a:.4f}: {_verdict(b < a)}."
+            f"{b:.2g} against {a:.2g}: {_verdict(b < a)}."
         )
     return lines
 
