@@ -18,10 +18,9 @@ from benchmarks.images import caltech
 from benchmarks.remember import remembered
 from benchmarks.table import ROOT
 from everlearn import DPMixture
-from everlearn.estimators import mixture_workshop
 from everlearn.features import HOG, LBP, CNNFeatures, ScaledPCA
 from everlearn.metrics.clustering import adjusted_mutual_information, clustering_scores
-from everlearn.runtime.progress import LapProgress
+from everlearn.runtime.progress import watched_growth
 
 PAPER = "par_ingmm"
 KEPT = ROOT / "out" / "reproduce" / PAPER
@@ -190,7 +189,7 @@ def _run(scene: Scene, name: str) -> dict[str, Any]:
     model = MODELS[name](len(X), k, scene.resample)
     if isinstance(model, DPMixture):
         MODELS[name](40, 2, 0).fit(X[:40])  # compiles what is not compiled yet
-    with warnings.catch_warnings(), _watched() as trace:
+    with warnings.catch_warnings(), watched_growth() as trace:
         warnings.simplefilter("ignore")
         start = time.process_time()
         labels = model.fit_predict(X)
@@ -204,20 +203,3 @@ def _run(scene: Scene, name: str) -> dict[str, Any]:
         "laps": laps,
         "trace": trace,
     }
-
-
-@contextmanager
-def _watched() -> Iterator[list[tuple[float, int]]]:
-    """CPU seconds and number of components after each lap of the mixtures fitted inside."""
-    trace: list[tuple[float, int]] = []
-    start = time.process_time()
-
-    class Watch(LapProgress):
-        def show(self, bound: float, n_components: int) -> None:
-            trace.append((time.process_time() - start, n_components))
-
-    mixture_workshop.LapProgress = Watch
-    try:
-        yield trace
-    finally:
-        mixture_workshop.LapProgress = LapProgress

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+
+Trace: TypeAlias = list[tuple[float, int]]
+"""CPU seconds and number of components, lap by lap."""
+_WATCHED: Final[ContextVar[tuple[float, Trace] | None]] = ContextVar("watched", default=None)
+
+
+@contextmanager
+def watched_growth() -> Iterator[Trace]:
+    """The number of components over time of whatever mixture is fitted inside.
+
+    Seconds are CPU seconds of this process since the block began. They belong to a run and not to
+    the model, which keeps bounds and components of its laps only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import DPMixture
+    >>> with watched_growth() as trace:
+    ...     model = DPMixture(random_state=0).fit(np.random.default_rng(0).normal(size=(50, 2)))
+    >>> trace[-1][1] == model.n_components_
+    True
+    """
+    trace: Trace = []
+    token = _WATCHED.set((time.process_time(), trace))
+    try:
+        yield trace
+    finally:
+        _WATCHED.reset(token)
 
 
 class ProgressLine:
@@ -57,6 +89,9 @@ class LapProgress(ProgressLine):
 
     def show(self, bound: float, n_components: int) -> None:
         """One more lap is done."""
+        if (watched := _WATCHED.get()) is not None:
+            start, trace = watched
+            trace.append((time.process_time() - start, n_components))
         self._update(advance=1, bound=bound, components=n_components)
 
 
