@@ -112,6 +112,12 @@ def test_a_new_process_goes_on_as_if_nothing_had_happened(kind, tmp_path):
     np.testing.assert_array_equal(back.predict_proba(scenes()), steady.predict_proba(scenes()))
 
 
+def test_the_steps_before_the_mixture_give_its_rows(tmp_path):
+    pipeline = made("hog", tmp_path).fit(scenes())
+    rows = pipeline[:-1].transform(scenes())
+    np.testing.assert_array_equal(pipeline["mixture"].predict(rows), pipeline.predict(scenes()))
+
+
 @pytest.mark.parametrize("method", ["fit", "fit_predict"])
 def test_a_mixture_that_refuses_leaves_the_pipeline_as_it_was(method, tmp_path):
     pipeline = made("hog", tmp_path).fit(scenes())

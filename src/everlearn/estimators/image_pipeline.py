@@ -207,7 +207,7 @@ class ImagePipeline(SaveMixin, Pipeline):
 
     def check_weights(self) -> None:
         """Raise a ValueError if the weights of the network are not those it learned with."""
-        features = _parts(self)[0]
+        features = self.steps[0][1]  # a slice of a pipeline may have no other step
         known = getattr(self, "weights_digest_", None)
         network = isinstance(features, CNNFeatures) and known is not None
         if network and known != weights_digest(features.weights):
