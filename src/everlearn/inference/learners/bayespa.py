@@ -160,9 +160,10 @@ def _absorbed(
         draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
         prior = without_spares(prior, left)
     news = _News(learner, prior, batch, draws, multipliers)
-    words = word_cuts(batch.bags, prior.n_words, engine.here.n_workers)
-    weights, *tallies = engine.here.map(_absorb, [None, *words], news)
-    prior.totals[:] += learner.ghosts / learner.n_kept * np.sum(tallies, axis=0)
+    first, *others = word_cuts(batch.bags, prior.n_words, engine.here.n_workers)
+    # Weights are the longest of these tasks, and what the second thread takes first.
+    tally, weights, *tallies = engine.here.map(_absorb, [first, None, *others], news)
+    prior.totals[:] += learner.ghosts / learner.n_kept * np.sum([tally, *tallies], axis=0)
     shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
     state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
