@@ -96,9 +96,13 @@ class TopicSearch:
         return np.flatnonzero(np.abs(self.topics.n - known) > share * self.topics.n)
 
     def move(self, divisible: IntVec) -> bool:
-        """One round of joins and of splits of some topics; whether there were any."""
-        release()
+        """One round of joins and of splits of some topics; whether there were any.
+
+        What the assignments were made by is of no use any more: an iteration follows.
+        """
         assert self.found is not None
+        self.assigned_by = None
+        release()
         model, engine = self.step.model, self.step.engine
         given = (self.topics, self.sizes, self.items, self.found)
         joins = propose_joins(model, *given)
