@@ -27,7 +27,6 @@ from estimators.clumped_data import (
 )
 from everlearn.core.errors import ForcedJoinWarning, MemoryBudgetError
 from everlearn.estimators import clumped_learning
-from everlearn.inference.clumped_state import KeepLimits
 from everlearn.inference.local.clumps import ClumpStep
 from everlearn.runtime.engine import SerialEngine
 
@@ -321,20 +320,6 @@ def test_a_budget_that_holds_one_document_holds_a_stream_of_them(budget):
         learn(model, [part])
         assert_within_limits(model)
         assert_conserved(model, parts[: i + 1])
-
-
-@pytest.mark.parametrize("budget", [6000, 10_000, 20_000])
-def test_groups_are_merged_for_the_topics_that_stay(budget):
-    """Topics that do not fit are joined first: documents that were merged can never be parted."""
-    rng = np.random.default_rng(0)
-    centres = rng.normal(0, 30, (60, 3))
-    parts = [rng.normal(centres[rng.choice(60, 80)], 1.0) for _ in range(30)]
-    model = model_of("full", memory_budget=budget, max_clumps=None, topic_price=5.0, batch_size=30)
-    with pytest.warns(ForcedJoinWarning):
-        model.partial_fit(parts)
-    assert_within_limits(model)
-    allowed = KeepLimits(budget, np.inf, 1000).groups_within(model.n_components_)
-    assert len(model.group_ids_) == min(allowed, 30)
 
 
 @pytest.mark.parametrize(

@@ -120,14 +120,13 @@ class ClumpedLearner:
         """The state with everything seen, of which the search knows more, compressed."""
         release()
         before = search.bound
+        most = self.limits.groups_within(len(search.topics))
+        ids = self._fewer_groups(search, state.group_ids, most)
         if self.limits.unlimited:
-            most = self.limits.groups_within(len(search.topics))
-            ids = self._fewer_groups(search, state.group_ids, most)
             past, forced = seen.kept(search.items), 0
             loss = before - search.bound
         else:
-            room, most, forced = self._room(search)
-            ids = self._fewer_groups(search, state.group_ids, most)
+            room, ids, forced = self._room(search, ids)
             past = self._compressed(search, room, seen, state.n_points)
             search.items = past.items(state.model)
             loss = before - search.tied_bound(search.items)
@@ -151,36 +150,28 @@ class ClumpedLearner:
         into = search.merge_groups(int(most), self.group_merge)
         return ids[np.unique(into, return_index=True)[1]]
 
-    def _room(self, search: TopicSearch) -> tuple[StorageRoom, float, int]:
-        """Room for clumps beside so many groups, and how many topics had to be joined for it.
+    def _room(self, search: TopicSearch, ids: IntVec) -> tuple[StorageRoom, IntVec, int]:
+        """Room for clumps, the groups that are left, and how many topics had to be joined for it.
 
         Topics are joined until there is a leaf for each and these take half of the bytes at most;
         the single topic that is left in the end may take all, and groups make way for it.
         """
-        forced, fewer = 0, np.inf
+        forced, family = 0, search.step.model.family
+        prices = self.limits.prices(family.n_stats, family.n_features)
         while True:
-            k = len(search.topics)
-            most = min(float(len(search.sizes)), self.limits.groups_within(k), fewer)
-            room = self._room_of(search, k, most)
-            rest = room.charged(self._compressor(search).topic_leaves(), most)
-            reserve = 0.5 * room.free_bytes if k > 1 else 0.0
-            fits = room.free_bytes > 0 and rest.free_bytes >= reserve
+            k, n_groups = len(search.topics), len(search.sizes)
+            free = self.limits.item_bytes(search.step.model, k, n_groups)
+            room = StorageRoom(prices, free, self.limits.items_within(k))
+            rest = room.charged(self._compressor(search).topic_leaves())
+            fits = free > 0 and rest.free_bytes >= (0.5 * free if k > 1 else 0.0)
             if fits and rest.free_leaves >= 0:
-                return room, most, forced
-            if k == 1 and most > 1:
-                fewer = most // 2
+                return room, ids, forced
+            if k == 1 and n_groups > 1:
+                ids = self._fewer_groups(search, ids, n_groups // 2)
             elif k == 1 or self.on_budget == "error":
                 raise self._too_little(search, "max_clumps" if fits else "memory_budget")
             else:
                 forced += search.force_joins(max(1, k // 8))
-
-    def _room_of(self, search: TopicSearch, n_topics: int, n_groups: float) -> StorageRoom:
-        model = search.step.model
-        return StorageRoom(
-            self.limits.prices(model.family.n_stats, model.family.n_features),
-            self.limits.item_bytes(model, n_topics, int(n_groups)),
-            self.limits.items_within(n_topics),
-        )
 
     def _too_little(self, search: TopicSearch, name: str) -> MemoryBudgetError:
         k, d = len(search.topics), search.step.model.family.n_features

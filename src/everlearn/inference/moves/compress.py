@@ -6,7 +6,7 @@ where the bound of a whole life, `magnified` times what was seen, gains most.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,10 +74,9 @@ class StorageRoom:
         self.free_leaves -= 1
         return True
 
-    def charged(self, leaves: Leaves, n_groups: float = np.inf) -> StorageRoom:
-        """What is left with these leaves, if no more groups than that are left either."""
-        facts = replace(leaves.facts, span=np.minimum(leaves.facts.span, n_groups))
-        used = self.prices.leaf(facts).sum()
+    def charged(self, leaves: Leaves) -> StorageRoom:
+        """What is left with these leaves."""
+        used = self.prices.leaf(leaves.facts).sum()
         return StorageRoom(self.prices, self.free_bytes - used, self.free_leaves - len(leaves))
 
 
