@@ -152,7 +152,9 @@ def test_m5_or_the_budget_is_refused_and_nothing_changes(family):
 @every
 def test_m5_a_budget_for_nothing_is_refused(family):
     parts, _ = documents(family, 4)
-    with pytest.raises(MemoryBudgetError, match="1 topics and"):
+    with pytest.raises(
+        MemoryBudgetError, match=r"a topic, its clump and a group: 1 topics .* in 1 groups"
+    ):
         learn(model_of(family, memory_budget=100), parts)
 
 

@@ -47,6 +47,7 @@ print("ready", flush=True)
 for epoch in range(model._learned.state.n_epochs if path.exists() else 0, int(sys.argv[3])):
     learn_epoch(model, epoch)
     model.save(path)
+    print("saved", flush=True)
 """
 
 
@@ -85,13 +86,19 @@ def test_m6_three_epochs_and_three_in_a_new_process_are_six(tmp_path: Path) -> N
         assert (tmp_path / f"{family}.end").read_bytes() == end
 
 
-def killed_now_and_then(path: Path, family: str, epochs: int, waits: list[float]) -> int:
-    """A process that saves after each epoch is killed after these waits, and started anew."""
+def killed_now_and_then(
+    path: Path, family: str, epochs: int, waits: list[float], n_saves: int = 0
+) -> int:
+    """A process that saves after each epoch is killed after so many saves and one of these waits.
+
+    It is started anew each time; how often it was killed before its end.
+    """
     kills = 0
     for wait in waits:
         process = python(STREAM, path, family, epochs)
         assert process.stdout is not None
-        process.stdout.readline()
+        for _ in range(1 + n_saves):
+            process.stdout.readline()
         time.sleep(wait)
         kills += process.poll() is None
         process.send_signal(signal.SIGKILL)
@@ -106,8 +113,9 @@ def test_m6_kill_and_resume_is_never_having_stopped(tmp_path: Path) -> None:
     model = start("diagonal")
     for epoch in range(EPOCHS):
         learn_epoch(model, epoch)
-    waits = np.random.default_rng().uniform(0.0, 0.3, 1).tolist()
-    assert killed_now_and_then(tmp_path / "model.evl", "diagonal", EPOCHS, waits) == 1, waits
+    rng, path = np.random.default_rng(), tmp_path / "model.evl"
+    n_saves, waits = int(rng.integers(1, EPOCHS - 2)), [float(rng.uniform(0.0, 0.02))]
+    assert killed_now_and_then(path, "diagonal", EPOCHS, waits, n_saves) == 1, (n_saves, waits)
     assert (tmp_path / "model.evl").read_bytes() == file_of(model)
     assert [p.name for p in tmp_path.iterdir() if p.suffix == ".evl"] == ["model.evl"]
 

@@ -112,13 +112,14 @@ def test_a_new_process_goes_on_as_if_nothing_had_happened(kind, tmp_path):
     np.testing.assert_array_equal(back.predict_proba(scenes()), steady.predict_proba(scenes()))
 
 
-def test_the_steps_before_the_mixture_give_its_rows(tmp_path):
-    pipeline = made("hog", tmp_path).fit(scenes())
+@pytest.mark.parametrize("features", ["hog", "cnn"])
+def test_the_steps_before_the_mixture_give_its_rows(features, tmp_path):
+    pipeline = made(features, tmp_path).fit(scenes())
     rows = pipeline[:-1].transform(scenes())
     np.testing.assert_array_equal(pipeline["mixture"].predict(rows), pipeline.predict(scenes()))
 
 
-@pytest.mark.parametrize("method", ["fit", "fit_predict"])
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform"])
 def test_a_mixture_that_refuses_leaves_the_pipeline_as_it_was(method, tmp_path):
     pipeline = made("hog", tmp_path).fit(scenes())
     before = pipeline.predict_proba(scenes())
@@ -140,7 +141,7 @@ def test_other_weights_are_noticed(tmp_path):
     ):
         back.check_weights()
     uses = (back.predict, back.predict_proba, back.transform, back.score, back.score_samples)
-    for use in (*uses, back.partial_fit):
+    for use in (*uses, back[:-1].transform, back.partial_fit):
         with pytest.raises(ValueError, match="not those that it learned with"):
             use(scenes())
 
@@ -231,7 +232,7 @@ def test_what_is_wrong_is_named(saved, spoil, word):
 
 
 def test_colours_count_for_networks_alone(tmp_path):
-    """Grey features cannot tell a picture from its mirror in colour; a network can."""
+    """Grey features cannot tell a picture from its shades of grey; a network tells colours."""
     image = colours(64, 64)
     turned = image[:, :, ::-1].copy()
     save_network(tmp_path / "tiny.onnx")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Self
 
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ class ImagePipeline(SaveMixin, Pipeline):
     """
 
     checkpoint_key: ClassVar[str] = "image-pipeline"
+    steps: list[tuple[str, Any]]
 
     def partial_fit(self, X: Iterable[Any], y: Any = None) -> Self:
         """Learn from images that need not come again.
@@ -86,9 +88,8 @@ class ImagePipeline(SaveMixin, Pipeline):
         self
             The fitted pipeline.
         """
-        with _parts(self)[1]._unchanged_on_error():
+        with self._learning():
             super().fit(X, y, **params)
-        self._note_weights()
         return self
 
     def fit_predict(self, X: Iterable[Any], y: Any = None, **params: Any) -> Labels:
@@ -107,10 +108,15 @@ class ImagePipeline(SaveMixin, Pipeline):
         -------
         labels : ndarray of shape (n_images,)
         """
-        with _parts(self)[1]._unchanged_on_error():
+        with self._learning():
             labels: Labels = super().fit_predict(X, y, **params)
-        self._note_weights()
         return labels
+
+    def fit_transform(self, X: Iterable[Any], y: Any = None, **params: Any) -> Mat:
+        """Learn from all images at once, and tell how likely each belongs to each component."""
+        with self._learning():
+            probabilities: Mat = super().fit_transform(X, y, **params)
+        return probabilities
 
     def predict(self, X: Iterable[Any], **params: Any) -> Labels:
         """The component that each image most likely belongs to.
@@ -149,7 +155,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         return probabilities
 
     def transform(self, X: Iterable[Any], **params: Any) -> Mat:
-        """How likely each image belongs to each component, as `predict_proba`.
+        """How likely each image belongs to each component; of a slice, the rows of its last step.
 
         Parameters
         ----------
@@ -167,17 +173,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         return probabilities
 
     def score_samples(self, X: Iterable[Any]) -> Vec:
-        """Log-likelihood of the reduced features of each image.
-
-        Parameters
-        ----------
-        X : iterable of images
-            Paths, bytes of files or arrays.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_images,)
-        """
+        """Log-likelihood of the reduced features of each image, (n_images,)."""
         self.check_weights()
         scores: Vec = super().score_samples(X)
         return scores
@@ -185,29 +181,13 @@ class ImagePipeline(SaveMixin, Pipeline):
     def score(
         self, X: Iterable[Any], y: Any = None, sample_weight: Any = None, **params: Any
     ) -> float:
-        """Mean log-likelihood of the reduced features of an image.
-
-        Parameters
-        ----------
-        X : iterable of images
-            Paths, bytes of files or arrays.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_images,), default=None
-            How often each image counts.
-        **params : dict
-            Handed to the steps, as scikit-learn's pipelines do.
-
-        Returns
-        -------
-        score : float
-        """
+        """Mean log-likelihood of the reduced features of an image."""
         self.check_weights()
         return float(super().score(X, y, sample_weight, **params))
 
     def check_weights(self) -> None:
         """Raise a ValueError if the weights of the network are not those it learned with."""
-        features = self.steps[0][1]  # a slice of a pipeline may have no other step
+        features = self.steps[0][1]  # the only step, perhaps, of a slice of a pipeline
         known = getattr(self, "weights_digest_", None)
         network = isinstance(features, CNNFeatures) and known is not None
         if network and known != weights_digest(features.weights):
@@ -215,6 +195,24 @@ class ImagePipeline(SaveMixin, Pipeline):
                 f"the 'weights' of the pipeline's CNNFeatures, {os.fspath(features.weights)!r}, "
                 "are not those that it learned with"
             )
+
+    @contextmanager
+    def _learning(self) -> Iterator[None]:
+        """All steps as they were if one refuses; else the weights that they learned with."""
+        steps = list(self.steps)
+        try:
+            with _parts(self)[1]._unchanged_on_error():
+                yield
+        except BaseException:
+            self.steps = steps
+            raise
+        self._note_weights()
+
+    def __getitem__(self, which: Any) -> Any:
+        part = super().__getitem__(which)
+        if isinstance(part, ImagePipeline) and hasattr(self, "weights_digest_"):
+            part.weights_digest_ = self.weights_digest_
+        return part
 
     def _note_weights(self) -> None:
         features = _parts(self)[0]

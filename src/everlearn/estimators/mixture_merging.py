@@ -73,7 +73,7 @@ def _check_descent(position: int, state: State, base: State) -> None:
     if not alike or not all(np.array_equal(one, other) for one, other in pairs):
         raise ValueError(
             f"merge needs a 'base' that all models began as copies of. Model {position} did not: "
-            "its prior, origin or seed are others. Merge without a base."
+            "its family, prior, origin or seed are others. Merge without a base."
         )
 
 

@@ -55,17 +55,19 @@ def onnx_network(path: Path, output: str | None) -> Network:
     wanted, kind = inputs[0].shape, _KINDS.get(inputs[0].type)
     if kind is None:
         raise ValueError(
-            f"the network of CNNFeatures must take floating-point images, got {inputs[0].type} in "
-            f"{str(path)!r}"
+            "the network of CNNFeatures must take images of single or half precision, got "
+            f"{inputs[0].type} in {str(path)!r}"
         )
 
     def run(images: Images) -> NDArray[Any]:
-        if not _fits(images.shape[1:], wanted[1:]):
+        if wanted and not _fits(images.shape[1:], wanted[1:]):
             raise ValueError(
                 "the 'size' parameter of CNNFeatures must suit the network, which takes images of "
-                f"shape {tuple(wanted[1:])}. Got images of shape {images.shape[1:]}."
+                f"shape {tuple(wanted[1:])}. Got images of shape {images.shape[1:]}, channels "
+                "first."
             )
-        at_once = wanted[0] if isinstance(wanted[0], int) else len(images)
+        fixed = wanted and isinstance(wanted[0], int) and wanted[0] > 0
+        at_once = wanted[0] if fixed else len(images)
         parts = [
             session.run([chosen], {given: _filled(images[i : i + at_once], at_once).astype(kind)})
             for i in range(0, len(images), at_once)

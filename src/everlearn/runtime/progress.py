@@ -19,7 +19,7 @@ _WATCHED: Final[ContextVar[tuple[float, Trace] | None]] = ContextVar("watched", 
 
 @contextmanager
 def watched_growth() -> Iterator[Trace]:
-    """The number of components over time of whatever mixture is fitted inside.
+    """The number of components over time of whatever is fitted in laps inside, in this thread.
 
     Seconds are CPU seconds of this process since the block began. They belong to a run and not to
     the model, which keeps bounds and components of its laps only.

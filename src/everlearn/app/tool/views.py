@@ -48,7 +48,7 @@ def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None
 
 
 def _bytes(name: str, value: int) -> str:
-    counted = name.startswith(("n_", "max_", "window_")) or name.endswith(("rows_limit", "limit"))
+    counted = name.startswith(("n_", "max_", "window_"))
     return f"{value:,}" if counted else megabytes(value)
 
 

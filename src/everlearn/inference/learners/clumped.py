@@ -175,13 +175,13 @@ class ClumpedLearner:
 
     def _too_little(self, search: TopicSearch, name: str) -> MemoryBudgetError:
         k, d = len(search.topics), search.step.model.family.n_features
+        needed = "twice the clumps of its topics" if k > 1 else "a topic, its clump and a group"
+        limit = f"{self.limits.max_bytes:,.0f} bytes"
         if name == "max_clumps":
             needed, limit = "a clump for each topic", f"{self.limits.items_within(k):,.0f} clumps"
-        else:
-            needed, limit = "twice the clumps of its topics", f"{self.limits.max_bytes:,.0f} bytes"
         return MemoryBudgetError(
-            f"the {name!r} of ClumpedTopicModel must hold {needed}: {k} topics and "
-            f"{len(search.sizes)} groups of {d} features are too many for {limit}"
+            f"the {name!r} of ClumpedTopicModel must hold {needed}: {k} topics of {d} features, "
+            f"in {len(search.sizes)} groups, are too many for {limit}"
         )
 
     def _compressor(self, search: TopicSearch) -> Compressor:
