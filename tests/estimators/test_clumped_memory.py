@@ -199,6 +199,16 @@ def test_lowering_a_limit_compresses_at_once_and_raising_uses_the_room(family):
     assert_conserved(model, parts)
 
 
+def test_a_budget_beyond_the_usual_is_room_for_more_clumps():
+    parts, _ = documents("diagonal", 12, points=600)
+    model = model_of("diagonal", max_clumps="auto", memory_budget="64MB").partial_fit(parts)
+    report = model.memory_report()
+    assert report["n_clumps"] + report["n_single_points"] == 4000
+    model.set_params(memory_budget="96MB").partial_fit(parts)
+    report = model.memory_report()
+    assert report["n_clumps"] + report["n_single_points"] == 6000
+
+
 @pytest.mark.parametrize("limits", [{}, {"memory_budget": None}, {"max_clumps": None},
                                     {"memory_budget": None, "max_clumps": None}])  # fmt: skip
 @pytest.mark.parametrize("criterion", ["cosine", "free-energy"])

@@ -69,10 +69,10 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         Bytes, or text such as "64MB", that may be kept between calls: clumps, single points,
         topics with their prior, and groups. None sets no limit.
     max_clumps : int, "auto" or None, default="auto"
-        Clumps and single points to keep. "auto" is 4000, or twice the topics there are before
-        compression if these are more, whatever room the budget has beyond; None leaves it to the
-        budget alone, and keeps single points where that saves bytes. With neither this nor a
-        budget every point is kept.
+        Clumps and single points to keep. "auto" is 4000, in proportion more for a budget beyond
+        64 MB, or twice the topics there are before compression if these are more; None leaves it
+        to the budget alone, and keeps single points where that saves bytes. With neither this nor
+        a budget every point is kept.
     max_groups : int or None, default=None
         Groups of documents to keep; None means 1000 under a budget. They never take more than a
         quarter of it.

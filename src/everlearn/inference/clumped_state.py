@@ -14,6 +14,8 @@ from everlearn.inference.moves.compress import StoragePrices
 
 LEAST_ITEMS, ITEMS_PER_TOPIC = 4000, 2
 """Items that are kept if nothing is said of their number."""
+USUAL_BYTES = 64e6
+"""Of these there are more in proportion if so many bytes are exceeded."""
 _FEATURE_ROWS = 4096
 GROUP_BYTES = 16
 """Of a group, but for its counts: its id and its number of documents."""
@@ -208,7 +210,8 @@ class KeepLimits:
     def items_within(self, n_topics: int) -> float:
         """Clumps and single points that may be kept of so many topics."""
         if self.max_items is None:
-            return float(max(LEAST_ITEMS, ITEMS_PER_TOPIC * n_topics))
+            roomy = max(1.0, self.max_bytes / USUAL_BYTES) if self.max_bytes < np.inf else 1.0
+            return float(max(roomy * LEAST_ITEMS // 1, ITEMS_PER_TOPIC * n_topics))
         return self.max_items
 
     def groups_within(self, n_topics: int) -> float:
