@@ -137,6 +137,11 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
         """Rows learned from, each counted as often as it was visited."""
         return self._fitted().state.n_rows
 
+    @property
+    def learns_row_by_row(self) -> bool:
+        """Whether rows may come in one call or in several, with the same bits in the end."""
+        return bool(self.loss == "averaging" and self.batch_size == 1)
+
     # ---------------------------------------------------------- for the subclasses
 
     def _weights(self, values: Mat) -> Mat:

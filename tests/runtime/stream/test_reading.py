@@ -55,10 +55,9 @@ class Listed:
 
 
 def batches(sources, stop=None, *, size=4, idle=60.0, ledger=None, seconds=0.0):
-    """What arrives, without the signs that nothing has."""
+    """What arrives, one by one."""
     reader = Reader(sources, ledger or Ledger(), size, Listed(seconds), idle)
-    arrived = reader.batches(stop or threading.Event())
-    return (one for one in arrived if one is not None)
+    return (one for group in reader.groups(stop or threading.Event(), lambda: 1) for one in group)
 
 
 class TestReader:
@@ -191,11 +190,11 @@ class TestLogs:
         path = tmp_path / "log.jsonl"
         with BatchLog(path, 0) as log:
             for batch in range(1, 2001):
-                log.write(batch, {"n": batch, "pad": "x" * 100})
+                log.write({"batch": batch, "n": batch, "pad": "x" * 100})
         with open(path, "ab") as file:
             file.write(b'{"batch": 2001, "torn')
         with BatchLog(path, 1990) as log:
-            log.write(1991, {"again": True})
+            log.write({"batch": 1991, "again": True})
         lines = list(read_log(path))
         assert [line["batch"] for line in lines] == list(range(1, 1992))
         assert lines[-1] == {"batch": 1991, "again": True}
@@ -205,7 +204,7 @@ class TestLogs:
         path = tmp_path / "log.jsonl"
         with BatchLog(path, 0) as log:
             for batch in (1, 1, 3, 5):
-                log.write(batch, {})
+                log.write({"batch": batch})
         with BatchLog(path, last) as log:
             log.cut()
         assert [line["batch"] for line in read_log(path)] == [b for b in (1, 1, 3, 5) if b <= last]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,18 +13,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from everlearn.app.tool.changes import Standing
 from everlearn.app.tool.kinds import UsageError, check_settings
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves
+from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves, joined
 from everlearn.app.tool.records import RecordPreparer, checked_label, field_of, with_form
 from everlearn.app.tool.session import Session, begun
-from everlearn.core.arrays import IntVec
 from everlearn.runtime.stream.chunks import Bad
-from everlearn.runtime.stream.reading import Reader
+from everlearn.runtime.stream.reading import Arrived, Reader
 from everlearn.runtime.stream.runlog import BatchLog
 from everlearn.runtime.stream.sources import Source
 
-_NONE: Final = np.empty(0, np.int64)
+_MOST_AT_ONCE: Final = 16
+"""Batches that may be learned in one call, so that a stop is not far away."""
 
 
 class BadRecordError(ValueError):
@@ -95,13 +97,11 @@ class Learning:
     def _loop(self, log: BatchLog, quarantine: BatchLog) -> None:
         self._saved, self._saved_at = self.session.ledger.batches, time.monotonic()
         for learned in self._batches():
-            if learned is not None:
-                done, line = learned
-                batch = self.session.ledger.batches
-                for origin, fault in done.bad:
-                    quarantine.write(batch, self._fault(origin, fault))
-                log.write(batch, line)
-                self.on_batch({"batch": batch, **line})
+            for bad, line in learned:
+                for origin, fault in bad:
+                    quarantine.write({"batch": line["batch"], **self._fault(origin, fault)})
+                log.write(line)
+                self.on_batch(line)
             if self._due():
                 self._save(log, quarantine)
 
@@ -129,8 +129,11 @@ class Learning:
 
     # ------------------------------------------------------------------ batches
 
-    def _batches(self) -> Iterator[tuple[Prepared, dict[str, Any]] | None]:
-        """Each batch once it is learned, with its line of the log; None while nothing comes."""
+    def _batches(self) -> Iterator[list[tuple[Refused, dict[str, Any]]]]:
+        """Batches once they are learned: their bad records, and their lines of the log.
+
+        All of those that come at once are in the model and in the ledger.
+        """
         ledger = self.session.ledger.with_keys(source.key for source in self.sources)
         self.session = replace(self.session, ledger=ledger)
         layout = self.session.layout
@@ -139,21 +142,40 @@ class Learning:
             self.session = replace(self.session, layout=layout)
         preparer = RecordPreparer(layout, self._allows_missing)
         reader = Reader(self.sources, self.session.ledger, layout.batch, preparer, self.pace.idle)
-        for arrived in reader.batches(self.stop):
-            if arrived is None:
-                yield None
-                continue
+        for group in reader.groups(self.stop, self._at_once):
             start = time.perf_counter()
-            done, line = self._learn(arrived.prepared)
-            if self.strict and done.bad:
-                origin, fault = done.bad[0]
-                where = self._fault(origin, fault)
-                raise BadRecordError(
-                    f"{where['source']}, at {where['place']}: {fault.reason}: {fault.record}"
-                )
-            ledger = self.session.ledger.after(arrived.progress, len(done), len(done.bad))
-            self.session = replace(self.session, ledger=ledger, layout=done.layout)
-            yield done, line | self._counts(time.perf_counter() - start)
+            if self._learned_at_once([arrived.prepared for arrived in group]):
+                seconds = (time.perf_counter() - start) / len(group)
+                yield [self._noted(arrived, arrived.prepared, {}, seconds) for arrived in group]
+                continue
+            if not group:
+                yield []
+            for arrived in group:
+                start = time.perf_counter()
+                done, line = self._learn(arrived.prepared)
+                yield [self._noted(arrived, done, line, time.perf_counter() - start)]
+
+    def _noted(
+        self, arrived: Arrived[Prepared], done: Prepared, line: dict[str, Any], seconds: float
+    ) -> tuple[Refused, dict[str, Any]]:
+        """Bad records and line of a batch that the model has learned, and the ledger has now."""
+        ledger = self.session.ledger.after(arrived.progress, len(done), len(done.bad))
+        self.session = replace(self.session, ledger=ledger, layout=done.layout)
+        return done.bad, {"batch": ledger.batches, **line, **self._counts(seconds)}
+
+    def _at_once(self) -> int:
+        """How many batches may be learned in one call, nothing being due between them.
+
+        For a model that learns row by row that is the same, and a call costs more than its rows.
+        """
+        if not getattr(self.session.model, "learns_row_by_row", False):
+            return 1
+        number, most = self.session.ledger.batches, _MOST_AT_ONCE
+        if self.pace.score_every:
+            most = min(most, -number % self.pace.score_every)
+        if self.pace.every_batches is not None:
+            most = min(most, self._saved + self.pace.every_batches - number)
+        return max(1, most)
 
     def _allows_missing(self, layout: Layout) -> bool:
         if layout.form != "rows":
@@ -187,14 +209,29 @@ class Learning:
             )
         return tuple(sorted(found))
 
+    def _learned_at_once(self, batches: list[Prepared]) -> bool:
+        """Learn several batches in one call, unless there is a record in the way; whether it did.
+
+        An estimator that refuses a call is as it was before.
+        """
+        if len(batches) < 2 or any(batch.bad or not len(batch) for batch in batches):
+            return False
+        try:
+            _partial_fit(self.session.model, joined(batches))
+        except ValueError:
+            return False
+        return True
+
     def _learn(self, batch: Prepared) -> tuple[Prepared, dict[str, Any]]:
         """The batch with the records that the model refused, and what happened to the model."""
+        if self.strict and batch.bad:
+            raise self._unfit(*batch.bad[0])
         if not len(batch):
             return batch, {}
         if self.session.model is None:
             self.session = begun(replace(self.session, layout=batch.layout), self.params)
         model = self.session.model
-        before, moves = _ids(model), _n_moves(model)
+        before = Standing.of(model)
         number = self.session.ledger.batches
         scored = self.pace.score_every and number % self.pace.score_every == 0
         line: dict[str, Any] = {}
@@ -203,7 +240,7 @@ class Learning:
         refused = self._feed(batch)
         if scored:
             line |= {"score_after": score_of(model, batch), "places": self._places(batch)}
-        line |= _changes(before, _ids(model)) | _moves(model, moves)
+        line |= before.changes(model)
         if not refused:
             return batch, line
         gone = {origin for origin, _ in refused}
@@ -213,10 +250,25 @@ class Learning:
     def _feed(self, batch: Prepared) -> Refused:
         """Learn a batch but for the records that the model refuses; it must not refuse all."""
         model = self.session.model
+        try:
+            _partial_fit(model, batch)
+        except ValueError:
+            # A strict run ends here, and what it leaves must not have learned half of a batch.
+            model = copy.deepcopy(model) if self.strict else model
+        else:
+            return []
         _, refused = by_halves(batch, lambda part: _partial_fit(model, part))
         if len(refused) == len(batch) and not self.session.ledger.records:
             raise UsageError(f"the model refuses the data: {refused[0][1].reason}")
+        if self.strict and refused:
+            raise self._unfit(*refused[0])
         return refused
+
+    def _unfit(self, origin: Origin, fault: Bad) -> BadRecordError:
+        where = self._fault(origin, fault)
+        return BadRecordError(
+            f"{where['source']}, at {where['place']}: {fault.reason}: {fault.record}"
+        )
 
     def _places(self, batch: Prepared) -> dict[str, list[int]]:
         """Where the records of a scored batch are, so that an audit finds them again."""
@@ -266,45 +318,6 @@ def score_of(model: Any, batch: Prepared) -> float | None:
     except (AttributeError, ValueError):
         return None
     return float(score) if np.isfinite(score) else None
-
-
-def _ids(model: Any) -> IntVec:
-    try:
-        return np.asarray(model.component_ids_, np.int64)
-    except AttributeError:
-        return _NONE
-
-
-def _changes(before: IntVec, after: IntVec) -> dict[str, Any]:
-    if np.array_equal(before, after):
-        return {}
-    born, gone = np.setdiff1d(after, before), np.setdiff1d(before, after)
-    line: dict[str, Any] = {}
-    if len(born):
-        line["born"] = born.tolist()
-    if len(gone):
-        line["gone"] = gone.tolist()
-    return line
-
-
-def _n_moves(model: Any) -> int:
-    """Moves that the model has accepted so far."""
-    counts = getattr(getattr(model, "history_", None), "counts", {})
-    return sum(n for name, n in counts.items() if name.endswith("accepted"))
-
-
-def _moves(model: Any, before: int) -> dict[str, Any]:
-    """The moves that the model has accepted since then, if it keeps a record of them."""
-    new = _n_moves(model) - before
-    if not new:
-        return {}
-    latest = model.history_.moves[-new:]
-    return {
-        "moves": [
-            {"kind": m.kind, "removed": list(m.removed), "added": list(m.added), "gain": m.gain}
-            for m in latest
-        ]
-    }
 
 
 def _label_names(row: Any, names: tuple[str, ...] | None, layout: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -26,9 +25,8 @@ def batches_of(
     missing = bool(session.model.__sklearn_tags__().input_tags.allow_nan)
     preparer = RecordPreparer(session.layout, lambda _: missing, labelled=labelled)
     reader = Reader(sources, Ledger(), session.layout.batch, preparer, idle=0.2)
-    for arrived in reader.batches(threading.Event()):
-        if arrived is not None:
-            yield arrived.prepared
+    for arrived in reader.batches():
+        yield arrived.prepared
 
 
 def predictions(session: Session, sources: Sequence[Source]) -> Iterator[Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -67,11 +67,18 @@ class Reader(Generic[P]):
         self._waiting_since: float | None = None
         self._current = 0
 
-    def batches(self, stop: threading.Event) -> Iterator[Arrived[P] | None]:
-        """Batches until the sources end, or until `stop` is set; None while there is none.
+    def batches(self) -> Iterator[Arrived[P]]:
+        """Batches until the sources end."""
+        for group in self.groups(threading.Event(), lambda: 1):
+            yield from group
 
-        What a file holds beyond the last batch can be read again, and is left; what came through
-        a pipe cannot, and makes a last batch.
+    def groups(
+        self, stop: threading.Event, most: Callable[[], int]
+    ) -> Iterator[Sequence[Arrived[P]]]:
+        """Batches until the sources end, or until `stop` is set, `most` of those that wait at once.
+
+        There are none in a group while nothing comes. What a file holds beyond the last batch can
+        be read again, and is left; what came through a pipe cannot, and makes a last batch.
         """
         thread = threading.Thread(target=self._run, name="everlearn-reader", daemon=True)
         thread.start()
@@ -83,7 +90,7 @@ class Reader(Generic[P]):
                     arrived = self._ready.get(timeout=_POLL)
                 except queue.Empty:
                     rest = self._take_rest() if stop.is_set() or self._silent() else None
-                    yield rest
+                    yield [] if rest is None else [rest]
                     if rest is None and stop.is_set() and self._settled():
                         return
                     continue
@@ -91,10 +98,10 @@ class Reader(Generic[P]):
                     raise arrived
                 if arrived is None:
                     return
-                for one in arrived:
-                    if stop.is_set() and self._rewinds():
-                        return
-                    yield one
+                while arrived and not (stop.is_set() and self._rewinds()):
+                    n = most()
+                    yield arrived[:n]
+                    arrived = arrived[n:]
         finally:
             self._abandoned.set()
 

@@ -30,11 +30,11 @@ class BatchLog:
         if self._file is not None:
             self._file.close()
 
-    def write(self, batch: int, line: Mapping[str, Any]) -> None:
-        """Add a line; the file is made when there is a first one."""
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Add a line, which has a `batch`; the file is made when there is a first one."""
         if self._file is None:
             self._file = self._opened()
-        text = json.dumps({"batch": batch, **line}, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False)
         self._file.write(text.encode("utf-8", "replace") + b"\n")
 
     def flush(self) -> None:

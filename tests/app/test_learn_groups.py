@@ -1,0 +1,139 @@
+"""Batches that are learned in one call, and strict runs: the model and its file agree."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.stream_cases import CASES, json_rows
+from everlearn.app.tool import learning
+from everlearn.app.tool.learning import BadRecordError, Pace
+from everlearn.app.tool.runs import Request, carry_out
+from everlearn.app.tool.session import Session
+from everlearn.estimators.linear_learning import PassiveAggressive
+from everlearn.runtime.stream.runlog import read_log
+
+HARD = {"slack": "none", "fit_intercept": False}
+"""Under these, a row of next to nothing asks for weights beyond all bounds."""
+TINY = json.dumps(dict.fromkeys("abcd", 1e-160) | {"label": "g1"})
+
+
+def rows_request(folder, *, pace, kind="classifier", params=None):
+    """A classifier of rows in small batches, with bad records among them."""
+    source, params = json_rows(folder), {"random_state": 3, **(params or {})}
+    return Request(folder / "m.evl", (str(source),), {"kind": kind, "batch": 8}, params, pace)
+
+
+def outcome(request, monkeypatch, most):
+    """The model file and both logs without times, if so many batches may be learned at once."""
+    monkeypatch.setattr(learning, "_MOST_AT_ONCE", most)
+    for path in request.model.parent.glob("m.evl*"):
+        path.unlink()
+    assert carry_out(request, quiet=True) == 0
+    logs = [
+        [{k: v for k, v in line.items() if k not in ("time", "seconds")} for line in read_log(path)]
+        for path in sorted(request.model.parent.glob("m.evl.*.jsonl"))
+    ]
+    return request.model.read_bytes(), logs
+
+
+@pytest.fixture
+def call_sizes(monkeypatch):
+    """Rows of each call of `partial_fit`."""
+    sizes = []
+    go_on = PassiveAggressive._go_on
+
+    def noted(self, learned, X, targets):
+        sizes.append(len(targets))
+        return go_on(self, learned, X, targets)
+
+    monkeypatch.setattr(PassiveAggressive, "_go_on", noted)
+    return sizes
+
+
+class TestAtOnce:
+    @pytest.mark.parametrize(
+        "pace",
+        [Pace(every_batches=100, score_every=0), Pace(every_batches=3, score_every=0), Pace()],
+        ids=["all", "checkpoints", "scores"],
+    )
+    def test_it_is_the_same_file_and_the_same_log(self, tmp_path, monkeypatch, call_sizes, pace):
+        request = rows_request(tmp_path, pace=pace)
+        alone = outcome(request, monkeypatch, 1)
+        assert max(call_sizes) <= 8
+        together = outcome(request, monkeypatch, 16)
+        assert max(call_sizes) > 8
+        assert together == alone
+
+    def test_nothing_is_joined_over_a_checkpoint_or_a_score(
+        self, tmp_path, monkeypatch, call_sizes
+    ):
+        outcome(rows_request(tmp_path, pace=Pace(every_batches=3)), monkeypatch, 16)
+        assert max(call_sizes) == 3 * 8
+        call_sizes.clear()
+        pace = Pace(every_batches=100, score_every=4)
+        outcome(rows_request(tmp_path, pace=pace), monkeypatch, 16)
+        assert max(call_sizes) == 3 * 8
+
+    def test_a_record_that_the_model_refuses_is_found_in_its_batch(self, tmp_path, monkeypatch):
+        request = rows_request(tmp_path, pace=Pace(every_batches=100, score_every=0), params=HARD)
+        lines = Path(request.sources[0]).read_text().splitlines()
+        lines[100] = TINY
+        Path(request.sources[0]).write_text("\n".join(lines) + "\n")
+        alone = outcome(request, monkeypatch, 1)
+        assert outcome(request, monkeypatch, 16) == alone
+        assert any("not finite" in line["reason"] for line in alone[1][1])
+
+    @pytest.mark.parametrize("changed", [{"loss": "gibbs"}, {"batch_size": 4}])
+    def test_models_that_do_not_learn_row_by_row_are_fed_batch_by_batch(
+        self, tmp_path, monkeypatch, call_sizes, changed
+    ):
+        pace = Pace(every_batches=100, score_every=0)
+        outcome(rows_request(tmp_path, pace=pace, params=changed), monkeypatch, 16)
+        assert max(call_sizes) <= 8
+
+
+class TestStrict:
+    @pytest.mark.parametrize("name", ["mixture from JSON lines", "classifier from rows"])
+    def test_it_leaves_what_it_had_learned_before_the_bad_record(self, tmp_path, name):
+        """And no part of the batch that the record is in, which would be learned again."""
+        request, _ = CASES[name].request(tmp_path, tmp_path / "m.evl")
+        good = [line for line in json_rows(tmp_path).read_text().splitlines() if _is_good(line)]
+        source = Path(request.sources[0])
+        source.write_text("\n".join([*good[:50], "not JSON", *good[50:70]]) + "\n")
+        strict = replace(request, strict=True, pace=Pace(every_batches=100, score_every=0))
+        with pytest.raises(BadRecordError, match="not JSON"):
+            carry_out(strict, quiet=True)
+        left = Session.load(request.model)
+        assert left.ledger.records == 40
+
+        source.write_text("\n".join([*good[:50], *good[50:70]]) + "\n")
+        assert carry_out(strict, quiet=True) == 0
+        mended = request.model.read_bytes()
+        request.model.unlink()
+        Path(f"{request.model}.log.jsonl").unlink()
+        assert carry_out(strict, quiet=True) == 0
+        assert request.model.read_bytes() == mended
+
+    def test_nor_of_one_that_the_model_refuses(self, tmp_path):
+        request = rows_request(tmp_path, pace=Pace(every_batches=100, score_every=0), params=HARD)
+        good = [
+            line for line in Path(request.sources[0]).read_text().splitlines() if _is_good(line)
+        ]
+        Path(request.sources[0]).write_text("\n".join([*good[:21], TINY, *good[21:]]) + "\n")
+        strict = replace(request, strict=True)
+        with pytest.raises(BadRecordError, match="not finite"):
+            carry_out(strict, quiet=True)
+        left = Session.load(request.model)
+        assert left.ledger.records == left.model.n_rows_seen_ == 16
+        assert np.isfinite(left.model.coef_).all()
+
+
+def _is_good(line):
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    return len(record) == 5 and all(np.isfinite(record[name]) for name in "abcd")
