@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn
+from rich.progress import BarColumn, ProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -30,14 +30,17 @@ class BatchProgress(ProgressLine):
     """Rows, number of components and bound of a stream; if quiet it shows nothing."""
 
     def __init__(self, n_rows: int, *, quiet: bool) -> None:
-        columns = (
+        super().__init__(not quiet, n_rows, Console(stderr=True), k=0, bound=0.0)
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (
             TextColumn("learning"),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
             TextColumn("[bold]K {task.fields[k]}[/bold]"),
             TextColumn("bound {task.fields[bound]:,.0f}"),
         )
-        super().__init__(not quiet, n_rows, columns, Console(stderr=True), k=0, bound=0.0)
 
     def show(self, point: Point) -> None:
         """One more batch is learned."""
@@ -48,13 +51,16 @@ class TreeProgress(ProgressLine):
     """Docstrings learned and topics of their tree; if quiet it shows nothing."""
 
     def __init__(self, n_documents: int, *, quiet: bool) -> None:
-        columns = (
+        super().__init__(not quiet, n_documents, Console(stderr=True), topics=0)
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (
             TextColumn("reading"),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:,.0f} of {task.total:,.0f} docstrings"),
             TextColumn("[bold]{task.fields[topics]} topics[/bold]"),
         )
-        super().__init__(not quiet, n_documents, columns, Console(stderr=True), topics=0)
 
     def show(self, n_documents: int, n_topics: int) -> None:
         """So many docstrings are learned."""

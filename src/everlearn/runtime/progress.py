@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -41,25 +42,30 @@ def watched_growth() -> Iterator[Trace]:
         _WATCHED.reset(token)
 
 
-class ProgressLine:
-    """One line that is brought up to date; with `verbose=0` it shows nothing."""
+class ProgressLine(ABC):
+    """One line that is brought up to date; with `verbose=0` it shows nothing, and costs nothing."""
 
     def __init__(
-        self,
-        verbose: int,
-        total: int | None,
-        columns: tuple[ProgressColumn, ...],
-        console: Console | None = None,
-        **fields: Any,
+        self, verbose: int, total: int | None, console: Console | None = None, **fields: Any
     ) -> None:
-        self._progress = Progress(
-            *columns, TimeElapsedColumn(), console=console, disable=not verbose
-        )
-        self.shown = bool(verbose)
-        self._task = self._progress.add_task("", start=True, total=total, visible=False, **fields)
+        self._progress: Progress | None = None
+        if verbose:
+            self._progress = Progress(*self._columns(), TimeElapsedColumn(), console=console)
+            self._progress.add_task("", start=True, total=total, visible=False, **fields)
+
+    @staticmethod
+    @abstractmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        """What the line shows before the time."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether anybody sees it."""
+        return self._progress is not None
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._progress is not None:
+            self._progress.start()
         return self
 
     def __exit__(
@@ -68,24 +74,29 @@ class ProgressLine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        if self._progress is not None:
+            self._progress.stop()
 
     def _update(self, **changes: Any) -> None:
-        if not self._progress.disable:
-            self._progress.update(self._task, visible=True, **changes)
+        if self._progress is not None:
+            (task,) = self._progress.task_ids
+            self._progress.update(task, visible=True, **changes)
 
 
 class LapProgress(ProgressLine):
     """Shows lap, bound and number of components."""
 
     def __init__(self, verbose: int, max_laps: int | None, console: Console | None = None) -> None:
-        columns = (
+        super().__init__(verbose, max_laps, console, bound=0, components=0)
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (
             TextColumn("lap {task.completed:.0f}"),
             BarColumn(bar_width=24),
             TextColumn("bound {task.fields[bound]:,.1f}"),
             TextColumn("{task.fields[components]} components"),
         )
-        super().__init__(verbose, max_laps, columns, console, bound=0, components=0)
 
     def show(self, bound: float, n_components: int) -> None:
         """One more lap is done."""
@@ -101,12 +112,15 @@ class DocumentProgress(ProgressLine):
     def __init__(
         self, verbose: int, n_documents: int | None, console: Console | None = None
     ) -> None:
-        columns = (
+        super().__init__(verbose, n_documents, console, topics=0)
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (
             TextColumn("{task.completed:,.0f} documents"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[topics]} topics"),
         )
-        super().__init__(verbose, n_documents, columns, console, topics=0)
 
     def show(self, n_documents: int, n_topics: int) -> None:
         """So many documents are done."""
@@ -117,12 +131,15 @@ class RowProgress(ProgressLine):
     """Shows how many rows are learned, and their mean log-likelihood where it is known."""
 
     def __init__(self, verbose: int, n_rows: int | None, console: Console | None = None) -> None:
-        columns = (
+        super().__init__(verbose, n_rows, console, likelihood="")
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (
             TextColumn("{task.completed:,.0f} rows"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[likelihood]}"),
         )
-        super().__init__(verbose, n_rows, columns, console, likelihood="")
 
     def show(self, n_rows: int, log_likelihood: float | None) -> None:
         """So many rows are done."""
@@ -135,8 +152,11 @@ class ImageProgress(ProgressLine):
     """Shows how many images are described."""
 
     def __init__(self, verbose: int, n_images: int | None, console: Console | None = None) -> None:
-        columns = (TextColumn("{task.completed:,.0f} images"), BarColumn(bar_width=24))
-        super().__init__(verbose, n_images, columns, console)
+        super().__init__(verbose, n_images, console)
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (TextColumn("{task.completed:,.0f} images"), BarColumn(bar_width=24))
 
     def show(self, n_images: int) -> None:
         """So many more images are done."""

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import SpinnerColumn, TextColumn
+from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
 
 from everlearn.app.study import counted
 from everlearn.app.tool.kinds import UsageError, parse_settings
@@ -126,13 +126,16 @@ class LearnProgress(ProgressLine):
     """Records, bad records and components of a stream whose end nobody knows."""
 
     def __init__(self, *, quiet: bool) -> None:
-        columns = (
+        super().__init__(not quiet, None, Console(stderr=True), bad="", found="")
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (
             SpinnerColumn(),
             TextColumn("{task.completed:,.0f} records"),
             TextColumn("{task.fields[bad]}"),
             TextColumn("[bold]{task.fields[found]}[/bold]"),
         )
-        super().__init__(not quiet, None, columns, Console(stderr=True), bad="", found="")
 
     def show(self, line: Mapping[str, Any]) -> None:
         """One more batch is learned."""
