@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from app.stream_cases import CASES, json_rows
+from everlearn.app.commands.exits import USAGE
 from everlearn.app.tool import learning
 from everlearn.app.tool.learning import BadRecordError, Pace
 from everlearn.app.tool.runs import Request, carry_out
@@ -129,6 +130,34 @@ class TestStrict:
         left = Session.load(request.model)
         assert left.ledger.records == left.model.n_rows_seen_ == 16
         assert np.isfinite(left.model.coef_).all()
+
+
+class TestSettings:
+    """Settings that a model cannot go on with end the command, and no record is set aside."""
+
+    @pytest.mark.parametrize(
+        ("name", "option", "words"),
+        [
+            ("mixture from JSON lines", ["--memory", "1kB"], "memory_budget"),
+            ("clumped from images", ["--memory", "10"], "memory_budget"),
+            ("clumped from images", ["--set", "family=diagonal"], "'family'"),
+            ("clumped from images", ["--set", "topic_price=3"], "'topic_price'"),
+            ("classifier from rows", ["--set", "loss=gibbs"], "loss='averaging'"),
+        ],
+    )
+    def test_they_are_told(self, tmp_path, invoke, name, option, words):
+        request, _ = CASES[name].request(tmp_path, tmp_path / "m.evl")
+        assert carry_out(request, quiet=True) == 0
+        before, set_aside = request.model.read_bytes(), Path(f"{request.model}.quarantine.jsonl")
+        known = set_aside.read_bytes() if set_aside.exists() else b""
+        if Path(request.sources[0]).is_file():  # more to learn
+            with open(request.sources[0], "a") as file:
+                file.write('{"a": 1, "b": 2, "c": 3, "d": 4, "label": "g1"}\n' * 40)
+        result = invoke("learn", request.model, request.sources[0], *option)
+        assert result.exit_code == USAGE, result.output
+        assert words in result.stderr
+        assert request.model.read_bytes() == before
+        assert (set_aside.read_bytes() if set_aside.exists() else b"") == known
 
 
 def _is_good(line):

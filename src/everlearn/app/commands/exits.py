@@ -37,7 +37,7 @@ def told_errors() -> Iterator[None]:
     """Errors that users can do something about end the command with a line and a code."""
     from everlearn.app.tool.kinds import UsageError
     from everlearn.app.tool.learning import BadRecordError
-    from everlearn.core.errors import CheckpointError, ClusterError
+    from everlearn.core.errors import CheckpointError, ClusterError, MemoryBudgetError
     from everlearn.runtime.stream.lock import LockedError
     from everlearn.runtime.stream.sources import SourceError
 
@@ -45,7 +45,7 @@ def told_errors() -> Iterator[None]:
         yield
     except BadRecordError as error:
         fail(str(error), BAD_RECORD)
-    except (SourceError, UsageError) as error:
+    except (MemoryBudgetError, SourceError, UsageError) as error:
         fail(str(error), USAGE)
     except CheckpointError as error:
         fail(str(error), BAD_MODEL)

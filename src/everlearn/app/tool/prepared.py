@@ -13,6 +13,7 @@ from scipy import sparse
 from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.layout import Layout
 from everlearn.core.arrays import IntVec
+from everlearn.core.errors import MemoryBudgetError
 from everlearn.runtime.stream.chunks import SHOWN, Bad, Batch
 
 R = TypeVar("R")
@@ -116,6 +117,8 @@ def by_halves(batch: Prepared, act: Callable[[Prepared], R]) -> tuple[list[R], R
     """What `act` gives for a batch, or for its parts, down to records that it refuses."""
     try:
         return [act(batch)], []
+    except MemoryBudgetError:  # no record is to blame
+        raise
     except ValueError as error:
         if len(batch) == 1:
             record = batch.X[0]

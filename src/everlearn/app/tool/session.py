@@ -79,7 +79,10 @@ def opened(path: Path, asked: Mapping[str, Any], changes: Mapping[str, Any]) -> 
             )
     if changes:
         check_settings(type(session.model), changes)
-        session.model.set_params(**changes)
+        try:
+            session.model.set_params(**changes).to_checkpoint()  # it refuses what cannot go on
+        except (TypeError, ValueError) as error:
+            raise UsageError(str(error)) from error
     return session
 
 
