@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -244,32 +243,8 @@ class TestStopping:
             check=False,
         )
         assert done.returncode == FAILED, done.stderr
-        assert "File too large" in done.stderr
+        assert "File too large; the last checkpoint is as it was" in done.stderr
         assert request.model.read_bytes() == before
-
-    def test_many_readers_and_one_writer(self, tmp_path):
-        request = learned(tmp_path, "mixture from an array")
-        session = Session.load(request.model)
-        stop, faults, reads = threading.Event(), [], []
-
-        def read():
-            while not stop.is_set():
-                try:
-                    reads.append(load(request.model).n_rows_seen_)
-                except Exception as error:
-                    faults.append(error)
-                    return
-
-        readers = [threading.Thread(target=read) for _ in range(32)]
-        for reader in readers:
-            reader.start()
-        for _ in range(40):
-            session.save(request.model)
-        stop.set()
-        for reader in readers:
-            reader.join()
-        assert not faults
-        assert len(reads) >= 32
 
 
 def test_what_killed_writers_left_is_removed_at_the_next_start(tmp_path, monkeypatch):

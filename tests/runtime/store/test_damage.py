@@ -1,5 +1,6 @@
 """Damaged and foreign files are refused by name, whatever the damage."""
 
+import io
 import os
 import zipfile
 
@@ -26,12 +27,32 @@ def test_every_truncation_is_found(small):
         assert is_refused(small, sound[:length]), length
 
 
+def swapped_members(data, rng):
+    """The same archive, two members of which have each other's content."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+        seal = archive.comment
+    one, two = rng.choice(sorted(members), 2, replace=False)
+    members[one], members[two] = members[two], members[one]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+        archive.comment = seal
+    return out.getvalue()
+
+
 def mutated(data, rng):
     """The bytes with one random damage, which may happen to change nothing."""
     out = bytearray(data)
     start, other = (int(i) for i in rng.integers(0, len(data), size=2))
     length = int(rng.integers(1, 200))
-    match int(rng.integers(6)):
+    match int(rng.integers(8)):
+        case 6:
+            page = 4096 * (start // 4096)
+            out[page : page + 4096] = bytes(len(out[page : page + 4096]))
+        case 7:
+            return swapped_members(data, rng)
         case 0:
             for position in rng.integers(0, len(data), size=rng.integers(1, 9)):
                 out[position] ^= 1 << int(rng.integers(8))

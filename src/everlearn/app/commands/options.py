@@ -33,7 +33,10 @@ BatchSize = Annotated[
     typer.Option("--batch", min=1, help="Records that are learned together (default: 256)."),
 ]
 Memory = Annotated[
-    str | None, typer.Option("--memory", help="Bytes that the model may hold, such as 256MB.")
+    str | None,
+    typer.Option(
+        "--memory", help="Bytes that a mixture or a clumped model may hold, such as 256MB."
+    ),
 ]
 Every = Annotated[
     str, typer.Option("--every", help="A checkpoint every 30s, every 5m, or every 100 (batches).")

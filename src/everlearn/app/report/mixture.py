@@ -10,7 +10,7 @@ from pathlib import Path
 from everlearn.app.report import charts
 from everlearn.app.report.components import component_cards, component_table
 from everlearn.app.report.html import details, escape, minus, paragraph, section, table
-from everlearn.app.report.page import NO_SCRIPT, page
+from everlearn.app.report.page import NO_SCRIPT, page, save_page
 from everlearn.app.study import (
     Agreement,
     Component,
@@ -27,7 +27,7 @@ from everlearn.estimators.mixture import DPMixture
 
 def write_report(study: Study, path: Path, more: Sequence[str] = ()) -> None:
     """Write the report to one file, with more sections before the last ones."""
-    path.write_text(render(study, more), encoding="utf-8", newline="\n")
+    save_page(render(study, more), path)
 
 
 def render(study: Study, more: Sequence[str] = ()) -> str:

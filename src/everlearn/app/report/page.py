@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 
 import everlearn
 from everlearn.app.report.html import escape, numbers
+from everlearn.runtime.store import replacement
 
 NO_SCRIPT = (
     '<noscript><p class="notice">The charts need JavaScript; the tables do not.</p></noscript>'
@@ -38,3 +41,9 @@ def page(
         scripts="\n".join(f"<script>{code}</script>" for code in scripts),
         script_source="'unsafe-inline'" if scripts else "'none'",
     )
+
+
+def save_page(html: str, path: Path) -> None:
+    """Write a page to a file, which stays what it was if that fails."""
+    with replacement(os.path.realpath(path)) as file:
+        file.write(html.encode("utf-8"))

@@ -13,7 +13,7 @@ from typing import Any
 from everlearn.app.report import charts, timeline
 from everlearn.app.report.html import details, escape, minus, paragraph, section, table
 from everlearn.app.report.image_topics import images_by_topic
-from everlearn.app.report.page import NO_SCRIPT, page
+from everlearn.app.report.page import NO_SCRIPT, page, save_page
 from everlearn.app.report.tree import outline, treemap
 from everlearn.app.study import counted, megabytes
 from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
@@ -44,7 +44,7 @@ class StreamStory:
 
 def write_stream_report(story: StreamStory, path: Path) -> None:
     """Write the report to one file."""
-    path.write_text(render_stream(story), encoding="utf-8", newline="\n")
+    save_page(render_stream(story), path)
 
 
 def render_stream(story: StreamStory) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from everlearn.app.report import charts
 from everlearn.app.report.html import escape, paragraph, section
-from everlearn.app.report.page import page
+from everlearn.app.report.page import page, save_page
 from everlearn.estimators.topic_tree import TopicTree
 from everlearn.estimators.tree_view import FittedTree, TreeNode
 
@@ -19,7 +19,7 @@ _OPEN_LEVELS = 1
 
 def write_tree_page(model: TopicTree, path: Path, title: str = "A tree of topics") -> None:
     """Write the page to one file, which opens without a network."""
-    path.write_text(tree_page(model, title), encoding="utf-8", newline="\n")
+    save_page(tree_page(model, title), path)
 
 
 def tree_page(model: TopicTree, title: str = "A tree of topics") -> str:

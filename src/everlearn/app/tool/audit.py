@@ -6,6 +6,7 @@ score. An audit reads the same records again and scores them with the model as i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +82,8 @@ def _marks(
     session: Session, sources: Sequence[Source], scored: dict[int, dict[str, Any]]
 ) -> Iterator[Mark]:
     """The scored batches, put together again from records found by source and place."""
-    owner = {
-        (name, place): number
+    owner = {  # older logs have sources as they were called
+        (name if name == STDIN else os.path.realpath(name), place): number
         for number, line in scored.items()
         for name, places in line["places"].items()
         for place in places
@@ -91,7 +92,7 @@ def _marks(
     for batch in batches_of(session, sources, labelled=True):
         found: dict[int, list[int]] = {}
         for i, origin in enumerate(batch.origins):
-            number = _number(owner, sources[origin.source].name, origin.place)
+            number = _number(owner, sources[origin.source].key, origin.place)
             if number is not None:
                 found.setdefault(number, []).append(i)
         for number, rows in found.items():
@@ -105,6 +106,6 @@ def _marks(
                     yield Mark(number, line["time"], len(whole), line["score_after"], now)
 
 
-def _number(owner: dict[tuple[str, int], int], name: str, place: int) -> int | None:
+def _number(owner: dict[tuple[str, int], int], key: str, place: int) -> int | None:
     """The batch of a record; what came through a pipe may be in a file now."""
-    return owner.get((name, place), owner.get((STDIN, place)))
+    return owner.get((key, place), owner.get((STDIN, place)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,13 +16,14 @@ import numpy as np
 
 from everlearn.app.tool.changes import Standing
 from everlearn.app.tool.kinds import UsageError, check_settings
+from everlearn.app.tool.labels import classes_in
 from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves, joined
-from everlearn.app.tool.records import RecordPreparer, checked_label, field_of, with_form
+from everlearn.app.tool.records import RecordPreparer
 from everlearn.app.tool.session import Session, begun
 from everlearn.runtime.stream.chunks import Bad
 from everlearn.runtime.stream.reading import Arrived, Reader
-from everlearn.runtime.stream.runlog import BatchLog
+from everlearn.runtime.stream.runlog import BatchLog, read_log
 from everlearn.runtime.stream.sources import Source
 
 _MOST_AT_ONCE: Final = 16
@@ -88,9 +90,10 @@ class Learning:
                 if self.session.ledger.batches > self._saved:
                     self._save(log, quarantine)
         if self.session.model is None and self.session.ledger.bad and not self.stop.is_set():
+            reasons = Counter(str(line["reason"]) for line in read_log(quarantine.path))
             raise UsageError(
-                f"none of {self.session.ledger.bad:,} records could be learned; "
-                f"{str(quarantine.path)!r} says why"
+                f"none of {self.session.ledger.bad:,} records could be learned, mostly because: "
+                f"{reasons.most_common(1)[0][0]}; {str(quarantine.path)!r} has all of them"
             )
         return self.session
 
@@ -101,16 +104,22 @@ class Learning:
                 for origin, fault in bad:
                     quarantine.write({"batch": line["batch"], **self._fault(origin, fault)})
                 log.write(line)
+            for _, line in learned:  # whoever is told may end the run, and the log is written
                 self.on_batch(line)
             if self._due():
                 self._save(log, quarantine)
 
     def _save(self, log: BatchLog, quarantine: BatchLog) -> None:
         self._saved, self._saved_at = self.session.ledger.batches, time.monotonic()
-        if self.session.model is not None:
+        if self.session.model is None:
+            return
+        try:
             log.flush()
             quarantine.flush()
             self.session.save(self.path)
+        except OSError as error:
+            intact = "; the last checkpoint is as it was" if self.path.exists() else ""
+            raise OSError(error.errno, f"{error.strerror}{intact}", str(self.path)) from error
 
     def _due(self) -> bool:
         batches = self.session.ledger.batches - self._saved
@@ -138,7 +147,10 @@ class Learning:
         self.session = replace(self.session, ledger=ledger)
         layout = self.session.layout
         if layout.kind_of_model.target == "class" and layout.classes is None:
-            layout = replace(layout, classes=self._scanned_classes())
+            classes = classes_in(self.sources, self.session, self.stop)
+            if self.stop.is_set():
+                return
+            layout = replace(layout, classes=classes)
             self.session = replace(self.session, layout=layout)
         preparer = RecordPreparer(layout, self._allows_missing)
         reader = Reader(self.sources, self.session.ledger, layout.batch, preparer, self.pace.idle)
@@ -186,28 +198,6 @@ class Learning:
             check_settings(estimator, self.params)
             model = estimator(**self.params)
         return bool(model.__sklearn_tags__().input_tags.allow_nan)
-
-    def _scanned_classes(self) -> tuple[str, ...]:
-        """All labels of the sources that can be read twice, in order."""
-        found: set[str] = set()
-        if not all(source.rewinds for source in self.sources):
-            raise UsageError("labels of a pipe are not known in advance; name them by --classes")
-        for number, source in enumerate(self.sources):
-            start = source.resume(self.session.ledger.of(source.key))
-            for chunk in source.read(number, start):
-                if self.stop.is_set():
-                    raise UsageError("stopped while the sources were searched for labels")
-                layout = with_form(chunk, self.session.layout)
-                parsed = chunk.parsed()
-                for i, row in enumerate(parsed.rows):
-                    if i not in parsed.bad:
-                        found.update(_label_names(row, chunk.names, layout))
-        if len(found) < 2:
-            raise UsageError(
-                f"a classifier needs at least two labels in the field "
-                f"{self.session.layout.label!r}, found {sorted(found)}"
-            )
-        return tuple(sorted(found))
 
     def _learned_at_once(self, batches: list[Prepared]) -> bool:
         """Learn several batches in one call, unless there is a record in the way; whether it did.
@@ -274,7 +264,7 @@ class Learning:
         """Where the records of a scored batch are, so that an audit finds them again."""
         places: dict[str, list[int]] = {}
         for origin in batch.origins:
-            places.setdefault(self.sources[origin.source].name, []).append(origin.place)
+            places.setdefault(self.sources[origin.source].key, []).append(origin.place)
         return places
 
     def _counts(self, seconds: float) -> dict[str, Any]:
@@ -318,11 +308,3 @@ def score_of(model: Any, batch: Prepared) -> float | None:
     except (AttributeError, ValueError):
         return None
     return float(score) if np.isfinite(score) else None
-
-
-def _label_names(row: Any, names: tuple[str, ...] | None, layout: Any) -> list[str]:
-    try:
-        label = checked_label(field_of(row, layout.label, names), layout)
-    except ValueError:
-        return []
-    return label if isinstance(label, list) else [label]

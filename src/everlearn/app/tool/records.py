@@ -21,7 +21,7 @@ from everlearn.app.tool.prepared import (
 )
 from everlearn.app.tool.rows import number_rows
 from everlearn.core.errors import ImageDecodeError
-from everlearn.runtime.stream.chunks import Bad, Batch, Chunk
+from everlearn.runtime.stream.chunks import Bad, Batch, Chunk, ImageFile
 
 _TOKENS: Final = "tokens"
 _POINTS: Final = "points"
@@ -139,6 +139,8 @@ def with_form(chunk: Chunk, layout: Layout) -> Layout:
 def _form_of(first: Any, names: tuple[str, ...] | None, layout: Layout) -> Form:
     """What a record is, judged by the first one and by what the kind of model can take."""
     known = layout.kind_of_model.estimators
+    if isinstance(first, ImageFile):
+        return "points"
     if len(known) == 1:
         return next(iter(known))
     words = isinstance(first, str) or sparse.issparse(first)
@@ -192,15 +194,17 @@ def _document(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
 
 def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
     """The points of an image, or those that are given."""
-    if isinstance(row, str):
+    if isinstance(row, ImageFile):
         from everlearn.features.images import read_image
         from everlearn.features.pixels import pixel_points
 
         try:
-            return pixel_points(read_image(row), layout.image_side)
+            return pixel_points(read_image(row.path), layout.image_side)
         except (ImageDecodeError, OSError) as error:
             raise ValueError(f"the image cannot be read: {error}") from error
     given = field_of(row, _POINTS, names) if isinstance(row, dict) else row
+    if given is None or isinstance(given, str):
+        raise ValueError(f"no image and no list of points in {_POINTS!r}")
     points = np.array(given, dtype=np.float64, ndmin=2)
     if points.ndim != 2 or not points.size or not np.isfinite(points).all():
         raise ValueError(f"{_POINTS!r} must be a list of points with finite numbers")
@@ -209,7 +213,7 @@ def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
 
 def checked_label(label: Any, layout: Layout) -> Any:
     """A label as the model takes it, or a ValueError that says what is wrong with it."""
-    if label is None or label == "":
+    if label is None or label == "" or label != label:  # NaN
         raise ValueError(f"no label in the field {layout.label!r}")
     if layout.kind_of_model.target == "number":
         try:

@@ -84,8 +84,11 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
 def _prepared(request: Request, stop: threading.Event) -> Learning:
     given = {name: value for name, value in request.layout.items() if value is not None}
     session = opened(request.model, given, request.params)
-    if session.model is not None and request.seed is not None:
-        raise UsageError("--seed belongs to the beginning of a model")
+    begun_with = None if session.model is None else session.model.random_state
+    if begun_with is not None and request.seed not in (None, begun_with):
+        raise UsageError(
+            f"--seed belongs to the beginning of a model; this one was begun with {begun_with}"
+        )
     sources = open_sources(
         request.sources,
         standard_input(request.sources),

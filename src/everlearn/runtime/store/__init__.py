@@ -4,8 +4,16 @@ from everlearn.runtime.store.checkpoint import (
     Checkpoint,
     read_checkpoint,
     remove_leftovers,
+    replacement,
     write_checkpoint,
 )
 from everlearn.runtime.store.header import JSON
 
-__all__ = ["JSON", "Checkpoint", "read_checkpoint", "remove_leftovers", "write_checkpoint"]
+__all__ = [
+    "JSON",
+    "Checkpoint",
+    "read_checkpoint",
+    "remove_leftovers",
+    "replacement",
+    "write_checkpoint",
+]

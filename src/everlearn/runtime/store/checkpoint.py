@@ -103,7 +103,7 @@ def write_checkpoint(
         raise CheckpointError(f"cannot write checkpoint {target!r}: it is not a regular file")
     check_json(dict(header), "header", 0)
     members = {name: storable(name, array) for name, array in arrays.items()}
-    with _replacement(target) as file:
+    with replacement(target) as file:
         _write_archive(file, header, members)
         sealed_bytes = file.seek(-_DIGEST_LENGTH, os.SEEK_END)
         seal = _sha256_of_start(file, sealed_bytes)
@@ -190,7 +190,7 @@ def _temporary_beginning(name: str) -> str:
 
 
 @contextmanager
-def _replacement(path: str) -> Iterator[BinaryIO]:
+def replacement(path: str) -> Iterator[BinaryIO]:
     """A new file, which replaces `path` if the block succeeds and vanishes if it fails."""
     directory, name = os.path.split(path)
     unique = f"{_temporary_beginning(name)}{uuid.uuid4().hex}{_TEMPORARY}"

@@ -26,6 +26,16 @@ class Bad:
     record: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """A record that is an image, by the path of its file."""
+
+    path: str
+
+    def __repr__(self) -> str:
+        return repr(self.path)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LineRows:
     """Records that are bytes still.

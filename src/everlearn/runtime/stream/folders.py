@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from everlearn.runtime.stream.chunks import Bad, Chunk
+from everlearn.runtime.stream.chunks import Bad, Chunk, ImageFile
 from everlearn.runtime.stream.ledger import Places, Progress
 from everlearn.runtime.stream.sources import CHUNK
 
@@ -32,20 +32,24 @@ def files_below(folder: str) -> list[str]:
         base = os.path.relpath(where, folder)
         found += [os.path.normpath(os.path.join(base, n)) for n in names if n[0] != "."]
     every = set(found)
-    return sorted(name for name in found if _companion_of(name) not in every)
+    return sorted(name for name in found if not _is_companion(name, every))
 
 
-def _companion_of(name: str) -> str:
-    """The model whose log or quarantine a file is, by its name; else a name that no file has."""
+def _is_companion(name: str, others: set[str]) -> bool:
+    """Whether a file is the log, quarantine or lock of a model, which its lock is a sign of too.
+
+    A run that is killed before its first checkpoint leaves these and no model.
+    """
     for ending in (".log.jsonl", ".quarantine.jsonl", ".lock"):
         if name.endswith(ending):
-            return name.removesuffix(ending)
-    return ""
+            model = name.removesuffix(ending)
+            return not others.isdisjoint({model, f"{model}.lock"})
+    return False
 
 
 @dataclass(slots=True)
 class FolderSource:
-    """Each file with one of these endings is a record: a text, or the path of an image.
+    """Each file with one of these endings is a record: a text, or an `ImageFile`.
 
     A file is known by its name and learned once; files that are added later are found.
     """
@@ -76,10 +80,10 @@ class FolderSource:
             rows, bad = self._rows([names[i] for i in picked])
             yield Chunk(number, rows, [int(m) for m in marks[picked]], None, bad)
 
-    def _rows(self, names: Sequence[str]) -> tuple[list[str], dict[int, Bad]]:
+    def _rows(self, names: Sequence[str]) -> tuple[list[Any], dict[int, Bad]]:
         paths = [os.path.join(self.name, name) for name in names]
         if not self.endings & TEXTS:
-            return paths, {}
+            return [ImageFile(path) for path in paths], {}
         rows, bad = [], {}
         for i, path in enumerate(paths):
             try:

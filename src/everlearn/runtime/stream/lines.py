@@ -19,7 +19,7 @@ import orjson
 from everlearn.runtime.stream.chunks import Chunk, LineRows, Parse
 from everlearn.runtime.stream.cutting import BLOCK, Lines, Read, cut_lines
 from everlearn.runtime.stream.ledger import HEAD, Places, Progress, advanced_by, digest
-from everlearn.runtime.stream.sources import STDIN, FileSource, SourceError
+from everlearn.runtime.stream.sources import STDIN, FileSource, SourceError, different_names
 
 LineFormat: TypeAlias = Literal["jsonl", "csv", "tsv", "text"]
 _LOG: Final = logging.getLogger("everlearn")
@@ -145,7 +145,7 @@ def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
             )
         if all(_is_number(name) for name in fields):
             return tuple(str(i) for i in range(len(fields))), 0
-        return tuple(name.strip() for name in fields), lines[0].end
+        return different_names(name.strip() for name in fields), lines[0].end
     return (), 0
 
 

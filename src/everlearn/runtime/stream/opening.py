@@ -66,14 +66,14 @@ def standard_input(names: Iterable[str]) -> Any:
     return open(0, "rb", buffering=0, closefd=False)  # lives as long as we do
 
 
-def _of_file(name: str, label: str) -> Source:
+def _of_file(name: str, label: str, folder: str | None = None) -> Source:
     ending = _ending(name)
     if ending in _LINES:
         return LineSource(name, format=_LINES[ending])
     if ending in _ARRAYS:
         return ArraySource(name, label=label)
     if ending in _PARQUET:
-        return ParquetSource(name)
+        return ParquetSource(name, folder=folder)
     known = sorted({*_LINES, *_ARRAYS, *_PARQUET})
     raise SourceError(f"{name!r} has none of the endings {', '.join(known)}")
 
@@ -89,7 +89,8 @@ def _of_folder(name: str, label: str) -> list[Source]:
         what = f"both {held}" if held else "no texts, images or data files"
         raise SourceError(f"the folder {name!r} holds {what}; give one kind of file")
     if "data files" in held:
-        return [_of_file(os.path.join(name, n), label) for n in files if _ending(n) in data]
+        paths = [os.path.join(name, n) for n in files if _ending(n) in data]
+        return [_of_file(path, label, folder=name) for path in paths]
     return [FolderSource(name, IMAGES if "images" in held else TEXTS)]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -96,6 +97,14 @@ class FileSource:
     def _settled(self, place: int) -> int:
         """First bytes that will be the same when the file is read again after this place."""
         return HEAD
+
+
+def different_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of columns, no two of which may be the same: nobody could say which is meant."""
+    found = tuple(names)
+    if doubled := [name for name, n in Counter(found).items() if n > 1]:
+        raise SourceError(f"the columns of a table need different names, got {doubled[0]!r} twice")
+    return found
 
 
 def is_folder(name: str) -> bool:

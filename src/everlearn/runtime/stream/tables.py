@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal
+from urllib.parse import unquote
 
 import numpy as np
 from scipy import sparse
 
 from everlearn.runtime.stream.chunks import Chunk
 from everlearn.runtime.stream.ledger import HEAD, Progress
-from everlearn.runtime.stream.sources import CHUNK, FileSource, SourceError
+from everlearn.runtime.stream.sources import CHUNK, FileSource, SourceError, different_names
 
 
 @dataclass(slots=True)
@@ -75,8 +77,12 @@ class ArraySource(FileSource):
             if not isinstance(file, str):
                 file.seek(0)
             return sparse.csr_array(sparse.load_npz(file)), None
+        except SourceError:
+            raise
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise SourceError(f"{self.name!r} holds no table of rows: {error}") from error
+            # NumPy's own advice would be to unpickle what may be anything.
+            why = "it is no file of numbers" if "pickle" in str(error) else str(error)
+            raise SourceError(f"{self.name!r} holds no table of rows: {why}") from error
 
 
 def _first_bytes(array: Any, n_bytes: int) -> bytes:
@@ -97,7 +103,22 @@ def _rows_of(array: Any, name: str) -> Any:
 
 @dataclass(slots=True)
 class ParquetSource(FileSource):
-    """A Parquet file, read a few rows at a time; places are numbers of rows."""
+    """A Parquet file, read a few rows at a time; places are numbers of rows.
+
+    Below `folder`, parts of the path such as ``year=2026`` are columns, as data sets that are
+    split over files have them.
+    """
+
+    folder: str | None = None
+
+    @property
+    def _partition(self) -> dict[str, Any]:
+        """Columns that the path tells."""
+        if self.folder is None:
+            return {}
+        parts = os.path.relpath(os.path.dirname(self.name), self.folder).split(os.sep)
+        pairs = [part.split("=", 1) for part in parts if "=" in part]
+        return {unquote(name): _told_value(unquote(value)) for name, value in pairs}
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The rows from there on; row groups before them are not read."""
@@ -118,11 +139,19 @@ class ParquetSource(FileSource):
             if skip >= n:
                 skip, done = skip - n, done + n
                 continue
+            told = self._partition
             columns = [column.to_pylist() for column in batch.slice(skip).columns]
-            rows = list(zip(*columns, strict=True))
-            names = tuple(str(name) for name in batch.schema.names)
+            rows = [(*row, *told.values()) for row in zip(*columns, strict=True)]
+            names = different_names([*map(str, batch.schema.names), *told])
             yield Chunk(number, rows, range(done + skip + 1, done + n + 1), names)
             skip, done = 0, done + n
+
+
+def _told_value(text: str) -> int | str | None:
+    """A value in a path; nothing is called __HIVE_DEFAULT_PARTITION__ there."""
+    if text == "__HIVE_DEFAULT_PARTITION__":
+        return None
+    return int(text) if text.removeprefix("-").isdecimal() else text
 
 
 @contextmanager

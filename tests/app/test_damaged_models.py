@@ -1,0 +1,90 @@
+"""Model files of the tool that are damaged, or replaced while they are read."""
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.stream_cases import FILES, learned
+from everlearn.app.tool.session import Session
+from everlearn.core.errors import CheckpointError
+from runtime.store.files import resealed
+from runtime.store.test_damage import mutated
+
+N_DAMAGED = 150
+N_READERS = 32
+
+
+def outcome(path, content):
+    """Whether a file is refused by name, and the CPU seconds that it took."""
+    path.write_bytes(content)
+    start = time.process_time()
+    try:
+        Session.load(path)
+    except CheckpointError as error:
+        return str(path) in str(error), time.process_time() - start
+    return False, time.process_time() - start
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_models_are_refused_at_once(tmp_path, name):
+    request = learned(tmp_path, name)
+    sound = request.model.read_bytes()
+    rng = np.random.default_rng(5)
+    for _ in range(N_DAMAGED):
+        damaged = mutated(sound, rng)
+        if damaged == sound:
+            continue
+        refused, seconds = outcome(request.model, damaged)
+        assert refused
+        assert seconds < 1.0, "a damaged file must not keep anybody waiting"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damage_under_a_valid_seal_is_refused_or_does_not_matter(tmp_path, name):
+    """Nothing but a CheckpointError is raised, and not much later."""
+    request = learned(tmp_path, name)
+    sound = request.model.read_bytes()
+    rng = np.random.default_rng(6)
+    for _ in range(N_DAMAGED):
+        damaged = bytearray(sound)
+        for position in rng.integers(0, len(sound) - 64, size=rng.integers(1, 4)):
+            damaged[position] ^= 1 << int(rng.integers(8))
+        assert outcome(request.model, resealed(bytes(damaged)))[1] < 1.0
+
+
+def test_many_readers_and_one_writer(tmp_path):
+    """Two states in turn; whoever reads sees one of them, never a mixture."""
+    request = learned(tmp_path, "mixture from an array")
+    session = Session.load(request.model)
+    before = replace(session, model=type(session.model)(random_state=3).partial_fit(np.eye(4)))
+    states = {s.model.n_rows_seen_: s.model.means_.tobytes() for s in (before, session)}
+    assert len(states) == 2
+    stop, faults = threading.Event(), []
+    reads = [set() for _ in range(N_READERS)]
+
+    def read(seen):
+        while not stop.is_set():
+            try:
+                model = Session.load(request.model).model
+                assert states[model.n_rows_seen_] == model.means_.tobytes()
+                seen.add(model.n_rows_seen_)
+            except Exception as error:
+                faults.append(error)
+                return
+
+    readers = [threading.Thread(target=read, args=(seen,)) for seen in reads]
+    for reader in readers:
+        reader.start()
+    for i in range(400):
+        (before, session)[i % 2].save(request.model)
+        if i >= 40 and all(reads):
+            break
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not faults
+    assert all(reads)
+    assert set().union(*reads) == set(states)
