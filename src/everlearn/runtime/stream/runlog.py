@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self
 
@@ -26,9 +27,10 @@ class BatchLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with nullcontext() if kind is None else suppress(OSError):  # the first error counts
+                self._file.close()
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Add a line, which has a `batch`; the file is made when there is a first one."""
