@@ -360,6 +360,42 @@ def test_labels_of_an_indicator_are_explained() -> None:
         parts = sum(topic.margin for topic in told.topics) + sum(value for _, value in told.words)
         assert told.score == pytest.approx(scores[i].max())
         assert parts == pytest.approx(told.score)
+        assert told.predicted == (scores[i].max() > 0)
+    rare = np.where(np.arange(len(LABELS))[:, None] < 8, INDICATORS, 0.0)
+    model = model_of("averaging, words").fit(X, rare)
+    none = int(model.decision_function(X).max(axis=1).argmin())
+    assert not model.predict(X[[none]]).any()
+    assert ", not predicted  (then" in str(model.explain(X[[none]]))
+
+
+@every
+def test_any_label_can_be_explained(name: str) -> None:
+    documents = TEXTS if model_of(name).vocabulary is not None else X
+    for y in (LABELS, BINARY, INDICATORS):
+        model = model_of(name).fit(documents, y)
+        scores = model.decision_function(documents[:1]).ravel()
+        by_class = [-scores[0], scores[0]] if len(scores) == 1 else scores
+        for label, score in zip(model.classes_, by_class, strict=True):
+            told = model.explain(documents[0], n=1000, label=label)
+            assert told.label == label
+            assert told.score == pytest.approx(score, rel=1e-9, abs=1e-12)
+            parts = [part.margin for part in told.topics] + [value for _, value in told.words]
+            assert sum(parts) == pytest.approx(score, rel=1e-9, abs=1e-9)
+            predicted = score > 0 if y is INDICATORS else label == model.predict(documents[:1])[0]
+            assert told.predicted == predicted
+            assert ("not predicted" in str(told)) == (not predicted)
+            if len(scores) > 1:
+                others = [s for c, s in zip(model.classes_, scores, strict=True) if c != label]
+                assert told.runner_up[1] == pytest.approx(max(others))
+                order = "then" if max(others) <= score else "after"
+                assert f"({order} {told.runner_up[0]}: " in str(told)
+
+
+def test_labels_that_nobody_knows_cannot_be_explained() -> None:
+    model = fitted("averaging")
+    for label in ("beech", 0, ["ash"], np.array(["ash", "elm"]), {}):
+        with pytest.raises(ValueError, match=r"'label' of MedLDAClassifier .*\['ash', 'elm'"):
+            model.explain(X[[0]], label=label)
 
 
 def test_what_cannot_be_explained() -> None:

@@ -376,7 +376,7 @@ def test_empty_documents_teach_nothing(name: str) -> None:
 @every
 def test_a_stream_may_begin_with_empty_documents(name: str) -> None:
     model, y = model_of(name), targets_of(name)
-    first = {"classes": np.unique(LABELS)} if hasattr(model, "explain") else {}
+    first = {"classes": np.unique(LABELS)} if hasattr(model, "decision_function") else {}
     model.partial_fit(sparse.csr_array((5, N_WORDS)), None if y is None else y[:5], **first)
     assert model.n_tokens_seen_ == 0
     assert np.isfinite(model.transform(X[:3])).all()

@@ -12,14 +12,21 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags, column_or_1d
 
 from everlearn.core.arrays import Vec
-from everlearn.core.params import Constraint, Interval, Options
+from everlearn.core.documents import Documents
+from everlearn.core.params import Constraint, Interval, Options, check_params
 from everlearn.core.priors import FixedTopics
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.documents import WordSpace
+from everlearn.estimators.explanations import NumberExplanation, explain_score
 from everlearn.estimators.persistence import Arrays, entry, section
 from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_params import MARGIN_CONSTRAINTS, TOKEN_PATTERN, chosen_loss
+from everlearn.estimators.topic_params import (
+    COUNT,
+    MARGIN_CONSTRAINTS,
+    TOKEN_PATTERN,
+    chosen_loss,
+)
 from everlearn.inference.learners.bayespa import scores
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import Gaussians
@@ -250,13 +257,38 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         y : ndarray of shape (n_documents,)
             The numbers.
         """
+        return self._numbers(self._read(X))
+
+    def explain(self, x: Any, n: int = 5) -> NumberExplanation:
+        """Why a document gets its number: topics, then words, with what each topic adds.
+
+        Parameters
+        ----------
+        x : document
+            One text, list of words, array of word numbers or row of counts.
+        n : int, default=5
+            Topics, and words of each, that are told.
+
+        Returns
+        -------
+        explanation : NumberExplanation
+            Prints as text; see its attributes. Intercept and the parts of all topics are the
+            number.
+        """
         learned = self._fitted()
-        documents, learner = self._read(X), self._current(learned)
+        check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
+        document, learner, state = self._read_one(x), self._current(learned), learned.states[0]
+        told = explain_score(learner, state, document, self.vocabulary_, self.coef_, n)
+        return NumberExplanation(float(self._numbers(document)[0]), self.intercept_, told)
+
+    # ------------------------------------------------------------------ inner
+
+    def _numbers(self, documents: Documents) -> Vec:
+        learned = self._fitted()
+        learner = self._current(learned)
         with open_engine(nearby(self.engine)) as engine:
             found = scores(learner, learned.states[0], documents, engine)[:, 0]
         return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * found)
-
-    # ------------------------------------------------------------------ inner
 
     def _margin(self) -> float:
         return self._loss().margin

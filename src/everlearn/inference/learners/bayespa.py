@@ -18,10 +18,11 @@ from everlearn.core.documents import Documents
 from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
+from everlearn.inference.kernels.completion import infer_words
 from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
-from everlearn.inference.local.sampled import infer_sampled
+from everlearn.inference.local.sampled import infer_sampled, sampled_words
 from everlearn.inference.local.topics import (
     Batch,
     Draws,
@@ -79,6 +80,15 @@ def topic_proportions(
     if learner.sampled:
         return infer_sampled(documents, factors, alpha, learner.passes, state.seed, engine)
     return infer(documents, factors, alpha, learner.passes, engine)
+
+
+def topics_of_words(learner: TopicLearner, state: TopicState, document: Documents) -> Mat:
+    """Tokens (words, K) of each word of one document in each topic; sums are its proportions."""
+    alpha = learner.prior.document_prior(state.tables)
+    factors = word_factors(learner, state)
+    if learner.sampled:
+        return sampled_words(document, factors, alpha, learner.passes, state.seed)
+    return infer_words(as_bags(document), factors, alpha, learner.passes)
 
 
 def decision_weights(learner: TopicLearner, state: TopicState) -> Mat:
