@@ -519,6 +519,9 @@ def test_ids_are_permanent() -> None:
 def test_top_words() -> None:
     model = fitted("lda")
     top = model.top_words(4)
+    order = np.argsort(-model.components_, axis=1, kind="stable")
+    for n in (1, 4, N_WORDS - 1, N_WORDS):  # many words of a topic have no tokens: ties
+        assert model.top_words(n) == order[:, :n].tolist()
     for topic, words in zip(model.components_, top, strict=True):
         values = topic[words]
         assert (np.diff(values) <= 0).all()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from everlearn.app.tool.class_topics import class_topics
 from everlearn.app.tool.kinds import UsageError, check_settings
 from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves
@@ -200,6 +201,8 @@ class Learning:
         line: dict[str, Any] = {}
         if scored and number:
             line["score_before"] = score_of(model, batch)
+        if scored or (self.pace.score_every and number.bit_count() == 1):  # more at the beginning
+            line |= class_topics(model, batch.X, batch.y, self.session.ledger.records)
         refused = self._feed(batch)
         if scored:
             line |= {"score_after": score_of(model, batch), "places": self._places(batch)}
