@@ -33,7 +33,7 @@ from everlearn.core.errors import TopicCollapseWarning
 from everlearn.estimators.supervised import MedLDAClassifier
 from everlearn.estimators.supervised_growing import MedHDPClassifier
 from everlearn.estimators.topics import TopicModel
-from everlearn.inference.learners import bayespa
+from everlearn.inference import margin_step
 from everlearn.inference.margin_step import accumulated
 from everlearn.inference.topic_state import Gaussians
 from everlearn.testing import planted_topics
@@ -648,7 +648,7 @@ def test_weights_that_cannot_be_used_are_not_kept(monkeypatch: pytest.MonkeyPatc
     def spoilt(*args: Any) -> Gaussians:
         return Gaussians(-accumulated(*args).precision, accumulated(*args).shift)
 
-    monkeypatch.setattr(bayespa, "accumulated", spoilt)
+    monkeypatch.setattr(margin_step, "accumulated", spoilt)
     with pytest.raises(ValueError, match="cannot learn from X"):
         model.partial_fit(X, y)
     assert file_of(model) == before
