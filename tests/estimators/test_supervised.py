@@ -1,6 +1,7 @@
 """What the max-margin topic classifiers know of labels, and how they say why."""
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -608,6 +609,7 @@ def test_word_weights_learn_what_topics_miss() -> None:
     assert fitted("averaging", word_weights=True, **params).score(X, LABELS) > without + 0.2
 
 
+@cache
 def newsgroups(folder: Any) -> dict[str, tuple[Any, np.ndarray]]:
     """Rennie's counts without English stop words and words of one letter."""
     words = (folder / "rennie_vocab.txt").read_text().split("\n")[:61188]
@@ -622,13 +624,25 @@ def newsgroups(folder: Any) -> dict[str, tuple[Any, np.ndarray]]:
 
 
 @pytest.mark.data("20newsgroups")
-def test_accuracy_on_20_newsgroups(shared_data: Any) -> None:
-    """One pass; three seeds of a prototype had 0.822 to 0.825 and 0.843."""
+@pytest.mark.parametrize(
+    ("kind", "params", "asked"),
+    [
+        pytest.param(MedLDAClassifier, {}, 0.822, id="averaging"),
+        pytest.param(MedLDAClassifier, {"loss": "gibbs"}, 0.818, id="gibbs"),
+        pytest.param(MedLDAClassifier, {"word_weights": True}, 0.84, id="words"),
+        pytest.param(MedLDAClassifier, {"strategy": "ovr"}, 0.8, id="ovr"),
+        pytest.param(MedHDPClassifier, {}, 0.82, id="hdp"),
+        pytest.param(MedHDPClassifier, {"loss": "gibbs"}, 0.81, id="hdp gibbs"),
+    ],
+)
+def test_accuracy_on_20_newsgroups(
+    shared_data: Any, kind: type, params: dict[str, Any], asked: float
+) -> None:
+    """One pass. What is asked for is a mean of five seeds, of which one may be 0.01 below."""
     parts = newsgroups(shared_data / "20newsgroups")
-    for word_weights, least in ((False, 0.81), (True, 0.83)):
-        model = MedLDAClassifier(word_weights=word_weights, random_state=0).fit(*parts["train"])
-        assert model.n_topics_ == 20
-        assert model.score(*parts["test"]) >= least
+    model = kind(random_state=0, **params).fit(*parts["train"])
+    assert model.score(*parts["test"]) >= asked - 0.01
+    assert 20 <= model.n_topics_ <= 25 or "strategy" in params
 
 
 @pytest.mark.parametrize("name", ["averaging", "gibbs", "born"])
