@@ -146,6 +146,13 @@ class TestScale:
         assert found["micro"] > 0.9
         assert scale.scale_cells(found)[2:] == ["", "", ""]
 
+    def test_more_labels_than_a_byte_can_number(self, part, scale):
+        label = np.random.default_rng(0).integers(150, size=1200)
+        X = sparse.csr_matrix(5 * np.eye(150, dtype=np.uint8)[label])
+        Y = sparse.csr_matrix(np.eye(150, dtype=np.int8)[label])
+        data = part("corpora").Stream(X, Y, np.arange(150).astype(str), [*map(str, range(150))])
+        assert scale.svm(data)["micro"] > 0.9
+
     def test_a_run_of_its_own_process_says_what_is_wrong(self, part):
         with pytest.raises(RuntimeError, match="KeyError: 'nothing'"):
             part("own_process").in_own_process("benchmarks.bayespa_scale", "stream", name="nothing")
