@@ -5,6 +5,7 @@ Settings are the library's defaults. CPU seconds are those of the process, on on
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from benchmarks import bayespa_figures as pages
-from benchmarks import bayespa_labels
+from benchmarks import bayespa_labels, bayespa_scale
 from benchmarks.bayespa_runs import (
     PLAIN,
     PLAIN_GIBBS,
@@ -73,23 +74,25 @@ ASKED = {
     "MedLDA averaging with word weights": 0.84,
     "MedLDA Gibbs with word weights": 0.84,
 }
+EQUAL = 0.01
+"""Accuracies that differ by less are level."""
 BATCH = {"batch_size": "all", "n_sweeps": 1}
 COLLAPSED = {**BATCH, "word_factor": "collapsed", "n_topics": THEIR_TOPICS}
 BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "batch MedLDA averaging, anchors": (lambda: MedLDAClassifier(**COLLAPSED), (2, 5, 20)),
-    "batch MedLDA averaging, plain": (lambda: MedLDAClassifier(**COLLAPSED, **PLAIN), (10, 20)),
+    "batch MedLDA averaging, plain": (lambda: MedLDAClassifier(**COLLAPSED, **PLAIN), (20, 40)),
     "batch MedLDA Gibbs, anchors": (
         lambda: MedLDAClassifier(loss="gibbs", **COLLAPSED),
         (2, 5, 20),
     ),
     "batch MedLDA Gibbs, plain": (
         lambda: MedLDAClassifier(**COLLAPSED, **PLAIN_GIBBS),
-        (20, 40, 80),
+        (40, 160),
     ),
     "batch MedHDP averaging": (lambda: MedHDPClassifier(**BATCH), (2, 5, 20)),
-    "batch MedHDP averaging, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN), (10, 20)),
+    "batch MedHDP averaging, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN), (40,)),
     "batch MedHDP Gibbs": (lambda: MedHDPClassifier(loss="gibbs", **BATCH), (2, 5, 20)),
-    "batch MedHDP Gibbs, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN_GIBBS), (20, 40, 80)),
+    "batch MedHDP Gibbs, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN_GIBBS), (240,)),
 }
 
 
@@ -100,9 +103,9 @@ def reproduce() -> None:
         return
     measured: list[str] = []
     parts = (
-        accuracies, batch_models, pages.convergence, pages.numbers_of_topics,
+        accuracies, batch_models, equal_accuracy, pages.convergence, pages.numbers_of_topics,
         pages.starting_topics, pages.batch_sizes, pages.rounds_and_sweeps, pages.burn_ins,
-        pages.sizes, pages.remedies, bayespa_labels.multilabel, bayespa_labels.scale,
+        pages.sizes, pages.remedies, bayespa_labels.multilabel, bayespa_scale.scale,
         pages.class_topics,
     )  # fmt: skip
     tables = [part(measured) for part in parts]
@@ -161,28 +164,76 @@ def _lda_and_svm() -> dict[str, Any]:
     return {"accuracy": float(accuracy), "cpu": cpu}
 
 
-def batch_models(measured: list[str]) -> Table:
-    table = Table(
-        "Batch counterparts",
-        ["model", "rounds", "accuracy", "CPU s", "times the online model's CPU"],
-        "All documents in one batch: collapsed samplers with word counts that follow every draw, "
-        "and weights solved anew in every round. MedLDA has 40 topics; one seed. Plain are the "
-        "models and constants of the paper, without anchors: the online models are more than ten "
-        "times as fast as these, at an accuracy that is no lower. Anchors make batch models quick, "
-        "too: most of what labels say is known after two rounds.",
-    )
+@dataclass(frozen=True)
+class Batch:
+    """A batch model: runs of more and more rounds, and what the online model does."""
+
+    name: str
+    runs: list[tuple[int, float, float]]
+    """Rounds, accuracy and CPU seconds of each."""
+    accuracy: float
+    cpu: float
+
+    def level(self, accuracy: float) -> bool:
+        """Whether this is within 0.01 of the online accuracy, or above."""
+        return accuracy >= self.accuracy - EQUAL
+
+    def verdict(self) -> tuple[str, str]:
+        """Rounds until the accuracy is level, and their CPU time by that of the online model."""
+        for rounds, accuracy, cpu in self.runs:
+            if self.level(accuracy):
+                return str(rounds), f"{cpu / self.cpu:.1f}"
+        rounds, _, cpu = self.runs[-1]
+        return f"more than {rounds}", f"more than {cpu / self.cpu:.0f}"
+
+
+def _batches(measured: list[str]) -> list[Batch]:
     online: dict[str, tuple[str, Callable[[], Any]]] = {
         "MedLDA averaging": ("topics-averaging-40", lambda: MedLDAClassifier(n_topics=40)),
         "MedLDA Gibbs": ("topics-gibbs-40", lambda: MedLDAClassifier(n_topics=40, loss="gibbs")),
         "MedHDP averaging": ("MedHDP averaging", MODELS["MedHDP averaging"]),
         "MedHDP Gibbs": ("MedHDP Gibbs", MODELS["MedHDP Gibbs"]),
     }
+    found = []
     for name, (make, rounds) in BATCH_MODELS.items():
         own, make_online = next(pair for short, pair in online.items() if short in name)
-        _, fast, _ = summary(own, make_online, measured, 3 if "topics" in own else SEEDS)
+        values, cpu, _ = summary(own, make_online, measured, 3 if "topics" in own else SEEDS)
+        runs = []
         for n in rounds:
-            found = run(f"{name}-{n}", lambda n=n, make=make: make().set_params(n_rounds=n), 0)
-            measured.append(found["measured"])
-            ratio = f"{found['cpu'] / fast:.1f}"
-            table.add(name, n, f"{found['accuracy']:.4f}", f"{found['cpu']:.1f}", ratio)
+            one = run(f"{name}-{n}", lambda n=n, make=make: make().set_params(n_rounds=n), 0)
+            measured.append(one["measured"])
+            runs.append((n, one["accuracy"], one["cpu"]))
+        found.append(Batch(name, runs, float(np.mean(values)), cpu))
+    return found
+
+
+def batch_models(measured: list[str]) -> Table:
+    table = Table(
+        "Batch counterparts",
+        ["model", "rounds", "accuracy", "within 0.01 of online", "CPU s", "times online CPU"],
+        "All documents in one batch: collapsed samplers with word counts that follow every draw, "
+        "and weights solved anew in every round. MedLDA has 40 topics; one seed. Plain are the "
+        "models and constants of the paper, without anchors. Anchors make batch models quick, too: "
+        "most of what labels say is known after two rounds.",
+    )
+    for batch in _batches(measured):
+        for rounds, accuracy, cpu in batch.runs:
+            level = "yes" if batch.level(accuracy) else "no"
+            table.add(
+                batch.name, rounds, f"{accuracy:.4f}", level, f"{cpu:.1f}", f"{cpu / batch.cpu:.1f}"
+            )
+    return table
+
+
+def equal_accuracy(measured: list[str]) -> Table:
+    """The paper's claim: online ten times as fast at the same accuracy."""
+    table = Table(
+        "Online against batch at equal accuracy",
+        ["batch model", "accuracy of the online model", "rounds until level", "times online CPU"],
+        "Level is an accuracy that is at most 0.01 below that of the online model (the library's "
+        "default, with anchors), among the numbers of rounds in the table above. The paper's claim "
+        "is a ratio of ten, for plain models.",
+    )
+    for batch in _batches(measured):
+        table.add(batch.name, f"{batch.accuracy:.4f}", *batch.verdict())
     return table

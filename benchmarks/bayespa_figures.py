@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import bayespa_plots as plots
 from benchmarks import figures
 from benchmarks.bayespa_runs import PLAIN, SEEDS, THEIR_TOPICS, run, span, summary
 from benchmarks.corpora import Corpus, atheism_or_religion, newsgroups
@@ -55,7 +56,9 @@ def _curve(make: Callable[[], Any], marks: list[int]) -> dict[str, Any]:
 def numbers_of_topics(measured: list[str]) -> Table:
     """Figure 4."""
     table = Table(
-        "Numbers of topics (Figure 4)", ["loss", "topics", "accuracy, mean of 3", "CPU s"]
+        "Numbers of topics (Figure 4)",
+        ["loss", "topics", "accuracy, mean of 3", "CPU s"],
+        plots.link("bayespa_topics", "Numbers of topics"),
     )
     for loss in ("averaging", "gibbs"):
         for k in (20, 40, 80):
@@ -64,6 +67,7 @@ def numbers_of_topics(measured: list[str]) -> Table:
                 name, lambda k=k, loss=loss: MedLDAClassifier(n_topics=k, loss=loss), measured, 3
             )
             table.add(loss, k, f"{np.mean(values):.4f}", f"{cpu:.2f}")
+    plots.numbers_of_topics(table)
     return table
 
 
@@ -91,7 +95,7 @@ def batch_sizes(measured: list[str]) -> Table:
     table = Table(
         "Batch sizes (Figures 6 and 7)",
         ["model", "batch size", "accuracy", "CPU s"],
-        "MedLDA has 40 topics.",
+        f"MedLDA has 40 topics.\n\n{plots.link('bayespa_batches', 'Batch sizes')}",
     )
     for model, given in ((MedLDAClassifier, {"n_topics": THEIR_TOPICS}), (MedHDPClassifier, {})):
         for loss in ("averaging", "gibbs"):
@@ -112,6 +116,7 @@ def batch_sizes(measured: list[str]) -> Table:
                     f"{found['accuracy']:.4f}",
                     f"{found['cpu']:.2f}",
                 )
+    plots.batch_sizes(table)
     return table
 
 
@@ -121,7 +126,7 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
         "Rounds I and sweeps J (Figure 8)",
         ["loss", "anchors", "I", "J", "accuracy", "CPU s"],
         "40 topics. Without anchors the averaging loss is blind in the first round, as the paper "
-        "says.",
+        f"says.\n\n{plots.link('bayespa_rounds', 'Rounds and sweeps')}",
     )
     for loss, anchors in (("averaging", True), ("averaging", False), ("gibbs", True)):
         plain = {} if anchors else PLAIN
@@ -135,6 +140,7 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
             )
             measured.append(found["measured"])
             table.add(loss, anchors, i, j, f"{found['accuracy']:.4f}", f"{found['cpu']:.2f}")
+    plots.rounds_and_sweeps(table)
     return table
 
 
@@ -194,7 +200,7 @@ def remedies(measured: list[str]) -> Table:
         "Many topics, few documents (Figure 9)",
         ["loss", "topics", "one pass", "five passes", "ten ghosts"],
         "alt.atheism against talk.religion.misc, 856 training and 569 test documents, mean of 5 "
-        "seeds.",
+        f"seeds.\n\n{plots.link('bayespa_remedies', 'Many topics, few documents')}",
     )
     data = atheism_or_religion()
     ways: dict[str, dict[str, int]] = {"one": {}, "five": {"n_passes": 5}, "ghosts": {"ghosts": 10}}
@@ -211,6 +217,7 @@ def remedies(measured: list[str]) -> Table:
                 )
                 cells.append(f"{np.mean(values):.3f}")
             table.add(loss, k, *cells)
+    plots.remedies(table)
     return table
 
 
@@ -220,16 +227,16 @@ def class_topics(measured: list[str]) -> Table:
         "Topics of classes (Table 2)",
         ["class", "documents seen", "topics with over 10 %", "largest", "its top words"],
         "Average topic proportions over training documents of the class, MedLDA averaging with 40 "
-        "topics.\n\n"
+        "topics; beside the picture, the top words of each class's largest topic at the end.\n\n"
         "![Average topic proportions](../images/bayespa_classes.png)",
     )
-    found = remembered("bayespa", "class-topics", _class_topics)
+    found = remembered("bayespa", "class-topics-words", _class_topics)
     measured.append(found["measured"])
     for row in found["rows"]:
         table.add(*row)
     figures.heatmaps(
         "bayespa_classes", [np.array(m) for m in found["proportions"]], found["marks"],
-        found["labels"],
+        found["labels"], found["words"],
     )  # fmt: skip
     return table
 
@@ -255,4 +262,8 @@ def _class_topics() -> dict[str, Any]:
                  ", ".join(words[best])]
             )  # fmt: skip
     rows.sort(key=lambda row: (data.labels.index(row[0]), row[1]))
-    return {"rows": rows, "proportions": proportions, "marks": marks, "labels": data.labels}
+    at_last = [", ".join(words[int(mean.argmax())]) for mean in means]
+    return {
+        "rows": rows, "proportions": proportions, "marks": marks, "labels": data.labels,
+        "words": at_last,
+    }  # fmt: skip

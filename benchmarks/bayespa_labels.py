@@ -1,6 +1,5 @@
-"""Several labels a document: Reuters, BibTeX, and 200,000 abstracts in one pass."""
+"""Several labels a document: Reuters and BibTeX."""
 
-import resource
 import time
 import warnings
 from collections.abc import Callable
@@ -13,13 +12,12 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from benchmarks.corpora import Corpus, arxiv, bibtex, reuters
+from benchmarks.corpora import Corpus, bibtex, reuters
 from benchmarks.remember import remembered
 from benchmarks.table import Table
 from everlearn import MedHDPClassifier, MedLDAClassifier
 
 SEEDS = 3
-CHUNK = 10_000
 MODELS: dict[str, Callable[[], Any]] = {
     "MedLDA averaging": MedLDAClassifier,
     "MedLDA Gibbs": lambda: MedLDAClassifier(loss="gibbs", n_topics=60),
@@ -79,60 +77,3 @@ def _measure(make: Callable[[], Any], seed: int, data: Corpus) -> dict[str, Any]
         warnings.simplefilter("ignore")  # labels that are never predicted
         micro, macro = (float(f1_score(data.y_test, found, average=a)) for a in ("micro", "macro"))
     return {"micro": micro, "macro": macro, "cpu": cpu, "topics": model.n_topics_ if ours else 0}
-
-
-def scale(measured: list[str]) -> Table:
-    table = Table(
-        "200,000 arXiv abstracts in one pass",
-        [
-            "model",
-            "micro-F1, last tenth",
-            "tokens a second",
-            "resident MB at a tenth",
-            "at the end",
-        ],
-        "163 labels, 12,000 words, 14.2 million tokens, by date, in calls of 10,000; each call is "
-        "predicted before it is learned, and F1 is that of the last two calls. All cores; the rate "
-        "is of learning alone. Resident sizes are the largest so far of one process that had done "
-        "other work before, the second model after the first.",
-    )
-    models = {
-        "MedLDA averaging": MedLDAClassifier,
-        "MedLDA averaging with word weights": lambda: MedLDAClassifier(word_weights=True),
-    }
-    for name, make in models.items():
-        key = "arxiv-" + name.replace(" ", "-")
-        found = remembered("bayespa", key, lambda make=make: _stream(make))
-        measured.append(found["measured"])
-        table.add(
-            name,
-            f"{found['micro']:.4f}",
-            f"{found['rate']:,.0f}",
-            f"{found['early']:.0f}",
-            f"{found['late']:.0f}",
-        )
-    return table
-
-
-def _stream(make: Callable[[], Any]) -> dict[str, Any]:
-    data, model = arxiv(), make().set_params(random_state=0)
-    n, seconds, early = data.X.shape[0], 0.0, 0.0
-    truth, found = [], []
-    for begin in range(0, n, CHUNK):
-        X, Y = data.X[begin : begin + CHUNK], data.Y[begin : begin + CHUNK]
-        if begin >= n - 2 * CHUNK:
-            truth.append(Y.toarray())
-            found.append(model.predict(X))
-        start = time.perf_counter()
-        model.partial_fit(X, Y)
-        seconds += time.perf_counter() - start
-        if begin == n // 10:
-            early = _resident()
-    micro = float(f1_score(np.vstack(truth), np.vstack(found), average="micro"))
-    rate = float(data.X.sum() / seconds)
-    return {"micro": micro, "rate": rate, "early": early, "late": _resident()}
-
-
-def _resident() -> float:
-    """Largest resident size so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

@@ -3,12 +3,8 @@
 `python -m benchmarks.clumped_runs NAME JSON` makes one run and prints its result as JSON.
 """
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import normalize
 
 from benchmarks.images import Images, caltech, faces
+from benchmarks.own_process import answer, memory_mb
 from benchmarks.table import ROOT
 from everlearn import ClumpedTopicModel
 from everlearn.features.descriptors import dense_descriptors
@@ -31,23 +28,6 @@ SHOWN, EXAMPLES = 5, 120
 """Neighbours that are looked for, and every how many queries they are kept for pictures."""
 DESCRIPTOR_PRICE = 20_000.0
 """Above the default of 960, for time's sake: fewer topics, as many visual words."""
-
-
-def in_own_process(name: str, **arguments: Any) -> dict[str, Any]:
-    """The result of a run that shares nothing with others."""
-    command = [sys.executable, "-m", "benchmarks.clumped_runs", name, json.dumps(arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{name} {arguments} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def memory_mb() -> tuple[float, float]:
-    """Resident memory of this process, now and at its highest."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if "VmHWM" in line
-             or "VmRSS" in line}  # fmt: skip
-    return found["VmRSS"], found["VmHWM"]
 
 
 def warm_up() -> None:
@@ -264,4 +244,4 @@ RUNS = {
 }
 
 if __name__ == "__main__":
-    print(json.dumps(RUNS[sys.argv[1]](**json.loads(sys.argv[2]))))
+    answer(RUNS)

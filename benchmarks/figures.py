@@ -1,5 +1,8 @@
 """Figures of the reproductions, as PNG files below docs/images/."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import matplotlib as mpl
 import numpy as np
 
@@ -40,18 +43,62 @@ def staircases(
     save(figure, name)
 
 
-def heatmaps(name: str, tables: list[np.ndarray], marks: list[int], rows: list[str]) -> None:
-    """Classes by topics, one map for each number of documents seen."""
+@dataclass(frozen=True)
+class Panel:
+    """Lines with their names, as x and y; x may be on a logarithmic scale, y begin at zero."""
+
+    title: str
+    across: str
+    up: str
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    log: bool = False
+    zero: bool = False
+
+
+def panels(name: str, found: Sequence[Panel]) -> None:
+    """Small plots beside one another; a line of the same name has the same colour in all."""
     figure, axes = plt.subplots(
-        1, len(tables), figsize=(4 * len(tables), 4.5), sharey=True, layout="constrained"
+        1, len(found), figsize=(1.5 + 3.4 * len(found), 3.6), layout="constrained", squeeze=False
     )
+    names = list(dict.fromkeys(label for panel in found for label in panel.lines))
+    for ax, panel in zip(axes[0], found, strict=True):
+        for label, (x, y) in panel.lines.items():
+            ax.plot(x, y, marker="o", markersize=4, label=label, color=f"C{names.index(label)}")
+        ax.set(title=panel.title, xlabel=panel.across, ylabel=panel.up)
+        marks = sorted({value for x, _ in panel.lines.values() for value in x})
+        if panel.log:
+            ax.set_xscale("log")
+            ax.minorticks_off()
+        if panel.zero:
+            ax.set_ylim(bottom=0.0)
+        ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
+        ax.grid(alpha=0.3)
+    handles = {h.get_label(): h for ax in axes[0] for h in ax.get_lines()}
+    figure.legend(handles.values(), handles.keys(), frameon=False, loc="outside lower center",
+                  ncols=max(2, len(found)))  # fmt: skip
+    save(figure, name)
+
+
+def heatmaps(
+    name: str, tables: Sequence[np.ndarray], marks: Sequence[int], rows: Sequence[str],
+    words: Sequence[str],
+) -> None:  # fmt: skip
+    """Classes by topics, a map for each number of documents seen, and words beside the last."""
+    figure, axes = plt.subplots(
+        1, len(tables), figsize=(3.4 * len(tables) + 4.5, 5.2), sharey=True, layout="constrained"
+    )
+    order = np.argsort(tables[-1].argmax(axis=0), kind="stable")
+    most = max(float(table.max()) for table in tables)
     for ax, table, mark in zip(axes, tables, marks, strict=True):
-        order = np.argsort(table.argmax(axis=0), kind="stable")
-        image = ax.imshow(table[:, order], aspect="auto", cmap="viridis", vmin=0, vmax=1)
+        image = ax.imshow(table[:, order], aspect="auto", cmap="viridis", vmin=0, vmax=most)
         ax.set(title=f"{mark:,} documents", xlabel="topics")
         ax.set_xticks([])
-        ax.set_yticks(range(len(rows)), rows, fontsize=7)
-    figure.colorbar(image, ax=axes, label="average share of a document", shrink=0.8)
+        ax.set_yticks(range(len(rows)), rows, fontsize=8)
+    beside = axes[-1].secondary_yaxis("right")
+    beside.set_yticks(range(len(rows)), words, fontsize=8)
+    beside.tick_params(length=0)
+    figure.colorbar(image, ax=axes, label="average share of a document", location="bottom",
+                    shrink=0.3, aspect=30)  # fmt: skip
     save(figure, name)
 
 

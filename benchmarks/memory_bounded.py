@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import figures
-from benchmarks.clumped_runs import in_own_process
 from benchmarks.images import caltech, faces
+from benchmarks.own_process import in_own_process
 from benchmarks.remember import remembered
 from benchmarks.table import ROOT, Table, write_page
 from everlearn import load
@@ -68,7 +68,9 @@ def _commit(run: dict[str, Any]) -> str:
 
 
 def _run(measured: set[str], name: str, key: str, **arguments: Any) -> dict[str, Any]:
-    result = remembered("memory_bounded", key, lambda: in_own_process(name, **arguments))
+    result = remembered(
+        "memory_bounded", key, lambda: in_own_process("benchmarks.clumped_runs", name, **arguments)
+    )
     measured.add(result["measured"])
     return result
 

@@ -48,7 +48,7 @@ FITTED: dict[str, tuple[type, dict[str, Any]]] = {
     "number, gibbs": (MedLDARegressor, {"n_topics": 6, "loss": "gibbs"}),
 }
 """Every kind of estimator, by a name."""
-CLASSIFIERS = [name for name, (kind, _) in FITTED.items() if hasattr(kind, "explain")]
+CLASSIFIERS = [name for name, (kind, _) in FITTED.items() if hasattr(kind, "decision_function")]
 
 
 def model_of(name: str, **params: Any) -> Any:

@@ -1,6 +1,7 @@
 """What the max-margin topic classifiers know of labels, and how they say why."""
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from everlearn.core.errors import TopicCollapseWarning
 from everlearn.estimators.supervised import MedLDAClassifier
 from everlearn.estimators.supervised_growing import MedHDPClassifier
 from everlearn.estimators.topics import TopicModel
-from everlearn.inference.learners import bayespa
+from everlearn.inference import margin_step
 from everlearn.inference.margin_step import accumulated
 from everlearn.inference.topic_state import Gaussians
 from everlearn.testing import planted_topics
@@ -360,6 +361,42 @@ def test_labels_of_an_indicator_are_explained() -> None:
         parts = sum(topic.margin for topic in told.topics) + sum(value for _, value in told.words)
         assert told.score == pytest.approx(scores[i].max())
         assert parts == pytest.approx(told.score)
+        assert told.predicted == (scores[i].max() > 0)
+    rare = np.where(np.arange(len(LABELS))[:, None] < 8, INDICATORS, 0.0)
+    model = model_of("averaging, words").fit(X, rare)
+    none = int(model.decision_function(X).max(axis=1).argmin())
+    assert not model.predict(X[[none]]).any()
+    assert ", not predicted  (then" in str(model.explain(X[[none]]))
+
+
+@every
+def test_any_label_can_be_explained(name: str) -> None:
+    documents = TEXTS if model_of(name).vocabulary is not None else X
+    for y in (LABELS, BINARY, INDICATORS):
+        model = model_of(name).fit(documents, y)
+        scores = model.decision_function(documents[:1]).ravel()
+        by_class = [-scores[0], scores[0]] if len(scores) == 1 else scores
+        for label, score in zip(model.classes_, by_class, strict=True):
+            told = model.explain(documents[0], n=1000, label=label)
+            assert told.label == label
+            assert told.score == pytest.approx(score, rel=1e-9, abs=1e-12)
+            parts = [part.margin for part in told.topics] + [value for _, value in told.words]
+            assert sum(parts) == pytest.approx(score, rel=1e-9, abs=1e-9)
+            predicted = score > 0 if y is INDICATORS else label == model.predict(documents[:1])[0]
+            assert told.predicted == predicted
+            assert ("not predicted" in str(told)) == (not predicted)
+            if len(scores) > 1:
+                others = [s for c, s in zip(model.classes_, scores, strict=True) if c != label]
+                assert told.runner_up[1] == pytest.approx(max(others))
+                order = "then" if max(others) <= score else "after"
+                assert f"({order} {told.runner_up[0]}: " in str(told)
+
+
+def test_labels_that_nobody_knows_cannot_be_explained() -> None:
+    model = fitted("averaging")
+    for label in ("beech", 0, ["ash"], np.array(["ash", "elm"]), {}):
+        with pytest.raises(ValueError, match=r"'label' of MedLDAClassifier .*\['ash', 'elm'"):
+            model.explain(X[[0]], label=label)
 
 
 def test_what_cannot_be_explained() -> None:
@@ -572,6 +609,7 @@ def test_word_weights_learn_what_topics_miss() -> None:
     assert fitted("averaging", word_weights=True, **params).score(X, LABELS) > without + 0.2
 
 
+@cache
 def newsgroups(folder: Any) -> dict[str, tuple[Any, np.ndarray]]:
     """Rennie's counts without English stop words and words of one letter."""
     words = (folder / "rennie_vocab.txt").read_text().split("\n")[:61188]
@@ -586,13 +624,25 @@ def newsgroups(folder: Any) -> dict[str, tuple[Any, np.ndarray]]:
 
 
 @pytest.mark.data("20newsgroups")
-def test_accuracy_on_20_newsgroups(shared_data: Any) -> None:
-    """One pass; three seeds of a prototype had 0.822 to 0.825 and 0.843."""
+@pytest.mark.parametrize(
+    ("kind", "params", "asked"),
+    [
+        pytest.param(MedLDAClassifier, {}, 0.822, id="averaging"),
+        pytest.param(MedLDAClassifier, {"loss": "gibbs"}, 0.818, id="gibbs"),
+        pytest.param(MedLDAClassifier, {"word_weights": True}, 0.84, id="words"),
+        pytest.param(MedLDAClassifier, {"strategy": "ovr"}, 0.8, id="ovr"),
+        pytest.param(MedHDPClassifier, {}, 0.82, id="hdp"),
+        pytest.param(MedHDPClassifier, {"loss": "gibbs"}, 0.81, id="hdp gibbs"),
+    ],
+)
+def test_accuracy_on_20_newsgroups(
+    shared_data: Any, kind: type, params: dict[str, Any], asked: float
+) -> None:
+    """One pass. What is asked for is a mean of five seeds, of which one may be 0.01 below."""
     parts = newsgroups(shared_data / "20newsgroups")
-    for word_weights, least in ((False, 0.81), (True, 0.83)):
-        model = MedLDAClassifier(word_weights=word_weights, random_state=0).fit(*parts["train"])
-        assert model.n_topics_ == 20
-        assert model.score(*parts["test"]) >= least
+    model = kind(random_state=0, **params).fit(*parts["train"])
+    assert model.score(*parts["test"]) >= asked - 0.01
+    assert 20 <= model.n_topics_ <= 25 or "strategy" in params
 
 
 @pytest.mark.parametrize("name", ["averaging", "gibbs", "born"])
@@ -612,7 +662,7 @@ def test_weights_that_cannot_be_used_are_not_kept(monkeypatch: pytest.MonkeyPatc
     def spoilt(*args: Any) -> Gaussians:
         return Gaussians(-accumulated(*args).precision, accumulated(*args).shift)
 
-    monkeypatch.setattr(bayespa, "accumulated", spoilt)
+    monkeypatch.setattr(margin_step, "accumulated", spoilt)
     with pytest.raises(ValueError, match="cannot learn from X"):
         model.partial_fit(X, y)
     assert file_of(model) == before

@@ -28,6 +28,31 @@ both = pytest.mark.parametrize("name", ["number", "number, gibbs"])
 
 
 @both
+@pytest.mark.parametrize("inference", ["expected", "sampled"])
+def test_numbers_are_explained(name: str, inference: str) -> None:
+    model = model_of(name, inference=inference).fit(TEXTS, NUMBERS)
+    for text, number in zip(TEXTS[:5], model.predict(TEXTS[:5]), strict=True):
+        told = model.explain(text, n=1000)
+        assert told.number == pytest.approx(number)
+        parts = [part.margin for part in told.topics]
+        assert told.intercept + sum(parts) == pytest.approx(number)
+        assert np.abs(parts).tolist() == sorted(np.abs(parts), reverse=True)
+        tokens = sum(count for part in told.topics for _, count in part.words)
+        assert tokens == pytest.approx(len(text.split()))
+    few = model.explain(TEXTS[0], n=2)
+    assert few.topics == tuple(
+        type(part)(part.topic, part.share, part.weight, part.words[:2])
+        for part in model.explain(TEXTS[0], n=1000).topics[:2]
+    )
+    first, *rest = str(few).splitlines()
+    assert first == f"{few.number:.2f}, from {few.intercept:.2f}"
+    for part, line in zip(few.topics, rest, strict=True):
+        assert f"{part.margin:+.2f} = {part.share:.0%} of topic {part.topic} at" in line
+    with pytest.raises(ValueError, match=r"'n' parameter of MedLDARegressor.explain"):
+        model.explain(TEXTS[0], n=0)
+
+
+@both
 def test_numbers_are_linear_in_topics(name: str) -> None:
     model = fitted(name)
     found = model.predict(X)

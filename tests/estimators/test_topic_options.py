@@ -180,6 +180,20 @@ class TestDrawnWeights:
         told = model.explain(PLANTED.X[0], n=4)
         assert sum(part.margin for part in told.topics) == pytest.approx(told.score)
 
+    def test_an_explanation_is_of_the_drawn_topics(self):
+        model = classifier(inference="sampled", inference_passes=3)
+        model.fit(PLANTED.X, PLANTED.labels)
+        shares = model.transform(PLANTED.X)
+        ids = model.component_ids_.tolist()
+        for i in range(5):
+            told = model.explain(PLANTED.X[i], n=1000)
+            assert sum(part.margin for part in told.topics) == pytest.approx(told.score)
+            for part in told.topics:
+                assert part.share == pytest.approx(shares[i, ids.index(part.topic)])
+                counts = [count for _, count in part.words]
+                assert sum(counts) == pytest.approx(part.share * PLANTED.X[[i]].sum())
+                assert all(count > 0 for count in counts)
+
     def test_it_needs_a_posterior(self):
         message = "'decision' parameter of MedLDAClassifier .* Got loss='averaging'"
         with pytest.raises(ValueError, match=message):

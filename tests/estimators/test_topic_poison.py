@@ -1,6 +1,7 @@
 """Whatever is thrown at a topic model, it says what is wrong and stays, bit for bit, as it was."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from estimators.corpora import (
     targets_of,
     teach,
 )
+from estimators.streams import file_of
 from everlearn.core.errors import TopicCollapseWarning
 from everlearn.estimators import topic_learning
 
@@ -241,6 +243,44 @@ def test_a_failure_in_the_middle_is_undone(
     teach(model, name, more, documents)
     untouched = teach(model_of(name), name, slice(0, 2 * BATCH), documents)
     assert_same(content(model), content(teach(untouched, name, more, documents)))
+
+
+def with_new_words(i: int) -> list[str]:
+    """The documents of a batch, each with a word of its own that no other batch has."""
+    return [f"{text} new{i}x{j}" for j, text in enumerate(TEXTS[i * BATCH : (i + 1) * BATCH])]
+
+
+def take(model: Any, name: str, i: int, texts: list[str]) -> Any:
+    y = targets_of(name)
+    first = {"classes": NAMES} if name in CLASSIFIERS else {}
+    asked = None if y is None else y[i * BATCH : (i + 1) * BATCH]
+    return model.partial_fit(texts, asked, **first)
+
+
+@every
+def test_words_that_come_into_room_behind_the_others(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bits as in tables that are copied for every new word, also after a failure."""
+    model, copied = model_of(name), model_of(name)
+    real = topic_learning.learn_batch
+
+    def fail(*args: Any) -> Any:
+        real(*args)
+        raise KeyboardInterrupt
+
+    for i in range(6):
+        if i > 2:  # by now there is room, into which a call puts words and counts, and fails
+            before, lost = content(model), [f"{text} lost" for text in with_new_words(i)]
+            monkeypatch.setattr(topic_learning, "learn_batch", fail)
+            with pytest.raises(KeyboardInterrupt):
+                take(model, name, i, lost)
+            monkeypatch.undo()
+            assert_same(content(model), before)
+        take(model, name, i, with_new_words(i))
+        copied = take(deepcopy(copied), name, i, with_new_words(i))
+        assert_same(content(model), content(copied))
+    assert len(file_of(model)) == len(file_of(copied))
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

@@ -376,7 +376,7 @@ def test_empty_documents_teach_nothing(name: str) -> None:
 @every
 def test_a_stream_may_begin_with_empty_documents(name: str) -> None:
     model, y = model_of(name), targets_of(name)
-    first = {"classes": np.unique(LABELS)} if hasattr(model, "explain") else {}
+    first = {"classes": np.unique(LABELS)} if hasattr(model, "decision_function") else {}
     model.partial_fit(sparse.csr_array((5, N_WORDS)), None if y is None else y[:5], **first)
     assert model.n_tokens_seen_ == 0
     assert np.isfinite(model.transform(X[:3])).all()
@@ -519,6 +519,9 @@ def test_ids_are_permanent() -> None:
 def test_top_words() -> None:
     model = fitted("lda")
     top = model.top_words(4)
+    order = np.argsort(-model.components_, axis=1, kind="stable")
+    for n in (1, 4, N_WORDS - 1, N_WORDS):  # many words of a topic have no tokens: ties
+        assert model.top_words(n) == order[:, :n].tolist()
     for topic, words in zip(model.components_, top, strict=True):
         values = topic[words]
         assert (np.diff(values) <= 0).all()

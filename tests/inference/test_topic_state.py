@@ -1,5 +1,9 @@
 """What a topic model knows: topics that come and go, room that grows, steps that are undone."""
 
+import pickle
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -105,6 +109,39 @@ class TestRoom:
         assert words.with_room(5) is words
         none = WordWeights.empty(3, 2)
         assert (none.weights.shape, none.frequencies.shape, none.n_documents) == ((3, 2), (3,), 0)
+
+    def test_words_that_come_one_by_one_are_seldom_copied(self):
+        words = WordWeights(np.ones((5, 2)), np.arange(5.0), 9.0)
+        state, copies = state_of(words=words), 0
+        for n in range(6, 200):
+            more = state.with_room(n, 3)
+            assert more.counts.shape == (n, 3)
+            assert more.words.weights.shape == (n, 2)
+            assert not more.counts[-1].any()
+            copies += not np.shares_memory(more.counts, state.counts)
+            more.counts[-1] = n
+            state = more
+        assert copies == 6  # room for 10, 20, 40, 80, 160 and 320 words
+        assert_array_equal(state.counts[5:, 0], np.arange(6, 200))
+        assert_array_equal(state.words.frequencies[:5], np.arange(5.0))
+
+    def test_what_a_call_that_was_undone_left_behind_is_cleared(self):
+        state = state_of().with_room(6, 3)
+        state.with_room(8, 3).counts[6:] = 7.0
+        assert not state.with_room(8, 3).counts[6:].any()
+
+    def test_copies_have_no_room(self):
+        state = state_of().with_room(6, 3)
+        for copy in (deepcopy(state), pickle.loads(pickle.dumps(state))):
+            assert copy.counts.base is None or len(copy.counts.base) == 6
+            assert not np.shares_memory(copy.with_room(7, 3).counts, state.counts)
+
+    def test_the_beginning_of_other_arrays_is_not_their_room(self):
+        whole = np.arange(30.0).reshape(10, 3)
+        state = replace(state_of(), counts=whole[::2])
+        more = state.with_room(7, 3)
+        assert not np.shares_memory(more.counts, whole)
+        assert_array_equal(whole, np.arange(30.0).reshape(10, 3))
 
     def test_an_empty_state(self):
         state = TopicState.empty(4, np.array([0, 1, 0]), None, None, seed=3)

@@ -19,9 +19,10 @@ from everlearn.core.documents import Documents
 from everlearn.core.errors import TopicCollapseWarning
 from everlearn.core.params import check_params
 from everlearn.core.random import stream
+from everlearn.estimators.base import named_errors
 from everlearn.estimators.collapse import Watch
 from everlearn.estimators.documents import WordSpace
-from everlearn.estimators.explanations import Explanation, explain_score, explain_words
+from everlearn.estimators.explanations import Explanation, explain_label
 from everlearn.estimators.label_arrays import Signs
 from everlearn.estimators.persistence import Arrays, section
 from everlearn.estimators.targets import (
@@ -34,7 +35,7 @@ from everlearn.estimators.targets import (
 from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_params import COUNT
-from everlearn.inference.learners.bayespa import decision_weights, scores
+from everlearn.inference.learners.bayespa import scores
 from everlearn.inference.topic_model import Loss, RoundInfo, Targets, first_state
 from everlearn.inference.topic_state import Gaussians
 from everlearn.runtime.engine import nearby, open_engine
@@ -191,8 +192,8 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         standard = self._standard_scores(self._read(X))
         return self._fitted().outputs.votes(standard)
 
-    def explain(self, x: Any, n: int = 5) -> Explanation:
-        """Why a document gets its label: label, then topics, then words, with their margins.
+    def explain(self, x: Any, n: int = 5, label: Any = None) -> Explanation:
+        """Why a document has or has not a label: label, then topics, then words, with margins.
 
         Parameters
         ----------
@@ -200,35 +201,23 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             One text, list of words, array of word numbers or row of counts.
         n : int, default=5
             Topics, and words of each, that are told.
+        label : class or name of a column, default=None
+            What to ask about; None is the predicted class or, of an indicator matrix, the label
+            with the largest score, which need not be predicted.
 
         Returns
         -------
         explanation : Explanation
-            Prints as text; see its attributes.
+            Prints as text; see its attributes. The parts of all topics and words are the score.
         """
         learned = self._fitted()
         check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
-        document = self._read_one(x)
-        found = self._scores(document)[0]
-        learner, space = self._current(learned), learned.outputs
-        if space.kind == "binary":
-            task, sign = 0, 1.0 if found[0] > 0 else -1.0
-            label, runner_up = space.classes[int(found[0] > 0)], None
-        else:
-            order = np.argsort(-found, kind="stable")
-            task, sign, label = int(order[0]), 1.0, space.classes[order[0]]
-            runner_up = (space.classes[order[1]], float(found[order[1]]))
-        own = len(learned.states) > 1
-        state, row = learned.states[task if own else 0], 0 if own else task
-        weights = sign * decision_weights(learner, state)[row] / self._loss(space).margin
-        vocabulary = self.vocabulary_
-        return Explanation(
-            label,
-            float(sign * found[task]),
-            runner_up,
-            explain_score(learner, state, document, vocabulary, weights, n),
-            explain_words(state, document, vocabulary, row, sign, n),
-        )
+        document, learner = self._read_one(x), self._current(learned)
+        found, words = self._scores(document)[0], self.vocabulary_
+        with named_errors(self, "label"):
+            return explain_label(
+                learner, learned.states, learned.outputs, document, words, found, label, n
+            )
 
     # ------------------------------------------------------------------ inner
 

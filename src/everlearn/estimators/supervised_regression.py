@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags, column_or_1d
+from sklearn.utils import Tags
 
 from everlearn.core.arrays import Vec
-from everlearn.core.params import Constraint, Interval, Options
+from everlearn.core.documents import Documents
+from everlearn.core.params import Constraint, Interval, Options, check_params
 from everlearn.core.priors import FixedTopics
-from everlearn.estimators.base import named_errors
 from everlearn.estimators.documents import WordSpace
+from everlearn.estimators.explanations import NumberExplanation, explain_score
+from everlearn.estimators.number_targets import Scale, checked_numbers, number_targets
 from everlearn.estimators.persistence import Arrays, entry, section
 from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_params import MARGIN_CONSTRAINTS, TOKEN_PATTERN, chosen_loss
+from everlearn.estimators.topic_params import (
+    COUNT,
+    MARGIN_CONSTRAINTS,
+    TOKEN_PATTERN,
+    chosen_loss,
+)
 from everlearn.inference.learners.bayespa import scores
-from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
+from everlearn.inference.topic_model import Loss, TopicLearner, first_state
 from everlearn.inference.topic_state import Gaussians
 from everlearn.runtime.engine import nearby, open_engine
 
 _DEFAULTS: Final = {"averaging": (0.1, 1.0, 0.1), "gibbs": (0.1, 0.3, 100.0)}
 """Margin, c and variance, for targets of unit scale."""
-_LARGEST = 1e100
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Mean and standard deviation of the first targets, by which all are measured.
-
-    The deviation is 0 as long as no target has come.
-    """
-
-    mean: float
-    spread: float
-
-    @classmethod
-    def of(cls, y: Vec) -> Scale:
-        """That of these targets; a missing one is NaN."""
-        known = y[~np.isnan(y)]
-        if known.size == 0:
-            return cls(0.0, 0.0)
-        mean, spread = float(known.mean()), float(known.std())
-        return cls(mean, spread or abs(mean) or 1.0)
 
 
 class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
@@ -201,9 +187,9 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         with self._unchanged_on_error():
             self._check_params()
             with self._corpus(X) as corpus:
-                values = self._values(corpus.here(y), len(corpus.documents))
+                values = checked_numbers(self, corpus.here(y), len(corpus.documents))
                 learned = self._begin(corpus.words, values)
-                targets = _targets(learned.outputs, values)
+                targets = number_targets(learned.outputs, values)
                 self._learned = self._fit_passes(learned, corpus, targets)
         return self
 
@@ -226,7 +212,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
             self._check_params()
             known = self._known()
             documents, words = self._documents(X, None if known is None else known.words, grow=True)
-            values = self._values(y, len(documents))
+            values = checked_numbers(self, y, len(documents))
             if known is None:
                 learned = self._begin(words, values)
             else:
@@ -234,7 +220,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
                 learned = self._with_words(known, words)
                 if learned.outputs.spread == 0.0:
                     learned = replace(learned, outputs=Scale.of(values))
-            self._learned = self._go_on(learned, documents, _targets(learned.outputs, values))
+            self._learned = self._go_on(learned, documents, number_targets(learned.outputs, values))
         return self
 
     def predict(self, X: Any) -> Vec:
@@ -250,13 +236,38 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         y : ndarray of shape (n_documents,)
             The numbers.
         """
+        return self._numbers(self._read(X))
+
+    def explain(self, x: Any, n: int = 5) -> NumberExplanation:
+        """Why a document gets its number: topics, then words, with what each topic adds.
+
+        Parameters
+        ----------
+        x : document
+            One text, list of words, array of word numbers or row of counts.
+        n : int, default=5
+            Topics, and words of each, that are told.
+
+        Returns
+        -------
+        explanation : NumberExplanation
+            Prints as text; see its attributes. Intercept and the parts of all topics are the
+            number.
+        """
         learned = self._fitted()
-        documents, learner = self._read(X), self._current(learned)
+        check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
+        document, learner, state = self._read_one(x), self._current(learned), learned.states[0]
+        told = explain_score(learner, state, document, self.vocabulary_, self.coef_, n)
+        return NumberExplanation(float(self._numbers(document)[0]), self.intercept_, told)
+
+    # ------------------------------------------------------------------ inner
+
+    def _numbers(self, documents: Documents) -> Vec:
+        learned = self._fitted()
+        learner = self._current(learned)
         with open_engine(nearby(self.engine)) as engine:
             found = scores(learner, learned.states[0], documents, engine)[:, 0]
         return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * found)
-
-    # ------------------------------------------------------------------ inner
 
     def _margin(self) -> float:
         return self._loss().margin
@@ -281,24 +292,6 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         )
         return Learned((state,), words, scale, learner.loss)
 
-    def _values(self, y: Any, n_documents: int) -> Vec:
-        """The numbers, NaN where they are missing."""
-        name = type(self).__name__
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None")
-        with named_errors(self, "y"):
-            missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else False
-            values = column_or_1d(np.asarray(y), dtype=np.float64, warn=True)
-            missing = np.ravel(missing)
-            if len(values) != n_documents:
-                raise ValueError(f"expected {n_documents} numbers, got {len(values)}")
-            values = np.where(missing, 0.0, values)
-            if not np.isfinite(values).all():
-                raise ValueError("Input y contains NaN or infinity; a missing one is masked")
-            if np.abs(values).max(initial=0.0) > _LARGEST:
-                raise ValueError(f"expected numbers of at most {_LARGEST:g} in size")
-        return np.where(missing, np.nan, values)
-
     def _check_same_form(self, learned: Learned[Scale]) -> None:
         gibbs = isinstance(learned.states[0].weights, Gaussians)
         self._check_unchanged({"loss": "gibbs" if gibbs else "averaging"})
@@ -319,9 +312,3 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         tags.target_tags.required = True
         tags.regressor_tags.poor_score = True  # on tables of arbitrary features
         return tags
-
-
-def _targets(scale: Scale, values: Vec) -> Targets:
-    known = ~np.isnan(values)
-    standard = np.where(known, (values - scale.mean) / (scale.spread or 1.0), 0.0)
-    return Targets(known.astype(np.int8)[:, None], np.ascontiguousarray(standard[:, None]))

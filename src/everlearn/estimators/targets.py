@@ -105,6 +105,13 @@ class LabelSpace:
             return np.asarray(self.classes[(scores[:, 0] > 0).astype(np.intp)])
         return np.asarray(self.classes[scores.argmax(axis=1)])
 
+    def position(self, label: Any) -> int:
+        """Where a label is among the classes."""
+        known: list[Any] = self.classes.tolist()
+        if np.ndim(label) != 0 or label not in known:
+            raise ValueError(f"expected one of {listed(self.classes)}, got {label!r}")
+        return known.index(label)
+
     def votes(self, standard: Mat) -> Mat:
         """How classifiers drawn from a posterior would vote, (n_items, n_classes).
 

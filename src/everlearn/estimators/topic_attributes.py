@@ -140,5 +140,15 @@ class TopicAttributes(Generic[T]):
 
     def _top(self, n: int) -> IntVec:
         check_params(f"{type(self).__name__}.top_words", {"n": n}, COUNT)
-        components = self.components_
-        return np.argsort(-components, axis=1, kind="stable")[:, :n]
+        states, prior = self._fitted().states, self.word_prior
+        topics = ((state, k) for state in states for k in range(state.n_topics))
+        return np.array([_largest(state.counts[:, k] + prior, n) for state, k in topics])
+
+
+def _largest(values: Vec, n: int) -> IntVec:
+    """Places of the `n` largest values in descending order, equal ones in order of place."""
+    if n < len(values):
+        places = np.flatnonzero(values >= np.partition(values, -n)[-n])
+    else:
+        places = np.arange(len(values))
+    return places[np.argsort(-values[places], kind="stable")[:n]]

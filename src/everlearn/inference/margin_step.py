@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.dual import ascend_weights
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
 from everlearn.inference.kernels.hinges import Hinges
-from everlearn.inference.topic_model import Loss, Targets
+from everlearn.inference.topic_model import Loss, Targets, TopicLearner
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 
 _TOLERANCE = 1e-3
@@ -48,6 +49,42 @@ def _demands(loss: Loss, targets: Targets, box: float) -> tuple[Mat, Mat, Mat]:
         limits = box * np.abs(signs)
         return np.ascontiguousarray(targets.values.T), -limits, limits
     return loss.margin * signs, np.where(signs < 0.0, -box, 0.0), np.where(signs > 0.0, box, 0.0)
+
+
+class Drawn(Protocol):
+    """What was drawn of documents: `totals`, `tallies` and `inverses` of `Draws`."""
+
+    @property
+    def totals(self) -> Mat: ...
+
+    @property
+    def tallies(self) -> NDArray[np.float64]: ...
+
+    @property
+    def inverses(self) -> NDArray[np.float64]: ...
+
+
+def weights_after(
+    learner: TopicLearner,
+    weights: FixedSpread | Gaussians | None,
+    targets: Targets,
+    drawn: Drawn,
+    lengths: Vec,
+    multipliers: Mat,
+) -> tuple[FixedSpread | Gaussians | None, Mat]:
+    """Weights that the draws ask for, and the multipliers of the averaging loss.
+
+    `weights` are those before the batch, `lengths` (B,) the tokens of each document, at least 1.
+    """
+    loss = learner.loss
+    if loss is None or weights is None:
+        return weights, multipliers
+    if isinstance(weights, FixedSpread):
+        z = drawn.totals / (learner.n_kept * lengths[:, None])
+        return averaged(loss, weights, z, targets, learner.box, multipliers)
+    tallies, inverses = drawn.tallies, drawn.inverses
+    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts)
+    return found, multipliers
 
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:

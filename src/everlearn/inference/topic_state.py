@@ -136,15 +136,14 @@ class WordWeights:
         return cls(np.zeros((n_words, n_tasks)), np.zeros(n_words), 0.0)
 
     def with_room(self, n_words: int) -> WordWeights:
-        """The same with at least this many words."""
-        more = n_words - len(self.frequencies)
-        if more <= 0:
+        """The same with at least this many words; grows by doubling."""
+        if n_words <= len(self.frequencies):
             return self
-        return WordWeights(
-            np.pad(self.weights, ((0, more), (0, 0))),
-            np.pad(self.frequencies, (0, more)),
-            self.n_documents,
+        weights, frequencies = (
+            _with_rows(self.weights, n_words),
+            _with_rows(self.frequencies, n_words),
         )
+        return WordWeights(weights, frequencies, self.n_documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,18 +209,44 @@ class TopicState:
         return len(self.counts)
 
     def with_room(self, n_words: int, n_topics: int) -> TopicState:
-        """The same with at least this many rows and columns of counts; grows by doubling."""
+        """The same with at least this many rows and columns of counts; both grow by doubling.
+
+        New rows may lie behind the old ones in the same memory, as if changed in place.
+        """
         rows, columns = self.counts.shape
         if n_words <= rows and n_topics <= columns:
             return self
+        counts, totals = self.counts, self.totals
         if n_topics > columns:
-            columns = max(n_topics, 2 * columns)
-        counts = np.zeros((max(n_words, rows), columns))
-        counts[:rows, : self.counts.shape[1]] = self.counts
-        totals = np.zeros(columns)
-        totals[: len(self.totals)] = self.totals
+            more = max(n_topics, 2 * columns) - columns
+            counts, totals = np.pad(counts, ((0, 0), (0, more))), np.pad(totals, (0, more))
+        if n_words > rows:
+            counts = _with_rows(counts, n_words)
         words = None if self.words is None else self.words.with_room(n_words)
         return replace(self, counts=counts, totals=totals, words=words)
+
+
+def _with_rows(table: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+    """The table with further rows of zeros, behind it in its own room, or else in twice the room.
+
+    What is returned has these rows only, so copies and files hold nothing of the room. A table has
+    room if it is the beginning of a longer one, which nothing but this function makes. Rows may be
+    left there by a call that was undone, hence the zeros.
+    """
+    room = table.base
+    fits = (
+        isinstance(room, np.ndarray)
+        and room.dtype == table.dtype
+        and room.shape[1:] == table.shape[1:]
+        and room.strides == table.strides
+        and room.ctypes.data == table.ctypes.data
+        and len(room) >= n_rows
+    )
+    if not fits or room is None:
+        room = np.zeros((max(n_rows, 2 * len(table)), *table.shape[1:]))
+        room[: len(table)] = table
+    room[len(table) : n_rows] = 0.0
+    return np.asarray(room[:n_rows])
 
 
 class Undo:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.app.report import charts, timeline
+from everlearn.app.report.class_topics import topics_by_class
 from everlearn.app.report.html import details, escape, minus, paragraph, section, table
 from everlearn.app.report.image_topics import images_by_topic
 from everlearn.app.report.page import NO_SCRIPT, page, save_page
@@ -63,6 +64,7 @@ def render_stream(story: StreamStory) -> str:
         NO_SCRIPT,
         images_by_topic(session),
         _found(story, found),
+        topics_by_class(session.model, story.log),
         _growth(story),
         _happenings(story),
         _memory(session.model),
@@ -114,14 +116,17 @@ def _parts(found: Sequence[Part]) -> tuple[str, ...]:
     if shared:
         label = f"Shares of the {len(shared)} parts of the model; the table below lists them all."
         picture = charts.chart("chart-shares", timeline.shares(shared), label)
-    rows = [
-        (f"#{p.id}", " ".join(p.about), "" if p.share is None else f"{p.share:.2%}")
-        for p in found[:_MOST]
-    ]
+    classes = any(part.speaks_for for part in found)
+    heads = ("id", *(("speaks for",) if classes else ()), "about", "share")
+    rows = []
+    for part in found[:_MOST]:
+        share = "" if part.share is None else f"{part.share:.2%}"
+        told = [part.speaks_for or ""] if classes else []
+        rows.append((f"#{part.id}", *told, " ".join(part.about), share))
     more = len(found) - len(rows)
     return (
         picture,
-        table("What was found", ("id", "about", "share"), rows, text_columns=2),
+        table("What was found", heads, rows, text_columns=len(heads) - 1),
         paragraph(f"and {more} smaller ones.") if more > 0 else "",
     )
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from everlearn.app.tool.changes import Standing
+from everlearn.app.tool.class_topics import class_topics
 from everlearn.app.tool.kinds import UsageError, check_settings
 from everlearn.app.tool.labels import classes_in
 from everlearn.app.tool.layout import Layout
@@ -227,6 +228,8 @@ class Learning:
         line: dict[str, Any] = {}
         if scored and number:
             line["score_before"] = score_of(model, batch)
+        if scored or (self.pace.score_every and number.bit_count() == 1):  # more at the beginning
+            line |= class_topics(model, batch.X, batch.y, self.session.ledger.records)
         refused = self._feed(batch)
         if scored:
             line |= {"score_after": score_of(model, batch), "places": self._places(batch)}

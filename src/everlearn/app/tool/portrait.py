@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+
+from everlearn.app.tool.class_topics import weights_of
 
 _WORDS: Final = 8
 _NUMBERS: Final = 4
@@ -22,12 +24,14 @@ class Part:
     share : of the data, from 0 to 1; None where parts do not share the data out
     about : what describes it, best first
     parent : id of the node above it, in a tree
+    speaks_for : the class that a topic of a classifier has the largest weight for
     """
 
     id: int
     share: float | None
     about: tuple[str, ...] = ()
     parent: int | None = None
+    speaks_for: str | None = None
 
 
 def parts_of(model: Any, columns: Sequence[str] | None = None) -> list[Part]:
@@ -97,6 +101,17 @@ def _topics(model: Any) -> list[Part]:
     return _by_share(model.component_ids_, model.topic_shares_, words)
 
 
+def _topics_of_classes(model: Any) -> list[Part]:
+    """Topics with the class that each speaks for, if it speaks for any."""
+    weights, classes = weights_of(model), [str(name) for name in model.classes_]
+    order = np.argsort(-model.topic_shares_, kind="stable")
+    named = []
+    for part, k in zip(_topics(model), order, strict=True):
+        best = int(weights[:, k].argmax())
+        named.append(replace(part, speaks_for=classes[best] if weights[best, k] > 0 else None))
+    return named
+
+
 def _tree(model: Any) -> list[Part]:
     tree = model.tree_
     whole = max(tree.root.mass, np.finfo(float).tiny)
@@ -130,8 +145,8 @@ _PORTRAITS: Final[Mapping[str, Callable[[Any], list[Part]]]] = {
     "bayesian-pa-classifier": _classes,
     "bayesian-pa-regressor": _classes,
     "component-tree": _tree,
-    "medhdp-classifier": _topics,
-    "medlda-classifier": _topics,
+    "medhdp-classifier": _topics_of_classes,
+    "medlda-classifier": _topics_of_classes,
     "medlda-regressor": _topics,
     "topic-model": _topics,
     "topic-tree": _tree,

@@ -225,9 +225,11 @@ def _titled(title: str, facts: Mapping[str, str]) -> Table:
 
 
 def _part_table(title: str, parts: Sequence[Part]) -> Table:
-    table = _table(title, ("id", "share"), ("about",))
+    classes = ("speaks for",) if any(part.speaks_for for part in parts) else ()
+    table = _table(title, ("id", "share"), (*classes, "about"))
     for part in parts[:_MOST]:
-        table.add_row(f"#{part.id}", _share(part.share), Text(" ".join(part.about)))
+        told = [Text(part.speaks_for or "")] if classes else []
+        table.add_row(f"#{part.id}", _share(part.share), *told, Text(" ".join(part.about)))
     if len(parts) > _MOST:
         table.caption = f"and {len(parts) - _MOST} smaller ones"
     return table

@@ -18,10 +18,11 @@ from everlearn.core.documents import Documents
 from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
+from everlearn.inference.kernels.completion import infer_words
 from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
-from everlearn.inference.local.sampled import infer_sampled
+from everlearn.inference.local.sampled import infer_sampled, sampled_words
 from everlearn.inference.local.topics import (
     Batch,
     Draws,
@@ -30,11 +31,11 @@ from everlearn.inference.local.topics import (
     infer,
     word_cuts,
 )
-from everlearn.inference.margin_step import accumulated, averaged
+from everlearn.inference.margin_step import weights_after
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
-from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
+from everlearn.inference.topic_state import Gaussians, TopicState
 
 
 def learn_batch(
@@ -61,7 +62,9 @@ def learn_batch(
     for number in range(learner.n_rounds):
         draws = sampler.draw(number, weights, multipliers)
         if number + 1 < learner.n_rounds:
-            weights, multipliers = _weights_after(learner, prior, batch, draws, multipliers)
+            weights, multipliers = weights_after(
+                learner, prior.weights, targets, draws, batch.lengths, multipliers
+            )
     state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old, engine)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
@@ -79,6 +82,15 @@ def topic_proportions(
     if learner.sampled:
         return infer_sampled(documents, factors, alpha, learner.passes, state.seed, engine)
     return infer(documents, factors, alpha, learner.passes, engine)
+
+
+def topics_of_words(learner: TopicLearner, state: TopicState, document: Documents) -> Mat:
+    """Tokens (words, K) of each word of one document in each topic; sums are its proportions."""
+    alpha = learner.prior.document_prior(state.tables)
+    factors = word_factors(learner, state)
+    if learner.sampled:
+        return sampled_words(document, factors, alpha, learner.passes, state.seed)
+    return infer_words(as_bags(document), factors, alpha, learner.passes)
 
 
 def decision_weights(learner: TopicLearner, state: TopicState) -> Mat:
@@ -124,28 +136,6 @@ def _with_words(learner: TopicLearner, state: TopicState, batch: Batch, offsets:
     return replace(state, words=replace(words, n_documents=n_documents))
 
 
-def _weights_after(
-    learner: TopicLearner, prior: TopicState, batch: Batch, draws: Draws, multipliers: Mat
-) -> tuple[FixedSpread | Gaussians | None, Mat]:
-    """Weights that the draws ask for, and the multipliers of the averaging loss."""
-    loss, weights = learner.loss, prior.weights
-    if loss is None or weights is None:
-        return weights, multipliers
-    if isinstance(weights, FixedSpread):
-        z = draws.totals / (learner.n_kept * batch.lengths[:, None])
-        return averaged(loss, weights, z, batch.targets, learner.box, multipliers)
-    found = accumulated(
-        loss,
-        weights,
-        batch.targets,
-        draws.tallies,
-        draws.inverses,
-        batch.lengths,
-        learner.ghosts,
-    )
-    return found, multipliers
-
-
 def _absorbed(
     learner: TopicLearner,
     prior: TopicState,
@@ -189,6 +179,7 @@ def _absorb(news: _News, words: tuple[int, int] | None) -> Any:
     """
     learner, prior, draws = news.learner, news.prior, news.draws
     if words is None:
-        return _weights_after(learner, prior, news.batch, draws, news.multipliers)[0]
+        targets, lengths = news.batch.targets, news.batch.lengths
+        return weights_after(learner, prior.weights, targets, draws, lengths, news.multipliers)[0]
     weight = learner.ghosts / learner.n_kept
     return add_topics(news.batch.bags, draws.kept, weight, words, prior.counts)

@@ -10,13 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from everlearn.core.arrays import Mat, Vec
 from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.local.chunked_topics import ChunkedDocuments, ChunkedSampler, Told
-from everlearn.inference.margin_step import accumulated, averaged
+from everlearn.inference.margin_step import weights_after
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
-from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
+from everlearn.inference.topic_state import TopicState
 
 
 def learn_chunked_batch(
@@ -31,34 +30,25 @@ def learn_chunked_batch(
     sampler = ChunkedSampler(learner, prior, batch, targets, engine)
     weights, multipliers = prior.weights, np.zeros(targets.signs.shape)
     for number in range(learner.n_rounds):
-        told = sampler.draw(number, weights, multipliers)
-        weights, multipliers = _weights_after(learner, prior, told, targets, multipliers)
+        told = _together(sampler.draw(number, weights, multipliers))
+        weights, multipliers = weights_after(
+            learner, prior.weights, targets, told, told.lengths, multipliers
+        )
     assert sampler.counts is not None
     weight, k = learner.ghosts / learner.n_kept, prior.n_topics
     prior.counts[:, :k] += weight * sampler.counts
     prior.totals[:k] += weight * sampler.counts.sum(axis=0)
-    shares: Vec = np.sum([part.shares for part in told], axis=0) / len(batch)
+    shares = told.shares / len(batch)
     after = replace(prior, weights=weights, clock=prior.clock + 1)
     return after, RoundInfo(after.clock, len(batch), batch.n_tokens, after.ids, shares)
 
 
-def _weights_after(
-    learner: TopicLearner,
-    prior: TopicState,
-    told: tuple[Told, ...],
-    targets: Targets,
-    multipliers: Mat,
-) -> tuple[FixedSpread | Gaussians | None, Mat]:
-    """Weights that the draws ask for, and the multipliers of the averaging loss."""
-    loss, weights = learner.loss, prior.weights
-    if loss is None or weights is None:
-        return weights, multipliers
-    lengths = np.concatenate([part.lengths for part in told])
-    if isinstance(weights, FixedSpread):
-        totals = np.concatenate([part.totals for part in told])
-        z = totals / (learner.n_kept * lengths[:, None])
-        return averaged(loss, weights, z, targets, learner.box, multipliers)
-    tallies = np.concatenate([part.tallies for part in told], axis=1)
-    inverses = np.concatenate([part.inverses for part in told], axis=1)
-    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts)
-    return found, multipliers
+def _together(told: tuple[Told, ...]) -> Told:
+    """What is told of all chunks, their documents in order."""
+    return Told(
+        np.sum([part.shares for part in told], axis=0),
+        np.concatenate([part.lengths for part in told]),
+        np.concatenate([part.totals for part in told]),
+        np.concatenate([part.tallies for part in told], axis=1),
+        np.concatenate([part.inverses for part in told], axis=1),
+    )

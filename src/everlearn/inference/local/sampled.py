@@ -45,8 +45,28 @@ def infer_sampled(
     return np.concatenate(found) if found else np.empty((0, len(alpha)))
 
 
+def sampled_words(
+    document: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int
+) -> Mat:
+    """Tokens of each word of one document in each topic, (words, K), in the same draws."""
+    bags = as_bags(document)
+    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
+    kept = _draws(_Drawing(factors, alpha, n_sweeps), bags, keys).kept
+    tokens = np.zeros((len(bags.words), len(alpha)))
+    places = np.repeat(np.arange(len(bags.words)), bags.counts)
+    np.add.at(tokens, (np.broadcast_to(places, kept.shape), kept), 1.0)
+    return tokens / n_sweeps
+
+
 def _drawn(drawing: _Drawing, block: tuple[Bags, Words]) -> Mat:
-    (factors, alpha, n_sweeps), (bags, keys) = drawing, block
+    bags, keys = block
+    totals = _draws(drawing, bags, keys).totals
+    totals[bags.starts[1:] == bags.starts[:-1]] = drawing.alpha
+    return np.asarray(totals / totals.sum(axis=1, keepdims=True))
+
+
+def _draws(drawing: _Drawing, bags: Bags, keys: Words) -> Samples:
+    factors, alpha, n_sweeps = drawing
     n, n_tokens, k = len(keys), int(bags.starts[-1]), len(alpha)
     out = Samples(
         np.zeros(n_tokens, np.uint16), np.empty((n_sweeps, n_tokens), np.uint16), np.zeros((n, k))
@@ -54,5 +74,4 @@ def _drawn(drawing: _Drawing, block: tuple[Bags, Words]) -> Mat:
     margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
     schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)
     sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
-    out.totals[bags.starts[1:] == bags.starts[:-1]] = alpha
-    return np.asarray(out.totals / out.totals.sum(axis=1, keepdims=True))
+    return out

@@ -1,0 +1,78 @@
+"""Figures 4, 6, 8 and 9 of the BayesPA paper, drawn from the rows of the tables."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from benchmarks.figures import Panel, panels
+from benchmarks.table import Table
+
+Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
+
+
+def link(name: str, text: str) -> str:
+    """The picture in a page below docs/papers/."""
+    return f"![{text}](../images/{name}.png)"
+
+
+def lines(
+    table: Table,
+    label: str,
+    x: str,
+    y: str,
+    where: Mapping[str, str] | None = None,
+) -> Lines:
+    """One line for all rows whose `label` is the same, of those that are as in `where`."""
+    place = {name: i for i, name in enumerate(table.columns)}
+    found: Lines = {}
+    for row in table.rows:
+        if any(row[place[name]] != wanted for name, wanted in (where or {}).items()):
+            continue
+        xs, ys = found.setdefault(row[place[label]], ([], []))
+        xs.append(float(row[place[x]]))
+        ys.append(float(row[place[y]]))
+    return found
+
+
+def _both(
+    table: Table, label: str, x: str, across: str, *, accuracy: str = "accuracy",
+    where: Mapping[str, str] | None = None, log: bool = False,
+) -> list[Panel]:  # fmt: skip
+    """Accuracy and CPU seconds over the same numbers."""
+    good, slow = (lines(table, label, x, y, where) for y in (accuracy, "CPU s"))
+    return [
+        Panel("accuracy", across, "", good, log),
+        Panel("training", across, "CPU s", slow, log, zero=True),
+    ]
+
+
+def numbers_of_topics(table: Table) -> None:
+    panels(
+        "bayespa_topics", _both(table, "loss", "topics", "topics", accuracy="accuracy, mean of 3")
+    )
+
+
+def batch_sizes(table: Table) -> None:
+    panels("bayespa_batches", _both(table, "model", "batch size", "documents of a batch", log=True))
+
+
+def rounds_and_sweeps(table: Table) -> None:
+    named = Table(table.title, ["model", *table.columns])
+    for loss, anchors, *rest in table.rows:
+        model = loss if anchors == "True" else f"{loss}, no anchors"
+        named.rows.append([model, loss, anchors, *rest])
+    panels(
+        "bayespa_rounds",
+        [
+            *_both(named, "model", "J", "sweeps J, one round", where={"I": "1"}),
+            *_both(named, "model", "I", "rounds I, three sweeps", where={"J": "3"}),
+        ],
+    )
+
+
+def remedies(table: Table) -> None:
+    ways = [name for name in table.columns if name not in ("loss", "topics")]
+    found = []
+    for loss in dict.fromkeys(row[0] for row in table.rows):
+        each = {way: lines(table, "loss", "topics", way, {"loss": loss})[loss] for way in ways}
+        found.append(Panel(loss, "topics", "accuracy", each, True))
+    panels("bayespa_remedies", found)

@@ -1,0 +1,158 @@
+"""Pictures and verdicts of the BayesPA page, from made-up results."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+ROOT = Path(__file__).resolve().parents[2]
+LOSSES = ("averaging", "gibbs")
+
+
+@pytest.fixture
+def part(monkeypatch):
+    pytest.importorskip("pandas", reason="needs pandas, which comes with everlearn[bench]")
+    pytest.importorskip("matplotlib", reason="needs matplotlib, which comes with everlearn[bench]")
+    monkeypatch.syspath_prepend(ROOT)
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
+
+
+@pytest.fixture
+def drawn(part, monkeypatch, tmp_path):
+    """The folder that pictures go to, in which nothing is remembered of other runs."""
+    monkeypatch.setattr(part("figures"), "IMAGES", tmp_path)
+    return tmp_path
+
+
+def made_up(name, make, seed=0, data=None):
+    return {"accuracy": 0.8 + 0.001 * seed, "cpu": 0.5, "topics": 20, "measured": "here at 1"}
+
+
+def remembering(results):
+    def remembered(paper, name, run):
+        return {**results[name], "measured": "here at 1"}
+
+    return remembered
+
+
+class TestPictures:
+    @pytest.fixture
+    def pages(self, part, monkeypatch):
+        pages = part("bayespa_figures")
+        monkeypatch.setattr(pages, "run", made_up)
+        monkeypatch.setattr(pages, "summary", lambda *given: ([0.8, 0.81], 0.5, [20]))
+        return pages
+
+    @pytest.mark.parametrize(
+        ("table", "picture"),
+        [
+            ("numbers_of_topics", "bayespa_topics"),
+            ("batch_sizes", "bayespa_batches"),
+            ("rounds_and_sweeps", "bayespa_rounds"),
+            ("remedies", "bayespa_remedies"),
+        ],
+    )
+    def test_every_table_has_one_and_links_to_it(self, pages, drawn, monkeypatch, table, picture):
+        monkeypatch.setattr(pages, "atheism_or_religion", lambda: None)
+        found = getattr(pages, table)([])
+        assert f"(../images/{picture}.png)" in found.markdown()
+        assert (drawn / f"{picture}.png").stat().st_size > 5000
+
+    def test_lines_are_the_rows(self, part):
+        table = part("table").Table("t", ["loss", "I", "J", "CPU s"])
+        for row in (("a", 1, 1, "0.1"), ("a", 1, 3, "0.3"), ("b", 1, 1, "0.2"), ("a", 2, 3, "9")):
+            table.add(*row)
+        found = part("bayespa_plots").lines(table, "loss", "J", "CPU s", {"I": "1"})
+        assert found == {"a": ([1.0, 3.0], [0.1, 0.3]), "b": ([1.0], [0.2])}
+
+    def test_classes_have_words_beside_them(self, pages, drawn, monkeypatch):
+        import matplotlib.pyplot as plt
+
+        rng = np.random.default_rng(0)
+        result = {
+            "rows": [["class 0", 9, 2, "0.3", "some, words"]],
+            "proportions": [rng.dirichlet(np.ones(6), 3).tolist() for _ in range(3)],
+            "marks": [9, 99, 999],
+            "labels": ["class 0", "class 1", "class 2"],
+            "words": ["some, words", "other, words", "no, more"],
+        }
+        texts = []
+        save = pages.figures.save
+
+        def kept(figure, name):
+            figure.canvas.draw()
+            texts.extend(text.get_text() for text in figure.findobj(plt.Text))
+            save(figure, name)
+
+        monkeypatch.setattr(pages.figures, "save", kept)
+        monkeypatch.setattr(pages, "remembered", remembering({"class-topics-words": result}))
+        pages.class_topics([])
+        assert (drawn / "bayespa_classes.png").exists()
+        assert set(result["words"]) <= set(texts)
+
+
+class TestBatchModels:
+    RUNS = ((20, 0.78, 100.0), (40, 0.8121, 200.0))
+
+    def test_the_first_number_of_rounds_that_is_level(self, part):
+        batch = part("bayespa").Batch("plain", list(self.RUNS), 0.822, 0.4)
+        assert [batch.level(accuracy) for _, accuracy, _ in self.RUNS] == [False, True]
+        assert batch.verdict() == ("40", "500.0")
+
+    def test_never(self, part):
+        batch = part("bayespa").Batch("plain", list(self.RUNS), 0.823, 0.4)
+        assert batch.verdict() == ("more than 40", "more than 500")
+
+    def test_both_tables_tell_of_every_model(self, part, monkeypatch):
+        bayespa = part("bayespa")
+        monkeypatch.setattr(bayespa, "run", made_up)
+        monkeypatch.setattr(bayespa, "summary", lambda *given: ([0.82], 0.1, [20]))
+        runs = bayespa.batch_models([])
+        assert len(runs.rows) == sum(len(rounds) for _, rounds in bayespa.BATCH_MODELS.values())
+        assert {row[3] for row in runs.rows} == {"no"}
+        verdicts = bayespa.equal_accuracy([])
+        assert [row[0] for row in verdicts.rows] == list(bayespa.BATCH_MODELS)
+        assert {row[3] for row in verdicts.rows} == {"more than 5"}
+
+
+class TestScale:
+    @pytest.fixture
+    def scale(self, part, monkeypatch):
+        scale = part("bayespa_scale")
+        monkeypatch.setattr(scale, "CHUNK", 40)
+        monkeypatch.setattr(scale, "TEST", 80)
+        return scale
+
+    @pytest.fixture
+    def documents(self, part):
+        rng = np.random.default_rng(0)
+        topic = rng.integers(3, size=800)
+        X = rng.poisson(0.1 + 2.0 * (np.arange(30) // 10 == topic[:, None]))
+        Y = np.column_stack([topic == 0, topic == 1, topic != 0]).astype(np.int8)
+        words = np.array([f"w{i}" for i in range(30)])
+        stream = part("corpora").Stream
+        return stream(sparse.csr_matrix(X), sparse.csr_matrix(Y), words, list("abc"))
+
+    def test_memory_is_that_after_each_call(self, scale, documents):
+        found = scale.stream("MedLDA averaging", documents)
+        assert len(found["resident"]) == 20
+        assert found["micro"] > 0.9
+        assert scale.scale_cells({**found, "resident": list(range(1, 21))})[2:] == ["2", "20", "20"]
+
+    def test_the_svm_sees_nine_tenths(self, scale, documents):
+        found = scale.svm(documents)
+        assert found["micro"] > 0.9
+        assert scale.scale_cells(found)[2:] == ["", "", ""]
+
+    def test_more_labels_than_a_byte_can_number(self, part, scale):
+        label = np.random.default_rng(0).integers(150, size=1200)
+        X = sparse.csr_matrix(5 * np.eye(150, dtype=np.uint8)[label])
+        Y = sparse.csr_matrix(np.eye(150, dtype=np.int8)[label])
+        data = part("corpora").Stream(X, Y, np.arange(150).astype(str), [*map(str, range(150))])
+        assert scale.svm(data)["micro"] > 0.9
+
+    def test_a_run_of_its_own_process_says_what_is_wrong(self, part):
+        with pytest.raises(RuntimeError, match="KeyError: 'nothing'"):
+            part("own_process").in_own_process("benchmarks.bayespa_scale", "stream", name="nothing")
