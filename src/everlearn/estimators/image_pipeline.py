@@ -257,7 +257,7 @@ def image_pipeline(
     n_components : int, default=100
         Principal components of the features to keep.
     mixture : DPMixture or None, default=None
-        What clusters them; None means a diagonal mixture whose prior is "shared".
+        What clusters them; None means `DPMixture(prior="shared", init_components="many")`.
     **settings : dict
         For `HOG`, `LBP` or `CNNFeatures`.
 
@@ -284,7 +284,9 @@ def image_pipeline(
         )
     if kind is CNNFeatures and "weights" not in settings:
         raise ValueError("image_pipeline('cnn') needs 'weights', the path of an ONNX file")
-    last = DPMixture(prior="shared") if mixture is None else mixture
+    last = mixture
+    if last is None:
+        last = DPMixture(prior="shared", init_components="many")
     steps = Steps(kind(**settings), ScaledPCA(n_components), last)
     return ImagePipeline(list(steps._asdict().items()))
 
