@@ -8,10 +8,11 @@ from onnx import TensorProto
 from skimage.feature import hog, local_binary_pattern
 from sklearn.base import clone
 
-from everlearn.core.errors import ImageDecodeError
+from everlearn.core.errors import ImageDecodeError, ImageSkippedWarning
 from everlearn.features import HOG, LBP, CNNFeatures
-from everlearn.features.images import ImageFolder
+from everlearn.features.images import ImageFolder, read_image
 from everlearn.features.transformers import in_order, square
+from everlearn.runtime.progress import ImageProgress
 from features.networks import save_network
 from features.pictures import colours, encoded
 
@@ -137,6 +138,80 @@ def test_it_is_a_transformer_of_scikit_learn(transformer):
 def test_the_progress_bar_counts_images(transformer, capsys):
     transformer.set_params(verbose=1).transform(IMAGES)
     assert "5 images" in capsys.readouterr().out
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for i, image in enumerate(IMAGES):
+        (tmp_path / f"{i}.png").write_bytes(encoded(image))
+    return tmp_path
+
+
+def test_the_images_of_a_folder_are_decoded_by_threads(folder, monkeypatch):
+    decoders = set()
+
+    def spied(path):
+        decoders.add(threading.current_thread())
+        return read_image(path)
+
+    monkeypatch.setattr("everlearn.features.images.read_image", spied)
+    HOG(size=64, n_jobs=2).transform(ImageFolder(folder))
+    assert decoders
+    assert threading.main_thread() not in decoders
+
+
+def test_the_progress_bar_knows_how_many_a_folder_has(folder, monkeypatch):
+    totals = []
+
+    class Spied(ImageProgress):
+        def __init__(self, verbose, total):
+            totals.append(total)
+            super().__init__(verbose, total)
+
+    monkeypatch.setattr("everlearn.features.transformers.ImageProgress", Spied)
+    HOG(**SMALL, verbose=1).transform(ImageFolder(folder))
+    assert totals == [5]
+    assert len(ImageFolder(folder)) == 5
+
+
+@pytest.mark.parametrize("broken", [["2.png"], ["0.png", "1.png", "2.png"]])
+def test_what_a_folder_leaves_out_has_no_row(folder, broken):
+    """Of the network's batches of two, one may be left without images."""
+    save_network(folder / "tiny.onnx")
+    network = CNNFeatures(folder / "tiny.onnx", size=32, batch_size=2, n_jobs=2)
+    expected = network.transform(IMAGES)
+    for name in broken:
+        (folder / name).write_bytes(b"no image")
+    with pytest.warns(ImageSkippedWarning, match=r"left out: .*\.png"):
+        rows = network.transform(ImageFolder(folder, on_error="skip"))
+    kept = [i for i in range(5) if f"{i}.png" not in broken]
+    np.testing.assert_array_equal(rows, expected[kept])
+    with pytest.raises(ImageDecodeError, match=broken[0]):
+        network.transform(ImageFolder(folder))
+
+
+def test_as_many_threads_as_the_process_may_use(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    asked = []
+
+    def spied(task, items, n_threads):
+        asked.append(n_threads)
+        return in_order(task, items, 1)
+
+    monkeypatch.setattr("everlearn.features.transformers.in_order", spied)
+    HOG(size=64).transform(IMAGES[:1])
+    assert asked == [3]
+
+
+def test_features_have_names(transformer):
+    names = transformer.get_feature_names_out()
+    width = transformer.transform(IMAGES[:1]).shape[1]
+    prefix = type(transformer).__name__.lower()
+    assert names.tolist() == [f"{prefix}{i}" for i in range(width)]
+    frame = transformer.set_output(transform="pandas").transform(IMAGES)
+    assert frame.shape == (5, width)
+    assert frame.columns.tolist() == names.tolist()
 
 
 def test_results_keep_their_order_and_work_stays_near(monkeypatch):
