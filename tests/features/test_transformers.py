@@ -1,8 +1,11 @@
 """Images become rows: the right ones, whatever form and however many threads."""
 
 import threading
+from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto
 from skimage.feature import hog, local_binary_pattern
@@ -11,6 +14,7 @@ from sklearn.base import clone
 from everlearn.core.errors import ImageDecodeError, ImageSkippedWarning
 from everlearn.features import HOG, LBP, CNNFeatures
 from everlearn.features.images import ImageFolder, read_image
+from everlearn.features.networks import weights_digest
 from everlearn.features.transformers import in_order, square
 from everlearn.runtime.progress import ImageProgress
 from features.networks import save_network
@@ -377,15 +381,36 @@ def test_networks_of_torchvision(tmp_path):
     np.testing.assert_allclose(ends, scores, rtol=1e-3, atol=1e-3)
 
 
-def test_torch_that_is_missing_is_asked_for(weights):
-    try:
-        import torchvision  # noqa: F401
-    except ModuleNotFoundError:
-        with pytest.raises(ModuleNotFoundError, match="networks by name need torch"):
-            CNNFeatures(weights, network="vgg19").fit(IMAGES)
-    else:
-        with pytest.raises(ValueError, match="must be a state dictionary of 'vgg19'"):
-            CNNFeatures(weights, network="vgg19").fit(IMAGES)
+def test_a_network_is_opened_once_and_again_when_its_file_changes(tmp_path, monkeypatch):
+    path = tmp_path / "tiny.onnx"
+    save_network(path)
+    opened = []
+    session = onnxruntime.InferenceSession
+
+    def spied(name, *options, **more):
+        opened.append(name)
+        return session(name, *options, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", spied)
+    network = CNNFeatures(path, size=32)
+    before = network.fit().transform(IMAGES)
+    network.set_params(output="maps").transform(IMAGES)
+    assert opened == [str(path)]
+    save_network(path, seed=1)
+    assert np.abs(network.transform(IMAGES) - before).max() > 1
+    assert len(opened) == 2
+
+
+def test_digests_are_those_of_what_the_file_holds_now(tmp_path, monkeypatch):
+    path = tmp_path / "weights"
+    path.write_bytes(b"one" * 1000)
+    first = weights_digest(path)
+    assert first == blake2b(b"one" * 1000, digest_size=16).hexdigest()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *given: pytest.fail("the file was read again"))
+        assert weights_digest(path) == first
+    path.write_bytes(b"two" * 1001)
+    assert weights_digest(path) == blake2b(b"two" * 1001, digest_size=16).hexdigest()
 
 
 @pytest.mark.data("models", "caltech101")
