@@ -129,10 +129,11 @@ def torch_network(path: Path, name: str) -> Network:
     """
     torch = _package("torch")
     model = _torch_model(Stamp.of(path), name, torch, _package("torchvision"))
+    usual = torch.get_num_threads()  # which every thread says for itself: ask that of the caller
 
     def run(images: Images) -> NDArray[Any]:
         try:
-            with torch.inference_mode(), _ONE_THREAD.of(torch):
+            with torch.inference_mode(), _ONE_THREAD.of(torch, usual):
                 found = model(torch.from_numpy(images))
         except Exception as error:  # of many kinds: each network says in its own way what it wants
             raise ValueError(
@@ -183,21 +184,18 @@ def _torch_model(file: Stamp, name: str, torch: Any, torchvision: Any) -> Any:
 class _OneThread:
     """One thread for each call of torch while anybody needs that, since ours share batches.
 
-    The setting belongs to the whole process, and is what it was when the last one leaves.
+    The setting is that of the whole process, and the usual one again when the last one leaves.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._before = 1
 
     @contextmanager
-    def of(self, torch: Any) -> Iterator[None]:
+    def of(self, torch: Any, usual: int) -> Iterator[None]:
         """Within the block, torch does not add threads to those that there are."""
         with self._lock:
             self._users += 1
-            if self._users == 1:
-                self._before = torch.get_num_threads()
             torch.set_num_threads(1)  # torch wants to be told in every thread
         try:
             yield
@@ -205,7 +203,7 @@ class _OneThread:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    torch.set_num_threads(self._before)
+                    torch.set_num_threads(usual)
 
 
 _ONE_THREAD: Final = _OneThread()
