@@ -18,7 +18,7 @@ from benchmarks.images import caltech
 from benchmarks.remember import remembered
 from benchmarks.table import ROOT
 from everlearn import DPMixture
-from everlearn.features import HOG, LBP, CNNFeatures, ScaledPCA
+from everlearn.features import HOG, LBP, CNNFeatures, ScaledPCA, image_pipeline
 from everlearn.metrics.clustering import adjusted_mutual_information, clustering_scores
 from everlearn.runtime.progress import watched_growth
 
@@ -35,8 +35,6 @@ MANY = 9_000
 """Images of the end-to-end run: the set, repeated."""
 PER_CATEGORY = 24
 """Images of each of the 102 categories in a resample, out of 30."""
-ROWS_PER_START = 10
-"""A mixture with the prior "shared" starts with a component for so many rows."""
 
 
 # --------------------------------------------------------------------- features
@@ -60,8 +58,8 @@ def _end_to_end(name: str) -> dict[str, Any]:
         rows = transformer.transform(files)
     with _measured() as reduction:
         reduced = ScaledPCA(N_COMPONENTS).fit_transform(rows)
-    DPMixture(prior="shared", random_state=0).fit(reduced[:100])  # compiles
-    model = DPMixture(prior="shared", random_state=0)
+    _shared(random_state=0).fit(reduced[:100])  # compiles
+    model = _shared(random_state=0)
     with _measured() as clustering, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(reduced)
@@ -142,6 +140,11 @@ class Scene:
 # ----------------------------------------------------------------------- models
 
 
+def _shared(**params: Any) -> DPMixture:
+    """What image pipelines end in."""
+    return image_pipeline("hog").named_steps["mixture"].set_params(**params)
+
+
 def _dp(family: str, prior: str) -> Callable[[int, int, int], Any]:
     return lambda n, k, seed: DPMixture(
         family=family, prior=prior, random_state=seed, engine="serial"
@@ -153,9 +156,7 @@ MODELS: dict[str, Callable[[int, int, int], Any]] = {
     "zero-mean": _dp("zero-mean", "wishart"),
     "diagonal, Wishart": _dp("diagonal", "wishart"),
     "Par-InGMM": _dp("diagonal", "par-ingmm"),
-    "diagonal, shared": lambda n, k, seed: DPMixture(
-        prior="shared", init_components=n // ROWS_PER_START, random_state=seed, engine="serial"
-    ),
+    "diagonal, shared": lambda n, k, seed: _shared(random_state=seed, engine="serial"),
     "KMeans, true K": lambda n, k, seed: KMeans(k, n_init=10, random_state=seed),
     "BayesianGaussianMixture, 2 K": lambda n, k, seed: BayesianGaussianMixture(
         n_components=2 * k, random_state=seed

@@ -18,10 +18,13 @@ class Table:
     columns: list[str]
     note: str = ""
     rows: list[list[str]] = field(default_factory=list)
+    shown: bool = True
+    """Whether rows are printed as they come."""
 
     def add(self, *cells: object) -> None:
         self.rows.append([str(cell) for cell in cells])
-        print(self.title, "|", " | ".join(self.rows[-1]), flush=True)
+        if self.shown:
+            print(self.title, "|", " | ".join(self.rows[-1]), flush=True)
 
     def markdown(self) -> str:
         lines = [f"## {self.title}", ""]

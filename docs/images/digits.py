@@ -9,8 +9,6 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
-from plotly.offline import get_plotlyjs
-
 from everlearn.app import digits, streaming
 from everlearn.app.report import charts
 from everlearn.app.report.html import escape
@@ -43,11 +41,11 @@ def page(study: Study) -> str:
     )
     home = files("everlearn.app.report")
     style = home.joinpath("page.css").read_text("utf-8") + LAYOUT
-    draw = home.joinpath("page.js").read_text("utf-8")
+    scripts = "".join(f"<script>{code}</script>" for code in charts.scripts())
     return (
         f'<!DOCTYPE html><meta charset="utf-8"><style>{style}</style>'
         f"<div>{charts.chart('growth', figure, '')}</div><ul>{pictures}</ul>"
-        f"<script>{get_plotlyjs()}</script><script>{draw}</script>"
+        f"{scripts}"
     )
 
 

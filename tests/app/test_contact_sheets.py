@@ -1,6 +1,7 @@
 """The page of clusters shows the right images, and needs no network."""
 
 import re
+import sys
 from base64 import b64decode
 
 import numpy as np
@@ -13,7 +14,7 @@ from everlearn.app.report.retrieval import Collection
 from everlearn.app.study import Study, Truth
 from everlearn.estimators.mixture import DPMixture
 from everlearn.features.images import read_image
-from features.pictures import colours
+from features.pictures import colours, encoded
 
 N = 40
 IMAGES = [colours(20, 30, seed) for seed in range(N)]
@@ -87,6 +88,42 @@ def test_hostile_names_stay_text(study, words):
     html = contact_sheets(study, Collection(IMAGES, [words] * N, [words] * N), n_examples=1)
     assert words not in html
     assert words in Page(html).all("img")[0]["alt"]
+
+
+@pytest.mark.parametrize("form", ["path", "text", "bytes"])
+def test_images_may_be_files_of_which_those_shown_are_read(study, images, tmp_path, form):
+    expected = shown(contact_sheets(study, images, n_examples=2))
+    for i in expected:  # the others are not there
+        (tmp_path / f"{i}.png").write_bytes(encoded(IMAGES[i]))
+    paths = [tmp_path / f"{i}.png" for i in range(N)]
+    if form == "path":
+        files = paths
+    elif form == "text":
+        files = [str(path) for path in paths]
+    else:
+        files = [path.read_bytes() if path.exists() else b"" for path in paths]
+    assert shown(contact_sheets(study, Collection(files), n_examples=2)) == expected
+
+
+def test_growth_may_come_as_arrays(study, images):
+    pytest.importorskip("plotly")
+    arrays = {name: np.array(trace) for name, trace in GROWTH.items()}
+    assert contact_sheets(study, images, arrays) == contact_sheets(study, images, GROWTH)
+    assert "full 4" in contact_sheets(study, images, {**arrays, "empty": np.zeros((0, 2))})
+
+
+@pytest.mark.parametrize("growth", [np.zeros((3, 2)), {"a": [1, 2]}, {"a": [(np.nan, 1)]}])
+def test_growth_that_is_none_is_refused(study, images, growth):
+    with pytest.raises(ValueError, match="'growth' of contact_sheets must"):
+        contact_sheets(study, images, growth)
+
+
+def test_plotly_that_is_missing_is_asked_for(study, images, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'everlearn\[report\]'"):
+        contact_sheets(study, images, GROWTH)
+    assert contact_sheets(study, images)  # which has no charts
 
 
 def test_growth_has_a_curve_for_each_model():

@@ -10,7 +10,7 @@ from app.browser import needs_browser, opened, widths
 from app.markup import HOSTILE, Page
 from everlearn.app.report.retrieval import Collection, _number, retrieval_page
 from everlearn.features.images import read_image
-from features.pictures import colours
+from features.pictures import colours, encoded
 
 IMAGES = [colours(10, 14, seed) for seed in range(6)]
 SEARCHED = Collection(IMAGES, list("aabbcc"), [f"file {i}" for i in range(6)])
@@ -45,6 +45,16 @@ def test_images_come_query_by_query(html):
     for shown, i in zip(found, order, strict=True):
         distances = [np.abs(shown.astype(int) - image).mean() for image in IMAGES]
         assert int(np.argmin(distances)) == i
+
+
+def test_images_may_be_paths_of_files_that_are_read_when_they_are_shown(html, tmp_path):
+    for i in range(3):  # the others are not there
+        (tmp_path / f"{i}.png").write_bytes(encoded(IMAGES[i]))
+    paths = [tmp_path / f"{i}.png" for i in range(6)]
+    searched = Collection(paths, SEARCHED.labels, SEARCHED.names)
+    queries = Collection([p.read_bytes() for p in paths[:3]], QUERIES.labels, QUERIES.names)
+    page = retrieval_page(queries, searched, NEIGHBOURS, SCORES, title="T", score_name="cosine")
+    assert page == html
 
 
 def test_right_and_wrong_are_marked_and_counted(html):

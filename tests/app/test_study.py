@@ -16,6 +16,7 @@ from everlearn.app.study import (
     move_text,
 )
 from everlearn.estimators.history import AcceptedMove, History
+from everlearn.metrics.clustering import clustering_scores
 
 
 def test_agreement_by_hand():
@@ -24,6 +25,8 @@ def test_agreement_by_hand():
     found = agreement(labels, truth, 4)
     assert found.table.tolist() == [[2, 1], [0, 2], [1, 0], [0, 0]]
     assert found.purity == pytest.approx(5 / 6)
+    scores = clustering_scores(truth.labels, labels)
+    assert (found.nmi, found.ami) == (scores.nmi, scores.ami)
 
 
 def test_agreement_of_equal_partitions_is_one():

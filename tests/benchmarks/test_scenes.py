@@ -30,15 +30,3 @@ def test_all_categories_have_as_many_images_each_drawn_anew(runs):
     assert len(np.unique(one)) == len(one)
     assert not np.array_equal(one, two)
     np.testing.assert_array_equal(one, runs.chosen(102, 0, y))
-
-
-def test_laps_are_watched_while_a_mixture_learns(runs):
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    with runs._watched() as trace:
-        model = runs.DPMixture(random_state=0).fit(X)
-    seconds, counts = zip(*trace, strict=True)
-    assert list(seconds) == sorted(seconds)
-    assert counts[-1] == model.n_components_
-    before = len(trace)
-    runs.DPMixture(random_state=0).fit(X)
-    assert len(trace) == before

@@ -19,6 +19,7 @@ from everlearn.runtime.store.checkpoint import Checkpoint
 from features.networks import save_network
 from features.pictures import colours
 
+TOO_WIDE = {"mean": np.zeros(7)}  # for rows of three numbers, which are known only when they come
 SETTINGS = {"hog": {"size": 64}, "lbp": {"size": 64, "grid": 4}, "cnn": {"size": 32}}
 
 
@@ -56,6 +57,7 @@ def test_it_is_a_pipeline_of_scikit_learn():
     assert pipeline["reduce"].n_components == 7
     assert pipeline["features"].size == 128
     assert pipeline["mixture"].prior == "shared"
+    assert pipeline["mixture"].init_components == "many"
     twin = clone(pipeline).set_params(features__cell=32)
     assert isinstance(twin, ImagePipeline)
     assert twin["features"].cell == 32
@@ -123,10 +125,10 @@ def test_the_steps_before_the_mixture_give_its_rows(features, tmp_path):
 def test_a_mixture_that_refuses_leaves_the_pipeline_as_it_was(method, tmp_path):
     pipeline = made("hog", tmp_path).fit(scenes())
     before = pipeline.predict_proba(scenes())
-    pipeline.set_params(mixture__max_laps=-1)
-    with pytest.raises(ValueError, match="max_laps"):
+    pipeline.set_params(mixture__prior=TOO_WIDE)
+    with pytest.raises(ValueError, match="the 'prior' of DPMixture cannot be used"):
         getattr(pipeline, method)(scenes()[:8])
-    pipeline.set_params(mixture__max_laps=5)
+    pipeline.set_params(mixture__prior="data")
     np.testing.assert_array_equal(pipeline.predict_proba(scenes()), before)
 
 
@@ -174,11 +176,62 @@ def test_a_bad_image_leaves_the_pipeline_as_it_was(tmp_path):
 
 
 def test_a_first_lesson_that_fails_settles_nothing(tmp_path):
-    pipeline = made("hog", tmp_path, max_laps=0)
-    with pytest.raises(ValueError, match="'max_laps' parameter of DPMixture"):
+    pipeline = made("hog", tmp_path, prior=TOO_WIDE)
+    with pytest.raises(ValueError, match="the 'prior' of DPMixture cannot be used"):
         pipeline.partial_fit(scenes())
-    pipeline.set_params(mixture__max_laps=50).partial_fit(scenes(10, seed=5))
+    pipeline.set_params(mixture__prior="data").partial_fit(scenes(10, seed=5))
     assert pipeline["reduce"].n_rows_seen_ == 10
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"features__cell": 1}, "'cell' parameter of HOG"),
+        ({"reduce__n_components": 2.5}, "'n_components' parameter of ScaledPCA"),
+        ({"mixture__max_laps": 0}, "'max_laps' parameter of DPMixture"),
+        ({"mixture__prior": "firm"}, "'prior' of DPMixture"),
+    ],
+)
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform", "partial_fit"])
+def test_parameters_are_looked_at_before_images(method, params, message):
+    def images():
+        pytest.fail("an image was read")
+        yield
+
+    pipeline = image_pipeline("hog", 3).set_params(**params)
+    with pytest.raises(ValueError, match=message):
+        getattr(pipeline, method)(images())
+
+
+def test_another_family_is_refused_before_images_are_read(tmp_path):
+    pipeline = made("hog", tmp_path).partial_fit(scenes()).set_params(mixture__family="full")
+    with pytest.raises(ValueError, match="'family'"):
+        pipeline.partial_fit(["missing.png"])
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "partial_fit"])
+def test_images_that_do_not_differ_are_told_as_that(method, tmp_path):
+    pipeline = made("hog", tmp_path)
+    with pytest.raises(ValueError, match="X of ImagePipeline must hold images that differ"):
+        getattr(pipeline, method)(scenes(1) * 5)
+    assert not pipeline["reduce"].__sklearn_is_fitted__()
+
+
+def test_a_small_first_portion_is_warned_of(tmp_path):
+    pipeline = made("hog", tmp_path).set_params(reduce__n_components=30)
+    with pytest.warns(UserWarning, match="first 10 images settle 9 principal components for good"):
+        pipeline.partial_fit(scenes(10))
+    pipeline.partial_fit(scenes(10, seed=1))  # once is enough
+    assert pipeline["reduce"].n_components_ == 9
+
+
+@pytest.mark.parametrize("mean", [np.array(0.0), np.float32(1), np.zeros(3, int), (1, 2, 3)])
+def test_means_of_any_form_are_saved(mean, tmp_path):
+    pipeline = made("cnn", tmp_path).set_params(features__mean=mean).fit(scenes())
+    pipeline.save(tmp_path / "model.evl")
+    back = load(tmp_path / "model.evl")
+    np.testing.assert_array_equal(back["features"].mean, mean)
+    np.testing.assert_array_equal(back.predict(scenes()), pipeline.predict(scenes()))
 
 
 def test_steps_of_other_kinds_are_not_saved(tmp_path):

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from estimators.streams import FAMILIES, batches_of, file_of, rows_of
 from everlearn.core.errors import NotConvergedWarning
 from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.persistence import load
 
 RNG = np.random.default_rng
 
@@ -173,6 +175,20 @@ def test_what_a_stochastic_stream_starts_with() -> None:
     still = {"init_components": 6, "moves": ()}
     assert mixture(**still).partial_fit(X).n_components_ == 1
     assert mixture(**still, learner="stochastic").partial_fit(X).n_components_ == 6
+
+
+def test_many_to_start_with_is_one_for_every_ten_rows(tmp_path: Path) -> None:
+    X = rows_of("diagonal", 500, RNG(0))
+    still = {"init_components": "many", "moves": (), "max_laps": 300}
+    model = mixture(**still).fit(X)
+    assert file_of(model.set_params(init_components=50)) == file_of(
+        mixture(**still | {"init_components": 50}).fit(X)
+    )
+    assert mixture(**still).fit(X[:7]).n_components_ == 1
+    assert mixture(**still, max_components=3).fit(X).n_components_ == 3
+    assert mixture(**still).partial_fit(X).n_components_ == 1
+    mixture(**still).fit(X).save(tmp_path / "many.evl")
+    assert load(tmp_path / "many.evl").init_components == "many"
 
 
 @pytest.mark.parametrize("learner", ["memoized", "stochastic"])

@@ -5,12 +5,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 
-def save_network(path, size=32, inputs=1, batch="n", kind=TensorProto.FLOAT):
+def save_network(path, size=32, inputs=1, batch="n", kind=TensorProto.FLOAT, seed=0):
     """Convolution, ReLU and mean: "pooled" (n, 5) and "maps" (n, 5, ., .); its filters (5, 3).
 
     The first output is "pooled". With two inputs, the second is unused by the first output.
     """
-    filters = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    filters = np.random.default_rng(seed).normal(size=(5, 3)).astype(np.float32)
     typed = filters.astype(helper.tensor_dtype_to_np_dtype(kind))
     weights = numpy_helper.from_array(typed.reshape(5, 3, 1, 1), "filters")
     nodes = [

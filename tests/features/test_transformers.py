@@ -1,17 +1,22 @@
 """Images become rows: the right ones, whatever form and however many threads."""
 
 import threading
+from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto
 from skimage.feature import hog, local_binary_pattern
 from sklearn.base import clone
 
-from everlearn.core.errors import ImageDecodeError
+from everlearn.core.errors import ImageDecodeError, ImageSkippedWarning
 from everlearn.features import HOG, LBP, CNNFeatures
-from everlearn.features.images import ImageFolder
+from everlearn.features.images import ImageFolder, read_image
+from everlearn.features.networks import weights_digest
 from everlearn.features.transformers import in_order, square
+from everlearn.runtime.progress import ImageProgress
 from features.networks import save_network
 from features.pictures import colours, encoded
 
@@ -137,6 +142,80 @@ def test_it_is_a_transformer_of_scikit_learn(transformer):
 def test_the_progress_bar_counts_images(transformer, capsys):
     transformer.set_params(verbose=1).transform(IMAGES)
     assert "5 images" in capsys.readouterr().out
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for i, image in enumerate(IMAGES):
+        (tmp_path / f"{i}.png").write_bytes(encoded(image))
+    return tmp_path
+
+
+def test_the_images_of_a_folder_are_decoded_by_threads(folder, monkeypatch):
+    decoders = set()
+
+    def spied(path):
+        decoders.add(threading.current_thread())
+        return read_image(path)
+
+    monkeypatch.setattr("everlearn.features.images.read_image", spied)
+    HOG(size=64, n_jobs=2).transform(ImageFolder(folder))
+    assert decoders
+    assert threading.main_thread() not in decoders
+
+
+def test_the_progress_bar_knows_how_many_a_folder_has(folder, monkeypatch):
+    totals = []
+
+    class Spied(ImageProgress):
+        def __init__(self, verbose, total):
+            totals.append(total)
+            super().__init__(verbose, total)
+
+    monkeypatch.setattr("everlearn.features.transformers.ImageProgress", Spied)
+    HOG(**SMALL, verbose=1).transform(ImageFolder(folder))
+    assert totals == [5]
+    assert len(ImageFolder(folder)) == 5
+
+
+@pytest.mark.parametrize("broken", [["2.png"], ["0.png", "1.png", "2.png"]])
+def test_what_a_folder_leaves_out_has_no_row(folder, broken):
+    """Of the network's batches of two, one may be left without images."""
+    save_network(folder / "tiny.onnx")
+    network = CNNFeatures(folder / "tiny.onnx", size=32, batch_size=2, n_jobs=2)
+    expected = network.transform(IMAGES)
+    for name in broken:
+        (folder / name).write_bytes(b"no image")
+    with pytest.warns(ImageSkippedWarning, match=r"left out: .*\.png"):
+        rows = network.transform(ImageFolder(folder, on_error="skip"))
+    kept = [i for i in range(5) if f"{i}.png" not in broken]
+    np.testing.assert_array_equal(rows, expected[kept])
+    with pytest.raises(ImageDecodeError, match=broken[0]):
+        network.transform(ImageFolder(folder))
+
+
+def test_as_many_threads_as_the_process_may_use(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    asked = []
+
+    def spied(task, items, n_threads):
+        asked.append(n_threads)
+        return in_order(task, items, 1)
+
+    monkeypatch.setattr("everlearn.features.transformers.in_order", spied)
+    HOG(size=64).transform(IMAGES[:1])
+    assert asked == [3]
+
+
+def test_features_have_names(transformer):
+    names = transformer.get_feature_names_out()
+    width = transformer.transform(IMAGES[:1]).shape[1]
+    prefix = type(transformer).__name__.lower()
+    assert names.tolist() == [f"{prefix}{i}" for i in range(width)]
+    frame = transformer.set_output(transform="pandas").transform(IMAGES)
+    assert frame.shape == (5, width)
+    assert frame.columns.tolist() == names.tolist()
 
 
 def test_results_keep_their_order_and_work_stays_near(monkeypatch):
@@ -302,15 +381,36 @@ def test_networks_of_torchvision(tmp_path):
     np.testing.assert_allclose(ends, scores, rtol=1e-3, atol=1e-3)
 
 
-def test_torch_that_is_missing_is_asked_for(weights):
-    try:
-        import torchvision  # noqa: F401
-    except ModuleNotFoundError:
-        with pytest.raises(ModuleNotFoundError, match="networks by name need torch"):
-            CNNFeatures(weights, network="vgg19").fit(IMAGES)
-    else:
-        with pytest.raises(ValueError, match="must be a state dictionary of 'vgg19'"):
-            CNNFeatures(weights, network="vgg19").fit(IMAGES)
+def test_a_network_is_opened_once_and_again_when_its_file_changes(tmp_path, monkeypatch):
+    path = tmp_path / "tiny.onnx"
+    save_network(path)
+    opened = []
+    session = onnxruntime.InferenceSession
+
+    def spied(name, *options, **more):
+        opened.append(name)
+        return session(name, *options, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", spied)
+    network = CNNFeatures(path, size=32)
+    before = network.fit().transform(IMAGES)
+    network.set_params(output="maps").transform(IMAGES)
+    assert opened == [str(path)]
+    save_network(path, seed=1)
+    assert np.abs(network.transform(IMAGES) - before).max() > 1
+    assert len(opened) == 2
+
+
+def test_digests_are_those_of_what_the_file_holds_now(tmp_path, monkeypatch):
+    path = tmp_path / "weights"
+    path.write_bytes(b"one" * 1000)
+    first = weights_digest(path)
+    assert first == blake2b(b"one" * 1000, digest_size=16).hexdigest()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *given: pytest.fail("the file was read again"))
+        assert weights_digest(path) == first
+    path.write_bytes(b"two" * 1001)
+    assert weights_digest(path) == blake2b(b"two" * 1001, digest_size=16).hexdigest()
 
 
 @pytest.mark.data("models", "caltech101")

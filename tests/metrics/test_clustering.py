@@ -1,5 +1,6 @@
 """Scores of clusterings against numbers worked out by hand."""
 
+import tracemalloc
 from math import log, sqrt
 
 import numpy as np
@@ -43,6 +44,17 @@ def test_chance_by_counting_all_ways_to_deal():
 def test_purity_counts_the_main_class_of_each_cluster():
     assert purity([0, 0, 1, 2, 2, 2], [0, 0, 0, 1, 1, 1]) == pytest.approx(5 / 6)
     assert purity([0, 1, 2], [0, 0, 0]) == pytest.approx(1 / 3)
+
+
+def test_purity_of_as_many_clusters_as_rows_takes_little_memory():
+    """A table of all classes by all clusters would be one of 3.2 GB."""
+    rows = np.arange(20_000)
+    tracemalloc.start()
+    try:
+        assert purity(rows, rows[::-1]) == 1.0
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("average", ["min", "geometric", "arithmetic", "max"])

@@ -97,7 +97,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Components against known classes: a table of counts, and what it amounts to."""
+    """Components against known classes: a table of counts, and what it amounts to.
+
+    NMI and AMI are those of `everlearn.metrics.clustering`, by its defaults.
+    """
 
     table: NDArray[np.int64]
     purity: float
@@ -130,8 +133,8 @@ def agreement(labels: NDArray[np.intp], truth: Truth, n_components: int) -> Agre
     return Agreement(
         table=table,
         purity=purity(truth.labels, labels),
-        nmi=normalized_mutual_information(truth.labels, labels, "arithmetic"),
-        ami=adjusted_mutual_information(truth.labels, labels, "arithmetic"),
+        nmi=normalized_mutual_information(truth.labels, labels),
+        ami=adjusted_mutual_information(truth.labels, labels),
     )
 
 

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from everlearn.core.arrays import Labels, Mat, Vec
-from everlearn.core.errors import CheckpointError
 from everlearn.core.params import Options, check_params
-from everlearn.estimators.mixture import DPMixture
-from everlearn.estimators.persistence import (
-    Arrays,
-    SaveMixin,
-    entry,
-    plain_params,
-    section,
+from everlearn.estimators.image_steps import (
+    FEATURES,
+    Steps,
+    pack_steps,
+    steps_of,
+    unpack_steps,
 )
+from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.mixture_input import check_same_model
+from everlearn.estimators.persistence import Arrays, SaveMixin, entry
 from everlearn.estimators.scaled_pca import ScaledPCA
 from everlearn.features.networks import CNNFeatures, weights_digest
-from everlearn.features.textures import HOG, LBP
-from everlearn.features.transformers import ImageFeatures
-
-FEATURES: Final[Mapping[str, type[ImageFeatures]]] = {"hog": HOG, "lbp": LBP, "cnn": CNNFeatures}
-"""Ways to describe an image, by name."""
-_STEPS: Final = ("features", "reduce", "mixture")
 
 
 class ImagePipeline(SaveMixin, Pipeline):
@@ -47,6 +43,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         """Learn from images that need not come again.
 
         The first ones settle the principal components, which stay: give a few hundred at least.
+        Of fewer images than `n_components` there are fewer components, which a warning tells.
 
         Parameters
         ----------
@@ -60,15 +57,24 @@ class ImagePipeline(SaveMixin, Pipeline):
         self
             The pipeline, which has learned the images.
         """
-        features, reduce, mixture = _parts(self)
-        if reduce.__sklearn_is_fitted__():
+        features, reduce, mixture = steps_of(self)
+        begins = not reduce.__sklearn_is_fitted__()
+        if not begins:
             self.check_weights()
-        rows = features.fit().transform(X)
-        with reduce._unchanged_on_error():  # a mixture that refuses its first rows settles nothing
-            if not reduce.__sklearn_is_fitted__():
+        if hasattr(mixture, "_learned"):
+            check_same_model(mixture, mixture._learned)
+        with self._learning():
+            rows = features.transform(X)
+            if begins:
                 reduce.fit(rows)
             mixture.partial_fit(reduce.transform(rows))
-        self._note_weights()
+        if begins and len(rows) <= min(reduce.n_components, rows.shape[1]):
+            warnings.warn(
+                f"the first {len(rows)} images settle {reduce.n_components_} principal components "
+                f"for good, where n_components={reduce.n_components} was asked for: begin anew "
+                "with a few hundred images in the first call of partial_fit, or with `fit`.",
+                stacklevel=2,
+            )
         return self
 
     def fit(self, X: Iterable[Any], y: Any = None, **params: Any) -> Self:
@@ -198,15 +204,21 @@ class ImagePipeline(SaveMixin, Pipeline):
 
     @contextmanager
     def _learning(self) -> Iterator[None]:
-        """All steps as they were if one refuses; else the weights that they learned with."""
+        """All steps as they were if one refuses; else the weights that they learned with.
+
+        No image is read before the parameters of all steps have been looked at.
+        """
+        steps_of(self).check_params()
         steps = list(self.steps)
         try:
-            with _parts(self)[1]._unchanged_on_error():
+            with steps_of(self).reduce._unchanged_on_error(), _images_that_differ(self):
                 yield
         except BaseException:
             self.steps = steps
             raise
-        self._note_weights()
+        features = steps_of(self).features
+        if isinstance(features, CNNFeatures):
+            self.weights_digest_ = weights_digest(features.weights)
 
     def __getitem__(self, which: Any) -> Any:
         part = super().__getitem__(which)
@@ -214,45 +226,17 @@ class ImagePipeline(SaveMixin, Pipeline):
             part.weights_digest_ = self.weights_digest_
         return part
 
-    def _note_weights(self) -> None:
-        features = _parts(self)[0]
-        if isinstance(features, CNNFeatures):
-            self.weights_digest_ = weights_digest(features.weights)
-
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted pipeline as JSON and arrays; `save` writes them."""
-        features, reduce, mixture = _parts(self)
-        name = next(name for name, kind in FEATURES.items() if type(features) is kind)
-        header: dict[str, Any] = {
-            "features": {"kind": name, **_feature_params(features)},
-            "weights": getattr(self, "weights_digest_", None),
-        }
-        arrays: dict[str, NDArray[Any]] = {}
-        for step, part in (("reduce", reduce), ("mixture", mixture)):
-            header[step], members = part.to_checkpoint()
-            arrays |= {f"{step}/{key}": array for key, array in members.items()}
-        return header, arrays
+        header, arrays = pack_steps(steps_of(self))
+        return {**header, "weights": getattr(self, "weights_digest_", None)}, arrays
 
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        steps: list[tuple[str, Any]] = [("features", _features(header))]
-        for step, kind in (("reduce", ScaledPCA), ("mixture", DPMixture)):
-            own = {
-                key.removeprefix(f"{step}/"): array
-                for key, array in arrays.items()
-                if key.startswith(f"{step}/")
-            }
-            steps.append((step, kind.from_checkpoint(entry(header, step, dict), own)))
-        if strays := sorted(k for k in arrays if not k.startswith(("reduce/", "mixture/"))):
-            raise CheckpointError(f"member {strays[0]!r} belongs to nothing in the header")
-        width, wanted = steps[1][1].n_components_, steps[2][1].n_features_in_
-        if width != wanted:
-            raise CheckpointError(
-                f"the 'mixture' must be of {width} components of 'reduce', got {wanted}"
-            )
-        pipeline = cls(steps)
-        if isinstance(steps[0][1], CNNFeatures):
+        steps = unpack_steps(header, arrays)
+        pipeline = cls(list(steps._asdict().items()))
+        if isinstance(steps.features, CNNFeatures):
             pipeline.weights_digest_ = entry(header, "weights", str)
         return pipeline
 
@@ -273,7 +257,7 @@ def image_pipeline(
     n_components : int, default=100
         Principal components of the features to keep.
     mixture : DPMixture or None, default=None
-        What clusters them; None means a diagonal mixture whose prior is "shared".
+        What clusters them; None means `DPMixture(prior="shared", init_components="many")`.
     **settings : dict
         For `HOG`, `LBP` or `CNNFeatures`.
 
@@ -300,49 +284,23 @@ def image_pipeline(
         )
     if kind is CNNFeatures and "weights" not in settings:
         raise ValueError("image_pipeline('cnn') needs 'weights', the path of an ONNX file")
-    last = DPMixture(prior="shared") if mixture is None else mixture
-    steps = (kind(**settings), ScaledPCA(n_components), last)
-    return ImagePipeline(list(zip(_STEPS, steps, strict=True)))
+    last = mixture
+    if last is None:
+        last = DPMixture(prior="shared", init_components="many")
+    steps = Steps(kind(**settings), ScaledPCA(n_components), last)
+    return ImagePipeline(list(steps._asdict().items()))
 
 
-def _parts(pipeline: Pipeline) -> tuple[ImageFeatures, ScaledPCA, DPMixture]:
-    """The three steps, if they are of the kinds that an ImagePipeline has."""
-    kinds = (tuple(FEATURES.values()), (ScaledPCA,), (DPMixture,))
-    steps = [part for _, part in pipeline.steps]
-    names = tuple(name for name, _ in pipeline.steps)
-    if names != _STEPS or not all(type(s) in k for s, k in zip(steps, kinds, strict=True)):
-        raise ValueError(
-            "the 'steps' of ImagePipeline must be 'features' (HOG, LBP or CNNFeatures), 'reduce' "
-            f"(ScaledPCA) and 'mixture' (DPMixture), got {pipeline.steps!r:.200}"
-        )
-    return steps[0], steps[1], steps[2]
-
-
-def _feature_params(features: ImageFeatures) -> dict[str, Any]:
-    """Parameters as JSON; paths are text."""
-    params = features.get_params(deep=False)
-    if "weights" in params:
-        params["weights"] = os.fspath(params["weights"])
-        params |= {name: _numbers(params[name]) for name in ("mean", "std")}
-    return plain_params(params, 0)
-
-
-def _numbers(value: Any) -> Any:
-    return list(value) if hasattr(value, "__len__") else value
-
-
-def _features(header: Mapping[str, Any]) -> ImageFeatures:
-    found = dict(entry(header, "features", dict))
-    name = found.pop("kind", None)
-    if not isinstance(name, str) or name not in FEATURES:
-        raise CheckpointError(
-            f"the header's 'features' must be one of {', '.join(FEATURES)}, got {name!r:.80}"
-        )
-    kind = FEATURES[name]
-    params = section({"features": found}, "features", inspect.signature(kind).parameters)
-    features = kind(**params)
+@contextmanager
+def _images_that_differ(pipeline: ImagePipeline) -> Iterator[None]:
+    """Whatever a mixture says of rows without columns, it is the images that are alike."""
     try:
-        check_params(kind.__name__, params, kind._constraints)
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"the header's 'features': {error}") from error
-    return features
+        yield
+    except ValueError as error:
+        reduce = steps_of(pipeline).reduce
+        if reduce.__sklearn_is_fitted__() and not reduce.n_components_:
+            raise ValueError(
+                "X of ImagePipeline must hold images that differ, got images of which all have "
+                "the same features"
+            ) from error
+        raise

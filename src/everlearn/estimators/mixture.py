@@ -62,9 +62,10 @@ class DPMixture(MixtureStorage, MixturePredictions, TransformerMixin, DensityMix
         Of the Dirichlet process: larger values expect more components.
     max_components : int, default=1000
         No births beyond this many; components that are there already stay.
-    init_components : int, default=1
+    init_components : int or "many", default=1
         Components to start with, seeded by k-means++, in `fit` and in the first rows of a
-        "stochastic" stream; other streams start with one.
+        "stochastic" stream; other streams start with one. "many" is one for every 10 rows, at
+        most `max_components`, and merges do the rest: for the prior "shared", and many classes.
     n_init : int, default=1
         Starts to try there, of which the one with the largest bound is kept.
     batch_size : int or None, default=None
@@ -138,7 +139,7 @@ class DPMixture(MixtureStorage, MixturePredictions, TransformerMixin, DensityMix
         "prior": (Instance((str, Mapping), "the name of a prior or a mapping"),),
         "concentration": (Interval(0, low_open=True),),
         "max_components": (Interval(1, integer=True),),
-        "init_components": (Interval(1, integer=True),),
+        "init_components": (Options(("many",)), Interval(1, integer=True)),
         "n_init": (Interval(1, integer=True),),
         "batch_size": (Options((None,)), Interval(1, integer=True)),
         "birth_window": (Interval(1, integer=True),),
@@ -159,7 +160,7 @@ class DPMixture(MixtureStorage, MixturePredictions, TransformerMixin, DensityMix
         prior: str | Mapping[str, Any] = "data",
         concentration: float = 1.0,
         max_components: int = 1000,
-        init_components: int = 1,
+        init_components: int | str = 1,
         n_init: int = 1,
         batch_size: int | None = None,
         birth_window: int = 10_000,

@@ -26,6 +26,8 @@ from everlearn.inference.rows import Rows
 from everlearn.inference.state import State
 from everlearn.runtime.progress import LapProgress
 
+ROWS_PER_START = 10
+"""With `init_components="many"`, there is a component for so many rows at the start."""
 _BATCH_ROWS = 1000
 _MOST_BATCHES = 10
 _BLOCK_BYTES = 2_000_000
@@ -95,7 +97,9 @@ def schedule_of(params: Any, rows: Rows | ChunkedRows, limits: MemoryLimits) -> 
     batch_rows = params.batch_size or max(limits.batch_rows, tenth)
     if params.memory_budget is not None:
         batch_rows = max(batch_rows, -(-len(rows) // 4))
-    start = min(params.init_components, limits.max_components, len(rows))
+    many = max(1, len(rows) // ROWS_PER_START)
+    wanted = many if params.init_components == "many" else params.init_components
+    start = min(wanted, limits.max_components, len(rows))
     schedule = fitting.Schedule(batch_rows, params.max_laps, params.tol, start, params.n_init)
     if params.memory_budget is None:
         return schedule

@@ -47,6 +47,10 @@ class LabelledImage:
     pixels: Pixels
 
 
+AnyImage: TypeAlias = ArrayLike | os.PathLike[str] | LabelledImage
+"""A path, the bytes of a file, pixels, or what an `ImageFolder` yields."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
     """The images below a folder, read one at a time and as often as wanted.
@@ -83,15 +87,22 @@ class ImageFolder:
             )
 
     def __iter__(self) -> Iterator[LabelledImage]:
-        for path in self.files():
-            try:
-                pixels = read_image(path)
-            except ImageDecodeError as error:
-                if self.on_error == "raise":
-                    raise
-                warnings.warn(f"left out: {error}", ImageSkippedWarning, stacklevel=2)
-                continue
-            yield LabelledImage(path, self.label(path), pixels)
+        return (found for path in self.files() if (found := self.read(path)) is not None)
+
+    def __len__(self) -> int:
+        """Files that are taken for images, those among them that cannot be decoded."""
+        return sum(1 for _ in self.files())
+
+    def read(self, path: Path) -> LabelledImage | None:
+        """The image in one of the files; None if it is left out, which is warned of."""
+        try:
+            pixels = read_image(path)
+        except ImageDecodeError as error:
+            if self.on_error == "raise":
+                raise
+            warnings.warn(f"left out: {error}", ImageSkippedWarning, stacklevel=3)
+            return None
+        return LabelledImage(path, self.label(path), pixels)
 
     def files(self) -> Iterator[Path]:
         """The paths of the images, in order; nothing is decoded."""
@@ -178,6 +189,18 @@ def as_pixels(image: ArrayLike, owner: str) -> Pixels:
     if array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] == _RGB and array.size:
         return array
     return np.rint(255.0 * as_rgb(array, owner)).astype(np.uint8)
+
+
+def pixels_of(image: AnyImage, owner: str) -> Pixels:
+    """The pixels of an image in any form: a path, the bytes of a file, an array, or of a folder."""
+    if isinstance(image, LabelledImage):
+        return image.pixels
+    if isinstance(image, (str, bytes, os.PathLike)):
+        return read_image(image)
+    array = np.asarray(image)
+    if array.dtype.kind not in "buif":
+        raise ValueError(f"expected a path, bytes or pixels, got {type(image).__name__}")
+    return as_pixels(array, owner)
 
 
 def _reason(error: Exception, data: bytes) -> str:

@@ -6,9 +6,13 @@ Neither onnxruntime nor torch is needed before a file of theirs is opened.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +32,31 @@ _HOW_TO_INSTALL: Final = {
 _HOW_TO_INSTALL["torchvision"] = _HOW_TO_INSTALL["torch"]
 
 
+class Stamp(NamedTuple):
+    """A file as it is now: another stamp, another content."""
+
+    path: Path
+    changed: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """That of a file which is there."""
+        found = path.stat()
+        return cls(path.absolute(), found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@lru_cache(maxsize=32)
+def digest(file: Stamp) -> str:
+    """What tells the content of one file from that of another."""
+    with file.path.open("rb") as content:
+        return file_digest(content, lambda: blake2b(digest_size=16)).hexdigest()
+
+
 def onnx_network(path: Path, output: str | None) -> Network:
     """The graph in an ONNX file, run on one thread for each call, up to the output named."""
-    runtime = _package("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # our threads share batches
-    options.log_severity_level = 3
-    try:
-        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of many kinds, all of them onnxruntime's own
-        raise ValueError(
-            f"the 'weights' parameter of CNNFeatures must be an ONNX file, got {str(path)!r} "
-            f"({error})"
-        ) from error
+    session = _onnx_session(Stamp.of(path), _package("onnxruntime"))
     inputs, names = session.get_inputs(), [one.name for one in session.get_outputs()]
     if output is not None and output not in names:
         raise ValueError(
@@ -91,27 +107,106 @@ def _filled(images: Images, count: int) -> Images:
     return np.pad(images, ((0, missing), (0, 0), (0, 0), (0, 0))) if missing else images
 
 
-def torch_network(path: Path, name: str) -> Network:
-    """One of torchvision's networks, up to what its last linear layer would be given."""
-    torch, models = _package("torch"), _package("torchvision").models
+@lru_cache(maxsize=2)
+def _onnx_session(file: Stamp, runtime: Any) -> Any:
+    """A session, which is kept: opening it takes longer than describing a few images."""
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # our threads share batches
+    options.log_severity_level = 3
+    name = str(file.path)
     try:
-        model = models.get_model(name, weights=None)
-        model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    except Exception as error:  # of many kinds: no such network, no such file, other layers
+        return runtime.InferenceSession(name, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of many kinds, all of them onnxruntime's own
         raise ValueError(
-            f"the 'weights' parameter of CNNFeatures must be a state dictionary of {name!r}, got "
-            f"{str(path)!r} ({error})"
+            f"the 'weights' parameter of CNNFeatures must be an ONNX file, got {name!r} ({error})"
         ) from error
-    linear = [at for at, part in model.named_modules() if isinstance(part, torch.nn.Linear)]
-    parent, _, last = linear[-1].rpartition(".")
-    setattr(model.get_submodule(parent), last, torch.nn.Identity())
-    model.eval()
+
+
+def torch_network(path: Path, name: str) -> Network:
+    """One of torchvision's networks, up to what its last linear layer would be given.
+
+    Of a network without linear layers that is the mean of the maps before its classifier.
+    """
+    torch = _package("torch")
+    model = _torch_model(Stamp.of(path), name, torch, _package("torchvision"))
+    usual = torch.get_num_threads()  # which every thread says for itself: ask that of the caller
 
     def run(images: Images) -> NDArray[Any]:
-        with torch.inference_mode():
-            return np.asarray(model(torch.from_numpy(images)).numpy())
+        try:
+            with torch.inference_mode(), _ONE_THREAD.of(torch, usual):
+                found = model(torch.from_numpy(images))
+        except Exception as error:  # of many kinds: each network says in its own way what it wants
+            raise ValueError(
+                f"the network {name!r} of CNNFeatures cannot use images of shape "
+                f"{images.shape[1:]}, channels first ({error}): does the 'size' suit it?"
+            ) from error
+        if not isinstance(found, torch.Tensor):
+            raise ValueError(
+                "the 'network' parameter of CNNFeatures must be one that tells classes of images. "
+                f"Got {name!r} instead, which gives a {type(found).__name__}."
+            )
+        return np.asarray(found.numpy())
 
     return run
+
+
+@lru_cache(maxsize=2)
+def _torch_model(file: Stamp, name: str, torch: Any, torchvision: Any) -> Any:
+    """The network without its last layer, which is kept, as sessions are."""
+    try:
+        model = torchvision.models.get_model(name, weights=None)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            "the 'network' parameter of CNNFeatures must be the name of one of torchvision's, such "
+            f"as 'vgg19'. Got {name!r} instead ({error})."
+        ) from error
+    try:
+        model.load_state_dict(torch.load(file.path, map_location="cpu", weights_only=True))
+    except Exception as error:  # of many kinds: no such file, other layers
+        raise ValueError(
+            f"the 'weights' parameter of CNNFeatures must be a state dictionary of {name!r}, got "
+            f"{str(file.path)!r} ({error})"
+        ) from error
+    linear = [at for at, part in model.named_modules() if isinstance(part, torch.nn.Linear)]
+    if linear:
+        parent, _, last = linear[-1].rpartition(".")
+        setattr(model.get_submodule(parent), last, torch.nn.Identity())
+    elif hasattr(model, "classifier"):
+        model.classifier = torch.nn.AdaptiveAvgPool2d(1)
+    else:
+        raise ValueError(
+            "the 'network' parameter of CNNFeatures must be a network with a linear layer or a "
+            f"classifier. Got {name!r} instead."
+        )
+    return model.eval()
+
+
+class _OneThread:
+    """One thread for each call of torch while anybody needs that, since ours share batches.
+
+    The setting is that of the whole process, and the usual one again when the last one leaves.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+
+    @contextmanager
+    def of(self, torch: Any, usual: int) -> Iterator[None]:
+        """Within the block, torch does not add threads to those that there are."""
+        with self._lock:
+            self._users += 1
+            torch.set_num_threads(1)  # torch wants to be told in every thread
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    torch.set_num_threads(usual)
+
+
+_ONE_THREAD: Final = _OneThread()
 
 
 def _package(name: str) -> Any:

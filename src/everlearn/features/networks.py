@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from everlearn.core.params import Constraint, Instance, Interval, Options
 from everlearn.features.images import Pixels
-from everlearn.features.network_files import onnx_network, torch_network
+from everlearn.features.network_files import Stamp, digest, onnx_network, torch_network
 from everlearn.features.transformers import (
     COMMON_CONSTRAINTS,
     Describe,
@@ -35,7 +34,8 @@ class CNNFeatures(ImageFeatures):
         An ONNX file; or, with `network`, a file of a state dictionary as torch writes it.
     network : str or None, default=None
         Name of one of torchvision's networks, such as "vgg19", whose last linear layer is left
-        out; None for an ONNX file.
+        out (or, if it has none, its classifier, before which maps are averaged); None for an ONNX
+        file.
     output : str or None, default=None
         Name of the output of the ONNX graph to take; None takes the first. Outputs with more than
         two axes are averaged over all but the first two.
@@ -127,8 +127,8 @@ class CNNFeatures(ImageFeatures):
 
 
 def weights_digest(path: str | os.PathLike[str]) -> str:
-    """What tells the weights of one file from those of another."""
-    return blake2b(_existing(path).read_bytes(), digest_size=16).hexdigest()
+    """What tells the weights of one file from those of another; read again if it has changed."""
+    return digest(Stamp.of(_existing(path)))
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

@@ -5,6 +5,7 @@ scikit-image computes both: ``pip install 'everlearn[images]'``.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
@@ -31,7 +32,23 @@ _CODES: Final = {False: _POINTS * (_POINTS - 1) + 3, True: _POINTS + 2}
 """Uniform patterns of 8 neighbours and one for all others: 59, or 10 whichever way they turn."""
 
 
-class HOG(ImageFeatures):
+class _Textures(ImageFeatures):
+    """Histograms of images, one image after the other."""
+
+    def _describer(self) -> Describe:
+        self._check_size()
+        return lambda images: np.stack([self._histograms(image) for image in images])
+
+    @abstractmethod
+    def _check_size(self) -> None:
+        """Refuse a size that the other parameters do not allow."""
+
+    @abstractmethod
+    def _histograms(self, image: Pixels) -> Features:
+        """The row of one image."""
+
+
+class HOG(_Textures):
     """Histograms of oriented gradients of the square in the middle of an image.
 
     The defaults make 8,100 numbers: 9 directions in 16 x 16 cells of 16 pixels, normalised in
@@ -83,17 +100,12 @@ class HOG(ImageFeatures):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _describer(self) -> Describe:
+    def _check_size(self) -> None:
         if self.size < self.cell * self.block:
             raise ValueError(
                 f"the 'size' parameter of HOG must hold a block of {self.block} x {self.block} "
                 f"cells of {self.cell} pixels. Got {self.size} instead."
             )
-
-        def describe(images: list[Pixels]) -> Features:
-            return np.stack([self._histograms(image) for image in images])
-
-        return describe
 
     def _histograms(self, image: Pixels) -> Features:
         found: NDArray[np.float64] = hog(
@@ -106,7 +118,7 @@ class HOG(ImageFeatures):
         return found.astype(np.float32)
 
 
-class LBP(ImageFeatures):
+class LBP(_Textures):
     """Histograms of local binary patterns on a grid of the square in the middle of an image.
 
     A pattern says which of 8 neighbours of a pixel are at least as bright as it. The defaults make
@@ -158,17 +170,12 @@ class LBP(ImageFeatures):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _describer(self) -> Describe:
+    def _check_size(self) -> None:
         if self.size < self.grid:
             raise ValueError(
                 f"the 'size' parameter of LBP must be a pixel or more for each of {self.grid} "
                 f"parts. Got {self.size} instead."
             )
-
-        def describe(images: list[Pixels]) -> Features:
-            return np.stack([self._histograms(image) for image in images])
-
-        return describe
 
     def _histograms(self, image: Pixels) -> Features:
         method = "uniform" if self.rotation_invariant else "nri_uniform"

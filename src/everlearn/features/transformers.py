@@ -11,23 +11,19 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from everlearn.core.errors import ImageDecodeError
 from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
-from everlearn.features.images import (
-    HOW_TO_INSTALL,
-    LabelledImage,
-    Pixels,
-    as_pixels,
-    read_image,
-)
+from everlearn.features.images import HOW_TO_INSTALL, ImageFolder, Pixels, pixels_of
+from everlearn.runtime.cores import usable_cores
 from everlearn.runtime.progress import ImageProgress
 
 try:
@@ -39,6 +35,8 @@ Features: TypeAlias = NDArray[np.float32]
 """A row of numbers for each image."""
 Describe: TypeAlias = Callable[[list[Pixels]], Features]
 """From square images of one size to their rows."""
+Read: TypeAlias = Callable[[int, Any], Pixels | None]
+"""From the position of an image and what it was given as to its pixels; None leaves it out."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -49,7 +47,7 @@ COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 }
 
 
-class ImageFeatures(TransformerMixin, BaseEstimator, ABC):
+class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A transformer from images to rows, which learns nothing."""
 
     batch_size: int = 16
@@ -81,8 +79,8 @@ class ImageFeatures(TransformerMixin, BaseEstimator, ABC):
         ----------
         X : iterable of images
             Paths, the bytes of files, arrays of shape (height, width) or (height, width, 1, 3 or
-            4) as in `everlearn.features.images.as_rgb`, or what an `ImageFolder` yields. A
-            generator is read as the work goes on.
+            4) as in `everlearn.features.images.as_rgb`, an `ImageFolder`, or what one yields. A
+            generator is read as the work goes on, and files are decoded by all threads.
 
         Returns
         -------
@@ -100,18 +98,22 @@ class ImageFeatures(TransformerMixin, BaseEstimator, ABC):
 
     def stream(self, X: Iterable[Any]) -> Iterator[Features]:
         """The same rows, a few at a time, so that they need not be in memory together."""
-        describe, owner = self._describe(), type(self).__name__
-        images = _checked_images(X, owner)
+        describe = self._describe()
+        images, read = _reader(X, type(self).__name__)
 
-        def rows(batch: tuple[tuple[int, Any], ...]) -> Features:
-            return describe([square(_pixels(i, image, owner), self.size) for i, image in batch])
+        def rows(batch: tuple[tuple[int, Any], ...]) -> tuple[int, Features | None]:
+            """How many were looked at, and the rows of those that were not left out."""
+            found = [pixels for i, image in batch if (pixels := read(i, image)) is not None]
+            squares = [square(pixels, self.size) for pixels in found]
+            return len(batch), describe(squares) if squares else None
 
-        total = len(X) if isinstance(X, Sized) else None
+        total = len(X) if self.verbose and isinstance(X, Sized) else None
         batches = _batches(enumerate(images), self.batch_size)
         with ImageProgress(self.verbose, total) as progress:
-            for found in in_order(rows, batches, self.n_jobs or os.cpu_count() or 1):
-                progress.show(len(found))
-                yield found
+            for count, found in in_order(rows, batches, self.n_jobs or usable_cores()):
+                progress.show(count)
+                if found is not None:
+                    yield found
 
     def _describe(self) -> Describe:
         """The function that does the work, after a look at the parameters."""
@@ -121,6 +123,12 @@ class ImageFeatures(TransformerMixin, BaseEstimator, ABC):
     @abstractmethod
     def _describer(self) -> Describe:
         """The function that does the work, with the parameters as they are."""
+
+    @property
+    def _n_features_out(self) -> int:
+        """The width of a row: that of a black image, since parameters and files decide on it."""
+        black = np.zeros((self.size, self.size, 3), np.uint8)
+        return int(self._describe()([black]).shape[1])
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -195,24 +203,20 @@ def _checked_images(X: Any, owner: str) -> Iterable[Any]:
     return X
 
 
+def _reader(X: Any, owner: str) -> tuple[Iterable[Any], Read]:
+    """What to go through, and how a thread reads an item: of a folder, the paths of its files."""
+    if isinstance(X, ImageFolder):
+        return X.files(), lambda _, path: None if (one := X.read(path)) is None else one.pixels
+    return _checked_images(X, owner), partial(_pixels, owner=owner)
+
+
 def _pixels(position: int, image: Any, owner: str) -> Pixels:
-    """The pixels of an image, whatever form it comes in."""
-    if isinstance(image, LabelledImage):
-        return image.pixels
+    """The pixels of an image, or an error that tells its position."""
     try:
-        if isinstance(image, (str, bytes, os.PathLike)):
-            return read_image(image)
-        return as_pixels(_array(image), owner)
+        return pixels_of(image, owner)
     except ImageDecodeError as error:
         raise ImageDecodeError(f"image {position} of {owner}: {error}") from error
     except OSError as error:
         raise type(error)(f"image {position} of {owner} cannot be read: {error}") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"image {position} of {owner}: {error}") from error
-
-
-def _array(image: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(image)
-    if array.dtype.kind not in "buif":
-        raise ValueError(f"expected a path, bytes or pixels, got {type(image).__name__}")
-    return array

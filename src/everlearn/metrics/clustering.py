@@ -89,7 +89,7 @@ def purity(classes: ArrayLike, clusters: ArrayLike) -> float:
     0.8
     """
     check_consistent_length(classes, clusters)
-    table = contingency_matrix(classes, clusters)
+    table = contingency_matrix(classes, clusters, sparse=True)  # clusters may be as many as rows
     if not table.sum():
         raise ValueError("'classes' of purity must be those of at least one row, got none")
     return float(table.max(axis=0).sum() / table.sum())

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from importlib.resources import files
 from textwrap import wrap
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from everlearn.estimators.history import AcceptedMove, History
 Figure: TypeAlias = dict[str, Any]
 IntMat: TypeAlias = NDArray[np.int64]
 
+_HOW_TO_INSTALL: Final = "charts need plotly; install it with: pip install 'everlearn[report]'"
 _BINS = 40
 _LISTED = 8
 _MARK_WIDTH = 14
@@ -48,6 +50,16 @@ def chart(anchor: str, figure: Figure, label: str) -> str:
         f'style="min-height:{height}px"></div>\n'
         f'<script type="application/json" data-chart="{name}">{data}</script>'
     )
+
+
+def scripts() -> tuple[str, str]:
+    """What a page with charts runs: plotly, and the drawing of its figures."""
+    try:
+        from plotly.offline import get_plotlyjs  # pages without charts do without plotly
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(_HOW_TO_INSTALL) from error
+    draw = files(__package__).joinpath("page.js").read_text("utf-8")
+    return get_plotlyjs(), f"\n{draw}\n"
 
 
 def growth(study: Study) -> Figure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Final
 
 import numpy as np
@@ -42,7 +41,8 @@ def contact_sheets(
     study : Study
         The mixture, the rows of the images, title and lead, and classes if they are known.
     images : Collection
-        The images themselves, one for each row; only those that are shown are looked at.
+        The images themselves, one for each row: paths, bytes of files or arrays, of which only
+        those that are shown are read.
     growth : mapping of str to sequence of (seconds, components), default=None
         How the number of components grew, for each model named; drawn as curves by plotly.
     max_shown : int, default=60
@@ -61,25 +61,37 @@ def contact_sheets(
             f"'images' of contact_sheets must be as many as the {len(study.rows)} rows of the "
             f"study, got {len(images)}"
         )
+    curves = _checked_growth(growth)
     rows = assigned(study)
     classes = None
     if study.truth is not None:
         classes = agreement(rows.labels, study.truth, study.model.n_components_)
     found = [one for one in components_of(study, rows, classes) if one.n_rows]
-    sections = (
-        section(
-            "clusters",
-            "Clusters",
-            paragraph(_how_to_read(study, len(found), max_shown)),
-            _sheets(study, images, rows, found[:max_shown], n_examples),
-            details("All clusters as a table", component_table(study, found)),
-        ),
-        _growth(growth) if growth else "",
-    )
-    scripts = _scripts() if growth else ()
+    sheets = _clusters(study, images, rows, found, max_shown, n_examples)
     numbers = _key_numbers(study, rows, found, classes)
-    notice = (NO_SCRIPT,) if growth else ()
-    return page(study.title, study.lead, numbers, (*notice, *sections), scripts=scripts)
+    if not curves:
+        return page(study.title, study.lead, numbers, (sheets,))
+    sections = (NO_SCRIPT, sheets, _growth(curves))
+    return page(study.title, study.lead, numbers, sections, scripts=charts.scripts())
+
+
+def _checked_growth(growth: Mapping[str, Trace] | None) -> dict[str, list[tuple[float, int]]]:
+    """The curves as plain numbers, whatever sequences or arrays they come in."""
+    if growth is not None and not isinstance(growth, Mapping):
+        raise ValueError(
+            "'growth' of contact_sheets must map names of models to (seconds, components), got "
+            f"{type(growth).__name__}"
+        )
+    curves = {}
+    for name, trace in (growth or {}).items():
+        points = np.asarray(trace, np.float64) if len(trace) else np.zeros((0, 2))
+        if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
+            raise ValueError(
+                "'growth' of contact_sheets must have pairs of finite numbers, (seconds, "
+                f"components), got others for {name!r}"
+            )
+        curves[str(name)] = [(float(seconds), int(k)) for seconds, k in points]
+    return curves
 
 
 def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
@@ -110,11 +122,21 @@ def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
     return {"data": lines, "layout": layout}
 
 
-def _scripts() -> tuple[str, str]:
-    from plotly.offline import get_plotlyjs  # pages without charts do without plotly
-
-    draw = files(__package__).joinpath("page.js").read_text("utf-8")
-    return get_plotlyjs(), f"\n{draw}\n"
+def _clusters(
+    study: Study,
+    images: Collection,
+    rows: Assigned,
+    found: Sequence[Component],
+    max_shown: int,
+    n_examples: int,
+) -> str:
+    return section(
+        "clusters",
+        "Clusters",
+        paragraph(_how_to_read(study, len(found), max_shown)),
+        _sheets(study, images, rows, found[:max_shown], n_examples),
+        details("All clusters as a table", component_table(study, found)),
+    )
 
 
 def _how_to_read(study: Study, n_found: int, max_shown: int) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.app.report.charts import Figure, axis, base_layout, chart, heat_table
+from everlearn.app.report.charts import Figure, axis, base_layout, chart, heat_table, scripts
 from everlearn.app.report.html import escape, minus, paragraph, section, table
 from everlearn.app.report.page import NO_SCRIPT, page
 from everlearn.core.arrays import Mat
@@ -50,8 +49,6 @@ def continual_page(
     -------
     html : str
     """
-    from plotly.offline import get_plotlyjs  # pages without charts do without plotly
-
     tables = {name: _checked(name, values, len(tasks)) for name, values in scores.items()}
     if not tables:
         raise ValueError("'scores' of continual_page must have a table for at least one model")
@@ -65,9 +62,8 @@ def continual_page(
         _matrix(number, name, values, tasks, unit)
         for number, (name, values) in enumerate(tables.items())
     ]
-    draw = files(__package__).joinpath("page.js").read_text("utf-8")
     numbers = _key_numbers(found, len(tasks))
-    return page(title, lead, numbers, sections, scripts=(get_plotlyjs(), f"\n{draw}\n"))
+    return page(title, lead, numbers, sections, scripts=scripts())
 
 
 def _key_numbers(found: Mapping[str, ContinualSummary], n_tasks: int) -> list[tuple[str, str]]:

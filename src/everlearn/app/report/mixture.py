@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from everlearn.app.report import charts
@@ -32,8 +31,6 @@ def write_report(study: Study, path: Path, more: Sequence[str] = ()) -> None:
 
 def render(study: Study, more: Sequence[str] = ()) -> str:
     """The report as one HTML page that needs nothing from elsewhere."""
-    from plotly.offline import get_plotlyjs  # pages without charts do without plotly
-
     rows = assigned(study)
     classes = None
     if study.truth is not None:
@@ -59,13 +56,12 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
         *more,
         _making(study),
     )
-    draw = files(__package__).joinpath("page.js").read_text("utf-8")
     return page(
         study.title,
         study.lead,
         _key_numbers(study, classes),
         (NO_SCRIPT, *sections),
-        scripts=(get_plotlyjs(), f"\n{draw}\n"),
+        scripts=charts.scripts(),
     )
 
 
@@ -121,7 +117,8 @@ def _comparison(study: Study, classes: Agreement | None, found: Sequence[Compone
         paragraph(
             f"How many {study.noun}s of each {noun} every component holds. Purity counts the "
             f"{study.noun}s whose {noun} is the main one of their component; NMI and AMI measure "
-            "the information shared by both divisions, the latter corrected for chance."
+            "the information shared by both divisions, over the geometric mean of their entropies "
+            "and, corrected for chance, over the larger one."
         ),
         charts.chart("chart-comparison", charts.confusion(study.truth, classes, found), label),
     )

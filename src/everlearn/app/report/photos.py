@@ -6,11 +6,10 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 from PIL import Image
 
 from everlearn.app.report.pictures import embedded
-from everlearn.features.images import Pixels, as_pixels
+from everlearn.features.images import AnyImage, Pixels, pixels_of
 
 LONGEST_SIDE = 256
 """Pixels to which a page shrinks larger images."""
@@ -18,10 +17,13 @@ _JPEG_QUALITY = 85
 
 
 def photograph(
-    image: ArrayLike, alt: str, kind: str = "photo", title: str = "", longest: int = LONGEST_SIDE
+    image: AnyImage, alt: str, kind: str = "photo", title: str = "", longest: int = LONGEST_SIDE
 ) -> str:
-    """An `img` element with a photograph, shrunk to the size of a page if it is larger."""
-    picture = Image.fromarray(as_pixels(image, "photograph"))
+    """An `img` element with a photograph, shrunk to the size of a page if it is larger.
+
+    It may be an array, the path of a file, or the bytes of one.
+    """
+    picture = Image.fromarray(pixels_of(image, "photograph"))
     picture.thumbnail((longest, longest))
     shape = (picture.height, picture.width)
     return embedded(_jpeg(picture), "image/jpeg", shape, alt, kind, title)

@@ -13,6 +13,7 @@ from everlearn.app.report.page import page
 from everlearn.app.report.photos import photograph
 from everlearn.core.arrays import IntVec, Mat
 from everlearn.core.params import Interval, check_params
+from everlearn.features.images import AnyImage
 
 Verdicts = NDArray[np.bool_]
 """Whether each neighbour of each query has the query's label, (n_queries, n_neighbours)."""
@@ -27,12 +28,13 @@ class Collection:
 
     Attributes
     ----------
-    images : sequence of images, of which `images[i]` is looked at only if it is shown
+    images : sequence of paths, bytes of files or arrays, of which `images[i]` is read only if it is
+        shown
     labels : one for each image, or None
     names : one for each image, such as the names of files, or None
     """
 
-    images: Sequence[ArrayLike]
+    images: Sequence[AnyImage]
     labels: Sequence[str] | None = None
     names: Sequence[str] | None = None
 

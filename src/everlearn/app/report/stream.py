@@ -6,7 +6,6 @@ import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +49,6 @@ def write_stream_report(story: StreamStory, path: Path) -> None:
 
 def render_stream(story: StreamStory) -> str:
     """The report as one HTML page that needs nothing from elsewhere."""
-    from plotly.offline import get_plotlyjs
-
-    draw = files(__package__).joinpath("page.js").read_text("utf-8")
     session = story.session
     found = parts_of(session.model, session.layout.columns)
     lead = (
@@ -76,7 +72,7 @@ def render_stream(story: StreamStory) -> str:
         lead,
         _numbers(story),
         sections,
-        scripts=(get_plotlyjs(), f"\n{draw}\n"),
+        scripts=charts.scripts(),
     )
 
 

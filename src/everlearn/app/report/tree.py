@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 from everlearn.app.report import charts
@@ -24,8 +23,6 @@ def write_tree_page(model: TopicTree, path: Path, title: str = "A tree of topics
 
 def tree_page(model: TopicTree, title: str = "A tree of topics") -> str:
     """The tree of a fitted model as one HTML page that needs nothing from elsewhere."""
-    from plotly.offline import get_plotlyjs
-
     tree = model.tree_
     label = f"A treemap of {len(tree)} topics; the outline below has the same content."
     sections = (
@@ -48,13 +45,12 @@ def tree_page(model: TopicTree, title: str = "A tree of topics") -> str:
             outline(tree),
         ),
     )
-    draw = files(__package__).joinpath("page.js").read_text("utf-8")
     return page(
         title,
         "Every document follows one path from the root to the last level.",
         _key_numbers(model),
         sections,
-        scripts=(get_plotlyjs(), f"\n{draw}\n"),
+        scripts=charts.scripts(),
     )
 
 

@@ -7,7 +7,6 @@ on the number of threads.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from everlearn.core.stats import Summable
 from everlearn.inference.engine import Engine, Handle, Here, brought, summed, together
+from everlearn.runtime.cores import usable_cores
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
@@ -156,8 +156,7 @@ def kept_here(infos: list[Any], items: Sequence[Any]) -> list[Handle]:
 @contextmanager
 def open_local(name: str | None, most_workers: int | None = None) -> Iterator[Engine]:
     """An engine in this process: "serial", "threads", or None for what the machine has."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = min(cores or 1, most_workers or sys.maxsize)
+    workers = min(usable_cores(), most_workers or sys.maxsize)
     with one_blas_thread():
         if name == "serial" or (name is None and workers == 1):
             yield SerialEngine()

@@ -1,0 +1,114 @@
+"""The three steps of an image pipeline: of which kinds they are, and what a file holds of them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from everlearn.core.errors import CheckpointError
+from everlearn.core.params import check_params
+from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.persistence import Arrays, entry, plain_params, section
+from everlearn.estimators.scaled_pca import ScaledPCA
+from everlearn.features.networks import CNNFeatures
+from everlearn.features.textures import HOG, LBP
+from everlearn.features.transformers import ImageFeatures
+
+FEATURES: Final[Mapping[str, type[ImageFeatures]]] = {"hog": HOG, "lbp": LBP, "cnn": CNNFeatures}
+"""Ways to describe an image, by name."""
+
+
+class Steps(NamedTuple):
+    """What describes images, what reduces that, and what clusters it."""
+
+    features: ImageFeatures
+    reduce: ScaledPCA
+    mixture: DPMixture
+
+    def check_params(self) -> None:
+        """Refuse a parameter of any step, before an image is read."""
+        self.features.fit()
+        self.reduce._check_params()
+        self.mixture._check_params()
+
+
+def steps_of(pipeline: Pipeline) -> Steps:
+    """The three steps, if they are of the kinds that an ImagePipeline has."""
+    kinds = (tuple(FEATURES.values()), (ScaledPCA,), (DPMixture,))
+    steps = [part for _, part in pipeline.steps]
+    names = tuple(name for name, _ in pipeline.steps)
+    if names != Steps._fields or not all(type(s) in k for s, k in zip(steps, kinds, strict=True)):
+        raise ValueError(
+            "the 'steps' of ImagePipeline must be 'features' (HOG, LBP or CNNFeatures), 'reduce' "
+            f"(ScaledPCA) and 'mixture' (DPMixture), got {pipeline.steps!r:.200}"
+        )
+    return Steps(*steps)
+
+
+def pack_steps(steps: Steps) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Fitted steps as JSON and arrays."""
+    name = next(name for name, kind in FEATURES.items() if type(steps.features) is kind)
+    header: dict[str, Any] = {"features": {"kind": name, **_feature_params(steps.features)}}
+    arrays: dict[str, NDArray[Any]] = {}
+    for step, part in (("reduce", steps.reduce), ("mixture", steps.mixture)):
+        header[step], members = part.to_checkpoint()
+        arrays |= {f"{step}/{key}": array for key, array in members.items()}
+    return header, arrays
+
+
+def unpack_steps(header: Mapping[str, Any], arrays: Arrays) -> Steps:
+    """Inverse of `pack_steps`."""
+    if strays := sorted(k for k in arrays if not k.startswith(("reduce/", "mixture/"))):
+        raise CheckpointError(f"member {strays[0]!r} belongs to nothing in the header")
+
+    def own(step: str) -> tuple[dict[str, Any], Arrays]:
+        members = {
+            key.removeprefix(f"{step}/"): array
+            for key, array in arrays.items()
+            if key.startswith(f"{step}/")
+        }
+        return entry(header, step, dict), members
+
+    steps = Steps(
+        _features(header),
+        ScaledPCA.from_checkpoint(*own("reduce")),
+        DPMixture.from_checkpoint(*own("mixture")),
+    )
+    width, wanted = steps.reduce.n_components_, steps.mixture.n_features_in_
+    if width != wanted:
+        raise CheckpointError(
+            f"the 'mixture' must be of {width} components of 'reduce', got {wanted}"
+        )
+    return steps
+
+
+def _feature_params(features: ImageFeatures) -> dict[str, Any]:
+    """Parameters as JSON; paths are text, and arrays of numbers are lists."""
+    params = features.get_params(deep=False)
+    if "weights" in params:
+        params["weights"] = os.fspath(params["weights"])
+        params |= {name: np.asarray(params[name]).tolist() for name in ("mean", "std")}
+    return plain_params(params, 0)
+
+
+def _features(header: Mapping[str, Any]) -> ImageFeatures:
+    found = dict(entry(header, "features", dict))
+    name = found.pop("kind", None)
+    if not isinstance(name, str) or name not in FEATURES:
+        raise CheckpointError(
+            f"the header's 'features' must be one of {', '.join(FEATURES)}, got {name!r:.80}"
+        )
+    kind = FEATURES[name]
+    params = section({"features": found}, "features", inspect.signature(kind).parameters)
+    features = kind(**params)
+    try:
+        check_params(kind.__name__, params, kind._constraints)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"the header's 'features': {error}") from error
+    return features
