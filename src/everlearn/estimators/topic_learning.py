@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -197,7 +198,7 @@ class TopicEstimator(
             batches = chunked_batches(documents, targets, orders, self._size(documents))
         else:
             size = self._size(documents)
-            first = max(size, self._current(learned).young_documents)
+            first = max(size, self._current(learned).first_documents(len(documents)))
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
 
@@ -289,7 +290,7 @@ def _learn_batch(
     """
     learn: Any = learn_chunked_batch
     if not isinstance(batch, ChunkedDocuments):
-        learn, learner = learn_batch, learner.after(n_known)
+        learn, learner = partial(learn_batch, n_known=n_known), learner.after(n_known)
     learned = [
         learn(learner, state, batch, targets.of_task(q, len(states)), engine)
         for q, state in enumerate(states)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Vec
+from everlearn.core.halves import split_documents
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.estimators.persistence import Arrays, section
@@ -16,7 +17,7 @@ from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
-from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
+from everlearn.metrics.topics import completion_log_likelihood, perplexity
 from everlearn.runtime.engine import nearby, open_engine
 
 _START_TOPICS = 20

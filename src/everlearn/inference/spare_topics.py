@@ -20,7 +20,7 @@ from everlearn.inference.topic_state import TopicState
 
 _UNANCHORED = 3
 """Spare topics of a model without anchors."""
-_PER_TOPIC, _MOST_AT_FIRST = 20, 100
+_PER_TOPIC, _MOST_AT_FIRST = 3, 100
 """Without labels: documents of the first batch for each topic offered to it, up to so many."""
 
 

@@ -88,6 +88,15 @@ class TopicLearner:
             self, word_factor="collapsed", n_sweeps=n_sweeps, burn_in=n_sweeps - self.n_kept
         )
 
+    def first_documents(self, n_documents: int) -> int:
+        """How many of the documents of a corpus topics are found with.
+
+        Where topics are born and have no labels, some are left to judge which are needed.
+        """
+        if not self.grows or self.loss is not None:
+            return self.young_documents
+        return min(self.young_documents, n_documents * 3 // 4)
+
     @property
     def collapsed(self) -> bool:
         """Whether word counts follow every draw."""
@@ -99,9 +108,9 @@ class TopicLearner:
         return isinstance(self.prior, SharedSticks)
 
     @property
-    def merges(self) -> bool:
-        """Whether topics that say the same are joined: only where a class tells them apart."""
-        return self.grows and self.loss is not None and self.loss.anchored
+    def anchored(self) -> bool:
+        """Whether each topic has a class."""
+        return self.loss is not None and self.loss.anchored
 
     @property
     def n_kept(self) -> int:
