@@ -217,17 +217,6 @@ class TopicEstimator(
 
     def _check_params(self) -> None:
         super()._check_params()
-        start, most = getattr(self, "start_topics", None), getattr(self, "max_topics", None)
-        if start is not None and most is not None and start > most:
-            raise ValueError(
-                f"the 'start_topics' parameter of {type(self).__name__} must be at most "
-                f"max_topics, which is {most}. Got {start} instead."
-            )
-        if getattr(self, "decision", "mean") == "drawn" and self.loss != "gibbs":
-            raise ValueError(
-                f"the 'decision' parameter of {type(self).__name__} can be 'drawn' only if loss "
-                f"is 'gibbs': other weights have no posterior. Got loss={self.loss!r}."
-            )
         if self.burn_in >= self.n_sweeps:
             raise ValueError(
                 f"the 'burn_in' parameter of {type(self).__name__} must be less than n_sweeps, "

@@ -15,7 +15,7 @@ from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.estimators.persistence import Arrays, section
 from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
+from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS, check_start
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
 from everlearn.metrics.topics import completion_log_likelihood, perplexity
 from everlearn.runtime.engine import nearby, open_engine
@@ -299,6 +299,10 @@ class TopicModel(TopicCheckpoint[None]):
         return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
 
     # ------------------------------------------------------------------ inner
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_start(self)
 
     def _completion(self, X: Any) -> tuple[Vec, NDArray[np.int64]]:
         """Log-likelihood and number of the held-out words of each document."""
