@@ -557,8 +557,12 @@ def collapse(**params: Any) -> tuple[MedLDAClassifier, list[warnings.WarningMess
     return model, caught
 
 
-@pytest.mark.parametrize("paper", [{"loss": "gibbs", "margin": 164, "c": 1, "variance": 1}, {}])
-def test_the_plain_model_collapses_and_says_so(paper: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "paper",
+    [{"loss": "gibbs", "margin": 164, "c": 1, "variance": 1}, {"c": 50, "variance": 4e-4}],
+)
+def test_a_plain_model_that_is_slow_to_meet_margins_collapses(paper: dict[str, Any]) -> None:
+    """It says so; the same values are good ones for a model with anchors."""
     plain, caught = collapse(anchors=False, **paper)
     assert {w.category for w in caught} == {TopicCollapseWarning}
     text = str(caught[0].message)
@@ -569,6 +573,34 @@ def test_the_plain_model_collapses_and_says_so(paper: dict[str, Any]) -> None:
     anchored, caught = collapse(**paper)
     assert caught == []
     assert anchored.topic_shares_.max() < 0.3
+
+
+@pytest.mark.parametrize("kind", [MedLDAClassifier, MedHDPClassifier])
+@pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+def test_the_plain_model_is_of_use_at_its_defaults(kind: Any, loss: str) -> None:
+    planted = planted_topics(1000, 12, 200, 40, random_state=0)
+    X, y = planted.X, planted.labels
+    plain, anchored = (
+        kind(loss=loss, anchors=anchors, batch_size=64, random_state=0, engine="serial")
+        for anchors in (False, True)
+    )
+    plain.fit(X[:600], y[:600])  # a warning would be an error
+    assert plain.topic_shares_.max() < 0.3
+    assert plain.score(X[600:], y[600:]) > 0.8
+    assert anchored.fit(X[:600], y[:600]).score(X[600:], y[600:]) > 0.85
+
+
+def test_defaults_depend_on_anchors_and_given_values_stay() -> None:
+    values = {"margin": 3.0, "c": 7.0, "variance": 0.5, "n_rounds": 4}
+    for kind in (MedLDAClassifier, MedHDPClassifier):
+        learners = []
+        for params in ({}, {"anchors": False}, {"anchors": False, **values}):
+            model = kind(random_state=0, **params).fit(X, LABELS)
+            learners.append(model._current(model._learned))
+        anchored, plain, given = learners
+        assert (anchored.n_rounds, plain.n_rounds, given.n_rounds) == (1, 3, 4)
+        assert (given.loss.margin, given.loss.c, given.loss.variance) == (3.0, 7.0, 0.5)
+        assert plain.loss.c == 500.0
 
 
 def test_labels_of_a_minor_direction() -> None:

@@ -42,8 +42,8 @@ class MedLDAClassifier(MaxMarginClassifier):
         the rest. Two classes, and an indicator matrix, are always "shared".
     margin, c, variance : float or None, default=None
         Margin that scores should have, weight of the loss, and prior variance of a weight; None
-        is a default for the loss, the kind of labels and `anchors`. Multiplying `margin` by a, `c` by 1 / a
-        and `variance` by a^2 changes nothing.
+        is a default for the loss, the kind of labels and `anchors`. Multiplying `margin` by a,
+        `c` by 1 / a and `variance` by a^2 changes nothing.
     anchors : bool, default=True
         Whether each topic expects documents of one class from the start. False is the plain paper,
         which is less accurate: with more than a few classes its topics collapse into one unless
@@ -68,7 +68,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         Documents that are learned together; "all" of a call, with many rounds, is batch MedLDA.
     n_rounds : int or None, default=None
         Rounds within a batch, after each of which topics and weights take in what was drawn; None
-        is 1, or without anchors 2 for the averaging loss and 3 for "gibbs" with shared classes.
+        is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
     n_sweeps, burn_in : int, default=3 and 0
         Sweeps over the tokens in each round, and how many of them do not count.
     ghosts : int, default=1

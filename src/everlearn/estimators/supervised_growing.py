@@ -24,7 +24,8 @@ class MedHDPClassifier(MaxMarginClassifier):
     """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
 
     As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
-    every batch an empty topic for each class is offered, and dropped if it stays empty.
+    every batch an empty topic for each class is offered, and dropped if it stays empty. Topics of a
+    class are joined when its words and documents are more probable with one.
 
     Parameters
     ----------

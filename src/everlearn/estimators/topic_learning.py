@@ -198,7 +198,7 @@ class TopicEstimator(
             batches = chunked_batches(documents, targets, orders, self._size(documents))
         else:
             size = self._size(documents)
-            first = max(size, self._current(learned).first_documents(len(documents)))
+            first = self._current(learned).first_batch(len(documents), size)
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
 

@@ -92,11 +92,10 @@ _MARGINS: Final = {
 _PLAIN: Final = {
     ("shared", "averaging"): (16.0, 500.0, 1e-3),
     ("shared", "gibbs"): (16.0, 5.0, 10.0),
+    ("hdp", "averaging"): (16.0, 500.0, 4e-3),
     ("hdp", "gibbs"): (16.0, 5.0, 10.0),
 }
-"""The same without anchors, where margins must be met before topics collapse."""
-_PLAIN_ROUNDS: Final = {("shared", "gibbs"): 3, ("hdp", "averaging"): 3, ("hdp", "gibbs"): 3}
-"""Rounds in a batch without anchors, if topics take long to find their classes."""
+"""The same without anchors, where margins must be met before classes collapse into one topic."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}
 """Constraint of how many are to be told."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
@@ -128,10 +127,15 @@ def margin_loss(estimator: Any, setting: str) -> Loss:
 
 
 def default_rounds(estimator: Any, setting: str) -> int:
-    """Rounds in a batch: without anchors the averaging loss is blind in the first."""
+    """Rounds in a batch: without anchors the averaging loss is blind in the first.
+
+    Classes that share topics have a third, before which they may still collapse into one.
+    """
     if estimator.anchors:
         return 1
-    return _PLAIN_ROUNDS.get((setting, estimator.loss), 2 if estimator.loss == "averaging" else 1)
+    if (setting, estimator.loss) in _PLAIN:
+        return 3
+    return 2 if estimator.loss == "averaging" else 1
 
 
 def check_start(estimator: Any) -> None:

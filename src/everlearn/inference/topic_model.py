@@ -88,14 +88,15 @@ class TopicLearner:
             self, word_factor="collapsed", n_sweeps=n_sweeps, burn_in=n_sweeps - self.n_kept
         )
 
-    def first_documents(self, n_documents: int) -> int:
-        """How many of the documents of a corpus topics are found with.
+    def first_batch(self, n_documents: int, size: int) -> int:
+        """How many documents of a corpus are learned first, if all other batches have this size.
 
         Where topics are born and have no labels, some are left to judge which are needed.
         """
-        if not self.grows or self.loss is not None:
-            return self.young_documents
-        return min(self.young_documents, n_documents * 3 // 4)
+        first = max(size, self.young_documents)
+        if self.young_documents and self.grows and self.loss is None:
+            first = max(1, min(first, n_documents * 3 // 4))
+        return first
 
     @property
     def collapsed(self) -> bool:
