@@ -14,9 +14,10 @@ from benchmarks.sampler import tomotopy_model
 from benchmarks.table import Table
 from everlearn import TopicModel
 from everlearn.core.documents import Documents
+from everlearn.core.halves import split_documents
 from everlearn.inference.kernels.topics import WordFactors
 from everlearn.inference.local.topics import infer
-from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
+from everlearn.metrics.topics import completion_log_likelihood, perplexity
 from everlearn.runtime.engine import open_engine
 
 TOPICS, SWEEPS, BATCH = 50, 100, 256

@@ -9,11 +9,11 @@ from scipy import sparse
 
 from benchmarks.corpora import DATA
 from everlearn.core.documents import Documents
+from everlearn.core.halves import split_documents
 from everlearn.core.priors import NestedPrior
 from everlearn.core.tree import Tree
 from everlearn.inference.local.tree_paths import PathStep, held_out_likelihood, mean_table
 from everlearn.inference.tree_topics import TreeTopics
-from everlearn.metrics.topics import split_documents
 from everlearn.runtime.engine import open_engine
 
 FILES = {

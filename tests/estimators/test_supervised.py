@@ -492,12 +492,12 @@ def test_scale_of_margin_and_weights() -> None:
 
 def test_ids_of_topics_are_permanent() -> None:
     """Born topics keep their numbers, and one that is joined to another never comes back."""
-    model = model_of("born", start_topics=12, batch_size=16)
+    model = model_of("born", start_topics=12, batch_size=4)
     gone: set[int] = set()
     last: set[int] = set()
     sizes = []
-    for start in range(0, 256, 16):
-        teach(model, "born", slice(start, start + 16))
+    for start in range(0, 256, 4):
+        teach(model, "born", slice(start, start + 4))
         ids = set(model.component_ids_.tolist())
         assert len(ids) == model.n_topics_
         gone |= last - ids
@@ -509,29 +509,56 @@ def test_ids_of_topics_are_permanent() -> None:
     assert model.score(X, LABELS) > 0.85
 
 
-@pytest.mark.parametrize(
-    ("loss", "start_topics", "n_passes"),
-    [("averaging", None, 1), ("gibbs", None, 1), ("averaging", 15, 4)],
-)
-def test_one_topic_a_class_is_found(loss: str, start_topics: int | None, n_passes: int) -> None:
+@pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+@pytest.mark.parametrize("batch_size", [30, 256, "all"])
+def test_one_topic_a_class_is_found(loss: str, batch_size: int | str) -> None:
+    """All topics count, also those that hardly have a token."""
     for seed in range(2):
         planted = planted_topics(600, 5, 100, 40, overlap=0.1, random_state=seed)
         model = MedHDPClassifier(
-            loss=loss,
-            start_topics=start_topics,
-            batch_size=30,
-            n_passes=n_passes,
-            random_state=seed,
-            engine="serial",
+            loss=loss, batch_size=batch_size, start_topics=15, random_state=seed, engine="serial"
         ).fit(planted.X, planted.labels)
-        assert 5 <= (model.topic_shares_ > 0.03).sum() <= 6
+        assert 5 <= model.n_topics_ <= 6
         assert model.score(planted.X, planted.labels) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+@pytest.mark.parametrize(
+    ("n", "batch_size"), [(400, 64), (400, 256), (1200, 16), (1200, 64), (1200, 256), (1200, "all")]
+)
+def test_any_start_ends_with_about_as_many_topics(loss: str, n: int, batch_size: Any) -> None:
+    """With few documents, too: merges do not wait for batches."""
+    planted = planted_topics(n + 500, 8, 320, 50, overlap=0.2, random_state=0)
+    settings: dict[str, Any] = {"loss": loss, "batch_size": batch_size, "engine": "serial"}
+    models = [MedHDPClassifier(start_topics=k, random_state=0, **settings) for k in (5, 20, 60)]
+    for model in models:
+        model.fit(planted.X[:n], planted.labels[:n])
+    sizes = [model.n_topics_ for model in models]
+    assert max(sizes) <= 1.25 * min(sizes)
+    scores = [model.score(planted.X[n:], planted.labels[n:]) for model in models]
+    assert max(scores) - min(scores) < 0.011
+    assert min(scores) > 0.9
 
 
 def test_no_more_topics_than_allowed() -> None:
     settings = {"concentration": 50.0, "stick_prior": 200.0}
     assert fitted("born", **settings).n_topics_ > 6
     assert fitted("born", **settings, max_topics=6).n_topics_ <= 6
+
+
+def test_fewer_topics_than_classes() -> None:
+    """Refused where each class needs one, before anything is learned; else the limit holds."""
+    for start in (None, 2):
+        model = model_of("born", max_topics=3, start_topics=start)
+        with pytest.raises(ValueError, match=r"'max_topics' .* 4 classes .* Got 3 instead"):
+            model.fit(X, LABELS)
+        with pytest.raises(ValueError, match="each of 4 classes"):
+            model.partial_fit(X[:9], LABELS[:9], classes=NAMES)
+        assert not hasattr(model, "n_topics_")
+    with pytest.raises(ValueError, match="each of 2 classes"):
+        model_of("born", max_topics=1).fit(X, BINARY)
+    assert model_of("born", max_topics=3).fit(X, INDICATORS).n_topics_ <= 3
+    assert model_of("born", max_topics=3, anchors=False).fit(X, LABELS).n_topics_ <= 3
 
 
 def test_ghosts_are_copies() -> None:
@@ -567,8 +594,12 @@ def collapse(**params: Any) -> tuple[MedLDAClassifier, list[warnings.WarningMess
     return model, caught
 
 
-@pytest.mark.parametrize("paper", [{"loss": "gibbs", "margin": 164, "c": 1, "variance": 1}, {}])
-def test_the_plain_model_collapses_and_says_so(paper: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "paper",
+    [{"loss": "gibbs", "margin": 164, "c": 1, "variance": 1}, {"c": 50, "variance": 4e-4}],
+)
+def test_a_plain_model_that_is_slow_to_meet_margins_collapses(paper: dict[str, Any]) -> None:
+    """It says so; the same values are good ones for a model with anchors."""
     plain, caught = collapse(anchors=False, **paper)
     assert {w.category for w in caught} == {TopicCollapseWarning}
     text = str(caught[0].message)
@@ -579,6 +610,34 @@ def test_the_plain_model_collapses_and_says_so(paper: dict[str, Any]) -> None:
     anchored, caught = collapse(**paper)
     assert caught == []
     assert anchored.topic_shares_.max() < 0.3
+
+
+@pytest.mark.parametrize("kind", [MedLDAClassifier, MedHDPClassifier])
+@pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+def test_the_plain_model_is_of_use_at_its_defaults(kind: Any, loss: str) -> None:
+    planted = planted_topics(1000, 12, 200, 40, random_state=0)
+    X, y = planted.X, planted.labels
+    plain, anchored = (
+        kind(loss=loss, anchors=anchors, batch_size=64, random_state=0, engine="serial")
+        for anchors in (False, True)
+    )
+    plain.fit(X[:600], y[:600])  # a warning would be an error
+    assert plain.topic_shares_.max() < 0.3
+    assert plain.score(X[600:], y[600:]) > 0.8
+    assert anchored.fit(X[:600], y[:600]).score(X[600:], y[600:]) > 0.85
+
+
+def test_defaults_depend_on_anchors_and_given_values_stay() -> None:
+    values = {"margin": 3.0, "c": 7.0, "variance": 0.5, "n_rounds": 4}
+    for kind in (MedLDAClassifier, MedHDPClassifier):
+        learners = []
+        for params in ({}, {"anchors": False}, {"anchors": False, **values}):
+            model = kind(random_state=0, **params).fit(X, LABELS)
+            learners.append(model._current(model._learned))
+        anchored, plain, given = learners
+        assert (anchored.n_rounds, plain.n_rounds, given.n_rounds) == (1, 3, 4)
+        assert (given.loss.margin, given.loss.c, given.loss.variance) == (3.0, 7.0, 0.5)
+        assert plain.loss.c == 500.0
 
 
 def test_labels_of_a_minor_direction() -> None:

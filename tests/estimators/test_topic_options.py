@@ -136,10 +136,10 @@ class TestRetention:
         model = classifier(retention=0.5).fit(PLANTED.X, PLANTED.labels)
         before, learn = model.components_.copy(), topic_learning.learn_batch
 
-        def fail(learner: Any, state: Any, *rest: Any) -> Any:
+        def fail(learner: Any, state: Any, *rest: Any, **known: int) -> Any:
             if state.clock > 6:
                 raise RuntimeError("stop")
-            return learn(learner, state, *rest)
+            return learn(learner, state, *rest, **known)
 
         monkeypatch.setattr(topic_learning, "learn_batch", fail)
         with pytest.raises(RuntimeError, match="stop"):

@@ -217,12 +217,12 @@ def test_a_failure_in_the_middle_is_undone(
     real, calls = topic_learning.learn_batch, 0
     fatal = 6 if "ovr" in name else 2  # four states a batch, the second of which is in its midst
 
-    def fail(*args: Any) -> Any:
+    def fail(*args: Any, **known: int) -> Any:
         nonlocal calls
         calls += 1
         if calls == fatal and not after:
             raise error("stop")
-        learned = real(*args)
+        learned = real(*args, **known)
         if calls == fatal:
             raise error("stop")
         return learned
@@ -290,7 +290,7 @@ def test_a_failure_at_the_first_call_leaves_nothing(
     model = model_of(name)
     params = dict(model.__dict__)
 
-    def fail(*args: Any) -> Any:
+    def fail(*args: Any, **known: int) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(topic_learning, "learn_batch", fail)

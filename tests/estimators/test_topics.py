@@ -242,13 +242,31 @@ def test_a_young_model_finds_its_topics_with_many_sweeps_over_many_documents() -
     assert many > few + 0.05
 
 
-def test_no_topic_has_to_be_there_at_the_start_to_be_inferred() -> None:
-    X = planted_topics(400, 4, 50, 40, overlap=0.1, random_state=1).X
-    few, many = (
-        TopicModel(n_topics="infer", start_topics=n, random_state=0).fit(X) for n in (1, 20)
-    )
-    assert_same(content(few), content(many))
-    assert few.n_topics_ >= 4
+@pytest.mark.parametrize(("n", "n_planted"), [(400, 4), (1200, 8)])
+def test_no_topic_has_to_be_there_at_the_start_to_be_inferred(n: int, n_planted: int) -> None:
+    """One topic at the start or many: about as many are found, which tell as much."""
+    X = planted_topics(n + 300, n_planted, 320, 50, overlap=0.1, random_state=1).X
+    models = [TopicModel(n_topics="infer", start_topics=k, random_state=0) for k in (1, 20, 150)]
+    sizes = [model.fit(X[:n]).n_topics_ for model in models]
+    assert max(sizes[:2]) <= 1.25 * min(sizes[:2])
+    assert min(sizes) >= n_planted
+    assert max(sizes) <= 7 * n_planted
+    scores = [model.perplexity(X[n:]) for model in models]
+    assert max(scores) <= 1.05 * min(scores)
+    few = TopicModel(n_topics=2, random_state=0).fit(X[:n])
+    assert max(scores) < 0.8 * few.perplexity(X[n:])
+
+
+def test_any_start_of_a_stream_ends_with_about_as_many_topics() -> None:
+    X = planted_topics(1200, 8, 320, 50, overlap=0.2, random_state=0).X
+    sizes = []
+    for start_topics in (5, 20, 60):
+        model = TopicModel(n_topics="infer", start_topics=start_topics, random_state=0)
+        for begin in range(0, 1200, 256):
+            model.partial_fit(X[begin : begin + 256])
+        sizes.append(model.n_topics_)
+    assert max(sizes) <= 1.25 * min(sizes)
+    assert 8 <= min(sizes) <= 16
 
 
 @every

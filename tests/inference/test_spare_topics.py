@@ -56,6 +56,15 @@ class TestWithSpares:
         learner = replace(BORN, max_topics=limit)
         assert with_spares(learner, state_of(learner), 64).n_topics == n
 
+    def test_where_room_is_short_every_class_has_its_turn(self):
+        """The class with fewest topics first, and none is left out for ever."""
+        learner = replace(BORN, max_topics=4)
+        state = replace(state_of(learner), codes=np.array([0, 2, 2]))
+        assert with_spares(learner, state, 64).codes[3:].tolist() == [1]
+        even = state_of(learner)
+        offered = [with_spares(learner, replace(even, clock=t), 64).codes[3] for t in range(1, 7)]
+        assert offered == [1, 2, 0, 1, 2, 0]
+
     def test_nothing_for_a_fixed_number(self):
         fixed = replace(BORN, prior=FixedTopics(0.1))
         state = state_of(fixed)
@@ -68,7 +77,7 @@ class TestWithSpares:
         assert few.codes.tolist() == [0, 1, 2, 3, 4]
 
     @pytest.mark.parametrize(
-        ("n_documents", "n"), [(10, 3), (79, 3), (80, 4), (2000, 100), (9000, 100)]
+        ("n_documents", "n"), [(10, 3), (11, 3), (12, 4), (299, 99), (9000, 100)]
     )
     def test_without_anchors_the_first_documents_are_offered_many(self, n_documents, n):
         plain = replace(BORN, loss=None)

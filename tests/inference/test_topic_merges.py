@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
 
 from everlearn.core.priors import SharedSticks
-from everlearn.inference.topic_merges import evidence_gain, is_due, merged
+from everlearn.inference.merge_judges import JointEvidence
+from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import Loss, TopicLearner, first_state
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 
@@ -28,31 +28,55 @@ def state_of(loss, n_topics=6, n_tasks=3, seed=0):
     return learner, replace(state, tables=np.arange(1.0, n_topics + 1))
 
 
-def log_evidence(counts, smoothing):
-    """Of the words of a topic, its distribution integrated out."""
-    prior = smoothing * len(counts)
-    words = (gammaln(counts + smoothing) - gammaln(smoothing)).sum()
-    return words - gammaln(counts.sum() + prior) + gammaln(prior)
-
-
-def test_gain_is_the_difference_of_evidences():
-    _, state = state_of(AVERAGING)
-    for keep, drop in ((0, 3), (0, 1), (4, 1)):
-        a, b = state.counts[:, keep], state.counts[:, drop]
-        expected = log_evidence(a + b, 0.1) - log_evidence(a, 0.1) - log_evidence(b, 0.1)
-        assert evidence_gain(state, keep, drop, 0.1) == pytest.approx(expected, rel=1e-10)
-    assert evidence_gain(state, 0, 3, 0.1) > 0 > evidence_gain(state, 0, 1, 0.1)
+def words_alone(learner, state):
+    """The judge that no document speaks to."""
+    return JointEvidence(learner, np.zeros((0, state.n_topics)), 1.0)
 
 
 def test_when_merges_are_due():
-    assert [t for t in range(200) if is_due(t)] == [8, 16, 32, 64, 128, 192]
+    """Whenever a quarter more documents are known, however large batches are."""
+    for size in (1, 16, 64, 256):
+        before = np.arange(0, 16384, size)
+        due = [n for n in before.tolist() if is_due(n, n + size)]
+        assert due[0] == 0
+        for n in (400, 1200, 16000):
+            last = max(d for d in due if d < n)
+            assert n - last <= 0.25 * n + size
+        assert len(due) < 60
+    assert is_due(0, 1)
+    assert is_due(0, 10**6)
+    period = [n for n in range(10**5, 2 * 10**5, 256) if is_due(n, n + 256)]
+    assert set(np.diff(period)) == {16384}
+
+
+def test_what_documents_say_counts():
+    """Topics whose words say that they are two are one if every document has as much of both."""
+    learner, state = state_of(AVERAGING, n_topics=2, n_tasks=2)
+    state = replace(state, codes=np.zeros(2, int))
+    assert merged(learner, state, words_alone(learner, state)).n_topics == 2
+    together = np.full((40, 2), 10.0)
+    apart = 20.0 * np.eye(2)[np.arange(40) % 2]
+    for tallies, n_left in ((together, 1), (apart, 2)):
+        judge = JointEvidence.of(learner, tallies, 80)  # each speaks for two
+        assert merged(learner, state, judge).n_topics == n_left
+
+
+def test_judges_follow_what_is_joined():
+    """Three topics of one class become one in two rounds, each document counted with all."""
+    learner, state = state_of(AVERAGING, n_topics=3, n_tasks=1)
+    tallies = np.random.default_rng(0).poisson(9.0, (30, 3)).astype(float)
+    judge = JointEvidence.of(learner, tallies, 30)
+    assert merged(learner, replace(state, codes=np.zeros(3, int)), judge).n_topics == 1
+    joined = judge.joined(np.array([0, 1, 0]))
+    np.testing.assert_array_equal(joined.tallies[:, 0], tallies[:, 0] + tallies[:, 2])
+    np.testing.assert_array_equal(joined.tallies[:, 1], tallies[:, 1])
 
 
 @pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
 def test_topics_of_a_class_with_the_same_words_are_joined(loss):
     learner, state = state_of(loss)
     counts, ids = state.counts.copy(), state.ids.copy()
-    after = merged(learner, state)
+    after = merged(learner, state, words_alone(learner, state))
     assert after.ids.tolist() == [0, 1, 2]
     assert after.codes.tolist() == [0, 1, 2]
     assert after.tables.tolist() == [5, 7, 9]
@@ -67,10 +91,12 @@ def test_topics_of_a_class_with_the_same_words_are_joined(loss):
 
 def test_another_class_or_other_words_are_left_alone():
     learner, state = state_of(AVERAGING)
-    apart = merged(learner, replace(state, codes=np.arange(6) + 10))
+    judge = words_alone(learner, state)
+    apart = merged(learner, replace(state, codes=np.arange(6) + 10), judge)
     assert apart.n_topics == 6
     learner, state = state_of(AVERAGING, n_topics=3)
-    same_class = merged(learner, replace(state, codes=np.zeros(3, int)))
+    judge = words_alone(learner, state)
+    same_class = merged(learner, replace(state, codes=np.zeros(3, int)), judge)
     assert same_class.n_topics == 3
 
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.core.documents import LARGEST, Documents
+from everlearn.core.halves import split_documents
 from everlearn.metrics import topics as metrics
 from everlearn.metrics.topics import (
     completion_log_likelihood,
     npmi_coherence,
     perplexity,
-    split_documents,
     topic_diversity,
 )
 from everlearn.testing import planted_topics

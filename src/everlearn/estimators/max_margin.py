@@ -221,6 +221,14 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
 
     # ------------------------------------------------------------------ inner
 
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.decision == "drawn" and self.loss != "gibbs":
+            raise ValueError(
+                f"the 'decision' parameter of {type(self).__name__} can be 'drawn' only if loss "
+                f"is 'gibbs': other weights have no posterior. Got loss={self.loss!r}."
+            )
+
     @abstractmethod
     def _loss(self, space: LabelSpace) -> Loss:
         """The loss, with defaults for what the parameters leave open."""

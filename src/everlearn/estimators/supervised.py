@@ -42,11 +42,12 @@ class MedLDAClassifier(MaxMarginClassifier):
         the rest. Two classes, and an indicator matrix, are always "shared".
     margin, c, variance : float or None, default=None
         Margin that scores should have, weight of the loss, and prior variance of a weight; None
-        is a default for the loss and the kind of labels. Multiplying `margin` by a, `c` by 1 / a
-        and `variance` by a^2 changes nothing.
+        is a default for the loss, the kind of labels and `anchors`. Multiplying `margin` by a,
+        `c` by 1 / a and `variance` by a^2 changes nothing.
     anchors : bool, default=True
-        Whether each topic expects documents of one class from the start. Without, topics collapse
-        into one when there are more than a few classes; False is the plain paper.
+        Whether each topic expects documents of one class from the start. False is the plain paper,
+        which is less accurate: with more than a few classes its topics collapse into one unless
+        margins are met soon, as they are by its own defaults.
     word_weights : bool, default=False
         Whether words have weights of their own beside the topics, learned on what these miss.
     augmentation : {"drawn", "mean"}, default="drawn"
@@ -67,7 +68,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         Documents that are learned together; "all" of a call, with many rounds, is batch MedLDA.
     n_rounds : int or None, default=None
         Rounds within a batch, after each of which topics and weights take in what was drawn; None
-        is 1, or 2 for the averaging loss without anchors.
+        is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
     n_sweeps, burn_in : int, default=3 and 0
         Sweeps over the tokens in each round, and how many of them do not count.
     ghosts : int, default=1
@@ -219,17 +220,21 @@ class MedLDAClassifier(MaxMarginClassifier):
         return max(_FEWEST_TOPICS, (1 if self.anchors else 2) * space.n_tasks)
 
     def _loss(self, space: LabelSpace) -> Loss:
+        return margin_loss(self, self._setting(space))
+
+    def _setting(self, space: LabelSpace) -> str:
+        """Which defaults fit the labels."""
         if space.kind == "multilabel":
-            return margin_loss(self, "multilabel")
+            return "multilabel"
         own = self._n_states(space) > 1 or space.kind == "binary"
-        return margin_loss(self, "own" if own else "shared")
+        return "own" if own else "shared"
 
     def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
         learner = TopicLearner(
             FixedTopics(float(self.topic_prior or 1.0 / n_topics)),
             float(self.word_prior),
             self._loss(outputs),
-            n_rounds=default_rounds(self),
+            n_rounds=default_rounds(self, self._setting(outputs)),
             word_box=float(self.word_weights),
         )
         return self._with_schedule(learner, self._passes(outputs))

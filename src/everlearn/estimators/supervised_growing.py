@@ -13,6 +13,7 @@ from everlearn.estimators.targets import LabelSpace
 from everlearn.estimators.topic_params import (
     CLASSIFIER_CONSTRAINTS,
     TOKEN_PATTERN,
+    check_start,
     default_rounds,
     margin_loss,
 )
@@ -23,14 +24,16 @@ class MedHDPClassifier(MaxMarginClassifier):
     """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
 
     As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
-    every batch an empty topic for each class is offered, and dropped if it stays empty.
+    every batch an empty topic for each class is offered, and dropped if it stays empty. Topics of a
+    class are joined when its words and documents are more probable with one.
 
     Parameters
     ----------
     start_topics : int or None, default=None
         Topics to start with; None is one for each class.
     max_topics : int, default=1000
-        No more are born.
+        There are never more. With anchors each class needs a topic, so fewer topics than classes
+        are an error. Of the labels of an indicator matrix those that come first get one.
     loss, margin, c, variance, anchors, word_weights, augmentation, decision
         As in `MedLDAClassifier`.
     concentration : float, default=5.0
@@ -140,11 +143,21 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_start(self)
+
     def _n_states(self, space: LabelSpace) -> int:
         return 1
 
     def _start_topics(self, space: LabelSpace) -> int:
-        return n_codes(space.n_tasks) if self.start_topics is None else int(self.start_topics)
+        needed, most = n_codes(space.n_tasks), int(self.max_topics)
+        if self.anchors and space.kind != "multilabel" and needed > most:
+            raise ValueError(
+                f"the 'max_topics' parameter of {type(self).__name__} must allow a topic for each "
+                f"of {needed} classes unless anchors is False. Got {most} instead."
+            )
+        return min(needed, most) if self.start_topics is None else int(self.start_topics)
 
     def _loss(self, space: LabelSpace) -> Loss:
         return margin_loss(self, "hdp")
@@ -154,7 +167,7 @@ class MedHDPClassifier(MaxMarginClassifier):
             SharedSticks(float(self.concentration), float(self.stick_prior)),
             float(self.word_prior),
             self._loss(outputs),
-            n_rounds=default_rounds(self),
+            n_rounds=default_rounds(self, "hdp"),
             word_box=float(self.word_weights),
             max_topics=int(self.max_topics),
         )

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -197,7 +198,7 @@ class TopicEstimator(
             batches = chunked_batches(documents, targets, orders, self._size(documents))
         else:
             size = self._size(documents)
-            first = max(size, self._current(learned).young_documents)
+            first = self._current(learned).first_batch(len(documents), size)
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
 
@@ -216,17 +217,6 @@ class TopicEstimator(
 
     def _check_params(self) -> None:
         super()._check_params()
-        start, most = getattr(self, "start_topics", None), getattr(self, "max_topics", None)
-        if start is not None and most is not None and start > most:
-            raise ValueError(
-                f"the 'start_topics' parameter of {type(self).__name__} must be at most "
-                f"max_topics, which is {most}. Got {start} instead."
-            )
-        if getattr(self, "decision", "mean") == "drawn" and self.loss != "gibbs":
-            raise ValueError(
-                f"the 'decision' parameter of {type(self).__name__} can be 'drawn' only if loss "
-                f"is 'gibbs': other weights have no posterior. Got loss={self.loss!r}."
-            )
         if self.burn_in >= self.n_sweeps:
             raise ValueError(
                 f"the 'burn_in' parameter of {type(self).__name__} must be less than n_sweeps, "
@@ -289,7 +279,7 @@ def _learn_batch(
     """
     learn: Any = learn_chunked_batch
     if not isinstance(batch, ChunkedDocuments):
-        learn, learner = learn_batch, learner.after(n_known)
+        learn, learner = partial(learn_batch, n_known=n_known), learner.after(n_known)
     learned = [
         learn(learner, state, batch, targets.of_task(q, len(states)), engine)
         for q, state in enumerate(states)

@@ -89,6 +89,13 @@ _MARGINS: Final = {
     ("hdp", "gibbs"): (164.0, 1.0, 10.0),
 }
 """Margin, c and variance of classifiers, chosen on training documents that were held out."""
+_PLAIN: Final = {
+    ("shared", "averaging"): (16.0, 500.0, 1e-3),
+    ("shared", "gibbs"): (16.0, 5.0, 10.0),
+    ("hdp", "averaging"): (16.0, 500.0, 4e-3),
+    ("hdp", "gibbs"): (16.0, 5.0, 10.0),
+}
+"""The same without anchors, where margins must be met before classes collapse into one topic."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}
 """Constraint of how many are to be told."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
@@ -114,10 +121,28 @@ def chosen_loss(
 
 def margin_loss(estimator: Any, setting: str) -> Loss:
     """The loss of a classifier, with the defaults of a setting."""
-    defaults = _MARGINS[setting, estimator.loss]
+    kind = setting, estimator.loss
+    defaults = _MARGINS[kind] if estimator.anchors else _PLAIN.get(kind, _MARGINS[kind])
     return chosen_loss(estimator, defaults, anchored=bool(estimator.anchors))
 
 
-def default_rounds(estimator: Any) -> int:
-    """Rounds in a batch: without anchors the averaging loss is blind in the first."""
-    return 2 if estimator.loss == "averaging" and not estimator.anchors else 1
+def default_rounds(estimator: Any, setting: str) -> int:
+    """Rounds in a batch: without anchors the averaging loss is blind in the first.
+
+    Classes that share topics have a third, before which they may still collapse into one.
+    """
+    if estimator.anchors:
+        return 1
+    if (setting, estimator.loss) in _PLAIN:
+        return 3
+    return 2 if estimator.loss == "averaging" else 1
+
+
+def check_start(estimator: Any) -> None:
+    """Refuse more topics to start with than there may ever be."""
+    start, most = estimator.start_topics, estimator.max_topics
+    if start is not None and start > most:
+        raise ValueError(
+            f"the 'start_topics' parameter of {type(estimator).__name__} must be at most "
+            f"max_topics, which is {most}. Got {start} instead."
+        )

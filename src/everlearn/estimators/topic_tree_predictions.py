@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
+from everlearn.core.halves import split_documents
 from everlearn.core.params import Interval, Options, check_params
 from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.documents import documents_of, word_names
@@ -23,7 +24,6 @@ from everlearn.inference.local.tree_paths import (
     held_out_likelihood,
     mean_table,
 )
-from everlearn.metrics.topics import split_documents
 from everlearn.runtime.engine import nearby, open_engine
 
 _STEP = PathStep(most=16, steps=30)

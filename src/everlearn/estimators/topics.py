@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Vec
+from everlearn.core.halves import split_documents
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.estimators.persistence import Arrays, section
 from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
-from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
+from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS, check_start
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
-from everlearn.metrics.topics import completion_log_likelihood, perplexity, split_documents
+from everlearn.metrics.topics import completion_log_likelihood, perplexity
 from everlearn.runtime.engine import nearby, open_engine
 
 _START_TOPICS = 20
@@ -34,11 +35,11 @@ class TopicModel(TopicCheckpoint[None]):
     n_topics : int or "infer", default=50
         The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
     start_topics : int, default=20
-        Topics that "infer" starts with, or one for every 20 documents of the first batch, up to
-        100, if that is more. Those that stay empty are dropped; in one pass the number stays near
-        that.
+        Topics that "infer" starts with, or one for every 3 documents of the first batch, up to
+        100, if that is more. Later batches of at least 50 documents join those that tell the words
+        of these better as one.
     max_topics : int, default=1000
-        No more are born.
+        There are never more.
     topic_prior : float or None, default=None
         Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
     concentration : float, default=5.0
@@ -56,8 +57,8 @@ class TopicModel(TopicCheckpoint[None]):
         Documents that are learned together; "all" of a call makes it a batch sampler.
     start_documents : int, default=2000
         Documents with which topics are found to begin with: they are learned with many sweeps, by
-        `fit` all together. 0 learns them like all others, as do a batch of "all" and Dask
-        collections.
+        `fit` all together, but for the quarter that "infer" keeps to judge by. 0 learns them like
+        all others, as do a batch of "all" and Dask collections.
     start_sweeps : int, default=50
         Sweeps over the tokens of these documents.
     n_rounds : int, default=1
@@ -298,6 +299,10 @@ class TopicModel(TopicCheckpoint[None]):
         return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
 
     # ------------------------------------------------------------------ inner
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_start(self)
 
     def _completion(self, X: Any) -> tuple[Vec, NDArray[np.int64]]:
         """Log-likelihood and number of the held-out words of each document."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from everlearn.core.arrays import IntVec
 from everlearn.core.codes import code_means, n_codes
 from everlearn.inference.kernels.topics import Bags
 from everlearn.inference.kernels.word_counts import tally_topics
@@ -20,7 +21,7 @@ from everlearn.inference.topic_state import TopicState
 
 _UNANCHORED = 3
 """Spare topics of a model without anchors."""
-_PER_TOPIC, _MOST_AT_FIRST = 20, 100
+_PER_TOPIC, _MOST_AT_FIRST = 3, 100
 """Without labels: documents of the first batch for each topic offered to it, up to so many."""
 
 
@@ -41,7 +42,7 @@ def with_spares(learner: TopicLearner, state: TopicState, n_documents: int) -> T
         if loss is None:
             n_offered = min(n_documents // _PER_TOPIC, _MOST_AT_FIRST)
             codes = np.full(max(0, n_offered - state.n_topics), -1)
-    codes = codes[: max(0, learner.max_topics - state.n_topics)]
+    codes = _most_wanted(codes, state, max(0, learner.max_topics - state.n_topics))
     n = len(codes)
     weights = state.weights
     if weights is not None and loss is not None:
@@ -53,6 +54,18 @@ def with_spares(learner: TopicLearner, state: TopicState, n_documents: int) -> T
         tables=np.concatenate([state.tables, np.zeros(n)]),
         weights=weights,
     )
+
+
+def _most_wanted(codes: IntVec, state: TopicState, room: int) -> IntVec:
+    """Classes that get a spare topic: those with fewest topics, else each in its turn.
+
+    Where there is no room for all of them, none is left out for ever.
+    """
+    if len(codes) <= room:
+        return codes
+    n_topics = (state.codes[:, None] == codes).sum(axis=0)
+    turn = (np.arange(len(codes)) - state.clock) % len(codes)
+    return codes[np.sort(np.lexsort([turn, n_topics])[:room])]
 
 
 def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws, np.ndarray]:

@@ -1,66 +1,64 @@
-"""Topics that say the same are one: merges judged by the evidence of the words.
+"""Topics that are better as one are joined: when they are looked for, and how it is done.
 
-Two topics are joined if their words are more probable as draws from one unknown distribution
-than from two. Where both have a word, and in their totals, the Dirichlet-multinomial evidence
-changes; nowhere else. What documents have to say is left out: they are never less probable with
-fewer topics, so a gain is understated.
+Labelled documents are looked at after they are learned, others before; see `merge_judges`.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from scipy.special import gammaln
 
+from everlearn.core.arrays import IntVec
 from everlearn.core.codes import code_means
+from everlearn.inference.merge_judges import Judge
 from everlearn.inference.topic_model import TopicLearner
 from everlearn.inference.topic_state import TopicState
 
-_FIRST, _PERIOD = 8, 64
+_GROWTH, _PERIOD = 1.25, 2**14
 _WORDS_COMPARED: Final = 2000
 
 
-def is_due(clock: int) -> bool:
-    """Whether merges are looked for after this many batches: at powers of two, then regularly."""
-    if clock >= _PERIOD:
-        return clock % _PERIOD == 0
-    return clock >= _FIRST and clock & (clock - 1) == 0
+def is_due(before: int, after: int) -> bool:
+    """Whether merges are looked for when a batch makes so many documents of so many.
+
+    They are whenever a quarter more is known, and regularly in a long stream, whatever the size of
+    batches: one of all documents is always due.
+    """
+    return _step(before) != _step(after)
 
 
-def merged(learner: TopicLearner, state: TopicState) -> TopicState:
-    """The state after every merge that pays, the most similar topics first."""
-    while state.n_topics > 1:
-        pairs = _candidates(state)
-        gains = [evidence_gain(state, keep, drop, learner.smoothing) for keep, drop in pairs]
+def _step(n_documents: int) -> int:
+    if n_documents == 0:
+        return -1
+    short = min(n_documents, _PERIOD)
+    return int(math.log(short) / math.log(_GROWTH)) + n_documents // _PERIOD
+
+
+def merged(learner: TopicLearner, state: TopicState, judge: Judge) -> TopicState:
+    """The state after every merge that pays, those that gain most first."""
+    while pairs := _candidates(state):
+        gains = judge.gains(state, pairs)
         used: set[int] = set()
         chosen = []
-        for place in np.argsort(-np.array(gains), kind="stable"):
+        for place in np.argsort(-gains, kind="stable"):
             if gains[place] > 0 and used.isdisjoint(pairs[place]):
                 chosen.append(pairs[place])
                 used.update(pairs[place])
         if not chosen:
-            return state
-        state = _joined(learner, state, chosen)
+            break
+        left, position = _positions(state.n_topics, chosen)
+        state, judge = _joined(learner, state, left, position), judge.joined(position)
     return state
-
-
-def evidence_gain(state: TopicState, keep: int, drop: int, smoothing: float) -> float:
-    """Nats by which the words of two topics become more probable as those of one."""
-    a, b = state.counts[:, keep], state.counts[:, drop]
-    both = (a > 0) & (b > 0)
-    words = gammaln(np.stack([a[both] + b[both], a[both], b[both]]) + smoothing)
-    total = state.totals[keep], state.totals[drop]
-    prior = smoothing * state.n_words
-    totals = gammaln(np.array([sum(total), *total]) + prior)
-    shared = words[0] - words[1] - words[2] + gammaln(smoothing)
-    return float(shared.sum() - (totals[0] - totals[1] - totals[2] + gammaln(prior)))
 
 
 def _candidates(state: TopicState) -> list[tuple[int, int]]:
     """For each topic the one most similar among those of its class that are heavier."""
     k = state.n_topics
+    if len(np.unique(state.codes)) == k > 1:  # one a class, as in most batches
+        return []
     frequent = np.argsort(-state.counts[:, :k].sum(axis=1), kind="stable")[:_WORDS_COMPARED]
     table = np.sqrt(state.counts[frequent, :k])
     table /= np.maximum(np.sqrt((table**2).sum(axis=0)), 1e-300)
@@ -75,14 +73,18 @@ def _candidates(state: TopicState) -> list[tuple[int, int]]:
     return pairs
 
 
-def _joined(learner: TopicLearner, state: TopicState, pairs: list[tuple[int, int]]) -> TopicState:
-    """The state with disjoint pairs of topics made one; arrays of the old one stay as they are."""
-    k = state.n_topics
-    owner = np.arange(k)
+def _positions(n_topics: int, pairs: list[tuple[int, int]]) -> tuple[IntVec, IntVec]:
+    """Topics that are left when disjoint pairs are made one, and where each topic is then."""
+    owner = np.arange(n_topics)
     for keep, drop in pairs:
         owner[drop] = keep
-    left = np.flatnonzero(owner == np.arange(k))
-    position = np.searchsorted(left, owner)
+    left = np.flatnonzero(owner == np.arange(n_topics))
+    return left, np.searchsorted(left, owner)
+
+
+def _joined(learner: TopicLearner, state: TopicState, left: IntVec, position: IntVec) -> TopicState:
+    """The state with topics of one position made one; arrays of the old one stay as they are."""
+    k = state.n_topics
     counts, totals = np.zeros_like(state.counts), np.zeros_like(state.totals)
     tables = np.zeros(len(left))
     for old, new in enumerate(position.tolist()):

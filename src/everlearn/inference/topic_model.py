@@ -88,6 +88,16 @@ class TopicLearner:
             self, word_factor="collapsed", n_sweeps=n_sweeps, burn_in=n_sweeps - self.n_kept
         )
 
+    def first_batch(self, n_documents: int, size: int) -> int:
+        """How many documents of a corpus are learned first, if all other batches have this size.
+
+        Where topics are born and have no labels, some are left to judge which are needed.
+        """
+        first = max(size, self.young_documents)
+        if self.young_documents and self.grows and self.loss is None:
+            first = max(1, min(first, n_documents * 3 // 4))
+        return first
+
     @property
     def collapsed(self) -> bool:
         """Whether word counts follow every draw."""
@@ -99,9 +109,9 @@ class TopicLearner:
         return isinstance(self.prior, SharedSticks)
 
     @property
-    def merges(self) -> bool:
-        """Whether topics that say the same are joined: only where a class tells them apart."""
-        return self.grows and self.loss is not None and self.loss.anchored
+    def anchored(self) -> bool:
+        """Whether each topic has a class."""
+        return self.loss is not None and self.loss.anchored
 
     @property
     def n_kept(self) -> int:

@@ -543,8 +543,8 @@ class TestBirths:
             state.totals[:] = 60.0
             targets = targets_of(PLANTED.labels, 4, learner.loss)
             state = learn(learner, state, PLANTED.documents, targets)
-            assert (state.n_topics > 4) == born
-            assert state.ids[:4].tolist() == [0, 1, 2, 3]
+            assert (state.next_id > 4) == born  # what is born may be joined again
+            assert born or state.ids.tolist() == [0, 1, 2, 3]
 
     @pytest.mark.parametrize("name", ["averaging, born", "gibbs, born", "born"])
     def test_tables_follow_topics(self, name):

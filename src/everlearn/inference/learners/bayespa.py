@@ -32,6 +32,7 @@ from everlearn.inference.local.topics import (
     word_cuts,
 )
 from everlearn.inference.margin_step import weights_after
+from everlearn.inference.merge_judges import Completion, JointEvidence
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
@@ -44,9 +45,17 @@ def learn_batch(
     documents: Documents,
     targets: Targets,
     engine: Engine,
+    n_known: int = 0,
 ) -> tuple[TopicState, RoundInfo]:
-    """The state after one more batch. Counts and totals of the old one are changed in place."""
+    """The state after one more batch, before which `n_known` documents were learned.
+
+    Counts and totals of the old one are changed in place.
+    """
     state = faded(learner, state)
+    due = learner.grows and is_due(n_known, n_known + len(documents))
+    if due and learner.loss is None and state.clock > 0:
+        judge = Completion.of(learner, documents, engine)
+        state = state if judge is None else merged(learner, state, judge)
     offsets = None
     if learner.word_box > 0 and state.weights is not None:
         offsets = topic_scores(learner, state, documents, state.weights.mean, engine)
@@ -65,11 +74,15 @@ def learn_batch(
             weights, multipliers = weights_after(
                 learner, prior.weights, targets, draws, batch.lengths, multipliers
             )
-    state, info = _absorbed(learner, prior, batch, draws, multipliers, n_old, engine)
+    if learner.grows:
+        draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
+        prior = without_spares(prior, left)
+    state, info = _absorbed(learner, prior, batch, draws, multipliers, engine)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
-    if learner.merges and is_due(state.clock):
-        state = merged(learner, state)
+    if due and learner.anchored:
+        evidence = JointEvidence.of(learner, draws.tallies[-1], n_known + len(documents))
+        state = merged(learner, state, evidence)
     return state, info
 
 
@@ -142,13 +155,9 @@ def _absorbed(
     batch: Batch,
     draws: Draws,
     multipliers: Mat,
-    n_old: int,
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state that has learned what was drawn; nothing has been changed before this."""
-    if learner.grows:
-        draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
-        prior = without_spares(prior, left)
     news = _News(learner, prior, batch, draws, multipliers)
     first, *others = word_cuts(batch.bags, prior.n_words, engine.here.n_workers)
     # Weights are the longest of these tasks, and what the second thread takes first.
