@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
 from everlearn.core.errors import CheckpointError, NotConvergedWarning
 from everlearn.core.params import Constraint, Interval, Options, Subset
 from everlearn.estimators.base import COMMON_CONSTRAINTS
+from everlearn.estimators.collections import brought_here
 from everlearn.estimators.component_tree_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.component_tree_learning import (
     Learned,
@@ -209,6 +210,7 @@ class ComponentTree(
         """
         with self._unchanged_on_error():
             self._check_params()
+            (X,) = brought_here(self, X=X)
             rows = checked_rows(self, X, reset=True)
             self._learned = learn(self, rows, self._new_seed())
         if not self.converged_:

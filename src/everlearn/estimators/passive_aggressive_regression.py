@@ -14,6 +14,7 @@ from sklearn.utils import Tags, check_array
 from everlearn.core.arrays import Mat
 from everlearn.core.params import Constraint, Options
 from everlearn.estimators.base import named_errors
+from everlearn.estimators.collections import brought_here
 from everlearn.estimators.linear_learning import PassiveAggressive
 from everlearn.estimators.persistence import Arrays, entry, require, section
 from everlearn.estimators.tables import check_size, checked_table, plain_numbers
@@ -150,8 +151,8 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
-            The rows.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows; Dask collections, also `y`, are brought here.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The numbers to predict.
 
@@ -162,6 +163,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         """
         with self._unchanged_on_error():
             self._check_params()
+            X, y = brought_here(self, X=X, y=y)
             rows = checked_table(self, X, reset=True)
             targets, outputs = self._numbers(y, rows.shape[0])
             begun = self._begin(outputs, outputs.n_outputs)
