@@ -51,7 +51,9 @@ CASES = {
         (POINTS, SIDES),
     ),
     "linear regressor": (BayesianPassiveAggressiveRegressor, {}, (POINTS, POINTS[:, 1])),
-    "components": (ComponentTree, {"max_nodes": 4, "max_sweeps": 2}, (POINTS,)),
+    "components": (
+        ComponentTree, {"max_nodes": 4, "max_sweeps": 2, "local": "meanfield"}, (POINTS,)
+    ),
     "one document": (ClumpedTopicModel, {}, (POINTS,)),
     "topic tree": (TopicTree, {"max_nodes": 5, "n_sweeps": 5}, (counts(),)),
     "stream of a tree": (TopicTree, {"max_nodes": 5, "learning": "stream"}, (counts(),)),
@@ -154,9 +156,9 @@ def alone(block):
 
 
 def test_what_is_delayed_is_one_chunk(client):
-    here = ComponentTree(max_nodes=4, max_sweeps=2, random_state=0).fit(POINTS)
-    far = ComponentTree(max_nodes=4, max_sweeps=2, random_state=0, engine=client)
-    assert_same_model(here, far.fit(dask.delayed(POINTS)))
+    params = {"max_nodes": 5, "n_sweeps": 5, "random_state": 0}
+    far = TopicTree(engine=client, **params).fit(dask.delayed(counts()))
+    assert_same_model(TopicTree(**params).fit(counts()), far)
 
 
 def test_engines_of_this_process_do_not_fetch():

@@ -1,5 +1,7 @@
 """Dask arrays, data frames and bags: chunks stay on their workers and teach the same."""
 
+from typing import ClassVar
+
 import dask
 import dask.array as da
 import dask.bag as db
@@ -11,8 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from cluster.bits import assert_same_model
+from everlearn.estimators.component_tree import ComponentTree
 from everlearn.estimators.mixture import DPMixture
 from everlearn.estimators.ppca import OnlinePPCA
+from everlearn.inference.chunks import ChunkedRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::everlearn.core.errors.NotConvergedWarning")
 RNG = np.random.default_rng(1)
@@ -119,6 +123,48 @@ class TestRows:
         assert_allclose(model.score(POINTS), here.score(POINTS), rtol=1e-6)
 
 
+class TestComponentTree:
+    """Rows stay where they are: sums over them, and samples, come here."""
+
+    PARAMS: ClassVar = {"max_nodes": 5, "max_sweeps": 2, "batch_size": 300, "random_state": 0}
+
+    def test_the_same_bits_on_any_number_of_workers(self, client, lonely_client):
+        one = ComponentTree(engine=client, **self.PARAMS).fit(chunked(POINTS, client))
+        two = ComponentTree(engine=lonely_client, **self.PARAMS)
+        assert_same_model(one, two.fit(chunked(POINTS, lonely_client)))
+
+    def test_one_batch_is_that_of_one_process(self, client, monkeypatch):
+        monkeypatch.setattr("everlearn.inference.moves.branches.MOST_ROWS", 500)
+        params = {**self.PARAMS, "batch_size": 900, "n_init": 2}
+        here = ComponentTree(**params).fit(POINTS)
+        far = ComponentTree(engine=client, **params).fit(chunked(POINTS, client))
+        assert far.n_rows_seen_ == 900
+        assert_array_equal(far.component_ids_, here.component_ids_)
+        assert_allclose(far.bound_, here.bound_, rtol=1e-6)
+        assert_allclose(far.score(POINTS), here.score(POINTS), rtol=1e-6)
+
+    def test_only_samples_of_rows_come_here(self, client, monkeypatch):
+        brought = []
+        real = ChunkedRows.take
+
+        def take(self, positions, engine):
+            brought.append(len(positions))
+            return real(self, positions, engine)
+
+        monkeypatch.setattr(ChunkedRows, "take", take)
+        monkeypatch.setattr("everlearn.inference.moves.branches.MOST_ROWS", 50)
+        monkeypatch.setattr("everlearn.inference.learners.component_tree._START_ROWS", 60)
+        ComponentTree(engine=client, **self.PARAMS).fit(chunked(POINTS, client))
+        assert len(brought) > 2
+        assert max(brought) == 60
+
+    def test_bad_values_are_found_where_they_are(self, client):
+        X = POINTS.copy()
+        X[700, 1] = np.nan
+        with pytest.raises(ValueError, match="ComponentTree does not accept missing values"):
+            ComponentTree(engine=client).fit(chunked(X, client))
+
+
 class TestRefusals:
     @pytest.mark.parametrize("bad", [np.inf, 1e300])
     def test_values_are_looked_at_where_they_are(self, bad, client):
@@ -165,7 +211,7 @@ def fitted_here(model, X, engine="serial"):
     from everlearn.estimators.collections import OpenRows
     from everlearn.estimators.mixture_input import checked_rows
     from everlearn.estimators.mixture_learning import learn_elsewhere
-    from everlearn.inference.chunks import Chunk, ChunkedRows
+    from everlearn.inference.chunks import Chunk
     from everlearn.inference.engine import Here
     from everlearn.runtime.engine import open_engine
 
