@@ -10,15 +10,21 @@ import time
 
 import dask
 import dask.array as da
+import dask.bag as db
 import distributed
 import numpy as np
 import pytest
 
 import everlearn
 from cluster.bits import assert_same_model
+from estimators.corpora import LABELS, TOKENS
 from everlearn.core.errors import ClusterError
+from everlearn.estimators.component_tree import ComponentTree
 from everlearn.estimators.mixture import DPMixture
 from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
+from everlearn.estimators.ppca import OnlinePPCA
+from everlearn.estimators.supervised import MedLDAClassifier
+from everlearn.estimators.topics import TopicModel
 from everlearn.inference.engine import Piece
 from everlearn.runtime.engine import open_engine
 
@@ -132,6 +138,43 @@ def test_nor_does_one_that_held_chunks_and_labels(step, whole, lonely_client, mo
     X = chunked(whole)
     killer = Killer(whole, monkeypatch, step)
     found = mixture(whole).fit(X)
+    assert killer.killed == 1
+    assert_same_model(found, expected)
+
+
+def topics(engine):
+    bag = db.from_sequence(TOKENS[:96], npartitions=6)
+    return TopicModel(n_topics=3, batch_size=48, n_passes=2, random_state=0, engine=engine).fit(bag)
+
+
+def labelled_topics(engine):
+    bag, params = db.from_sequence(TOKENS[:96], npartitions=6), {"loss": "gibbs", "n_rounds": 2}
+    model = MedLDAClassifier(n_topics=6, batch_size=48, random_state=0, engine=engine, **params)
+    return model.fit(bag, LABELS[:96])
+
+
+def ppca(engine):
+    X = da.from_array(POINTS, chunks=(150, -1))
+    return OnlinePPCA(
+        n_components=1, fit_method="em", max_iter=5, random_state=0, engine=engine
+    ).fit(X)
+
+
+def components(engine):
+    X = da.from_array(POINTS, chunks=(150, -1))
+    return ComponentTree(max_nodes=4, max_sweeps=2, random_state=0, engine=engine).fit(X)
+
+
+def brought(engine):
+    X, y = da.from_array(POINTS, chunks=(150, -1)), (POINTS[:, 0] > 0).astype(int)
+    return BayesianPassiveAggressiveClassifier(random_state=0, engine=engine).fit(X, y)
+
+
+@pytest.mark.parametrize("learned", [topics, labelled_topics, ppca, components, brought])
+def test_nor_one_with_documents_or_other_rows(learned, whole, lonely_client, monkeypatch):
+    expected = learned(lonely_client)
+    killer = Killer(whole, monkeypatch, 4)
+    found = learned(whole)
     assert killer.killed == 1
     assert_same_model(found, expected)
 

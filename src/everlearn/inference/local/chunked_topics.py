@@ -94,7 +94,7 @@ class Told(NamedTuple):
     """What is told of a chunk: topics drawn, in shares of documents; the rest if there are labels.
 
     lengths : (n,) tokens of each document, at least 1
-    totals, tallies, inverses : see `Draws`
+    totals, tallies, inverses : see `Draws`; totals are left out under the Gibbs loss
     """
 
     shares: Vec
@@ -139,7 +139,8 @@ def _told(documents: Documents, draws: Draws, labels: bool) -> Told:
     lengths = np.maximum(documents.lengths, 1).astype(np.float64)
     shares = (1.0 / (len(draws.kept) * lengths)) @ draws.totals
     if labels:
-        return Told(shares, lengths, draws.totals, draws.tallies, draws.inverses)
+        totals = draws.totals[:0] if draws.tallies.size else draws.totals  # tallies say it all
+        return Told(shares, lengths, totals, draws.tallies, draws.inverses)
     return Told(shares, lengths[:0], draws.totals[:0], draws.tallies[:, :0], draws.inverses[:, :0])
 
 
