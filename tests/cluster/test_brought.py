@@ -75,6 +75,44 @@ def test_arrays_teach_what_they_teach_in_memory(case, client):
     assert_same_model(here, far)
 
 
+class TestLinearInOrder:
+    """Rows that are visited once and in order come chunk by chunk."""
+
+    MISSING = np.where(np.arange(N)[:, None] % 5 == 0, np.nan, (POINTS[:, :2] > 0).astype(float))
+
+    @pytest.mark.parametrize("params", [
+        {}, {"batch_size": 7}, {"loss": "gibbs", "batch_size": 7}, {"loss": "gibbs"},
+    ], ids=str)  # fmt: skip
+    @pytest.mark.parametrize("thin", [False, True])
+    def test_the_bits_of_all_rows_together(self, params, thin, client, monkeypatch):
+        params = {"shuffle": False, "random_state": 0, **params}
+        X = np.where(POINTS > 0, POINTS, 0.0)
+        here = BayesianPassiveAggressiveClassifier(**params)
+        here.fit(sparse.csr_array(X) if thin else X, self.MISSING)
+        monkeypatch.setattr(collections, "joined", only_y)
+        far = BayesianPassiveAggressiveClassifier(engine=client, **params)
+        rows = array(X).map_blocks(sparse.csr_matrix) if thin else array(X)
+        assert_same_model(here, far.fit(rows, array(self.MISSING)))
+
+    def test_numbers(self, client):
+        params = {"shuffle": False, "random_state": 0}
+        here = BayesianPassiveAggressiveRegressor(**params).fit(POINTS, POINTS[:, 1])
+        far = BayesianPassiveAggressiveRegressor(engine=client, **params)
+        assert_same_model(here, far.fit(array(POINTS), POINTS[:, 1]))
+
+    @pytest.mark.parametrize("n", [N - 3, N + 3])
+    def test_targets_that_are_not_as_many(self, n, client):
+        model = BayesianPassiveAggressiveRegressor(shuffle=False, engine=client)
+        with pytest.raises(ValueError, match="'y' of BayesianPassiveAggressiveRegressor must have"):
+            model.fit(array(POINTS), np.ones(n))
+        assert not hasattr(model, "_learned")
+
+
+def only_y(collection, chunks, real=collections.joined):
+    assert collection.shape == TestLinearInOrder.MISSING.shape
+    return real(collection, chunks)
+
+
 @pytest.mark.parametrize("documents", [TEXTS, TOKENS], ids=["texts", "tokens"])
 @pytest.mark.parametrize("kind", [TopicModel, TopicTree])
 def test_bags_of_documents(documents, kind, client):

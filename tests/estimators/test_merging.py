@@ -27,6 +27,7 @@ from everlearn.estimators.supervised import MedLDAClassifier
 from everlearn.estimators.supervised_growing import MedHDPClassifier
 from everlearn.estimators.supervised_regression import MedLDARegressor
 from everlearn.estimators.topics import TopicModel
+from everlearn.inference.state import Sealed
 
 RNG = np.random.default_rng(5)
 LABELS = RNG.integers(3, size=900)
@@ -40,6 +41,13 @@ def fitted(X, **params):
 
 def mass(model):
     return model._learned.state.total
+
+
+def recentred_sum(model, other):
+    """The first feature of all rows, added up, from the origin of another model."""
+    state = model._learned.state
+    family, origin = state.model.family, other._learned.state.model.family.origin
+    return recentred(family, state.total, origin).t.sum(axis=0)[0]
 
 
 class TestMixtures:
@@ -93,6 +101,27 @@ class TestMixtures:
         assert both.n_components_ == 2
         assert_allclose(np.sort(mass(both).n), [900, 900], rtol=1e-9)
         assert np.isfinite(both.bound_)
+
+    def test_asynchronous_sums_add(self):
+        shards = [fitted(part, learner="asynchronous") for part in np.split(POINTS, 3)]
+        both = merge(shards)
+        assert both.n_components_ == 3
+        assert both.n_rows_seen_ == 900
+        assert_allclose(mass(both).t.sum(axis=0)[0], sum(recentred_sum(s, both) for s in shards))
+        both.partial_fit(POINTS)
+        assert_allclose(mass(both).n.sum(), 1800, rtol=1e-9)
+
+    def test_components_of_one_asynchronous_model_stay_apart(self):
+        """What it would cost to join them is not known."""
+        model = fitted(POINTS[:300], learner="asynchronous")
+        state = model._learned.state
+        half = replace(state.total, n=state.total.n / 2, t=state.total.t / 2)
+        ids = np.concatenate([half.ids, half.ids + state.next_id])
+        double = Stats(ids, *(np.concatenate([x, x]) for x in (half.n, half.t, half.h)), half.base)
+        sealed = Sealed(double, np.zeros((6, 6)))
+        twins = replace(state, sealed=sealed, total=double, next_id=2 * state.next_id)
+        model._learned = replace(model._learned, state=twins)
+        assert merge([model, copy.deepcopy(model)]).n_components_ == 6
 
     def test_batches_keep_their_names(self):
         def taught(*names):
@@ -394,7 +423,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("make", "words"),
         [
-            (lambda: fitted(POINTS, learner="stochastic"), "learner='memoized'"),
+            (lambda: fitted(POINTS, learner="stochastic"), "learner='memoized' or 'asynchronous'"),
             (lambda: TopicModel(n_topics="infer").fit(COUNTS[:9]), "n_topics=a number"),
             (lambda: TopicModel(n_topics=2, retention=0.9).fit(COUNTS[:9]), "retention=1.0"),
             (lambda: MedLDAClassifier(n_topics=4).fit(COUNTS[:40], LABELS[:40]), "loss='gibbs'"),

@@ -14,7 +14,7 @@ from everlearn.core.families import DiagGaussian, FullGaussian
 from everlearn.core.families.recentred import recentred
 from everlearn.core.mixture import Mixture
 from everlearn.core.stats import Merge, Stats
-from everlearn.estimators.merge_checks import check_grown, not_descended
+from everlearn.estimators.merge_checks import check_grown, not_descended, refused
 from everlearn.estimators.mixture_families import allow_missing
 from everlearn.estimators.mixture_learning import Learned
 from everlearn.estimators.mixture_workshop import mixture_step
@@ -30,16 +30,15 @@ _PAIRS = 10_000
 _NOTHING = 1e-9
 Named: TypeAlias = tuple[IntVec, State, int]
 """Ids of the components in the merged model, what one model knows, and 1; or -1 for a base."""
+Owners: TypeAlias = dict[int, frozenset[int]]
+"""The models that each component is of."""
 
 
 def merged_mixtures(models: Sequence[Any], base: Any) -> Learned:
     """What is known from the rows of all models, those of the base counted once."""
     first = models[0]
-    if first.learner != "memoized":
-        raise ValueError(
-            "merge can join DPMixture only with learner='memoized': what others keep is no sum "
-            f"over rows. Got {first.learner!r}."
-        )
+    if first.learner == "stochastic":
+        raise refused(first, "learner", "'memoized' or 'asynchronous'")
     if base is not None and base._learned.state.batches:
         raise ValueError(
             "merge needs a base without open rows, such as one that was learned with fit: open "
@@ -51,8 +50,10 @@ def merged_mixtures(models: Sequence[Any], base: Any) -> Learned:
     every = [*models, *([] if base is None else [base])]
     states = _alike([_sealed(model) for model in every])
     ancestor = None if base is None else states.pop()
-    state = _summed(states, ancestor)
-    state, records = _matched(state, int(first.max_components))
+    state, owners = _summed(states, ancestor)
+    if first.learner == "memoized":  # knows what it costs to join components of one model
+        owners = {component: frozenset() for component in owners}
+    state, records = _matched(state, owners, int(first.max_components))
     learned: list[Learned] = [model._learned for model in models]
     again = 0 if base is None else (len(models) - 1) * base._learned.n_rows
     info = LapInfo(
@@ -109,8 +110,11 @@ def _moved(state: State, model: Mixture) -> State:
     return replace(state, model=model, sealed=moved(state.sealed), memos=memos).resummed()
 
 
-def _summed(states: list[State], base: State | None) -> State:
-    """All components side by side; those that the base has are one in all models."""
+def _summed(states: list[State], base: State | None) -> tuple[State, Owners]:
+    """All components side by side; those that the base has are one in all models.
+
+    Also which models each component is of.
+    """
     shared = 0 if base is None else base.next_id
     next_id = max(shared, states[0].next_id)
     named: list[Named] = []
@@ -130,7 +134,11 @@ def _summed(states: list[State], base: State | None) -> State:
     clock = max(state.clock for state in states)
     empty = State.empty(first.model, first.seed)
     whole = replace(empty, sealed=sealed, total=sealed.stats, next_id=next_id, clock=clock)
-    return replace(whole, memos=_remembered(every, named)).pruned().reordered()
+    owners = {
+        component: frozenset(i for i, (ids, _, _) in enumerate(named) if component in ids)
+        for component in every.tolist()
+    }
+    return replace(whole, memos=_remembered(every, named)).pruned().reordered(), owners
 
 
 def _remembered(every: IntVec, named: list[Named]) -> dict[int | str, Memo]:
@@ -183,21 +191,25 @@ def _placed(every: IntVec, named: list[tuple[IntVec, Sealed, int]]) -> Sealed:
     return Sealed(replace(whole, n=np.maximum(whole.n, 0.0)), clean)
 
 
-def _matched(state: State, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
+def _matched(state: State, owners: Owners, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
     """Components that explain their rows better as one are made one, best first.
 
-    Rows of different models are different rows, so that no entropy is lost between them. If more
-    than `most` are left, those that cost least are joined as well.
+    Rows of different models are different rows, so that no entropy is lost between them. What has
+    an owner in common stays apart. If more than `most` are left, those that cost least are joined
+    as well.
     """
     records: list[MoveRecord] = []
     while True:
         pairs, room = promising_pairs(state.model, state.total, _PAIRS), len(state.total)
+        free = [owners[a].isdisjoint(owners[b]) for a, b in pairs.tolist()]
         margin = _MARGIN * abs(state.bound())
-        state, joined = _joined(state, pairs, margin, room)
+        state, joined = _joined(state, pairs[np.array(free, bool)], margin, room)
         if not joined and len(state.total) > most:
             ids = state.total.ids
             every = np.stack([ids[side] for side in np.triu_indices(len(ids), 1)], axis=1)
             state, joined = _joined(state, every, -np.inf, len(ids) - most)
+        for move in joined:
+            owners[move.added[0]] |= owners[move.removed[0]]
         records += joined
         if not joined:
             return state.reordered(), tuple(records)
