@@ -39,8 +39,8 @@ _ROUNDING = 1e-9
 def merge(models: Sequence[Any], base: Any = None) -> Any:
     """One model of all the data that several models were learned from.
 
-    Works where what a model keeps is a sum over its data: `DPMixture` (memoized), `TopicModel`
-    and MedLDA models with a given number of topics, the latter with ``loss="gibbs"``,
+    Works where what a model keeps is a sum over its data: `DPMixture` unless it is stochastic,
+    `TopicModel` and MedLDA models with a given number of topics, the latter with ``loss="gibbs"``,
     `OnlinePPCA` with a constraint on moments, and the linear passive-aggressive models with
     ``loss="gibbs"`` and full covariances. Others are refused.
 
