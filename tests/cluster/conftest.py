@@ -1,6 +1,7 @@
 """A cluster of real worker processes, started once for the tests of a file."""
 
 import gc
+from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -38,6 +39,22 @@ def lonely_client():
     """Of one worker process."""
     with open_client(1) as client:
         yield client
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The tasks that were sent to a cluster so far, by what they do."""
+    from everlearn.runtime.engine.dask import DaskEngine  # needs Dask
+
+    found: Counter[str] = Counter()
+    real = DaskEngine._submitted
+
+    def counted(self, work, groups, call):
+        found[work.__name__] += len(groups)
+        return real(self, work, groups, call)
+
+    monkeypatch.setattr(DaskEngine, "_submitted", counted)
+    return found
 
 
 @pytest.fixture

@@ -1,34 +1,27 @@
 """Dask arrays, data frames and bags: chunks stay on their workers and teach the same."""
 
+from typing import ClassVar
+
+import dask
 import dask.array as da
+import dask.bag as db
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from cluster.bits import assert_same_model
-from everlearn.estimators.clumped import ClumpedTopicModel
 from everlearn.estimators.component_tree import ComponentTree
 from everlearn.estimators.mixture import DPMixture
-from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
-from everlearn.estimators.passive_aggressive_regression import BayesianPassiveAggressiveRegressor
 from everlearn.estimators.ppca import OnlinePPCA
-from everlearn.estimators.supervised_growing import MedHDPClassifier
-from everlearn.estimators.topic_tree import TopicTree
+from everlearn.inference.chunks import ChunkedRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::everlearn.core.errors.NotConvergedWarning")
 RNG = np.random.default_rng(1)
 POINTS = np.concatenate([RNG.normal(c, 1.0, (300, 3)) for c in (-8, 0, 8)])
 RNG.shuffle(POINTS)
-WITHOUT = [
-    BayesianPassiveAggressiveClassifier,
-    BayesianPassiveAggressiveRegressor,
-    ClumpedTopicModel,
-    ComponentTree,
-    MedHDPClassifier,
-    TopicTree,
-]
 CHUNKS = (100, 150, 250, 50, 200, 150)
 
 
@@ -64,6 +57,29 @@ class TestRows:
         model = mixture(family=family, moves=("merge",), init_components=3, engine=client)
         here = mixture(family=family, moves=("merge",), init_components=3)
         assert_same_model(model.fit(chunked(X, client)), fitted_here(here, X))
+
+    def test_sparse_chunks(self, client):
+        X = np.abs(POINTS).round()
+        params = {"family": "multinomial", "moves": (), "engine": client}
+        far = mixture(**params).fit(chunked(X, client).map_blocks(sparse.csr_matrix))
+        assert_allclose(far.bound_, mixture(**params).fit(chunked(X, client)).bound_, rtol=1e-12)
+
+    def test_bags_of_rows_and_what_is_delayed(self, client):
+        rows = db.from_sequence(POINTS.tolist(), npartitions=3).map(tuple)
+        one = mixture(engine=client, moves=()).fit(rows)
+        assert one.n_rows_seen_ == 900
+        two = mixture(engine=client, moves=()).fit(dask.delayed(POINTS))
+        assert_allclose(one.bound_, two.bound_, rtol=1e-12)
+
+    def test_a_chunk_of_which_nothing_is_known(self, client):
+        X = POINTS.copy()
+        X[:100] = np.nan
+        params = {"n_components": 1, "random_state": 0, "max_iter": 3}
+        far = OnlinePPCA(engine=client, **params).fit(chunked(X, client))
+        here = OnlinePPCA(engine="serial", **params).fit(X)
+        assert_allclose(far.score(X), here.score(X), rtol=1e-6)
+        with pytest.raises(ValueError, match=r"'X' of OnlinePPCA.*not missing to begin with"):
+            OnlinePPCA(engine=client, **params).fit(da.full((20, 3), np.nan, chunks=(10, 3)))
 
     def test_gaps_and_weights(self, client):
         X = np.where(RNG.random(POINTS.shape) < 0.1, np.nan, POINTS)
@@ -107,6 +123,48 @@ class TestRows:
         assert_allclose(model.score(POINTS), here.score(POINTS), rtol=1e-6)
 
 
+class TestComponentTree:
+    """Rows stay where they are: sums over them, and samples, come here."""
+
+    PARAMS: ClassVar = {"max_nodes": 5, "max_sweeps": 2, "batch_size": 300, "random_state": 0}
+
+    def test_the_same_bits_on_any_number_of_workers(self, client, lonely_client):
+        one = ComponentTree(engine=client, **self.PARAMS).fit(chunked(POINTS, client))
+        two = ComponentTree(engine=lonely_client, **self.PARAMS)
+        assert_same_model(one, two.fit(chunked(POINTS, lonely_client)))
+
+    def test_one_batch_is_that_of_one_process(self, client, monkeypatch):
+        monkeypatch.setattr("everlearn.inference.moves.branches.MOST_ROWS", 500)
+        params = {**self.PARAMS, "batch_size": 900, "n_init": 2}
+        here = ComponentTree(**params).fit(POINTS)
+        far = ComponentTree(engine=client, **params).fit(chunked(POINTS, client))
+        assert far.n_rows_seen_ == 900
+        assert_array_equal(far.component_ids_, here.component_ids_)
+        assert_allclose(far.bound_, here.bound_, rtol=1e-6)
+        assert_allclose(far.score(POINTS), here.score(POINTS), rtol=1e-6)
+
+    def test_only_samples_of_rows_come_here(self, client, monkeypatch):
+        brought = []
+        real = ChunkedRows.take
+
+        def take(self, positions, engine):
+            brought.append(len(positions))
+            return real(self, positions, engine)
+
+        monkeypatch.setattr(ChunkedRows, "take", take)
+        monkeypatch.setattr("everlearn.inference.moves.branches.MOST_ROWS", 50)
+        monkeypatch.setattr("everlearn.inference.learners.component_tree._START_ROWS", 60)
+        ComponentTree(engine=client, **self.PARAMS).fit(chunked(POINTS, client))
+        assert len(brought) > 2
+        assert max(brought) == 60
+
+    def test_bad_values_are_found_where_they_are(self, client):
+        X = POINTS.copy()
+        X[700, 1] = np.nan
+        with pytest.raises(ValueError, match="ComponentTree does not accept missing values"):
+            ComponentTree(engine=client).fit(chunked(X, client))
+
+
 class TestRefusals:
     @pytest.mark.parametrize("bad", [np.inf, 1e300])
     def test_values_are_looked_at_where_they_are(self, bad, client):
@@ -141,11 +199,6 @@ class TestRefusals:
         with pytest.raises(ValueError, match="'sample_weight' of DPMixture must be a Dask array"):
             mixture(engine=client).fit(chunked(POINTS, client), sample_weight=np.ones(900))
 
-    @pytest.mark.parametrize("kind", WITHOUT, ids=lambda kind: kind.__name__)
-    def test_estimators_that_take_none_say_so(self, kind):
-        with pytest.raises(TypeError, match=f"'X' of {kind.__name__}.*Dask collection"):
-            kind().fit(da.ones((10, 4)), np.arange(10) % 2)
-
     def test_predictions_and_streams_take_none(self, client):
         model = mixture(moves=()).fit(POINTS)
         for method in ("predict", "score", "partial_fit"):
@@ -158,7 +211,7 @@ def fitted_here(model, X, engine="serial"):
     from everlearn.estimators.collections import OpenRows
     from everlearn.estimators.mixture_input import checked_rows
     from everlearn.estimators.mixture_learning import learn_elsewhere
-    from everlearn.inference.chunks import Chunk, ChunkedRows
+    from everlearn.inference.chunks import Chunk
     from everlearn.inference.engine import Here
     from everlearn.runtime.engine import open_engine
 

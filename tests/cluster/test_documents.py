@@ -124,17 +124,6 @@ class TestSupervised:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        "params", [{"n_topics": "infer"}, {"n_topics": 3, "word_factor": "collapsed"}]
-    )
-    def test_tokens_that_see_each_other(self, params):
-        with pytest.raises(TypeError, match=r"'X' of TopicModel.*Dask collection"):
-            TopicModel(**params).fit(table())
-
-    def test_weights_of_words(self):
-        with pytest.raises(TypeError, match=r"'X' of MedLDAClassifier.*word_weights"):
-            MedLDAClassifier(word_weights=True).fit(table(), LABELS[:N])
-
     def test_bad_counts_are_found_where_they_are(self, client):
         bad = COUNTS[:N].toarray()
         bad[70, 3] = -1
@@ -149,9 +138,33 @@ class TestRefusals:
         with pytest.raises(ValueError, match="X of TopicModel must have documents of one kind"):
             TopicModel(engine=client, **COMMON).fit(mixed)
 
+    def test_no_words_at_all(self, client):
+        nothing = db.from_sequence(["", " "], npartitions=2)
+        with pytest.raises(ValueError, match=r"'X' of TopicModel.*a word in at least one"):
+            TopicModel(engine=client, **COMMON).fit(nothing)
+
     def test_labels_that_do_not_fit(self, client):
         with pytest.raises(ValueError, match="MedLDAClassifier"):
             MedLDAClassifier(engine=client, n_topics=4).fit(table(), LABELS[:5])
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        ["cats purr", "dogs bark"] * 5 + ["", ""],
+        [["cats", "purr"], ["dogs", "bark"]] * 5 + [[], []],
+        [[0, 1], [2, 1]] * 5 + [[], []],
+        [[0, 1], [2, 1], [3, 3, 3], [1, 2, 3]],
+    ],
+    ids=["texts", "tokens", "numbers", "numbers in even chunks"],
+)
+def test_a_chunk_without_words_and_one_that_looks_like_counts(documents, client):
+    far = TopicModel(engine=client, n_topics=2, random_state=0)
+    far.fit(db.from_sequence(documents, partition_size=2))
+    here = TopicModel(n_topics=2, random_state=0).fit(documents)
+    assert far.vocabulary_.tolist() == here.vocabulary_.tolist()
+    assert far.n_documents_seen_ == len(documents)
+    assert_allclose(far.components_.sum(axis=0), here.components_.sum(axis=0))
 
 
 def test_numbers_of_words(client):

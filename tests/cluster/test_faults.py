@@ -1,5 +1,6 @@
 """Workers and schedulers that are lost, clusters that are not there."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,14 +10,21 @@ import time
 
 import dask
 import dask.array as da
+import dask.bag as db
 import distributed
 import numpy as np
 import pytest
 
 import everlearn
 from cluster.bits import assert_same_model
+from estimators.corpora import LABELS, TOKENS
 from everlearn.core.errors import ClusterError
+from everlearn.estimators.component_tree import ComponentTree
 from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
+from everlearn.estimators.ppca import OnlinePPCA
+from everlearn.estimators.supervised import MedLDAClassifier
+from everlearn.estimators.topics import TopicModel
 from everlearn.inference.engine import Piece
 from everlearn.runtime.engine import open_engine
 
@@ -53,12 +61,37 @@ class Killer:
         monkeypatch.setattr(client, "gather", gather)
 
 
-def test_what_the_users_own_tasks_cannot_read_is_told_as_it_is(client):
-    """A missing file is no lost worker, even if its name has a scheduler in it."""
-    chunk = dask.delayed(np.load)("no/scheduler.npy")
-    rows = da.from_delayed(chunk, (100, 3), float)
-    with pytest.raises(FileNotFoundError, match=r"no/scheduler\.npy"):
-        mixture(client).fit(rows)
+def raised(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "No such file", "no/scheduler.npy"),
+        ConnectionResetError("the database went away"),
+        OSError("quota of the scheduler exceeded"),
+        TimeoutError("the disk is slow"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("learner", ["memoized", "asynchronous"])
+def test_errors_of_the_users_own_tasks_are_told_as_they_are(error, learner, client):
+    """They are no lost workers, whatever their type and even if they speak of a scheduler."""
+    rows = da.from_delayed(dask.delayed(raised)(error), (100, 3), float)
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        mixture(client).set_params(learner=learner).fit(rows)
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        BayesianPassiveAggressiveClassifier(engine=client).fit(POINTS, rows[:, 0])
+
+
+def test_nor_are_errors_of_tasks_that_nobody_waits_for(client):
+    with open_engine(client) as engine, pytest.raises(ConnectionError, match="gone"):
+        list(engine.as_they_come(disconnected, [1, 2], lambda: None))
+
+
+def disconnected(shared, item):
+    raise ConnectionError("gone")
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -105,6 +138,43 @@ def test_nor_does_one_that_held_chunks_and_labels(step, whole, lonely_client, mo
     X = chunked(whole)
     killer = Killer(whole, monkeypatch, step)
     found = mixture(whole).fit(X)
+    assert killer.killed == 1
+    assert_same_model(found, expected)
+
+
+def topics(engine):
+    bag = db.from_sequence(TOKENS[:96], npartitions=6)
+    return TopicModel(n_topics=3, batch_size=48, n_passes=2, random_state=0, engine=engine).fit(bag)
+
+
+def labelled_topics(engine):
+    bag, params = db.from_sequence(TOKENS[:96], npartitions=6), {"loss": "gibbs", "n_rounds": 2}
+    model = MedLDAClassifier(n_topics=6, batch_size=48, random_state=0, engine=engine, **params)
+    return model.fit(bag, LABELS[:96])
+
+
+def ppca(engine):
+    X = da.from_array(POINTS, chunks=(150, -1))
+    return OnlinePPCA(
+        n_components=1, fit_method="em", max_iter=5, random_state=0, engine=engine
+    ).fit(X)
+
+
+def components(engine):
+    X = da.from_array(POINTS, chunks=(150, -1))
+    return ComponentTree(max_nodes=4, max_sweeps=2, random_state=0, engine=engine).fit(X)
+
+
+def brought(engine):
+    X, y = da.from_array(POINTS, chunks=(150, -1)), (POINTS[:, 0] > 0).astype(int)
+    return BayesianPassiveAggressiveClassifier(random_state=0, engine=engine).fit(X, y)
+
+
+@pytest.mark.parametrize("learned", [topics, labelled_topics, ppca, components, brought])
+def test_nor_one_with_documents_or_other_rows(learned, whole, lonely_client, monkeypatch):
+    expected = learned(lonely_client)
+    killer = Killer(whole, monkeypatch, 4)
+    found = learned(whole)
     assert killer.killed == 1
     assert_same_model(found, expected)
 
@@ -195,6 +265,28 @@ def test_an_address_where_nobody_answers(monkeypatch):
     monkeypatch.setattr("everlearn.runtime.engine.clusters._PATIENCE", 0.5)
     with pytest.raises(ClusterError, match="no Dask scheduler answers at 'tcp:"):
         mixture("tcp://127.0.0.1:9").fit(POINTS)
+
+
+def test_a_client_that_does_not_wait(client):
+    async def learn():
+        address = client.scheduler.address
+        async with distributed.Client(address, asynchronous=True, set_as_default=False) as hasty:
+            mixture(hasty).fit(POINTS)
+
+    with pytest.raises(ClusterError, match="asynchronous, and learning waits for its steps"):
+        asyncio.run(learn())
+
+
+@pytest.mark.slow
+def test_a_script_that_workers_would_run_again(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from everlearn import DPMixture\nDPMixture(engine='dask').fit([[1.0], [2.0]])\n"
+    )
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    told = run.stderr.strip().splitlines()[-1]
+    assert "ClusterError: worker processes could not be started" in told
+    assert '`if __name__ == "__main__":`' in told
 
 
 def test_a_client_that_is_closed(client):

@@ -2,23 +2,32 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
 import everlearn
+from estimators.corpora import LABELS as CORPUS_LABELS
 from estimators.corpora import TOKENS
 from estimators.corpora import X as COUNTS
+from everlearn.core.codes import code_means
 from everlearn.core.families.recentred import recentred
 from everlearn.core.stats import Stats
 from everlearn.estimators.merging import merge
 from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.mixture_merging import _sealed
 from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
+from everlearn.estimators.passive_aggressive_regression import BayesianPassiveAggressiveRegressor
 from everlearn.estimators.ppca import OnlinePPCA
 from everlearn.estimators.supervised import MedLDAClassifier
+from everlearn.estimators.supervised_growing import MedHDPClassifier
+from everlearn.estimators.supervised_regression import MedLDARegressor
 from everlearn.estimators.topics import TopicModel
+from everlearn.inference.state import Sealed
 
 RNG = np.random.default_rng(5)
 LABELS = RNG.integers(3, size=900)
@@ -32,6 +41,13 @@ def fitted(X, **params):
 
 def mass(model):
     return model._learned.state.total
+
+
+def recentred_sum(model, other):
+    """The first feature of all rows, added up, from the origin of another model."""
+    state = model._learned.state
+    family, origin = state.model.family, other._learned.state.model.family.origin
+    return recentred(family, state.total, origin).t.sum(axis=0)[0]
 
 
 class TestMixtures:
@@ -75,6 +91,88 @@ class TestMixtures:
         assert_allclose(mass(both).n[order[0]], mass(expected).n[order[1]], rtol=1e-6)
         assert_allclose(mass(both).t[order[0]], mass(expected).t[order[1]], rtol=1e-6, atol=1e-6)
 
+    def test_no_more_components_than_allowed(self):
+        """Those that cost least are joined, if the bound would rather keep them apart."""
+        shards = [
+            fitted(part + shift, max_components=2) for part, shift in ((POINTS, 0), (POINTS, 50))
+        ]
+        assert [shard.n_components_ for shard in shards] == [2, 2]
+        both = merge(shards)
+        assert both.n_components_ == 2
+        assert_allclose(np.sort(mass(both).n), [900, 900], rtol=1e-9)
+        assert np.isfinite(both.bound_)
+
+    def test_asynchronous_sums_add(self):
+        shards = [fitted(part, learner="asynchronous") for part in np.split(POINTS, 3)]
+        both = merge(shards)
+        assert both.n_components_ == 3
+        assert both.n_rows_seen_ == 900
+        assert_allclose(mass(both).t.sum(axis=0)[0], sum(recentred_sum(s, both) for s in shards))
+        both.partial_fit(POINTS)
+        assert_allclose(mass(both).n.sum(), 1800, rtol=1e-9)
+
+    def test_components_of_one_asynchronous_model_stay_apart(self):
+        """What it would cost to join them is not known."""
+        model = fitted(POINTS[:300], learner="asynchronous")
+        state = model._learned.state
+        half = replace(state.total, n=state.total.n / 2, t=state.total.t / 2)
+        ids = np.concatenate([half.ids, half.ids + state.next_id])
+        double = Stats(ids, *(np.concatenate([x, x]) for x in (half.n, half.t, half.h)), half.base)
+        sealed = Sealed(double, np.zeros((6, 6)))
+        twins = replace(state, sealed=sealed, total=double, next_id=2 * state.next_id)
+        model._learned = replace(model._learned, state=twins)
+        assert merge([model, copy.deepcopy(model)]).n_components_ == 6
+
+    def test_batches_keep_their_names(self):
+        def taught(*names):
+            model = DPMixture(random_state=0, engine="serial", moves=("merge",))
+            for name in names:
+                start = 100 * "abcdef".index(name)
+                model.partial_fit(POINTS[start : start + 100], batch_id=name)
+            return model
+
+        both = merge([taught("a", "b"), taught("c", "d")])
+        assert both.forget("b").n_rows_seen_ == 300
+        assert_allclose(mass(both).n.sum(), 300, rtol=1e-9)
+        assert_allclose(
+            both.weights_ @ both.means_,
+            POINTS[[*range(100), *range(200, 400)]].mean(axis=0),
+            atol=0.2,
+        )
+        twice = merge([taught("a", "b"), taught("a", "c")])  # one batch, as in partial_fit
+        assert twice.forget("a").n_rows_seen_ == 200
+
+    def test_batches_of_the_base_count_once(self):
+        base = DPMixture(random_state=0, engine="serial", moves=())
+        base.partial_fit(POINTS[:100], batch_id="old").partial_fit(POINTS[100:300])
+        base._learned = replace(base._learned, state=_sealed(base))
+        shards = [
+            copy.deepcopy(base).partial_fit(POINTS[i : i + 100], batch_id=i) for i in (300, 400)
+        ]
+        both = merge(shards, base=base)
+        assert both.n_rows_seen_ == 500
+        assert both.forget("old").n_rows_seen_ == 400
+        assert_allclose(mass(both).n.sum(), 400, rtol=1e-9)
+        assert both.forget(300).n_rows_seen_ == 300
+        for shard in shards:
+            shard.forget("old")
+        with pytest.raises(ValueError, match="batch 'old' was forgotten in more than one"):
+            merge(shards, base=base)
+
+    def test_priors_with_arrays(self):
+        prior = {"mean": np.zeros(3)}
+        shards = [fitted(part, prior=dict(prior)) for part in np.split(POINTS, 2)]
+        assert merge(shards).n_rows_seen_ == 900
+        shards[1].set_params(prior={"mean": np.ones(3)})
+        with pytest.raises(ValueError, match=r"same parameters\. Got 'prior'"):
+            merge(shards)
+
+    def test_a_base_whose_rows_are_not_there(self):
+        params = {"family": "zero-mean", "prior": {"scale": np.eye(3)}, "moves": ()}
+        few, many = (fitted(part, **params) for part in (POINTS[:20], POINTS[20:]))
+        with pytest.raises(ValueError, match="'base' that all models began as copies of"):
+            merge([few, few], base=many)
+
     def test_a_base_must_be_what_all_began_as(self):
         base = fitted(POINTS[:100])
         copied = copy.deepcopy(base).partial_fit(POINTS[100:200])
@@ -112,8 +210,6 @@ def test_other_origins_give_the_statistics_of_other_features(missing):
         one, two = (fitted(X[i : i + 450], family=kind, moves=()) for i in (0, 450))
         f1, f2 = one._learned.state.model.family, two._learned.state.model.family
         if missing:
-            from dataclasses import replace
-
             f1, f2 = replace(f1, missing=True), replace(f2, missing=True)
         r = RNG.random((900, 2))
 
@@ -159,6 +255,82 @@ class TestTopics:
         )  # fmt: skip
         assert both._learned.n_documents == 200
 
+    def test_a_base_that_is_none(self):
+        one, two, other = (
+            TopicModel(n_topics=3, random_state=0).fit(COUNTS[rows])
+            for rows in (slice(0, 40), slice(40, 80), slice(80, 110))
+        )
+        with pytest.raises(ValueError, match="Model 0 did not: it does not contain the words"):
+            merge([one, two], base=other)
+        seeded = TopicModel(n_topics=3, random_state=1).fit(COUNTS[:40])
+        with pytest.raises(ValueError, match="Model 0 did not: its seed is another"):
+            merge([one, two], base=seeded)
+        with pytest.raises(ValueError, match="Model 1 did not: it has 40 documents, the base 80"):
+            merge(
+                [copy.deepcopy(one).partial_fit(COUNTS[40:80]), one],
+                base=copy.deepcopy(one).partial_fit(COUNTS[40:80]),
+            )
+
+
+class TestLabelledTopics:
+    @staticmethod
+    def parts(model):
+        weights = model._learned.states[0].weights
+        return weights.precision, weights.shift
+
+    def test_gaussian_weights_add(self):
+        params = {"n_topics": 6, "loss": "gibbs", "random_state": 0}
+        whole = MedLDAClassifier(**params).fit(COUNTS[:100], CORPUS_LABELS[:100])
+        shards = [copy.deepcopy(whole) for _ in range(2)]
+        codes = whole._learned.states[0].codes
+        order = np.argsort(codes, kind="stable")[::-1]
+        order = np.array(
+            [order[codes[order] == c][(codes[:k] == c).sum()] for k, c in enumerate(codes)]
+        )
+        assert not np.array_equal(order, np.arange(6))
+        state = shards[1]._learned.states[0]
+        state.counts[:] = state.counts[:, order]
+        weights = state.weights.taken(order)
+        state.weights.precision[:], state.weights.shift[:] = weights.precision, weights.shift
+        both = merge(shards)
+        precision, shift = self.parts(whole)
+        loss = whole._learned.loss
+        assert_allclose(self.parts(both)[0], 2 * precision - np.eye(6) / loss.variance, rtol=1e-9)
+        means = code_means(codes, shift.shape[0], loss.margin)
+        assert_allclose(self.parts(both)[1], 2 * shift - means / loss.variance, rtol=1e-9)
+        assert both.n_documents_seen_ == 200
+        assert both.score(COUNTS[:100], CORPUS_LABELS[:100]) > 0.8
+
+    @pytest.mark.parametrize("strategy", ["shared", "ovr"])
+    def test_a_base_counts_once(self, strategy):
+        base = MedLDAClassifier(n_topics=6, loss="gibbs", strategy=strategy, random_state=0)
+        base.fit(COUNTS[:100], CORPUS_LABELS[:100])
+        shards = [
+            copy.deepcopy(base).partial_fit(COUNTS[i : i + 50], CORPUS_LABELS[i : i + 50])
+            for i in (100, 150)
+        ]
+        both = merge(shards, base=base)
+        for a, b, c, d in zip(*map(self.parts, (*shards, base, both)), strict=True):
+            assert_allclose(d, a + b - c, rtol=1e-9, atol=1e-9)
+        assert both.n_documents_seen_ == 200
+
+    def test_numbers_in_other_units(self):
+        y = np.arange(200.0)
+        parts = [
+            MedLDARegressor(n_topics=4, loss="gibbs", random_state=0).fit(
+                COUNTS[i : i + 100], y[i : i + 100]
+            )
+            for i in (0, 100)
+        ]
+        with pytest.raises(ValueError, match="began as copies of one"):
+            merge(parts)
+        shards = [
+            copy.deepcopy(parts[0]).partial_fit(COUNTS[100:200], y[100:200]) for _ in range(2)
+        ]
+        assert (
+            merge(shards, base=parts[0]).n_documents_seen_ == 2 * shards[0].n_documents_seen_ - 100
+        )
+
 
 class TestOthers:
     def test_moments_add(self):
@@ -182,6 +354,57 @@ class TestOthers:
         assert_allclose(np.linalg.solve(c.precision[0], c.shift[0]), both._learned.state.mean[0])
         assert both.score(POINTS, y) > 0.95
 
+    def test_a_base_that_is_none(self):
+        y = (POINTS[:, 0] > 0).astype(int)
+        params = {"loss": "gibbs", "covariance": "full", "random_state": 0}
+        one, two, other = (
+            BayesianPassiveAggressiveClassifier(**params).fit(POINTS[rows], y[rows])
+            for rows in (slice(0, 300), slice(300, 600), slice(600, 900))
+        )
+        with pytest.raises(ValueError, match="Model 0 did not: it is less sure of some weights"):
+            merge([one, two], base=other)
+        assert (
+            merge([one, copy.deepcopy(one).partial_fit(POINTS, y)], base=one).n_rows_seen_ == 1200
+        )
+
+
+GIBBS = {"loss": "gibbs", "covariance": "full", "random_state": 0}
+
+
+class TestOtherData:
+    """Sums over other columns or other classes are sums of different things."""
+
+    def test_classes(self):
+        y = (POINTS[:, 0] > 0).astype(int)
+        models = [
+            BayesianPassiveAggressiveClassifier(**GIBBS).fit(POINTS, np.array(names)[y])
+            for names in (("cat", "dog"), ("horse", "zebra"))
+        ]
+        with pytest.raises(
+            ValueError, match=r"same classes.*\['cat', 'dog'\] and \['horse', 'zebra'\]"
+        ):
+            merge(models)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda X: fitted(X),
+            lambda X: OnlinePPCA(n_components=1).fit(X),
+            lambda X: TopicModel(n_topics=2, random_state=0).fit(X.abs().round().astype(int)),
+            lambda X: BayesianPassiveAggressiveRegressor(**GIBBS).fit(
+                X, X["a" if "a" in X else "x"]
+            ),
+        ],
+        ids=["mixture", "ppca", "topics", "linear"],
+    )
+    def test_columns(self, make):
+        models = [make(pd.DataFrame(POINTS, columns=list(names))) for names in ("abc", "cba")]
+        with pytest.raises(ValueError, match=r"same feature names.*'a', 'b', 'c'.*'c', 'b', 'a'"):
+            merge(models)
+        narrow = make(pd.DataFrame(POINTS[:, :2], columns=["a", "b"]))
+        with pytest.raises(ValueError, match=r"same width\. Got 3 and 2 features"):
+            merge([models[0], narrow])
+
 
 class TestRefusals:
     def test_too_few_or_not_alike(self):
@@ -200,9 +423,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("make", "words"),
         [
-            (lambda: fitted(POINTS, learner="stochastic"), "learner='memoized'"),
+            (lambda: fitted(POINTS, learner="stochastic"), "learner='memoized' or 'asynchronous'"),
             (lambda: TopicModel(n_topics="infer").fit(COUNTS[:9]), "n_topics=a number"),
             (lambda: TopicModel(n_topics=2, retention=0.9).fit(COUNTS[:9]), "retention=1.0"),
+            (lambda: MedLDAClassifier(n_topics=4).fit(COUNTS[:40], LABELS[:40]), "loss='gibbs'"),
             (
                 lambda: OnlinePPCA(n_components=1, constraint=None).fit(POINTS),
                 "constraint='step' or 'task'",
@@ -218,8 +442,8 @@ class TestRefusals:
             merge([make(), make()])
 
     def test_estimators_that_cannot_be_joined(self):
-        models = [MedLDAClassifier(n_topics=4).fit(COUNTS[:40], LABELS[:40]) for _ in range(2)]
-        with pytest.raises(TypeError, match="merge cannot join MedLDAClassifier"):
+        models = [MedHDPClassifier().fit(COUNTS[:40], LABELS[:40]) for _ in range(2)]
+        with pytest.raises(TypeError, match="merge cannot join MedHDPClassifier"):
             merge(models)
 
     def test_a_base_with_open_rows(self):

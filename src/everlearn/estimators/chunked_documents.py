@@ -14,84 +14,99 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec
 from everlearn.core.documents import Documents
 from everlearn.estimators.base import named_errors
-from everlearn.estimators.collections import open_collection, parts_of, twin_of
+from everlearn.estimators.collections import (
+    as_rows,
+    brought_here,
+    held_chunks,
+    n_rows_of,
+    open_collection,
+    parts_of,
+    twin_of,
+)
 from everlearn.estimators.documents import WordSpace, documents_of
+from everlearn.features.text import listed
 from everlearn.features.vocabulary import Vocabulary
 from everlearn.inference.engine import Engine
 from everlearn.inference.local.chunked_topics import ChunkedDocuments, DocumentChunk
-from everlearn.runtime.engine import is_collection
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """What is known here of a chunk: sizes, and the words as the chunk numbers them."""
+    """What is known here of a chunk: sizes, and the words as the chunk numbers them.
+
+    space : None, if no document has an entry: then nothing is known of their kind
+    widths : numbers of entries of the documents of a list
+    head : the first row of a table
+    """
 
     n_documents: int
     n_tokens: int
-    space: WordSpace | None
-    words: list[str] | None
-    head: Any
+    space: WordSpace | None = None
+    words: list[str] | None = None
+    widths: frozenset[int] | None = None
+    head: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentCheck:
-    """Reads a chunk where it is, as a twin of the estimator would read a list or a table."""
+    """Reads a chunk where it is, as a twin of the estimator would read a list or a table.
+
+    ids : whether rows of numbers are known to be numbers of words
+    """
 
     twin: Any
+    ids: bool = False
 
-    def __call__(self, chunk: Any) -> tuple[Documents | None, DocumentInfo]:
+    def __call__(self, chunk: Any) -> tuple[Documents | None, DocumentInfo | None]:
         """The documents, which stay, and what is told of them; a chunk may be empty."""
-        if not hasattr(chunk, "shape"):
-            chunk = list(chunk)
-        n = chunk.shape[0] if hasattr(chunk, "shape") else len(chunk)
-        if n == 0:
-            return None, DocumentInfo(0, 0, None, None, None)
-        documents, space = documents_of(self.twin, chunk, None, grow=True)
+        chunk = as_rows(chunk)
+        if n_rows_of(chunk) == 0:
+            return None, None
+        rows = listed(chunk)
+        widths = None if rows is None else frozenset(map(np.size, rows))  # of a text: 1
+        if rows is not None and not any(widths or ()):
+            nothing = Documents.from_tokens([[] for _ in rows])
+            return nothing, DocumentInfo(len(rows), 0, widths=widths)
+        begun = WordSpace("ids", 0) if self.ids else None
+        documents, space = documents_of(self.twin, chunk, begun, grow=True, allow_empty=True)
         words = None if space.vocabulary is None else space.vocabulary.words
         lean = replace(space, vocabulary=None)
         head = chunk[:1] if space.kind == "counts" else None
-        return documents, DocumentInfo(len(documents), documents.n_tokens, lean, words, head)
+        told = DocumentInfo(len(documents), documents.n_tokens, lean, words, widths, head)
+        return documents, told
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents for the time of one call, their words, and the engine that works on them."""
+    """Documents for the time of one call, their words, the engine, and what goes with them."""
 
     documents: Documents | ChunkedDocuments
     words: WordSpace
     engine: Engine
-
-    def here(self, y: Any) -> Any:
-        """Labels or numbers, brought here if they are a collection."""
-        bring: Any = self.engine
-        return bring.bring(y) if is_collection(y) else y
+    y: Any = None
 
 
-def check_takes_chunks(estimator: Any) -> None:
-    """Refuse a Dask collection if documents must be visited one after the other."""
-    name = type(estimator).__name__
-    if getattr(estimator, "n_topics", "infer") == "infer" or estimator.word_factor == "collapsed":
-        raise TypeError(
-            f"'X' of {name} cannot be used: a Dask collection is taken only if the number of "
-            "topics is given and word_factor is not 'collapsed', because else every token "
-            "sees the draws of all others. Bring it here with compute()."
-        )
-    if getattr(estimator, "word_weights", False):
-        raise TypeError(
-            f"'X' of {name} cannot be used: a Dask collection is not taken with "
-            "word_weights, which learn from one document after the other."
-        )
+def learns_in_chunks(estimator: Any) -> bool:
+    """Whether chunks of documents may stay where they are: tokens must not see all others.
+
+    With an inferred number of topics or collapsed counts they do, and weights of words learn from
+    one document after the other.
+    """
+    given = getattr(estimator, "n_topics", "infer") != "infer"
+    alone = given and estimator.word_factor != "collapsed"
+    return alone and not getattr(estimator, "word_weights", False)
 
 
 @contextmanager
-def open_corpus(estimator: Any, X: Any) -> Iterator[Corpus]:
-    """The documents of a collection, checked and numbered on their workers."""
+def open_corpus(estimator: Any, X: Any, y: Any) -> Iterator[Corpus]:
+    """The documents of a collection, checked and numbered on their workers; `y` comes here."""
     parts = parts_of(type(estimator).__name__, "X", X)
+    check = DocumentCheck(twin_of(estimator))
     with open_collection(estimator) as engine:
-        handles, infos = engine.hold(parts, DocumentCheck(twin_of(estimator)))
-        known = [(h, i) for h, i in zip(handles, infos, strict=True) if i.n_documents]
-        if not known:
-            raise ValueError(f"X of {type(estimator).__name__} must have a document. Got none.")
+        known = held_chunks(estimator, engine, parts, check, "document")
+        if _are_ids([info for _, info in known]):
+            check = replace(check, ids=True)
+            known = held_chunks(estimator, engine, parts, check, "document")
         words, numbers = _joined(estimator, [info for _, info in known])
         items = [(handle, number) for (handle, _), number in zip(known, numbers, strict=True)]
         _, kept = engine.map_sum_kept(_renumbered, items, None)
@@ -100,14 +115,27 @@ def open_corpus(estimator: Any, X: Any) -> Iterator[Corpus]:
             DocumentChunk(handle, start, info.n_documents, info.n_tokens)
             for handle, start, (_, info) in zip(kept, starts, known, strict=False)
         )
-        yield Corpus(ChunkedDocuments(chunks), words, engine)
+        (y,) = brought_here(estimator, engine, y=y)
+        yield Corpus(ChunkedDocuments(chunks), words, engine, y)
+
+
+def _are_ids(infos: list[DocumentInfo]) -> bool:
+    """Whether rows that a chunk alone takes for counts are numbers of words, seen all together.
+
+    Lists of whole numbers of different lengths are; a chunk may have some of the same length.
+    """
+    kinds = {info.space.kind for info in infos if info.space is not None}
+    widths: set[int] = set().union(*(info.widths or () for info in infos))
+    every_list = all(info.widths is not None for info in infos)
+    return "counts" in kinds and kinds <= {"counts", "ids"} and every_list and len(widths) > 1
 
 
 def _joined(
     estimator: Any, infos: list[DocumentInfo]
 ) -> tuple[WordSpace, list[NDArray[np.int64] | None]]:
     """The words of all chunks, in the order in which they come, and the new number of each."""
-    kinds = {cast(WordSpace, info.space).kind for info in infos}
+    told = [info for info in infos if info.space is not None] or infos
+    kinds = {"counts" if info.space is None else info.space.kind for info in told}
     if len(kinds) > 1:
         raise ValueError(
             f"X of {type(estimator).__name__} must have documents of one kind in all chunks. "
@@ -115,13 +143,13 @@ def _joined(
         )
     kind = kinds.pop()
     if kind == "counts":
-        space = documents_of(estimator, infos[0].head, None, grow=True)[1]
-        for info in infos[1:]:
+        space = documents_of(estimator, told[0].head, None, grow=True)[1]
+        for info in told[1:]:
             documents_of(estimator, info.head, space, grow=False)
         return space, [None] * len(infos)
     for stale in ("n_features_in_", "feature_names_in_"):
         estimator.__dict__.pop(stale, None)
-    n_words = max(cast(WordSpace, info.space).n_words for info in infos)
+    n_words = max(cast(WordSpace, info.space).n_words for info in told)
     if kind == "ids" or estimator.vocabulary is not None:
         fixed = None if estimator.vocabulary is None else Vocabulary.fixed(estimator.vocabulary)
         return WordSpace(kind, n_words, fixed), [None] * len(infos)
@@ -133,6 +161,8 @@ def _joined(
             vocabulary, _ = vocabulary.encode([words])
             columns = vocabulary.columns
             numbers.append(np.array([columns.get(word, -1) for word in words], np.int64))
+        if not vocabulary:
+            raise ValueError("expected a word in at least one of the documents, got none")
     return WordSpace("words", len(vocabulary), vocabulary), numbers
 
 

@@ -21,7 +21,7 @@ from everlearn.core.params import (
 )
 from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
 from everlearn.estimators.clumped_checkpoint import STATE_KEYS, pack_state, unpack_state
-from everlearn.estimators.clumped_input import checked_documents
+from everlearn.estimators.clumped_input import checked_documents, open_documents
 from everlearn.estimators.clumped_learning import (
     Learned,
     check_same_model,
@@ -208,7 +208,8 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         Parameters
         ----------
         X : list of array-like of shape (n_i, n_features), or array-like (n_points, n_features)
-            A list of documents, or all points one below the other.
+            A list of documents, or all points one below the other. A Dask bag of documents is
+            brought here one part after the other, a Dask array or data frame of points at once.
         y : None
             Ignored.
         groups : array-like of shape (n_points,), default=None
@@ -221,8 +222,8 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         """
         with self._unchanged_on_error():
             self._check_params()
-            documents = checked_documents(self, X, groups, reset=True)
-            self._learned = learn(self, None, documents.parts)
+            with open_documents(self, X, groups) as parts:
+                self._learned = learn(self, None, parts)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ from sklearn.utils.validation import check_array, check_non_negative, validate_d
 
 from everlearn.core.arrays import Labels, Mat
 from everlearn.estimators.base import named_errors
+from everlearn.estimators.collections import brought_here, open_chunks
 from everlearn.estimators.tables import check_size, plain_numbers
+from everlearn.runtime.engine import is_collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +48,9 @@ class Grouped:
 def checked_documents(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Grouped:
     """Documents fit for the estimator, or a ValueError that says what is wrong with them."""
     listed = isinstance(X, (list, tuple)) and any(map(_is_table, X))
-    if listed and groups is not None:
-        raise ValueError(
-            f"'groups' of {type(estimator).__name__} must be None if X is a list of documents, "
-            "which says by itself what belongs together"
-        )
     if listed:
-        return _from_list(estimator, X, reset=reset)
+        _refuse_groups(estimator, groups)
+        return Grouped(tuple(_checked_parts(estimator, X, reset=reset)), listed=True)
     table = _checked_table(estimator, X, "X", reset=reset)
     if groups is None:
         return Grouped((table,))
@@ -63,6 +63,26 @@ def checked_documents(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Gr
     return Grouped(tuple(np.split(table, edges)), rows)
 
 
+@contextmanager
+def open_documents(estimator: Any, X: Any, groups: Any) -> Iterator[Iterable[Mat]]:
+    """The documents to learn from anew; those of a bag come one after the other."""
+    if not is_collection(X) or hasattr(X, "ndim"):
+        X, groups = brought_here(estimator, X=X, groups=groups)
+        yield checked_documents(estimator, X, groups, reset=True).parts
+        return
+    _refuse_groups(estimator, groups)
+    with open_chunks(estimator, X) as chunks:
+        yield _checked_parts(estimator, chain.from_iterable(chunks), reset=True)
+
+
+def _refuse_groups(estimator: Any, groups: Any) -> None:
+    if groups is not None:
+        raise ValueError(
+            f"'groups' of {type(estimator).__name__} must be None if X is a list of documents, "
+            "which says by itself what belongs together"
+        )
+
+
 def _is_table(value: Any) -> bool:
     """Whether a value is itself rows of numbers."""
     if hasattr(value, "ndim"):
@@ -70,19 +90,17 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and np.ndim(value[0]) == 1
 
 
-def _from_list(estimator: Any, X: Any, *, reset: bool) -> Grouped:
-    """Documents of a list; whatever is wrong with one of them, its position is named."""
-    tables = []
+def _checked_parts(estimator: Any, X: Iterable[Any], *, reset: bool) -> Iterator[Mat]:
+    """Documents one by one; whatever is wrong with one of them, its position is named."""
     for position, part in enumerate(X):
         argument = f"X[{position}]"
         try:
             first = reset and position == 0
-            tables.append(_checked_table(estimator, part, argument, reset=first))
+            yield _checked_table(estimator, part, argument, reset=first)
         except (TypeError, ValueError) as error:
             if argument in str(error):
                 raise
             raise type(error)(f"{argument!r}: {error}") from error
-    return Grouped(tuple(tables), listed=True)
 
 
 def _checked_table(estimator: Any, X: Any, argument: str, *, reset: bool) -> Mat:

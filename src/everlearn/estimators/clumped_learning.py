@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -59,23 +60,26 @@ class Learned:
         return Learned(state, self.history.after(lap))
 
 
-def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned:
+def learn(params: Any, learned: Learned | None, parts: Iterable[Mat]) -> Learned:
     """Learn from documents in epochs; the first epoch decides on prior and price."""
-    size = params.batch_size or len(parts)
+    n_parts = len(parts) if isinstance(parts, Sized) else None
+    remaining, done = iter(parts), 0
     with (
         open_engine(params.engine) as engine,
-        DocumentProgress(params.verbose, len(parts)) as progress,
+        DocumentProgress(params.verbose, n_parts) as progress,
     ):
         learner = learner_of(params, engine)
-        for start in range(0, len(parts), size):
-            epoch = Epoch(parts[start : start + size])
+        while epoch_parts := tuple(islice(remaining, params.batch_size)):
+            epoch = Epoch(epoch_parts)
             if learned is None:
                 learned = Learned(_fresh(params, epoch), History())
             state, info = learner.learn(learned.state, epoch)
             _warn_of_joins(params, info)
             learned = learned.after(state)
-            progress.show(start + epoch.n_documents, len(state.topics))
-    assert learned is not None
+            done += epoch.n_documents
+            progress.show(done, len(state.topics))
+    if learned is None:
+        raise ValueError(f"X of {type(params).__name__} must have a document. Got none.")
     return learned
 
 

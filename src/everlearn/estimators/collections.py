@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from everlearn.inference.chunks import Chunk, ChunkedRows
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, Handle
 from everlearn.inference.rows import Rows
 from everlearn.runtime.engine import is_collection, open_engine
 
@@ -36,11 +36,11 @@ class RowCheck:
     twin: Any
     read: Callable[..., Rows]
 
-    def __call__(self, chunk: tuple[Any, Any]) -> tuple[Rows | None, RowInfo]:
+    def __call__(self, chunk: tuple[Any, Any]) -> tuple[Rows | None, RowInfo | None]:
         """The rows, which stay, and what is told of them; a chunk may be empty."""
-        table, weights = chunk
-        if len(table) == 0 or (weights is not None and not np.any(weights)):
-            return None, RowInfo(0, 0.0, 0, False, None)
+        table, weights = as_rows(chunk[0]), chunk[1]
+        if n_rows_of(table) == 0 or (weights is not None and not np.any(weights)):
+            return None, None
         rows = self.read(self.twin, table, reset=True, sample_weight=weights)
         return rows, RowInfo(len(rows), rows.mass, rows.nbytes, rows.missing, table[:1])
 
@@ -63,15 +63,33 @@ def open_rows(
     """
     chunks = row_chunks(estimator, X, sample_weight)
     with open_collection(estimator) as engine:
-        handles, infos = engine.hold(chunks, RowCheck(twin_of(estimator), read))
-        known = [(h, i) for h, i in zip(handles, infos, strict=True) if i.n_rows]
-        if not known:
-            raise ValueError(f"X of {type(estimator).__name__} must have a row. Got none.")
+        known = held_chunks(estimator, engine, chunks, RowCheck(twin_of(estimator), read), "row")
         for _, info in known:
             read(estimator, info.head, reset=info is known[0][1])
         parts = tuple(Chunk(h, i.n_rows, i.mass, i.nbytes) for h, i in known)
         missing = any(info.missing for _, info in known)
         yield OpenRows(engine, ChunkedRows(parts, int(estimator.n_features_in_), missing))
+
+
+def held_chunks(
+    estimator: Any, engine: Any, chunks: list[Any], check: Any, unit: str
+) -> list[tuple[Handle, Any]]:
+    """Handles of what `check` keeps of the chunks that are not empty, and what it tells of each."""
+    handles, infos = engine.hold(chunks, check)
+    known = [(h, i) for h, i in zip(handles, infos, strict=True) if i is not None]
+    if not known:
+        raise ValueError(f"X of {type(estimator).__name__} must have a {unit}. Got none.")
+    return known
+
+
+def as_rows(chunk: Any) -> Any:
+    """A chunk as estimators take it: parts of a bag may be iterators."""
+    return chunk if hasattr(chunk, "shape") else list(chunk)
+
+
+def n_rows_of(table: Any) -> int:
+    """Rows or documents of a table, which may be sparse, or of a list."""
+    return int(table.shape[0]) if hasattr(table, "shape") else len(table)
 
 
 def twin_of(estimator: Any) -> Any:
@@ -112,12 +130,9 @@ def row_chunks(estimator: Any, X: Any, sample_weight: Any) -> list[tuple[Any, An
 
 
 def parts_of(owner: str, argument: str, collection: Any) -> list[Any]:
-    """The parts of a collection, each of whole rows."""
-    if not hasattr(collection, "to_delayed"):
-        raise TypeError(
-            f"{argument!r} of {owner} must be a Dask array, data frame or bag. "
-            f"Got {type(collection).__name__}."
-        )
+    """The parts of a collection, each of whole rows; what has no parts is one."""
+    if not hasattr(type(collection), "to_delayed"):
+        return [collection]
     parts = np.asarray(collection.to_delayed(), dtype=object)
     if parts.ndim == 2 and parts.shape[1] != 1:
         raise ValueError(
@@ -125,3 +140,38 @@ def parts_of(owner: str, argument: str, collection: Any) -> list[Any]:
             f"Got {parts.shape[1]} chunks side by side."
         )
     return list(parts.ravel())
+
+
+# ------------------------------------------------------------------ collections brought here
+
+
+@contextmanager
+def open_chunks(estimator: Any, X: Any) -> Iterator[Iterator[Any]]:
+    """The chunks of a collection in this process, one after the other; workers hold the others.
+
+    For models that see each record once, in order: the memory of one chunk is enough here.
+    """
+    parts = parts_of(type(estimator).__name__, "X", X)
+    with open_collection(estimator) as engine:
+        yield map(as_rows, engine.brought(parts))
+
+
+def brought_here(estimator: Any, engine: Any = None, /, **given: Any) -> list[Any]:
+    """The arguments, of which collections are brought into this process as a whole.
+
+    For models that visit records in an order of their own, in one process: they learn what they
+    would from the same rows or documents in memory, and need the memory for them here.
+    """
+    far = {name: value for name, value in given.items() if is_collection(value)}
+    if far:
+        parts = {name: parts_of(type(estimator).__name__, name, far[name]) for name in far}
+        with open_collection(estimator) if engine is None else nullcontext(engine) as opened:
+            given |= {name: joined(far[name], opened.brought(parts[name])) for name in far}
+    return list(given.values())
+
+
+def joined(collection: Any, chunks: Iterable[Any]) -> Any:
+    """What the collection is when it is computed, from its chunks."""
+    finish, more = collection.__dask_postcompute__()
+    side_by_side = isinstance(collection.__dask_keys__()[0], list)  # as arrays of two axes have it
+    return finish([[chunk] if side_by_side else chunk for chunk in chunks], *more)

@@ -13,12 +13,15 @@ from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
 from everlearn.core.errors import CheckpointError, NotConvergedWarning
 from everlearn.core.params import Constraint, Interval, Options, Subset
 from everlearn.estimators.base import COMMON_CONSTRAINTS
+from everlearn.estimators.collections import brought_here, open_rows
 from everlearn.estimators.component_tree_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.component_tree_learning import (
     Learned,
     check_same_model,
+    checked_chunk,
     checked_rows,
     learn,
+    learn_elsewhere,
     learn_more,
 )
 from everlearn.estimators.component_tree_predictions import ComponentTreePredictions
@@ -34,6 +37,7 @@ from everlearn.estimators.persistence import (
 )
 from everlearn.estimators.tree_view import check_room_for_a_path
 from everlearn.inference.learners.component_tree import TREE_MOVES
+from everlearn.runtime.engine import is_collection
 
 
 class ComponentTree(
@@ -197,8 +201,9 @@ class ComponentTree(
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            The rows.
+        X : array-like, data frame or Dask collection of shape (n_rows, n_features)
+            The rows. Chunks of a Dask collection stay on their workers, unless `local` is
+            "meanfield", for which they are brought here.
         y : None
             Ignored.
 
@@ -209,8 +214,13 @@ class ComponentTree(
         """
         with self._unchanged_on_error():
             self._check_params()
-            rows = checked_rows(self, X, reset=True)
-            self._learned = learn(self, rows, self._new_seed())
+            if is_collection(X) and self.local == "path":
+                with open_rows(self, X, None, checked_chunk) as given:
+                    self._learned = learn_elsewhere(self, given, self._new_seed())
+            else:
+                (X,) = brought_here(self, X=X)
+                rows = checked_rows(self, X, reset=True)
+                self._learned = learn(self, rows, self._new_seed())
         if not self.converged_:
             warnings.warn(
                 f"ComponentTree was still changing after max_sweeps={self.max_sweeps}: allow more "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,13 +15,16 @@ from everlearn.core.components import ComponentModel
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.random import stream
 from everlearn.estimators.base import named_errors
+from everlearn.estimators.collections import OpenRows
 from everlearn.estimators.history import History
 from everlearn.estimators.tables import check_size, plain_numbers
 from everlearn.inference.component_state import TreeState
+from everlearn.inference.engine import Engine
 from everlearn.inference.learners import component_tree as learner
 from everlearn.inference.learners.component_tree import GrowthSettings, TreeFit
 from everlearn.inference.learners.memoized import LapInfo
-from everlearn.inference.local.components import PathRunner
+from everlearn.inference.local.components import BLOCK_ROWS, FarRows, PathRunner
+from everlearn.inference.rows import Rows
 from everlearn.runtime.engine import open_engine
 from everlearn.runtime.progress import LapProgress
 
@@ -64,6 +67,11 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Mat:
     return rows
 
 
+def checked_chunk(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
+    """The same for a chunk of a collection."""
+    return Rows(checked_rows(estimator, X, reset=reset))
+
+
 def check_same_model(params: Any, learned: Learned) -> None:
     """Refuse to go on with another model than learning began with."""
     model = learned.state.model
@@ -86,25 +94,66 @@ def learn(params: Any, X: Mat, seed: int) -> Learned:
     """Learn from rows that can be visited again, and let go of them at the end."""
     origin = X.mean(axis=0)
     X = X - origin
-    model = _model(params, X)
     size = params.batch_size or _BATCH_ROWS
     pieces = [X[i : i + size] for i in range(0, len(X), size)]
+    with open_engine(params.engine) as engine:
+        best = _best(params, _model_of(params, X), pieces, lambda own: X, seed, engine)
+    return _kept(params, best, origin, len(X), seed)
+
+
+def learn_elsewhere(params: Any, given: OpenRows, seed: int) -> Learned:
+    """Learn from rows that an engine holds: they stay there, but for samples of them."""
+    rows, engine, n = given.rows, given.engine, len(given.rows)
+    every = rows.pieces(BLOCK_ROWS)
+    origin = engine.map_sum(_sum, every, None)[0] / n
+    variance = float(np.mean(engine.map_sum(_squares, every, origin)[0] / n))
+    pieces = [FarRows(batch, origin) for batch in rows.blocks(params.batch_size or _BATCH_ROWS)]
+
+    def first(own: int) -> Mat:
+        return learner.start_rows(FarRows(rows, origin), own, engine)
+
+    best = _best(params, _model(params, rows.width, variance), pieces, first, seed, engine)
+    return _kept(params, best, origin, n, seed)
+
+
+def _sum(_: None, rows: Rows) -> tuple[Vec, None]:
+    return np.asarray(rows.X).sum(axis=0), None
+
+
+def _squares(origin: Vec, rows: Rows) -> tuple[Vec, None]:
+    return np.square(np.asarray(rows.X) - origin).sum(axis=0), None
+
+
+def _best(
+    params: Any,
+    model: ComponentModel,
+    pieces: Sequence[Mat | FarRows],
+    first: Callable[[int], Mat],
+    seed: int,
+    engine: Engine,
+) -> TreeFit:
+    """The best of `n_init` trees; `first` gives rows to begin with, for a seed."""
     best: TreeFit | None = None
     for start in range(params.n_init):
         own = seed if start == 0 else int(stream(seed, "start", start).integers(2**31))
-        with _workshop(params, model) as (runner, on_round):
-            state = learner.begin(model, X, params.depth, params.max_nodes, own)
+        with _workshop(params, model, engine) as (runner, on_round):
+            state = learner.begin(model, first(own), params.depth, params.max_nodes, own)
             state = learner.opened(state, pieces)
             settings = growth(params)
             found = learner.fit(state, runner, settings, params.max_sweeps, params.tol, on_round)
         if best is None or found.state.bound() > best.state.bound():
             best = found
     assert best is not None
+    return best
+
+
+def _kept(params: Any, best: TreeFit, origin: Vec, n_rows: int, seed: int) -> Learned:
+    """What is kept of a tree when its rows are let go of."""
     history = History()
     for info in best.rounds:
         history = history.after(info)
     state = replace(learner.seal_all(best.state), seed=seed)
-    return _checked(params, Learned(state, origin, history, len(X), len(X), best.settled))
+    return _checked(params, Learned(state, origin, history, n_rows, n_rows, best.settled))
 
 
 def learn_more(params: Any, learned: Learned | None, X: Mat, seed: int) -> Learned:
@@ -120,7 +169,10 @@ def learn_more(params: Any, learned: Learned | None, X: Mat, seed: int) -> Learn
         nonlocal history
         history = history.after(info)
 
-    with _workshop(params, learned.state.model, record) as (runner, on_round):
+    with (
+        open_engine(params.engine) as engine,
+        _workshop(params, learned.state.model, engine, record) as (runner, on_round),
+    ):
         state = learner.absorb(
             learned.state, X, params.birth_window, runner, growth(params), on_round
         )
@@ -134,15 +186,18 @@ def growth(params: Any) -> GrowthSettings:
     )
 
 
-def _model(params: Any, X: Mat) -> ComponentModel:
-    """The priors, scaled to these rows if nobody says otherwise."""
-    variance = float(X.var(axis=0).mean())
+def _model_of(params: Any, X: Mat) -> ComponentModel:
+    return _model(params, X.shape[1], float(X.var(axis=0).mean()))
+
+
+def _model(params: Any, width: int, variance: float) -> ComponentModel:
+    """The priors, scaled to the mean variance of a feature if nobody says otherwise."""
     if not variance > _SMALLEST_VARIANCE:
         variance = 1.0
     scale = variance if params.prior_scale == "auto" else float(params.prior_scale)
     return ComponentModel(
         NestedPrior(float(params.concentration)),
-        X.shape[1],
+        width,
         scale,
         _NOISE_SHAPE,
         _NOISE_SHAPE * variance,
@@ -165,17 +220,20 @@ def _afresh(params: Any, learned: Learned | None, X: Mat, seed: int) -> tuple[Le
         next_id, clock, history, seed = old.next_id, old.clock, learned.history, old.seed
     origin = X.mean(axis=0)
     X = X - origin
-    model = _model(params, X)
+    model = _model_of(params, X)
     state = learner.begin(model, X, params.depth, params.max_nodes, seed, next_id)
     return Learned(replace(state, clock=clock), origin, history, 0, len(X), False), X
 
 
 @contextmanager
 def _workshop(
-    params: Any, model: ComponentModel, record: Callable[[LapInfo], None] | None = None
+    params: Any,
+    model: ComponentModel,
+    engine: Engine,
+    record: Callable[[LapInfo], None] | None = None,
 ) -> Iterator[tuple[PathRunner, Callable[[LapInfo], None]]]:
-    """Engine and local steps for the time of one call; rounds are shown and recorded."""
-    with open_engine(params.engine) as engine, LapProgress(params.verbose, None) as progress:
+    """Local steps for the time of one call; rounds are shown and recorded."""
+    with LapProgress(params.verbose, None) as progress:
 
         def on_round(info: LapInfo) -> None:
             progress.show(info.bound, info.n_components)

@@ -75,6 +75,7 @@ def read_documents(
     *,
     grow: bool = True,
     analyzer: TextSettings | Analyzer | None = None,
+    allow_empty: bool = False,
 ) -> tuple[Documents, WordSpace]:
     """Documents fit for the estimator, or an error that says what is wrong with them.
 
@@ -94,6 +95,8 @@ def read_documents(
         Whether new words are taken in, as in learning. If not, they are left out.
     analyzer : TextSettings, callable or None, default=None
         How texts are cut into tokens; None means `TextSettings()`.
+    allow_empty : bool, default=False
+        Whether the first documents may be without any word, as those of a chunk may.
 
     Returns
     -------
@@ -125,18 +128,21 @@ def read_documents(
             return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
         if form == "texts":
             documents = tokenize(documents, analyzer or TextSettings())
-        return _read_tokens(estimator, documents, space, given, grow)
+        encoded, words = _read_tokens(estimator, documents, space, given, grow)
+        if not words.n_words and not allow_empty:
+            raise ValueError("expected a word in at least one of the first documents, got none")
+        return encoded, words
 
 
 def documents_of(
-    estimator: Any, X: Any, space: WordSpace | None, *, grow: bool
+    estimator: Any, X: Any, space: WordSpace | None, *, grow: bool, allow_empty: bool = False
 ) -> tuple[Documents, WordSpace]:
     """`read_documents` by the estimator's parameters `token_pattern` and `stop_words`."""
     stop_words = estimator.stop_words
     if stop_words is not None and not isinstance(stop_words, str):
         stop_words = tuple(sorted(str(word).lower() for word in stop_words))
     text = TextSettings(token_pattern=estimator.token_pattern, stop_words=stop_words)
-    return read_documents(estimator, X, space, grow=grow, analyzer=text)
+    return read_documents(estimator, X, space, grow=grow, analyzer=text, allow_empty=allow_empty)
 
 
 def word_names(estimator: Any, space: WordSpace) -> NDArray[Any]:
@@ -222,8 +228,6 @@ def _read_tokens(
     known = Vocabulary() if space is None else cast(Vocabulary, space.vocabulary)
     known = replace(known, max_words=estimator.max_words) if given is None else given
     vocabulary, documents = known.encode(tokens, grow=grow)
-    if not vocabulary:
-        raise ValueError("expected a word in at least one of the first documents, got none")
     if space is not None and len(vocabulary) == space.n_words:
         return documents, space
     return documents, WordSpace("words", len(vocabulary), vocabulary)

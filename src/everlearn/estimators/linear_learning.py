@@ -25,6 +25,7 @@ from everlearn.estimators.linear_checkpoint import (
     pack_linear,
     unpack_linear,
 )
+from everlearn.estimators.linear_input import Visit, in_batches
 from everlearn.estimators.persistence import (
     Arrays,
     SaveMixin,
@@ -175,15 +176,19 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
 
     def _go_on(self, learned: Learned[T], X: Table, targets: Mat) -> Learned[T]:
         """What is known after the rows in the order in which they came."""
-        return self._visit(learned, X, targets, [np.arange(len(targets))])
+        return self._visit(learned, [_visit_of(X, targets, np.arange(len(targets)))])
 
-    def _fit_passes(self, learned: Learned[T], X: Table, targets: Mat) -> Learned[T]:
-        """What is known after `n_passes` over the rows."""
+    def _fit_passes(self, learned: Learned[T], tables: Iterable[Table], targets: Mat) -> Learned[T]:
+        """What is known after `n_passes` over the rows; those of several tables are in order."""
+        if not isinstance(tables, list):
+            size = int(self.batch_size)
+            return self._visit(learned, in_batches(type(self).__name__, tables, targets, size))
+        (X,) = tables
         orders = [np.arange(len(targets))] * self.n_passes
         if self.shuffle:
             seed = learned.state.seed
             orders = [stream(seed, "order", 0, i).permutation(o) for i, o in enumerate(orders)]
-        return self._visit(learned, X, targets, orders)
+        return self._visit(learned, (_visit_of(X, targets, order) for order in orders))
 
     def _known(self) -> Learned[T] | None:
         """What was learned before, unless its form is not that of the parameters any more."""
@@ -260,15 +265,12 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
             tol=float(self.tol),
         )
 
-    def _visit(
-        self, learned: Learned[T], X: Table, targets: Mat, orders: Iterable[IntVec]
-    ) -> Learned[T]:
-        """What is known after the rows in each of the orders; a row without target is left out."""
-        useful = np.asarray(~np.isnan(targets).all(axis=1))
+    def _visit(self, learned: Learned[T], visits: Iterable[Visit]) -> Learned[T]:
+        """What is known after these visits."""
         learner, state = self._learner(), learned.state
         with open_engine("serial"), np.errstate(all="ignore"):
-            for order in orders:
-                state = learner.learn(state, X, targets, order[useful[order]])
+            for visit in visits:
+                state = learner.learn(state, *visit)
         parts = () if state.belief is None else state.belief.parts
         if not all(np.isfinite(part).all() for part in (state.mean, *parts)):
             raise ValueError(
@@ -329,3 +331,9 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
         if names is not None:
             estimator.feature_names_in_ = checked_names(names, estimator.n_features_in_)
         return estimator
+
+
+def _visit_of(X: Table, targets: Mat, order: IntVec) -> Visit:
+    """A visit of the rows in this order; a row without target is left out."""
+    useful = np.asarray(~np.isnan(targets).all(axis=1))
+    return Visit(X, targets, order[useful[order]])

@@ -84,8 +84,9 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts. `MedLDAClassifier` without `word_weights`
-            also takes Dask arrays of counts and Dask bags, which stay on their workers.
+            numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags stay on
+            their workers in a `MedLDAClassifier` without `word_weights` and collapsed counts, and
+            are brought here otherwise. `y` may be a Dask collection too, and is brought here.
         y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
             A class for each document, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too. A document without any label still
@@ -98,10 +99,9 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            with self._corpus(X) as corpus:
-                y = corpus.here(y)
-                space = label_space(self, y)
-                signs = checked_signs(self, space, y, len(corpus.documents))
+            with self._corpus(X, y) as corpus:
+                space = label_space(self, corpus.y)
+                signs = checked_signs(self, space, corpus.y, len(corpus.documents))
                 learned = self._begin(corpus.words, space, signs)
                 self._learned = self._fit_passes(learned, corpus, self._targets(space, signs))
         return self

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from everlearn.core.arrays import Mat
 from everlearn.core.errors import CheckpointError
+from everlearn.estimators.linear_input import open_tables
 from everlearn.estimators.linear_learning import PassiveAggressive
 from everlearn.estimators.persistence import Arrays, section
 from everlearn.estimators.tables import checked_table
@@ -122,8 +123,9 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
-            The rows.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
+            other if they are visited once and in order (`n_passes=1, shuffle=False`).
         y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
             A class for each row, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too.
@@ -135,10 +137,11 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
         """
         with self._unchanged_on_error():
             self._check_params()
-            rows = checked_table(self, X, reset=True)
-            space = label_space(self, y)
-            targets = self._targets(space, y, rows.shape[0])
-            self._learned = self._fit_passes(self._begin(space, space.n_tasks), rows, targets)
+            with open_tables(self, X, y) as given:
+                space = label_space(self, given.y)
+                targets = self._targets(space, given.y, given.n_rows)
+                begun = self._begin(space, space.n_tasks)
+                self._learned = self._fit_passes(begun, given.tables, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:

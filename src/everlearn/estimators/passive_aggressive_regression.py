@@ -14,6 +14,7 @@ from sklearn.utils import Tags, check_array
 from everlearn.core.arrays import Mat
 from everlearn.core.params import Constraint, Options
 from everlearn.estimators.base import named_errors
+from everlearn.estimators.linear_input import open_tables
 from everlearn.estimators.linear_learning import PassiveAggressive
 from everlearn.estimators.persistence import Arrays, entry, require, section
 from everlearn.estimators.tables import check_size, checked_table, plain_numbers
@@ -150,8 +151,9 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
-            The rows.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
+            other if they are visited once and in order (`n_passes=1, shuffle=False`).
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The numbers to predict.
 
@@ -162,10 +164,10 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         """
         with self._unchanged_on_error():
             self._check_params()
-            rows = checked_table(self, X, reset=True)
-            targets, outputs = self._numbers(y, rows.shape[0])
-            begun = self._begin(outputs, outputs.n_outputs)
-            self._learned = self._fit_passes(begun, rows, targets)
+            with open_tables(self, X, y) as given:
+                targets, outputs = self._numbers(given.y, given.n_rows)
+                begun = self._begin(outputs, outputs.n_outputs)
+                self._learned = self._fit_passes(begun, given.tables, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:

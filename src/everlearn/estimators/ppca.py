@@ -23,7 +23,7 @@ from everlearn.estimators.persistence import (
     section,
 )
 from everlearn.estimators.ppca_checkpoint import STATE_KEYS, pack_learned, unpack_learned
-from everlearn.estimators.ppca_input import checked_rows, checked_task
+from everlearn.estimators.ppca_input import check_chunks, checked_chunk, checked_rows, checked_task
 from everlearn.estimators.ppca_learning import (
     check_same_model,
     consolidated,
@@ -229,7 +229,8 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
         with self._unchanged_on_error():
             self._check_params()
             if is_collection(X):
-                with open_rows(self, X, sample_weight, checked_rows) as given:
+                with open_rows(self, X, sample_weight, checked_chunk) as given:
+                    check_chunks(self, given.rows, given.engine)
                     check_closed_form(self, given.rows.missing)
                     self._learned = fit_rows(self, given.rows, given.engine)
             else:

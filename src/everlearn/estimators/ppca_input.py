@@ -10,13 +10,15 @@ from sklearn.utils.validation import validate_data
 
 from everlearn.estimators.base import named_errors
 from everlearn.estimators.tables import check_size, checked_weights, plain_numbers
+from everlearn.inference.chunks import ChunkedRows
+from everlearn.inference.engine import Engine
 from everlearn.inference.rows import Rows
 
 _LARGEST_SQUARE: Final = 1e250
 _LARGEST_TASK: Final = 2**53
 
 
-def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
+def checked_chunk(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
     """Rows of float64 in which NaN is missing, or a ValueError that says what is wrong.
 
     Rows of weight zero say nothing and are left out.
@@ -32,8 +34,6 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
         )
         if np.isinf(table).any():
             raise ValueError("expected finite entries or NaN, got infinity")
-        if reset and np.isnan(table).all():
-            raise ValueError("expected some entries that are not missing to begin with, got none")
         with np.errstate(invalid="ignore"):
             largest = float(np.nanmax(np.abs(table), initial=0.0))
         check_size(largest)
@@ -47,6 +47,32 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
     weights = checked_weights(estimator, sample_weight, table, largest, _LARGEST_SQUARE)
     rows = Rows(table, weights)
     return rows if weights.all() else rows[np.flatnonzero(weights)]
+
+
+def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
+    """As `checked_chunk`, of rows with which learning can begin if it begins with them."""
+    rows = checked_chunk(estimator, X, reset=reset, sample_weight=sample_weight)
+    if reset:
+        _check_known(estimator, _knows(None, rows))
+    return rows
+
+
+def check_chunks(estimator: Any, rows: ChunkedRows, engine: Engine) -> None:
+    """Refuse to begin with chunks in which everything is missing."""
+    handles = [chunk.handle for chunk in rows.chunks]
+    _check_known(estimator, not rows.missing or any(engine.map(_knows, handles, None)))
+
+
+def _knows(_: None, rows: Rows) -> bool:
+    return not np.isnan(rows.X).all()
+
+
+def _check_known(estimator: Any, known: bool) -> None:
+    if not known:
+        raise ValueError(
+            f"'X' of {type(estimator).__name__} cannot be used: expected some entries that are "
+            "not missing to begin with, got none"
+        )
 
 
 def checked_task(estimator: Any, task: Any) -> int | str | None:

@@ -186,8 +186,8 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         """
         with self._unchanged_on_error():
             self._check_params()
-            with self._corpus(X) as corpus:
-                values = checked_numbers(self, corpus.here(y), len(corpus.documents))
+            with self._corpus(X, y) as corpus:
+                values = checked_numbers(self, corpus.y, len(corpus.documents))
                 learned = self._begin(corpus.words, values)
                 targets = number_targets(learned.outputs, values)
                 self._learned = self._fit_passes(learned, corpus, targets)

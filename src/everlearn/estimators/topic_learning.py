@@ -20,8 +20,9 @@ from everlearn.core.documents import Documents
 from everlearn.core.params import Constraint, check_params
 from everlearn.core.random import stream
 from everlearn.estimators.base import LearnerMixin
-from everlearn.estimators.chunked_documents import Corpus, check_takes_chunks, open_corpus
+from everlearn.estimators.chunked_documents import Corpus, learns_in_chunks, open_corpus
 from everlearn.estimators.collapse import Watch
+from everlearn.estimators.collections import brought_here
 from everlearn.estimators.documents import WordSpace, document_tags, documents_of
 from everlearn.estimators.persistence import SaveMixin
 from everlearn.estimators.topic_attributes import Learned, TopicAttributes
@@ -175,16 +176,16 @@ class TopicEstimator(
         return np.hstack(parts)
 
     @contextmanager
-    def _corpus(self, X: Any) -> Iterator[Corpus]:
+    def _corpus(self, X: Any, y: Any = None) -> Iterator[Corpus]:
         """Documents to learn from anew, and the engine that does the work."""
-        if is_collection(X):
-            check_takes_chunks(self)
-            with open_corpus(self, X) as corpus:
+        if is_collection(X) and learns_in_chunks(self):
+            with open_corpus(self, X, y) as corpus:
                 yield corpus
             return
+        X, y = brought_here(self, X=X, y=y)
         documents, words = self._documents(X, None, grow=True)
         with open_engine(self.engine) as engine:
-            yield Corpus(documents, words, engine)
+            yield Corpus(documents, words, engine, y)
 
     def _fit_passes(self, learned: Learned[T], corpus: Corpus, targets: Targets) -> Learned[T]:
         """What is known after `n_passes` over the documents."""

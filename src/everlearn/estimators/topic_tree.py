@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 
 from everlearn.core.params import Constraint, Instance, Interval, Options
 from everlearn.estimators.base import COMMON_CONSTRAINTS
+from everlearn.estimators.collections import brought_here
 from everlearn.estimators.documents import DOCUMENT_CONSTRAINTS, document_tags, documents_of
 from everlearn.estimators.persistence import Arrays, SaveMixin
 from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS
@@ -250,7 +251,7 @@ class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts.
+            numbers, of lists of words, or of texts. Dask collections are brought here.
         y : None
             Ignored.
 
@@ -261,6 +262,7 @@ class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator
         """
         with self._unchanged_on_error():
             self._check_params()
+            (X,) = brought_here(self, X=X)
             documents, words = documents_of(self, X, None, grow=True)
             seed = self._new_seed()
             learned = begin(self, words, seed)

@@ -204,8 +204,9 @@ class TopicModel(TopicCheckpoint[None]):
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts. With a given number of topics also a Dask
-            array of counts or a Dask bag of such documents, which stay on their workers.
+            numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags of
+            documents stay on their workers if the number of topics is given and counts are not
+            collapsed, and are brought here otherwise.
         y : None
             Ignored.
 

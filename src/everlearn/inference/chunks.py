@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,29 @@ from everlearn.inference.engine import Engine, Handle, Piece, runs
 from everlearn.inference.rows import Rows, concatenate
 
 _BORN = -1
+
+
+class _InChunks(Protocol):
+    """Rows or documents in chunks."""
+
+    @property
+    def chunks(self) -> tuple[Any, ...]: ...
+
+    def __len__(self) -> int: ...
+
+
+C = TypeVar("C", bound=_InChunks)
+
+
+def dealt(whole: C, size: int) -> list[C]:
+    """Batches of about `size` rows or documents, at least a chunk each.
+
+    A batch takes every so many chunks: neighbours are often on the same worker, and each batch
+    should be work for all of them.
+    """
+    n = max(1, min(len(whole.chunks), round(len(whole) / size)))
+    parts: Any = whole
+    return [replace(parts, chunks=parts.chunks[i::n]) for i in range(n)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +76,8 @@ class ChunkedRows:
         return sum(chunk.nbytes for chunk in self.chunks)
 
     def blocks(self, size: int) -> list[ChunkedRows]:
-        """Batches of about `size` rows, at least a chunk each.
-
-        A batch takes every so many chunks: neighbours are often on the same worker, and each
-        batch should be work for all of them.
-        """
-        n = max(1, min(len(self.chunks), round(len(self) / size)))
-        return [replace(self, chunks=self.chunks[i::n]) for i in range(n)]
+        """Batches of about `size` rows, at least a chunk each."""
+        return dealt(self, size)
 
     def pieces(self, size: int) -> list[Piece]:
         """Runs of at most `size` rows, for the tasks of an engine."""

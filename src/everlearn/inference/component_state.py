@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,12 @@ class OpenRows:
 
     Attributes
     ----------
-    X : (n, D) the rows, seen from the origin
+    X : (n, D) the rows, seen from the origin; `FarRows` during a fit of rows that are elsewhere
     stats : what they said at their last visit
     slots : (n, K) probabilities of their slots, under mean field; else None
     """
 
-    X: Mat
+    X: Any
     stats: PathStats
     slots: Mat | None = None
 

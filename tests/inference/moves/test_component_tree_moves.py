@@ -34,7 +34,8 @@ def settled():
 
 
 def survey_of(state, seed=0):
-    return branches.surveyed(state, np.random.default_rng(seed))
+    runner = PathRunner(state.model, SerialEngine())
+    return branches.surveyed(state, np.random.default_rng(seed), runner)
 
 
 def test_a_survey_sees_the_rows_as_the_local_step_does(settled):

@@ -17,8 +17,9 @@ from everlearn.core.components import ComponentModel, PathStats
 from everlearn.core.random import stream
 from everlearn.core.tree import Tree
 from everlearn.inference.component_state import OpenRows, TreeState, rescaled, swept
+from everlearn.inference.engine import Engine
 from everlearn.inference.learners.memoized import LapInfo, MoveRecord
-from everlearn.inference.local.components import PathRunner
+from everlearn.inference.local.components import FarRows, PathRunner
 from everlearn.inference.moves import branches, cuts
 
 TREE_MOVES = ("birth", "split", "merge", "delete")
@@ -83,7 +84,14 @@ def begin(
     return TreeState(model, q, nothing, (), nothing, next_id + length, seed)
 
 
-def opened(state: TreeState, pieces: Sequence[Mat]) -> TreeState:
+def start_rows(rows: FarRows, seed: int, engine: Engine) -> Mat:
+    """Some rows to begin with, brought here."""
+    n = len(rows)
+    some = stream(seed, "start").choice(n, min(n, _START_ROWS), replace=False)
+    return rows.take(np.sort(some), engine)
+
+
+def opened(state: TreeState, pieces: Sequence[Mat | FarRows]) -> TreeState:
     """With more open rows, which are not visited yet."""
     nothing = PathStats.zeros(state.tree.ids, state.model.n_features)
     return replace(state, batches=(*state.batches, *(OpenRows(X, nothing) for X in pieces)))
@@ -141,7 +149,7 @@ def grown(
     """
     rng = stream(state.seed, "birth", state.clock)
     state = replace(state, clock=state.clock + 1)
-    survey = branches.surveyed(state, rng)
+    survey = branches.surveyed(state, rng, runner)
     room = settings.max_nodes - len(state.tree)
     plain = swept(state, runner, _SWEEPS)
     most = 1 + several * (len(state.tree) // _NODES_PER_BRANCH)
@@ -219,7 +227,8 @@ def _exchanged(
     state = swept(cuts.without(state, found[pick].position), runner)
     room = settings.max_nodes - len(state.tree)
     while room > 0:
-        found_new = branches.best_branches(branches.surveyed(state, rng), rng, _CANDIDATES, room, 1)
+        survey = branches.surveyed(state, rng, runner)
+        found_new = branches.best_branches(survey, rng, _CANDIDATES, room, 1)
         if not found_new:
             break
         state = swept(branches.with_branch(state, found_new[0]), runner)
@@ -236,7 +245,7 @@ def cut_back(
     while tries < _CUTS:
         rng = stream(state.seed, "birth", state.clock)
         state = replace(state, clock=state.clock + 1)
-        trial, kind = _cut(state, settings, rng, tries)
+        trial, kind = _cut(state, runner, settings, rng, tries)
         tries += 1
         if trial is None:
             continue
@@ -248,11 +257,15 @@ def cut_back(
 
 
 def _cut(
-    state: TreeState, settings: GrowthSettings, rng: np.random.Generator, skip: int
+    state: TreeState,
+    runner: PathRunner,
+    settings: GrowthSettings,
+    rng: np.random.Generator,
+    skip: int,
 ) -> tuple[TreeState | None, str]:
     """The cheapest cut by its estimate, or siblings that are most alike, in turn."""
     if "delete" in settings.kinds and skip % 2 == 0:
-        found = cuts.cuts(state, branches.surveyed(state, rng))
+        found = cuts.cuts(state, branches.surveyed(state, rng, runner))
         if len(found) > skip // 2:
             return cuts.without(state, found[skip // 2].position), "delete"
     if "merge" in settings.kinds and skip % 2 == 1:

@@ -7,7 +7,7 @@ exact in any order, and, if there are labels, what the weights need to know of e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.special import psi
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
+from everlearn.inference.chunks import dealt
 from everlearn.inference.engine import Engine, Handle
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.topics import CONTINUE, PREDICTIVE, UNIFORM, WordFactors
@@ -61,9 +62,8 @@ class ChunkedDocuments:
         return sum(chunk.n_tokens for chunk in self.chunks)
 
     def blocks(self, size: int) -> list[ChunkedDocuments]:
-        """Batches of about `size` documents, at least a chunk each; see `ChunkedRows.blocks`."""
-        n = max(1, min(len(self.chunks), round(len(self) / size)))
-        return [replace(self, chunks=self.chunks[i::n]) for i in range(n)]
+        """Batches of about `size` documents, at least a chunk each."""
+        return dealt(self, size)
 
     @property
     def positions(self) -> IntVec:
@@ -94,7 +94,7 @@ class Told(NamedTuple):
     """What is told of a chunk: topics drawn, in shares of documents; the rest if there are labels.
 
     lengths : (n,) tokens of each document, at least 1
-    totals, tallies, inverses : see `Draws`
+    totals, tallies, inverses : see `Draws`; totals are left out under the Gibbs loss
     """
 
     shares: Vec
@@ -139,7 +139,8 @@ def _told(documents: Documents, draws: Draws, labels: bool) -> Told:
     lengths = np.maximum(documents.lengths, 1).astype(np.float64)
     shares = (1.0 / (len(draws.kept) * lengths)) @ draws.totals
     if labels:
-        return Told(shares, lengths, draws.totals, draws.tallies, draws.inverses)
+        totals = draws.totals[:0] if draws.tallies.size else draws.totals  # tallies say it all
+        return Told(shares, lengths, totals, draws.tallies, draws.inverses)
     return Told(shares, lengths[:0], draws.totals[:0], draws.tallies[:, :0], draws.inverses[:, :0])
 
 

@@ -6,17 +6,20 @@ it one posterior for all paths, as in the paper.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, xlogy
 
-from everlearn.core.arrays import Cube, Mat, Vec
+from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.core.components import ComponentModel, PathPosterior, PathStats
 from everlearn.core.math import LOG_2PI
+from everlearn.inference.chunks import ChunkedRows
 from everlearn.inference.engine import Engine, pieces
 from everlearn.inference.kernels.paths import path_scores, path_sums
+from everlearn.inference.rows import Rows
 
 BLOCK_ROWS = 1024
 _ROUNDS = 20
@@ -194,6 +197,27 @@ def _collected(
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FarRows:
+    """Rows that an engine holds in chunks, seen from an origin."""
+
+    chunked: ChunkedRows
+    origin: Vec
+
+    def __len__(self) -> int:
+        return len(self.chunked)
+
+    def take(self, positions: IntVec, engine: Engine) -> Mat:
+        """The rows at these positions, which ascend, brought here."""
+        return np.asarray(self.chunked.take(positions, engine).X - self.origin)
+
+
+def _far_stats(shared: tuple[Slots, Vec], rows: Rows) -> tuple[PathStats, None]:
+    """`path_stats` of rows where they are."""
+    slots, origin = shared
+    return path_stats(slots, np.asarray(rows.X) - origin)
+
+
 @dataclass(frozen=True, slots=True)
 class PathRunner:
     """Runs local steps on an engine, in blocks of rows; no result depends on the engine."""
@@ -202,9 +226,14 @@ class PathRunner:
     engine: Engine
     meanfield: bool = False
 
-    def run(self, q: PathPosterior, X: Mat, start: Mat | None) -> tuple[PathStats, Mat | None]:
+    def run(
+        self, q: PathPosterior, X: Mat | FarRows, start: Mat | None
+    ) -> tuple[PathStats, Mat | None]:
         """Statistics of all rows; under mean field also their slots, which it starts from."""
         slots = prepare(self.model, q)
+        if isinstance(X, FarRows):
+            far = X.chunked.pieces(BLOCK_ROWS)
+            return self.engine.map_sum(_far_stats, far, (slots, X.origin))[0], None
         rows = pieces(X, BLOCK_ROWS)
         if not self.meanfield:
             return self.engine.map_sum(path_stats, rows, slots)[0], None
@@ -213,6 +242,17 @@ class PathRunner:
         blocks = pieces(X, BLOCK_ROWS, start.__getitem__)
         stats, ends = self.engine.map_sum(meanfield_stats, blocks, slots)
         return stats, np.concatenate(ends)
+
+    def some(self, parts: Sequence[Mat | FarRows], positions: IntVec | None) -> Mat:
+        """The rows at these positions of all parts, which ascend; None: all of them."""
+        far = [part for part in parts if isinstance(part, FarRows)]
+        if not far:
+            here: Mat = np.concatenate([part for part in parts if not isinstance(part, FarRows)])
+            return here if positions is None else here[positions]
+        chunks = tuple(chunk for part in far for chunk in part.chunked.chunks)
+        whole = FarRows(replace(far[0].chunked, chunks=chunks), far[0].origin)
+        every = np.arange(len(whole)) if positions is None else positions
+        return whole.take(every, self.engine)
 
     def evidence(self, q: PathPosterior, X: Mat) -> Vec:
         """Local bound of each row."""

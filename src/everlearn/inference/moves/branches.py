@@ -16,7 +16,7 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.components import ComponentModel, PathPosterior
 from everlearn.core.priors.nested import TreeSticks
 from everlearn.inference.component_state import TreeState
-from everlearn.inference.local.components import Slots, prepare, scored
+from everlearn.inference.local.components import PathRunner, Slots, prepare, scored
 
 MOST_ROWS = 4096
 """Rows that candidates are fitted to."""
@@ -68,12 +68,12 @@ class Survey:
         return np.asarray(self.centred - (self.centred @ basis) @ basis.T)
 
 
-def surveyed(state: TreeState, rng: np.random.Generator) -> Survey:
+def surveyed(state: TreeState, rng: np.random.Generator, runner: PathRunner) -> Survey:
     """The open rows, or some of them if they are many."""
-    X = np.concatenate([batch.X for batch in state.batches])
-    n = len(X)
+    n, some = state.n_open, None
     if n > MOST_ROWS:
-        X = X[np.sort(rng.choice(n, MOST_ROWS, replace=False))]
+        some = np.sort(rng.choice(n, MOST_ROWS, replace=False))
+    X = runner.some([batch.X for batch in state.batches], some)
     slots = prepare(state.model, state.q)
     found = scored(slots, X)
     return Survey(

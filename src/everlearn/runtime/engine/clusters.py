@@ -68,10 +68,10 @@ def _client(engine: Any, stack: ExitStack) -> Any:
     if isinstance(engine, distributed.Client):
         if engine.status != "running":
             raise ClusterError(f"the client given as engine is {engine.status}")
-        return engine
+        return _waiting(engine)
     if engine == "dask":
         try:
-            return distributed.default_client()
+            return _waiting(distributed.default_client())
         except ValueError:
             return stack.enter_context(local_workers())
     try:
@@ -82,17 +82,33 @@ def _client(engine: Any, stack: ExitStack) -> Any:
         raise ClusterError(f"no Dask scheduler answers at {engine!r}: {error}") from error
 
 
+def _waiting(client: Any) -> Any:
+    """The client, unless its calls return before they are done."""
+    if client.asynchronous:
+        raise ClusterError(
+            f"{client!r} is asynchronous, and learning waits for its steps: open a client without "
+            "asynchronous=True, or learn in a thread of its own"
+        )
+    return client
+
+
 @contextmanager
 def local_workers(n_workers: int | None = None) -> Iterator[Any]:
     """A client of worker processes on this machine, with one thread each; None: one a core."""
     with warnings.catch_warnings(), dask.config.set(_SETTINGS):
         warnings.filterwarnings("ignore", message="Port .* is already in use")
-        cluster = distributed.LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        )
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        except RuntimeError as error:
+            raise ClusterError(
+                f"worker processes could not be started ({error}). They read the file of the "
+                'program too: a script must learn below `if __name__ == "__main__":`.'
+            ) from error
     with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client

@@ -12,6 +12,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from itertools import pairwise, zip_longest
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -38,9 +39,17 @@ _LOST = (CancelledError, KilledWorker, CommClosedError, OSError)
 log = logging.getLogger("everlearn.engine")
 
 
-def _of_a_task(error: BaseException) -> bool:
-    """Whether an error comes from the user's own tasks: a file that is missing, for example."""
-    return isinstance(error, OSError) and error.filename is not None
+class _TaskError(Exception):
+    """A task of the user's raised an error, whatever its type: the cluster is well."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _failed(future: Any) -> bool:
+    """Whether the task itself raised an error; one that was lost with its worker did not."""
+    return future.status == "error" and not isinstance(future.exception(), KilledWorker)
 
 
 class DaskEngine:
@@ -141,7 +150,7 @@ class DaskEngine:
             try:
                 (found,) = future.result()
             except _LOST as error:
-                if _of_a_task(error):
+                if _failed(future):
                     raise
                 losses[number] += 1
                 self._after_loss(error, losses[number])
@@ -188,9 +197,15 @@ class DaskEngine:
             futures += self.client.compute(some, workers=[address], allow_other_workers=True)
         return futures
 
-    def bring(self, collection: Any) -> Any:
-        """The whole of a small collection, in this process."""
-        return self.patiently(lambda: self.client.compute(collection).result())
+    def brought(self, chunks: Sequence[Any]) -> Iterator[Any]:
+        """The chunks of a collection in this process, one after the other."""
+        handles = [
+            Remote(self, partial(self.client.compute, chunk), future=future)
+            for chunk, future in zip(chunks, self._computed(list(chunks)), strict=True)
+        ]
+        handles.reverse()
+        while handles:
+            yield handles.pop().fetch()
 
     def close(self) -> None:
         """Let go of all data that were sent."""
@@ -202,11 +217,20 @@ class DaskEngine:
         for attempt in range(_ATTEMPTS):
             try:
                 return work()
+            except _TaskError as failed:
+                raise failed.error from None
             except _LOST as error:
-                if _of_a_task(error):
-                    raise
                 self._after_loss(error, attempt + 1)
         raise AssertionError
+
+    def gathered(self, futures: Sequence[Any]) -> list[Any]:
+        """The results, within work that is done patiently."""
+        try:
+            return list(self.client.gather(futures))
+        except _LOST as error:
+            if any(_failed(future) for future in futures):
+                raise _TaskError(error) from error
+            raise
 
     def _told(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
         """A part of what each handle stands for, brought here."""
@@ -214,11 +238,11 @@ class DaskEngine:
         def told() -> Any:
             return self.client.map(what, [handle.future() for handle in handles], pure=False)
 
-        return list(self.patiently(lambda: self.client.gather(told())))
+        return self.patiently(lambda: self.gathered(told()))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
         """Look which workers are left, or give up."""
-        if self.client.status != "running" or "scheduler" in str(error):
+        if self.client.status != "running" or _by_scheduler(error):
             raise scheduler_lost(error) from error
         if times >= _ATTEMPTS:
             raise ClusterError(
@@ -253,12 +277,11 @@ class DaskEngine:
     def _results(self, work: Any, groups: list[Group], shared: Any) -> list[Any]:
         call = Call(self.client, shared, len(groups))
 
-        found = self.patiently(lambda: self.client.gather(self._submitted(work, groups, call)))
-        return list(found)
+        return self.patiently(lambda: self.gathered(self._submitted(work, groups, call)))
 
     def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
         """Futures of the tasks, sent as one message: a second one would wait for more to say."""
-        self._bring([run for group in groups for run in group.runs])
+        self._send_missing([run for group in groups for run in group.runs])
         argument = call.argument()
         recipes = [Recipe(group.runs, self._held) for group in groups]
         columns = zip_longest(*(recipe.slots for recipe in recipes))
@@ -269,7 +292,7 @@ class DaskEngine:
             given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
             return list(self.client.map(work, *given, key=keys, pure=False))
 
-    def _bring(self, groups: list[list[Any]]) -> None:
+    def _send_missing(self, groups: list[list[Any]]) -> None:
         """Send the chunks that are not on a worker, or no longer."""
         missing = {}
         for run in groups:
@@ -302,6 +325,12 @@ class DaskEngine:
             self._sources[number] = weakref.ref(source, forget)
         except TypeError:  # alive, so that no other object gets the same identity
             self._sources[number] = source
+
+
+def _by_scheduler(error: BaseException) -> bool:
+    """Whether futures were cancelled because their scheduler is gone."""
+    groups = getattr(error, "error_groups", [error])
+    return any(str(getattr(group, "reason", "")).startswith("scheduler") for group in groups)
 
 
 def scheduler_lost(error: BaseException) -> ClusterError:

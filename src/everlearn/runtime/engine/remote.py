@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import cloudpickle
@@ -20,7 +20,8 @@ _GONE = ("cancelled", "error", "lost")
 class Patient(Protocol):
     """Who fetches things, and does it again if a worker is lost."""
 
-    client: Any
+    def gathered(self, futures: Sequence[Any]) -> list[Any]:
+        """The results of futures, within work that may be done again."""
 
     def patiently(self, work: Callable[[], T]) -> T:
         """The result of work that may be done again."""
@@ -47,7 +48,7 @@ class Remote:
         return self._future
 
     def fetch(self) -> Any:
-        return self._engine.patiently(lambda: self._engine.client.gather(self.future()))
+        return self._engine.patiently(lambda: self._engine.gathered([self.future()]))[0]
 
 
 class Part:

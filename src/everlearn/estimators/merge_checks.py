@@ -1,0 +1,107 @@
+"""Which models may be merged: of one kind, of the same classes and features, from one base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from everlearn.core.arrays import Mat
+
+_NOT_COMPARED = {"engine", "random_state", "verbose"}
+_ROUNDING = 1e-9
+
+
+def check_alike(models: list[Any], base: Any) -> None:
+    """Refuse models that are not of one kind, or of other parameters, features or classes."""
+    if len(models) < 2:
+        raise ValueError(f"merge needs at least two models. Got {len(models)}.")
+    first, every = models[0], [*models, *([] if base is None else [base])]
+    for model in every:
+        if type(model) is not type(first):
+            raise TypeError(
+                f"merge needs models of one class. Got {type(first).__name__} and "
+                f"{type(model).__name__}."
+            )
+        if not hasattr(model, "_learned"):
+            raise ValueError(f"merge needs fitted models. Got a {type(model).__name__} that is not")
+        params, own = first.get_params(deep=False), model.get_params(deep=False)
+        for name in sorted(set(params) - _NOT_COMPARED):
+            if not _same(params[name], own[name]):
+                raise ValueError(
+                    f"merge needs models with the same parameters. Got {name!r} of "
+                    f"{params[name]!r:.60} and {own[name]!r:.60}."
+                )
+        _check_same_data(first, model)
+
+
+def _check_same_data(first: Any, model: Any) -> None:
+    """Refuse a model whose columns or classes are not those of the first."""
+    widths = [getattr(m, "n_features_in_", None) for m in (first, model)]
+    if None not in widths and widths[0] != widths[1]:
+        raise ValueError(
+            "merge needs models of rows of the same width. Got "
+            f"{widths[0]} and {widths[1]} features."
+        )
+    for what, name in (("feature names", "feature_names_in_"), ("classes", "classes_")):
+        both = [getattr(m, name, None) for m in (first, model)]
+        if both[0] is None or both[1] is None:  # rows without names do not contradict any
+            continue
+        one, two = (np.asarray(part).tolist() for part in both)
+        if one != two:
+            raise ValueError(
+                f"merge needs models with the same {what}, in the same order. Got "
+                f"{one!r:.60} and {two!r:.60}."
+            )
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether two parameters are equal; they may be arrays, or mappings with arrays in them."""
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        return one.keys() == two.keys() and all(_same(one[key], two[key]) for key in one)
+    try:
+        return bool(np.array_equal(one, two))
+    except (TypeError, ValueError):
+        return bool(one == two)
+
+
+def refused(model: Any, parameter: str, needed: str) -> ValueError:
+    """For parameters with which what is kept is no sum."""
+    return ValueError(
+        f"merge can join {type(model).__name__} only with {parameter}={needed}: otherwise what it "
+        f"keeps is no sum over its data. Got {getattr(model, parameter)!r}."
+    )
+
+
+def not_descended(position: int, why: str) -> ValueError:
+    """For a model that cannot have begun as a copy of the base."""
+    return ValueError(
+        f"merge needs a 'base' that all models began as copies of. Model {position} did not: "
+        f"{why}. Merge without a base."
+    )
+
+
+def check_grown(position: int, own: Mapping[str, float], base: Mapping[str, float]) -> None:
+    """Refuse a model with another seed than the base, or that has seen less than it.
+
+    Both say under the same names how much they have seen; one of them is "seed".
+    """
+    if own["seed"] != base["seed"]:
+        raise not_descended(position, "its seed is another")
+    for name, value in base.items():
+        if own[name] < value:
+            raise not_descended(position, f"it has {own[name]} {name}, the base {value}")
+
+
+def check_contains(position: int, own: Mat, base: Mat, what: str) -> None:
+    """Refuse a model that lacks some of the counts of the base; rounding aside."""
+    slack = _ROUNDING * max(1.0, float(np.abs(base).max(initial=0.0)))
+    if own.shape != base.shape or (own < base - slack).any():
+        raise not_descended(position, f"it does not contain {what} of the base")
+
+
+def totals(parts: list[Any], base: Any) -> Any:
+    """The sum of parts, in each of which the base is contained."""
+    whole = sum(parts[1:], parts[0])
+    return whole if base is None else whole - (len(parts) - 1) * base
