@@ -20,14 +20,10 @@ from everlearn.core.params import (
     Options,
 )
 from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
+from everlearn.estimators.clumped_beginning import Asked, check_same_model
 from everlearn.estimators.clumped_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.clumped_input import checked_documents
-from everlearn.estimators.clumped_learning import (
-    Learned,
-    check_same_model,
-    compress,
-    learn,
-)
+from everlearn.estimators.clumped_learning import Learned, compress, learn
 from everlearn.estimators.clumped_predictions import ClumpedPredictions
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_families import check_prior
@@ -247,7 +243,7 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
             self._check_params()
             learned = getattr(self, "_learned", None)
             if learned is not None:
-                check_same_model(self, learned)
+                check_same_model(self, learned.asked, learned.state)
             documents = checked_documents(self, X, groups, reset=learned is None)
             self._learned = learn(self, learned, documents.parts)
         return self
@@ -293,7 +289,7 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         """The fitted estimator as JSON and arrays; `save` writes them."""
         state = self._fitted()
         self._check_params()
-        check_same_model(self, self._learned)
+        check_same_model(self, self._learned.asked, state)
         header, arrays = pack_state(state)
         return {
             "params": plain_params(self.get_params(deep=False), 0),
@@ -307,13 +303,12 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
         estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
         state = unpack_state(section(header, "state", STATE_KEYS), arrays)
-        estimator._learned = Learned(
-            state, History.from_json(section(header, "history", ("points", "moves", "counts")))
-        )
+        history = History.from_json(section(header, "history", ("points", "moves", "counts")))
+        estimator._learned = Learned(state, history, Asked.of(estimator))
         width = state.model.family.n_features
         try:
             estimator._check_params()
-            check_same_model(estimator, estimator._learned)
+            check_same_model(estimator, estimator._learned.asked, state)
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
         estimator.n_features_in_ = width

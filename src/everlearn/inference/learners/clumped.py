@@ -13,6 +13,7 @@ import numpy as np
 from everlearn.core.arrays import IntVec
 from everlearn.core.errors import MemoryBudgetError
 from everlearn.core.memory import release
+from everlearn.core.words import counted
 from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past, Seen
 from everlearn.inference.clumps import Items, clumped, joined
 from everlearn.inference.engine import Engine
@@ -180,8 +181,9 @@ class ClumpedLearner:
         if name == "max_clumps":
             needed, limit = "a clump for each topic", f"{self.limits.items_within(k):,.0f} clumps"
         return MemoryBudgetError(
-            f"the {name!r} of ClumpedTopicModel must hold {needed}: {k} topics of {d} features, "
-            f"in {len(search.sizes)} groups, are too many for {limit}"
+            f"the {name!r} of ClumpedTopicModel must hold {needed}: {counted(k, 'topic')} of "
+            f"{counted(d, 'feature')}, in {counted(len(search.sizes), 'group')}, "
+            f"{'is' if k == 1 else 'are'} too much for {limit}"
         )
 
     def _compressor(self, search: TopicSearch) -> Compressor:
