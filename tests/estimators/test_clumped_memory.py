@@ -220,6 +220,27 @@ def test_items_are_few_unless_said(family, monkeypatch):
     assert_within_limits(model)
 
 
+def test_items_that_were_twice_the_topics_stay_if_topics_are_joined_later(monkeypatch):
+    monkeypatch.setattr(clumped_state, "LEAST_ITEMS", 4)
+    monkeypatch.setattr(clumped_state, "ITEMS_PER_TOPIC", 9)
+    parts, _ = documents("full", 12)
+    model = model_of().partial_fit(parts)
+    before = content(model)[1]
+    assert len(before["clumps/mass"]) + len(before["singles/X"]) == 9 * model.n_components_
+    monkeypatch.setattr(clumped_state, "ITEMS_PER_TOPIC", 6)  # as if a third had been joined
+    model.set_params(max_groups=100)
+    assert_same((0, content(model)[1]), (0, before))
+    model.set_params(max_clumps=6 * model.n_components_)
+    assert len(model._learned.state.past) <= 6 * model.n_components_
+
+
+def test_limits_that_were_spoilt_can_be_mended():
+    model = taught()
+    model.memory_budget = "lots"
+    model.set_params(memory_budget="1MB")
+    assert_within_limits(model)
+
+
 def test_a_budget_beyond_the_usual_is_room_for_more_clumps():
     parts, _ = documents("diagonal", 12, points=600)
     model = model_of("diagonal", max_clumps="auto", memory_budget="64MB").partial_fit(parts)

@@ -47,12 +47,12 @@ def test_parts_and_wholes(case):
     c = corpus(case)
     n = len(c.items)
     same(joined([c.items]), c.items)
-    none = c.items.first(0)
+    none = c.items[:0]
     assert len(none) == 0
     same(joined([none, c.items, none]), c.items)
-    same(c.items.first(n), c.items)
+    same(c.items[:n], c.items)
     twice = joined([c.items, c.items])
-    same(twice.first(n), c.items)
+    same(twice[:n], c.items)
     assert_array_equal(np.diff(twice.starts), np.tile(np.diff(c.items.starts), 2))
     same(joined([c.items, c.items], twice.features), twice)
     arrays = (c.items.features, c.items.mass, c.items.starts, c.items.groups, c.items.counts)

@@ -23,7 +23,7 @@ from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin, named_er
 from everlearn.estimators.clumped_beginning import Asked, check_same_model
 from everlearn.estimators.clumped_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.clumped_input import checked_documents
-from everlearn.estimators.clumped_learning import Learned, compress, learn
+from everlearn.estimators.clumped_learning import Learned, compress, learn, limits_of
 from everlearn.estimators.clumped_predictions import ClumpedPredictions
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_families import check_prior
@@ -304,11 +304,12 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
         state = unpack_state(section(header, "state", STATE_KEYS), arrays)
         history = History.from_json(section(header, "history", ("points", "moves", "counts")))
-        estimator._learned = Learned(state, history, Asked.of(estimator))
         width = state.model.family.n_features
         try:
             estimator._check_params()
-            check_same_model(estimator, estimator._learned.asked, state)
+            asked = Asked.of(estimator)
+            check_same_model(estimator, asked, state)
+            estimator._learned = Learned(state, history, asked, limits_of(estimator))
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
         estimator.n_features_in_ = width

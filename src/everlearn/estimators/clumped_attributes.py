@@ -31,8 +31,7 @@ class ClumpedAttributes(ComponentAttributes):
     @property
     def weights_(self) -> Vec:
         """Share of each topic in all points seen."""
-        n = self._fitted().topics.n
-        return np.asarray(n / n.sum())
+        return self._fitted().topics.shares
 
     @property
     def alpha_(self) -> Vec:

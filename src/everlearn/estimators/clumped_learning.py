@@ -32,18 +32,19 @@ MOST_GROUPS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A state, and how it came about."""
+    """A state, how it came about, and the limits within which it was compressed last."""
 
     state: ClumpedState
     history: History
     asked: Asked
+    limits: KeepLimits
 
-    def after(self, state: ClumpedState) -> Learned:
+    def after(self, state: ClumpedState, limits: KeepLimits) -> Learned:
         """After an epoch."""
         lap = LapInfo(
             state.n_epochs, state.bound, len(state.topics), float(state.n_points), (), False
         )
-        return replace(self, state=state, history=self.history.after(lap))
+        return replace(self, state=state, history=self.history.after(lap), limits=limits)
 
 
 def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned:
@@ -57,10 +58,12 @@ def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned
         for start in range(0, len(parts), size):
             epoch = Epoch(parts[start : start + size])
             if learned is None:
-                learned = Learned(fresh_state(params, epoch), History(), Asked.of(params))
+                learned = Learned(
+                    fresh_state(params, epoch), History(), Asked.of(params), learner.limits
+                )
             state, info = learner.learn(learned.state, epoch)
             _warn_of_joins(params, info)
-            learned = learned.after(state)
+            learned = learned.after(state, learner.limits)
             progress.show(start + epoch.n_documents, len(state.topics))
     assert learned is not None
     return learned
@@ -68,12 +71,13 @@ def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned
 
 def compress(params: Any, learned: Learned) -> Learned:
     """The same within the present limits; nothing changes if it is within them already."""
-    if limits_of(params).met_by(learned.state):
+    limits = limits_of(params)
+    if limits.met_by(learned.state, learned.limits):
         return learned
     with open_engine(params.engine) as engine:
         state, info = learner_of(params, engine).recompress(learned.state)
     _warn_of_joins(params, info)
-    return replace(learned, state=state)
+    return replace(learned, state=state, limits=limits)
 
 
 def _warn_of_joins(params: Any, info: EpochInfo) -> None:

@@ -105,7 +105,7 @@ class Seen:
 
     def kept(self, items: Items) -> Past:
         """Everything as it is, in the groups that its items are in now."""
-        now = items.first(self.n_clumps)
+        now = items[: self.n_clumps]
         groups = {name: getattr(now, name).copy() for name in ("starts", "groups", "counts")}
         singles = np.concatenate([self.past.singles, *self.epoch.parts])
         own = items.groups[items.starts[self.n_clumps : -1]]
@@ -198,21 +198,34 @@ class KeepLimits:
         """Whether every point may stay as it came."""
         return self.max_bytes == np.inf == self.max_items
 
-    def met_by(self, state: ClumpedState) -> bool:
-        """Whether the state keeps no more than these limits allow."""
+    def met_by(self, state: ClumpedState, before: KeepLimits) -> bool:
+        """Whether the state, kept within other limits before, is within these.
+
+        Items that grow with the topics were as many as these were when they were compressed, and
+        some of the topics have been joined since.
+        """
         k = len(state.topics)
+        grown = self.max_items is None is before.max_items
         return (
             state.memory()["total"] <= self.max_bytes
-            and len(state.past) <= self.items_within(k)
             and len(state.sizes) <= self.groups_within(k)
+            and (
+                len(state.past) <= self.items_within(k)
+                or (grown and self._least_items >= before._least_items)
+            )
         )
 
     def items_within(self, n_topics: int) -> float:
         """Clumps and single points that may be kept of so many topics."""
         if self.max_items is None:
-            roomy = max(1.0, self.max_bytes / USUAL_BYTES) if self.max_bytes < np.inf else 1.0
-            return float(max(roomy * LEAST_ITEMS // 1, ITEMS_PER_TOPIC * n_topics))
+            return max(self._least_items, float(ITEMS_PER_TOPIC * n_topics))
         return self.max_items
+
+    @property
+    def _least_items(self) -> float:
+        """Items that grow with the topics are no fewer than these."""
+        roomy = max(1.0, self.max_bytes / USUAL_BYTES) if self.max_bytes < np.inf else 1.0
+        return roomy * LEAST_ITEMS // 1
 
     def groups_within(self, n_topics: int) -> float:
         """As many groups as are allowed, and as fit into a quarter of the bytes."""

@@ -20,7 +20,7 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.first_clumps import first_clumps
 from everlearn.inference.learners.topic_search import TopicSearch
 from everlearn.inference.local.clumps import ClumpStep
-from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
+from everlearn.inference.moves.compress import StorageRoom, kept_clumps
 
 _LAST_JOINS = 4
 _HOPE = 0.5
@@ -106,10 +106,10 @@ class ClumpedLearner:
         points = Items.points(items.features[n_past:], seen.groups)
         coarse = first_clumps(state.model, points, epoch.documents, settings.first_clumps)
         del points
-        search = self._search(state, joined([items.first(n_past), coarse]))
+        search = self._search(state, joined([items[:n_past], coarse]))
         search.build()
         hopeful = search.hopeful(_HOPE)
-        search.items, search.found, search.assigned_by = items, None, None
+        search.turn_to(items)
         search.iterate(1)
         search.move(hopeful)
         search.iterate(settings.raw_iterations)
@@ -129,8 +129,7 @@ class ClumpedLearner:
         else:
             room, ids, forced = self._room(search, ids)
             past = self._compressed(search, room, seen, state.n_points)
-            search.items = past.items(state.model)
-            loss = before - search.tied_bound(search.items)
+            loss = before - search.tie(past.items(state.model))
             search.iterate(1)
             search.join(_LAST_JOINS)
         new = replace(
@@ -163,7 +162,7 @@ class ClumpedLearner:
             k, n_groups = len(search.topics), len(search.sizes)
             free = self.limits.item_bytes(search.step.model, k, n_groups)
             room = StorageRoom(prices, free, self.limits.items_within(k))
-            rest = room.charged(self._compressor(search).topic_leaves())
+            rest = room.charged(search.compressor().topic_leaves())
             fits = free > 0 and rest.free_bytes >= (0.5 * free if k > 1 else 0.0)
             if fits and rest.free_leaves >= 0:
                 return room, ids, forced
@@ -186,20 +185,12 @@ class ClumpedLearner:
             f"{'is' if k == 1 else 'are'} too much for {limit}"
         )
 
-    def _compressor(self, search: TopicSearch) -> Compressor:
-        assert search.found is not None
-        return Compressor.of(
-            search.step.model, search.topics, search.sizes, search.items, search.found
-        )
-
     def _compressed(
         self, search: TopicSearch, room: StorageRoom, seen: Seen, n_points: int
     ) -> Past:
         """The items as clumps and single points that fit into the room."""
         expected = max(self.expected_points or 0.0, float(n_points))
-        compressor = self._compressor(search)
-        search.found = None  # of items that are about to go
-        leaves = compressor.compressed(room, expected / n_points)
+        leaves = search.last_compressor().compressed(room, expected / n_points)
         clump, n_clumps = kept_clumps(leaves, room.prices)
         single = np.flatnonzero(clump < 0)
         groups = search.items.groups[search.items.starts[single]]

@@ -12,6 +12,7 @@ from everlearn.core.memory import release
 from everlearn.inference.clumped_topics import Topics
 from everlearn.inference.clumps import Items, regrouped
 from everlearn.inference.local.clumps import Assignment, ClumpStep
+from everlearn.inference.moves.compress import Compressor
 from everlearn.inference.moves.group_merge import merge_groups
 from everlearn.inference.moves.topic_join import apply_joins, propose_joins
 from everlearn.inference.moves.topic_split import apply_splits, propose_splits
@@ -48,6 +49,28 @@ class TopicSearch:
     @property
     def bound(self) -> float:
         return self.topics.bound(self.step.model, self.sizes)
+
+    def turn_to(self, items: Items) -> None:
+        """Go on with other items of the same points; what was found was about the old ones."""
+        self.items, self.found, self.assigned_by = items, None, None
+
+    def compressor(self) -> Compressor:
+        """What compresses the items as they are assigned now."""
+        assert self.found is not None
+        return Compressor.of(self.step.model, self.topics, self.sizes, self.items, self.found)
+
+    def last_compressor(self) -> Compressor:
+        """The same, for items that are about to go: their assignments are let go at once."""
+        compressor, self.found = self.compressor(), None
+        return compressor
+
+    def tie(self, items: Items) -> float:
+        """Turn to clumps of the items; the bound with them, same beliefs and same alpha."""
+        assert self.assigned_by is not None
+        found = self.step.assign(self.assigned_by, self.sizes, items)
+        tied = self.step.summarize(self.topics, items, found)
+        self.turn_to(items)
+        return tied.bound(self.step.model, self.sizes)
 
     def iterate(self, most: int, least_gain: float = 0.0) -> None:
         """Coordinate ascent, until an iteration gains no more than `least_gain`."""
@@ -144,12 +167,6 @@ class TopicSearch:
         self.topics = apply_joins(self.topics, joins, chosen)
         self.iterate(1)
         return len(chosen)
-
-    def tied_bound(self, items: Items) -> float:
-        """The bound if the points were these clumps: same beliefs, same alpha, new assignments."""
-        assert self.assigned_by is not None
-        found = self.step.assign(self.assigned_by, self.sizes, items)
-        return self.step.summarize(self.topics, items, found).bound(self.step.model, self.sizes)
 
     def merge_groups(self, most: int, criterion: str) -> IntVec:
         """Merge groups of documents until `most` are left; what each has become."""
