@@ -11,7 +11,7 @@ from everlearn.estimators.clumped import ClumpedTopicModel
 FAMILIES = ("full", "diagonal", "multinomial")
 WIDTH = 3
 N_TOPICS = 6
-BYTES = frozenset({"clumps", "single points", "topics", "groups", "prior"})
+BYTES = frozenset({"clumps", "single points", "topics", "groups", "documents", "prior"})
 """What `memory_report` adds up."""
 
 

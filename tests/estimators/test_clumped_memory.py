@@ -241,6 +241,19 @@ def test_limits_that_were_spoilt_can_be_mended():
     assert_within_limits(model)
 
 
+def test_a_budget_is_a_ceiling_that_is_filled_if_asked_for():
+    """What docs/ask/clumps.md says first."""
+    parts, _ = documents("diagonal", 12, points=600)
+    model = model_of("diagonal", memory_budget="400kB").partial_fit(parts)
+    assert len(model._learned.state.past) == 4000
+    model.set_params(memory_budget="60MB").partial_fit(parts)
+    small = model.memory_report()["total"]
+    assert len(model._learned.state.past) == 4000
+    model.set_params(max_clumps=None).partial_fit(parts)
+    assert len(model._learned.state.past) == 4000 + 12 * 600
+    assert model.memory_report()["total"] > small + 12 * 600 * 8 * 3
+
+
 def test_a_budget_beyond_the_usual_is_room_for_more_clumps():
     parts, _ = documents("diagonal", 12, points=600)
     model = model_of("diagonal", max_clumps="auto", memory_budget="64MB").partial_fit(parts)

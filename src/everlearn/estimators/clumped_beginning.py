@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ _FAMILY_NAMES: dict[type, str] = {
 }
 PRICE_PER_NUMBER = 0.015
 """Nats a topic must earn for each number in a typical document, if no price is given."""
+RELATIVE_PRICE = 1e-5
+"""Share of the bound that a split must gain with the published rule."""
 _WITHIN = 0.1
 """Share of the variance of all points that a topic is expected to have."""
 _MEAN_PRECISION = 0.1
@@ -49,9 +51,13 @@ def fresh_state(params: Any, epoch: Epoch) -> ClumpedState:
     if price == "auto":
         width = 1 if params.family == "multinomial" else epoch.parts[0].shape[1]
         price = PRICE_PER_NUMBER * (epoch.n_points * width) / epoch.n_documents
+    elif price == "relative":
+        price = 0.0  # beside the share of the bound
     with named_errors(params, "prior"):
         family = clumped_family(params.family, params.prior, np.concatenate(epoch.parts))
-    return ClumpedState.fresh(GroupedModel(family, LearnedDirichlet()), float(price))
+    state = ClumpedState.fresh(GroupedModel(family, LearnedDirichlet()), float(price))
+    documents = np.empty(0, np.int32) if params.track_documents else None
+    return replace(state, document_groups=documents)
 
 
 def clumped_family(family: str, prior: str | Mapping[str, Any], X: Mat) -> Family[Any]:
@@ -79,10 +85,14 @@ def check_same_model(params: Any, asked: Asked, state: ClumpedState) -> None:
     """
     _check_unchanged(params, "family", params.family, _FAMILY_NAMES[type(state.model.family)])
     price = params.topic_price
-    if price != asked.topic_price or not isinstance(price, str):
+    if price == "relative" == asked.topic_price:
+        _check_unchanged(params, "topic_price", state.price, 0.0)
+    elif price != asked.topic_price or not isinstance(price, str):
         then = state.price if asked.topic_price == "auto" else asked.topic_price
         _check_unchanged(params, "topic_price", price, then)
         _check_unchanged(params, "topic_price", price, state.price)
+    if params.track_documents and state.document_groups is None:
+        _check_unchanged(params, "track_documents", True, False)
     _check_prior(params, asked, state.model.family)
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from everlearn.core.arrays import Mat
-from everlearn.core.errors import ForcedJoinWarning
+from everlearn.core.errors import ForcedJoinWarning, MemoryBudgetError
 from everlearn.core.params import parse_bytes
 from everlearn.core.words import counted
-from everlearn.estimators.clumped_beginning import Asked, fresh_state
+from everlearn.estimators.clumped_beginning import RELATIVE_PRICE, Asked, fresh_state
 from everlearn.estimators.history import History
 from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits
 from everlearn.inference.engine import Engine
+from everlearn.inference.epoch_work import EpochWork
 from everlearn.inference.learners.clumped import (
     BuildSettings,
     ClumpedLearner,
@@ -49,33 +50,62 @@ class Learned:
 
 def learn(params: Any, learned: Learned | None, parts: Sequence[Mat]) -> Learned:
     """Learn from documents in epochs; the first epoch decides on prior and price."""
-    size = params.batch_size or len(parts)
     with (
         open_engine(params.engine) as engine,
         DocumentProgress(params.verbose, len(parts)) as progress,
     ):
         learner = learner_of(params, engine)
-        for start in range(0, len(parts), size):
-            epoch = Epoch(parts[start : start + size])
+        done = 0
+        while done < len(parts):
+            epoch = _next_epoch(params, learned, parts, done)
             if learned is None:
                 learned = Learned(
                     fresh_state(params, epoch), History(), Asked.of(params), learner.limits
                 )
-            state, info = learner.learn(learned.state, epoch)
+            state, info = learner.learn(_tracked(params, learned.state), epoch)
             _warn_of_joins(params, info)
             learned = learned.after(state, learner.limits)
-            progress.show(start + epoch.n_documents, len(state.topics))
+            done += epoch.n_documents
+            progress.show(done, len(state.topics))
     assert learned is not None
     return learned
 
 
+def _next_epoch(params: Any, learned: Learned | None, parts: Sequence[Mat], done: int) -> Epoch:
+    """As many of the documents that are left as make an epoch, and as the work on it has room for.
+
+    Documents are never cut: points of one in two epochs would have two mixtures of topics.
+    """
+    some = parts[done : done + (params.batch_size or len(parts))]
+    if params.epoch_budget is None:
+        return Epoch(some)
+    budget = parse_bytes(params.epoch_budget)
+    state = fresh_state(params, Epoch(some[:1])) if learned is None else learned.state
+    work = EpochWork(state, limits_of(params))
+    points = np.cumsum([len(part) for part in some])
+    count = int(sum(work.bytes(int(n), j + 1) <= budget for j, n in enumerate(points)))
+    if count == 0:
+        raise MemoryBudgetError(
+            f"the 'epoch_budget' of {type(params).__name__} must hold the work on one document, "
+            f"with what is kept of those before: one of {counted(len(some[0]), 'point')} takes "
+            f"{work.bytes(len(some[0]), 1):,.0f} bytes. Got {budget:,} bytes; allow more, or make "
+            "several documents of it"
+        )
+    return Epoch(some[:count])
+
+
+def _tracked(params: Any, state: ClumpedState) -> ClumpedState:
+    """The state, without the groups of documents if they are not wanted any more."""
+    return state if params.track_documents else replace(state, document_groups=None)
+
+
 def compress(params: Any, learned: Learned) -> Learned:
     """The same within the present limits; nothing changes if it is within them already."""
-    limits = limits_of(params)
-    if limits.met_by(learned.state, learned.limits):
-        return learned
+    limits, state = limits_of(params), _tracked(params, learned.state)
+    if limits.met_by(state, learned.limits):
+        return replace(learned, state=state)
     with open_engine(params.engine) as engine:
-        state, info = learner_of(params, engine).recompress(learned.state)
+        state, info = learner_of(params, engine).recompress(state)
     _warn_of_joins(params, info)
     return replace(learned, state=state, limits=limits)
 
@@ -109,6 +139,7 @@ def learner_of(params: Any, engine: Engine) -> ClumpedLearner:
         first_clumps=params.first_clumps,
         raw_iterations=params.raw_iterations,
         max_topics=params.max_topics,
+        least_share=RELATIVE_PRICE if params.topic_price == "relative" else 0.0,
     )
     return ClumpedLearner(
         engine,

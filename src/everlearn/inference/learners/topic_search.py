@@ -27,6 +27,22 @@ _SAME, _QUITE_SAME = 0.1, 0.01
 """Shares of a topic's points within which it counts as unchanged: as a rule, and at the end."""
 
 
+@dataclass(frozen=True, slots=True)
+class TopicPrice:
+    """What a topic must earn: nats, and beside them a share of the bound, if any.
+
+    The share is asked of splits alone and is of the whole bound, with the log base measure `base`.
+    """
+
+    nats: float
+    least_share: float = 0.0
+    base: float = 0.0
+
+    def of_split(self, bound: float) -> float:
+        """Nats that a split has to gain when the bound, but for its base, is this."""
+        return self.nats + self.least_share * abs(bound + self.base)
+
+
 @dataclass(slots=True)
 class TopicSearch:
     """Topics, items and their groups while an epoch is at work.
@@ -36,7 +52,7 @@ class TopicSearch:
     """
 
     step: ClumpStep
-    price: float
+    price: TopicPrice
     max_topics: int
     sizes: Vec
     items: Items
@@ -86,7 +102,11 @@ class TopicSearch:
 
     @property
     def _objective(self) -> float:
-        return self.bound - self.price * len(self.topics)
+        return self.bound - self.price.nats * len(self.topics)
+
+    @property
+    def _split_price(self) -> float:
+        return self.price.of_split(self.bound)
 
     def build(self) -> None:
         """Splits and joins, all that do not touch each other at a time, until none is left.
@@ -94,17 +114,17 @@ class TopicSearch:
         Every move raises bound - price x topics, but for rounding, and for items that would need
         more topics than they may share: rounds that bring nothing, again and again, are the last.
         """
-        self.iterate(_FIRST, 0.5 * self.price)
+        self.iterate(_FIRST, 0.5 * self._split_price)
         best, kept, stalls = self._objective, self.topics, 0
         while stalls < _STALLS and (
             self.move(self._changed(_SAME)) or self.move(self._changed(_QUITE_SAME))
         ):
-            self.iterate(_BETWEEN, 0.5 * self.price)
+            self.iterate(_BETWEEN, 0.5 * self._split_price)
             stalls += 1
             if self._objective > best:
                 best, kept, stalls = self._objective, self.topics, 0
         self.topics = kept
-        self.iterate(_LAST, 0.5 * self.price)
+        self.iterate(_LAST, 0.5 * self._split_price)
 
     def join(self, rounds: int) -> None:
         """Joins alone, for a few rounds."""
@@ -131,10 +151,11 @@ class TopicSearch:
         joins = propose_joins(model, *given)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
         room = self.max_topics - len(self.topics)
-        least = max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
+        price, split_price = self.price.nats, self._split_price
+        least = max(_LEAST_GAIN * price, 1e-9 * abs(self.bound))
         tried = divisible if room > 0 else divisible[:0]
-        splits = propose_splits(model, engine, *given, tried, self.price + least)
-        net = np.concatenate([joins.gains + self.price, splits.gains - self.price])
+        splits = propose_splits(model, engine, *given, tried, split_price + least)
+        net = np.concatenate([joins.gains + price, splits.gains - split_price])
         touched = [*pairs, *((k,) for k in splits.chosen.tolist())]
         chosen = disjoint(net, touched, least)
         joined_pairs = [i for i in chosen if i < len(pairs)]
@@ -151,7 +172,8 @@ class TopicSearch:
         """Topics whose division gains more than a share of the price, on the items of now."""
         assert self.found is not None
         given = (self.topics, self.sizes, self.items, self.found, np.arange(len(self.topics)))
-        return propose_splits(self.step.model, self.step.engine, *given, share * self.price).chosen
+        least = share * self._split_price
+        return propose_splits(self.step.model, self.step.engine, *given, least).chosen
 
     def _note_failures(self, hopeless: IntVec) -> None:
         ids, n = self.topics.ids[hopeless].tolist(), self.topics.n[hopeless].tolist()
