@@ -1,20 +1,38 @@
 """Results of finished runs, kept in out/reproduce/ so that a reproduction can be resumed."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from benchmarks.table import ROOT, circumstances
 
 
-def remembered(paper: str, name: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The result of a run, which is made if it is not there; with where it was measured."""
-    path = ROOT / "out" / "reproduce" / paper / f"{name}.json"
+def remembered(
+    paper: str,
+    name: str,
+    run: Callable[[], dict[str, Any]],
+    arguments: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The result of a run, which is made if it is not there; with where it was measured.
+
+    Runs of one name but other arguments, if these are given, are other runs.
+    """
+    path = ROOT / "out" / "reproduce" / paper / f"{name}{_digest(arguments)}.json"
     if path.exists() and "measured" in (known := json.loads(path.read_text())):
         return known
     result = {**run(), "measured": circumstances()}
+    if arguments is not None:
+        result["arguments"] = dict(arguments)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".part")
     partial.write_text(json.dumps(result))
     partial.rename(path)
     return result
+
+
+def _digest(arguments: Mapping[str, Any] | None) -> str:
+    if arguments is None:
+        return ""
+    text = json.dumps(arguments, sort_keys=True)
+    return "-" + blake2b(text.encode(), digest_size=4).hexdigest()

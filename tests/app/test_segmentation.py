@@ -108,6 +108,13 @@ def test_what_does_not_fit_is_refused(labels, options, message):
         segmentation_picture(IMAGES[0], labels, **options)
 
 
+@pytest.mark.parametrize("colours", ["mean", "palette", {0: (0, 0, 0)}])
+@pytest.mark.parametrize("function", [contact_sheet, segmentation_page])
+def test_labels_that_are_no_ids_are_refused_whatever_the_colours(function, colours):
+    with pytest.raises(ValueError, match=r"'labels' must be topic ids, .* got float64"):
+        function(IMAGES[:1], [LABELS[0] + 0.5], colours=colours)
+
+
 def test_files_hold_the_pictures(tmp_path):
     paths = write_segmentations(tmp_path / "new", IMAGES, LABELS, colours="palette")
     assert [path.name for path in paths] == ["0001.png", "0002.png", "0003.png"]

@@ -11,10 +11,10 @@ from everlearn.app.study import (
     assigned,
     components,
     curve,
-    megabytes,
     move_tallies,
     move_text,
 )
+from everlearn.core.words import megabytes
 from everlearn.estimators.history import AcceptedMove, History
 from everlearn.metrics.clustering import clustering_scores
 

@@ -1,17 +1,20 @@
 """Documents made of points for the tests of `ClumpedTopicModel`, and what a model is made of."""
 
+import warnings
 from typing import Any
 
 import numpy as np
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
+from everlearn.core.errors import ForcedJoinWarning
 from everlearn.estimators.clumped import ClumpedTopicModel
+from everlearn.inference import clumped_state
 
 FAMILIES = ("full", "diagonal", "multinomial")
 WIDTH = 3
 N_TOPICS = 6
-BYTES = frozenset({"clumps", "single points", "topics", "groups", "prior"})
+BYTES = frozenset({"clumps", "single points", "topics", "groups", "documents", "prior"})
 """What `memory_report` adds up."""
 
 
@@ -70,3 +73,51 @@ def sums_of(model: ClumpedTopicModel) -> tuple[NDArray[Any], NDArray[Any], int]:
     items = state.past.items(state.model)
     per_group = np.bincount(items.groups, items.counts, len(state.sizes))
     return items.mass @ items.features, per_group, int(state.sizes.sum())
+
+
+def learn(model: Any, parts: Any) -> Any:
+    """Learn, whether topics have to be joined or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForcedJoinWarning)
+        return model.partial_fit(parts)
+
+
+def limit(model: Any, **params: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForcedJoinWarning)
+        return model.set_params(**params)
+
+
+def assert_within_limits(model: Any) -> None:
+    """Bytes as reported, as added up, and as they are in a file; items and groups."""
+    report = model.memory_report()
+    assert report["total"] == sum(report[name] for name in BYTES)
+    arrays = model.to_checkpoint()[1]
+    assert report["total"] == sum(a.nbytes for a in arrays.values())
+    if report["budget"] is not None:
+        assert report["total"] <= report["budget"]
+    n_items = report["n_clumps"] + report["n_single_points"]
+    if isinstance(model.max_clumps, int):
+        assert n_items <= model.max_clumps
+    elif model.max_clumps == "auto":
+        assert n_items <= max(clumped_state.LEAST_ITEMS, 2 * model.n_components_)
+    if model.max_groups is not None:
+        assert report["n_groups"] <= model.max_groups
+
+
+def assert_conserved(model: Any, parts: list[Any]) -> None:
+    """Counts exactly, moments to 1e-12: whatever was seen is still there."""
+    features = model._learned.state.model.family.features(np.concatenate(parts))
+    t, per_group, n_documents = sums_of(model)
+    scale = np.abs(features).sum(axis=0)
+    assert (np.abs(t - features.sum(axis=0)) <= 1e-12 * scale).all()
+    assert n_documents == len(parts) == model.n_documents_seen_
+    assert per_group.sum() == sum(map(len, parts)) == model.n_points_seen_
+    assert_array_equal(per_group, len(parts[0]) * model.group_sizes_)  # documents of one size
+    state = model._learned.state
+    assert_allclose(state.topics.counts.sum(axis=1), per_group, rtol=1e-12)
+    assert_allclose(state.topics.t.sum(axis=0), t, rtol=1e-9, atol=1e-9 * scale.max())
+    starts = state.past.clumps.starts
+    if len(starts) > 1:
+        entries = np.add.reduceat(state.past.clumps.counts, starts[:-1])
+        assert_array_equal(entries, state.past.clumps.mass)

@@ -57,8 +57,9 @@ POISONS = {
     "dates": Poison(instead(lambda x: np.full(x.shape, "2020-01-01", "M8[D]")), ("X[3]", "dtype")),
     "ragged": Poison(instead(lambda x: [[1.0, 2.0, 3.0], [1.0]]), ("X[3]",)),
     "a frame of text": Poison(instead(lambda x: pd.DataFrame([["no"] * WIDTH])), ("X[3]", "no")),
-    "no documents": Poison(lambda parts: [], ("X",)),
-    "no tuple of documents": Poison(lambda parts: (), ("X",)),
+    "no documents": Poison(lambda parts: [], ("'X'", "a list of documents with at least one")),
+    "no tuple of documents": Poison(lambda parts: (), ("'X'", "at least one", "an empty tuple")),
+    "a generator": Poison(iter, ("'X'", "a list of documents", "a list_iterator; make it a list")),
     "nothing": Poison(lambda parts: None, ("X",)),
     "a text": Poison(lambda parts: "text", ("X",)),
     "a mapping": Poison(lambda parts: {"X": parts}, ("X",)),
@@ -108,6 +109,8 @@ GROUPS = {
     "too many": (lambda n: np.zeros(n + 1), ("(161,)",)),
     "two columns": (lambda n: np.zeros((n, 2)), ("(160, 2)",)),
     "nan": (lambda n: np.full(n, np.nan), ("NaN",)),
+    "nothing": (lambda n: np.full(n, None), ("the document of each point, got None",)),
+    "text and numbers": (lambda n: np.array(["a", 1] * (n // 2), object), ("of one kind",)),
     "objects": (lambda n: [object() for _ in range(n)], ()),
     "a number": (lambda n: 3, ()),
     "empty": (lambda n: [], ()),
@@ -137,8 +140,10 @@ PARAMETERS = {
     "prior": ["wishart", {"scale": -1.0}, {"colour": 1}, None],
     "topic_price": [-1.0, np.nan, "cheap", np.inf],
     "memory_budget": [-1, "much", "64", 1.5j],
+    "epoch_budget": [-1, "much", 1.5j],
     "max_clumps": [1, 0, 2.5, "many"],
     "max_groups": [0, -3, 1.5],
+    "track_documents": [1, "yes", None],
     "group_merge": ["euclid", None],
     "expected_points": [0, -1.0, np.nan, "all"],
     "on_budget": ["ignore"],
@@ -168,16 +173,49 @@ def test_bad_parameters_are_refused(name: str) -> None:
             assert_same(content(model), before)
 
 
-@pytest.mark.parametrize("params", [{"family": "diagonal"}, {"topic_price": 77.0}])
-def test_what_learning_began_with_cannot_change(params: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("began", "params"),
+    [
+        ({}, {"family": "diagonal"}),
+        ({}, {"topic_price": 77.0}),
+        ({}, {"topic_price": "relative"}),
+        ({"topic_price": 0.0}, {"topic_price": "relative"}),
+        ({"topic_price": "relative"}, {"topic_price": 0.0}),
+        ({"topic_price": "relative"}, {"topic_price": "auto"}),
+        ({"topic_price": 77.0}, {"topic_price": "auto"}),
+        ({"topic_price": 77.0}, {"topic_price": 7.0}),
+        ({}, {"prior": {"mean_precision": 0.7}}),
+        ({"prior": {"mean_precision": 0.7}}, {"prior": "data"}),
+        ({"prior": {"mean_precision": 0.7}}, {"prior": {"mean_precision": 0.6}}),
+        ({"prior": {"mean_precision": 0.7, "mean": 1.0}}, {"prior": {"mean_precision": 0.7}}),
+    ],
+)
+@pytest.mark.parametrize("stored", [False, True])
+def test_what_learning_began_with_cannot_change(
+    began: dict[str, Any], params: dict[str, Any], stored: bool
+) -> None:
     parts = documents("full", 4)[0]
-    model = model_of().partial_fit(parts)
+    model = model_of(**began).partial_fit(parts)
+    if stored:
+        model = type(model).from_checkpoint(*content(model))
     before, old = content(model), {name: model.get_params()[name] for name in params}
     model.set_params(**params)
     with pytest.raises(ValueError, match="cannot change without a new fit"):
         model.partial_fit(parts)
     assert_same(content(model.set_params(**old)), before)
-    model.set_params(**params).fit(parts)
+    model.set_params(**params)
+    with pytest.raises(ValueError, match="cannot change without a new fit"):
+        model.to_checkpoint()
+    model.fit(parts)
+
+
+def test_what_was_found_may_be_given_in_numbers() -> None:
+    parts = documents("full", 4)[0]
+    model = model_of().partial_fit(parts)
+    precision = model._learned.state.model.family.prior.mean_precision
+    model.set_params(topic_price=model.topic_price_, prior={"mean_precision": precision})
+    model.partial_fit(parts)
+    model.set_params(topic_price="auto", prior="data").partial_fit(parts)
 
 
 @pytest.mark.parametrize("first", [[], None, "a", 3.0, [1.0, 2.0, 3.0], np.zeros(3)])

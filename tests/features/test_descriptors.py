@@ -203,17 +203,18 @@ def test_one_pixel_is_flat():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 0}, "'n' parameter of random_places"),
-        ({"n": 2.5}, "'n' parameter of random_places"),
-        ({"seed": -1}, "'seed' parameter of random_places"),
-        ({"scales": ()}, "scales given to random_places must be positive"),
-        ({"scales": (1.0, 0.0)}, "scales given to random_places must be positive"),
-        ({"scales": (np.nan,)}, "scales given to random_places must be positive"),
+        ({"n": 0}, "'n' parameter of {}"),
+        ({"n": 2.5}, "'n' parameter of {}"),
+        ({"seed": -1}, "'seed' parameter of {}"),
+        ({"scales": ()}, "scales given to {} must be positive"),
+        ({"scales": (1.0, 0.0)}, "scales given to {} must be positive"),
+        ({"scales": (np.nan,)}, "scales given to {} must be positive"),
     ],
 )
 def test_wrong_settings_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        dense_descriptors(IMAGE, **options)
+    for function in (dense_descriptors, random_places):
+        with pytest.raises(ValueError, match=message.format(function.__name__)):
+            function(IMAGE, **options)
 
 
 @pytest.mark.parametrize("image", [np.zeros(4), np.zeros((0, 3)), np.zeros((2, 2, 2, 3))])

@@ -99,5 +99,17 @@ def test_a_wrong_number_of_labels_is_refused_with_a_hint():
 
 @pytest.mark.parametrize("max_side", [0, -1, 2.5, "big", True])
 def test_a_wrong_side_is_refused(max_side):
-    with pytest.raises(ValueError, match="'max_side' parameter of pixel_points"):
-        pixel_points(colours(3, 4), max_side)
+    image = colours(3, 4)
+    for function, arguments in (
+        (pixel_points, (image, max_side)),
+        (shrunken_shape, (image, max_side)),
+        (labels_as_image, (np.zeros(12), image, max_side)),
+    ):
+        with pytest.raises(ValueError, match=f"'max_side' parameter of {function.__name__}"):
+            function(*arguments)
+
+
+@pytest.mark.parametrize("image", [[1, 2, 3], None, np.zeros((1, 2, 3, 4))])
+def test_labels_of_what_is_no_image_are_refused(image):
+    with pytest.raises(ValueError, match="'image' of labels_as_image must have the shape"):
+        labels_as_image([1, 2, 3], image)

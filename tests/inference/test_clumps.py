@@ -1,23 +1,17 @@
 """Items, their partition into leaves, and what is kept of them."""
 
-from dataclasses import replace
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.inference.axes import location, principal_axes
-from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits
+from everlearn.inference.clumped_state import KeepLimits
 from everlearn.inference.clumps import Items, clumped, joined, regrouped
 from everlearn.inference.first_clumps import first_clumps
-from everlearn.inference.learners import topic_search
-from everlearn.inference.learners.clumped import BuildSettings, ClumpedLearner
 from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
 from everlearn.inference.moves.group_merge import merge_groups, merge_loss
 from everlearn.inference.partition import Refiner
-from everlearn.runtime.engine import SerialEngine
 from oracles.cases import named
 from oracles.clumped_runs import FAMILIES, corpus
 
@@ -53,12 +47,12 @@ def test_parts_and_wholes(case):
     c = corpus(case)
     n = len(c.items)
     same(joined([c.items]), c.items)
-    none = c.items.first(0)
+    none = c.items[:0]
     assert len(none) == 0
     same(joined([none, c.items, none]), c.items)
-    same(c.items.first(n), c.items)
+    same(c.items[:n], c.items)
     twice = joined([c.items, c.items])
-    same(twice.first(n), c.items)
+    same(twice[:n], c.items)
     assert_array_equal(np.diff(twice.starts), np.tile(np.diff(c.items.starts), 2))
     same(joined([c.items, c.items], twice.features), twice)
     arrays = (c.items.features, c.items.mass, c.items.starts, c.items.groups, c.items.counts)
@@ -207,91 +201,3 @@ def test_merged_groups(seed, n_groups, criterion):
         unit = mean / np.linalg.norm(mean, axis=1, keepdims=True)
         score = np.einsum("sk,sk->s", unit[one], unit[two])
         assert score[(one == pair[0]) & (two == pair[1])] >= score.max() - 1e-12
-
-
-# The learner
-
-
-def epoch_of(case, n=60, n_documents=6):
-    return Epoch(np.array_split(case.X[:n], n_documents))
-
-
-@every
-@pytest.mark.parametrize("limits", [KeepLimits(), KeepLimits(max_items=12.0, max_groups=3.0)])
-def test_a_step_leaves_its_input_alone(case, limits):
-    model = corpus(case).model
-    learner = ClumpedLearner(SerialEngine(), BuildSettings(), limits)
-    state, _ = learner.learn(ClumpedState.fresh(model, 3.0), epoch_of(case))
-    arrays = (state.topics.n, state.topics.t, state.topics.counts, state.past.clumps.features,
-              state.past.clumps.counts, state.past.singles, state.sizes)  # fmt: skip
-    copies = [a.copy() for a in arrays]
-    after, info = learner.learn(state, epoch_of(case))
-    learner.recompress(state)
-    for array, copy in zip(arrays, copies, strict=True):
-        assert_array_equal(array, copy)
-    assert after.n_epochs == 2
-    assert_allclose(after.compression_loss - state.compression_loss, info.compression_loss)
-
-
-@every
-def test_the_bound_of_a_state_is_that_of_its_items(case):
-    """After an epoch, topics are the sums over what is kept: nothing lags behind."""
-    model = corpus(case).model
-    for limits in (KeepLimits(), KeepLimits(max_items=15.0), KeepLimits(max_bytes=4000.0)):
-        learner = ClumpedLearner(SerialEngine(), BuildSettings(), limits)
-        state, _ = learner.learn(ClumpedState.fresh(model, 3.0), epoch_of(case))
-        items = state.past.items(model)
-        t = items.mass @ items.features
-        assert_allclose(state.topics.t.sum(axis=0), t, rtol=1e-10, atol=1e-9)
-        assert_allclose(state.topics.n.sum(), 60, rtol=1e-12)
-        base = [float(case.family.log_base(part).sum()) for part in epoch_of(case).parts]
-        assert state.base == sum(base)
-        assert state.bound == state.topics.bound(model, state.sizes, state.base)
-
-
-def test_gains_that_do_not_come_true_end_the_search(monkeypatch):
-    """Rounding can promise what the next iteration does not keep, for ever if one believes it."""
-    case, real, rounds = FAMILIES[0], topic_search.propose_splits, []
-
-    def promise(*args):
-        rounds.append(1)
-        found = real(*args)
-        return replace(found, gains=np.full(len(found.gains), 1e6))
-
-    model = corpus(case).model
-    learner = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
-    honest, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
-    monkeypatch.setattr(topic_search, "propose_splits", promise)
-    state, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
-    assert len(rounds) < 15
-    assert len(state.topics) <= len(honest.topics) + 1
-    assert np.isfinite(state.bound)
-
-
-@pytest.mark.parametrize("gain", [np.nan, -np.inf])
-def test_topics_are_joined_even_if_nothing_is_known_of_the_loss(gain, monkeypatch):
-    case, real = FAMILIES[1], topic_search.propose_joins
-
-    def unknown(*args):
-        joins = real(*args)
-        return replace(joins, gains=np.full(len(joins.gains), gain))
-
-    free = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
-    state, _ = free.learn(ClumpedState.fresh(corpus(case).model, 1.0), epoch_of(case))
-    assert len(state.topics) > 2
-    monkeypatch.setattr(topic_search, "propose_joins", unknown)
-    tight = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits(max_items=2.0))
-    small, info = tight.recompress(state)
-    assert len(small.topics) <= 2
-    assert info.forced_joins > 0
-
-
-def test_scales_that_no_sum_can_hold_do_not_keep_it_for_ever():
-    """A few points a hundred orders of magnitude away from the others."""
-    rng = np.random.default_rng(0)
-    case = FAMILIES[0]
-    parts = [rng.normal(size=(20, 3)), 1e80 * rng.normal(size=(20, 3)), rng.normal(size=(20, 3))]
-    learner = ClumpedLearner(SerialEngine(), BuildSettings(max_topics=200), KeepLimits())
-    state, _ = learner.learn(ClumpedState.fresh(corpus(case).model, 0.0), Epoch(parts))
-    assert np.isfinite(state.bound)
-    assert len(state.topics) < 100

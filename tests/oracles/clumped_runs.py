@@ -17,6 +17,8 @@ from oracles.clumped import TiedOracle
 from oracles.runs import documents, groups
 
 N_POINTS = 60
+TIGHT = 1e-9
+"""Share of a bound that may be rounding."""
 FAMILIES = (
     full("full", groups(N_POINTS, dim=3, seed=1)),
     diagonal("diagonal", groups(N_POINTS, dim=3, seed=2)),
@@ -112,3 +114,8 @@ def corpus(
     sizes = np.bincount(group).astype(float)
     model = GroupedModel(case.family, LearnedDirichlet(oracle.rate))
     return Corpus(case, model, oracle, items, sizes, float(case.family.log_base(X).sum()), k)
+
+
+def not_lower(after: float, before: float) -> bool:
+    """Whether a bound has not fallen, but for rounding."""
+    return after >= before - TIGHT * max(1.0, abs(before))

@@ -17,9 +17,9 @@ from everlearn.app.study import (
     agreement,
     assigned,
     components,
-    megabytes,
     move_tallies,
 )
+from everlearn.core.words import megabytes
 from everlearn.estimators.history import Point
 from everlearn.runtime.progress import ProgressLine
 

@@ -9,8 +9,9 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from everlearn.app.streaming import StreamRun
-from everlearn.app.study import Gallery, Mark, Study, Truth, megabytes
+from everlearn.app.study import Gallery, Mark, Study, Truth
 from everlearn.core.arrays import IntVec, Mat
+from everlearn.core.words import megabytes
 from everlearn.estimators.mixture import DPMixture
 
 SIDE = 8

@@ -20,14 +20,10 @@ from everlearn.core.params import (
     Options,
 )
 from everlearn.estimators.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
+from everlearn.estimators.clumped_beginning import Asked, check_same_model
 from everlearn.estimators.clumped_checkpoint import STATE_KEYS, pack_state, unpack_state
 from everlearn.estimators.clumped_input import checked_documents, open_documents
-from everlearn.estimators.clumped_learning import (
-    Learned,
-    check_same_model,
-    compress,
-    learn,
-)
+from everlearn.estimators.clumped_learning import Learned, compress, learn, limits_of
 from everlearn.estimators.clumped_predictions import ClumpedPredictions
 from everlearn.estimators.history import History
 from everlearn.estimators.mixture_families import check_prior
@@ -41,7 +37,9 @@ from everlearn.estimators.persistence import (
 )
 
 FAMILIES = ("full", "diagonal", "multinomial")
-_LIMITS = frozenset({"memory_budget", "max_clumps", "max_groups"})
+_LIMITS = frozenset({"memory_budget", "max_clumps", "max_groups", "track_documents"})
+_LATER: Mapping[str, Any] = {"epoch_budget": None, "track_documents": False}
+"""Parameters that older files do not have, and what they were then."""
 
 
 class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimator):
@@ -60,22 +58,33 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
     prior : "data" or mapping, default="data"
         "data" expects a topic to have a tenth of the variance of the first epoch's points. A
         mapping sets entries by hand, see docs/ask/priors.md.
-    topic_price : float or "auto", default="auto"
+    topic_price : float, "auto" or "relative", default="auto"
         Nats of bound that a topic must earn: a split has to gain more, and topics are joined
         that lose less. Higher prices give fewer topics. "auto" is 0.015 for each number in an
         average document of the first epoch (a row of counts is one), see docs/ask/clumps.md. It
-        never changes afterwards.
+        never changes afterwards. "relative" is the published rule: a split has to gain 1e-5 of
+        the bound's absolute value, and joins must not lose. It depends on the units of the points
+        and asks for more the more was seen, which is why it is not the default.
     memory_budget : int, str or None, default="64MB"
         Bytes, or text such as "64MB", that may be kept between calls: clumps, single points,
         topics with their prior, and groups. None sets no limit.
+    epoch_budget : int, str or None, default=None
+        Bytes, or text such as "200MB", that work on an epoch may take beside the documents given.
+        Epochs that would need more, as far as can be reckoned, have fewer documents; a document
+        that needs more by itself is refused. None sets no limit.
     max_clumps : int, "auto" or None, default="auto"
-        Clumps and single points to keep. "auto" is 4000, in proportion more for a budget beyond
-        64 MB, or twice the topics there are before compression if these are more; None leaves it
-        to the budget alone, and keeps single points where that saves bytes. With neither this nor
-        a budget every point is kept.
+        Clumps and single points to keep. "auto" keeps epochs fast: 4000, in proportion more for a
+        budget beyond 64 MB, or twice the topics there are before compression if these are more.
+        A budget that holds these, often a few hundred kB, is then not used further until it
+        exceeds 64 MB. None uses all of the budget, and keeps single points where that saves
+        bytes. With neither this nor a budget every point is kept.
     max_groups : int or None, default=None
         Groups of documents to keep; None means 1000 under a budget. They never take more than a
         quarter of it.
+    track_documents : bool, default=False
+        Whether to remember which group each document is in (`document_groups_`). That takes 4
+        bytes of the budget for each document ever seen; it must be asked for before the first
+        and can be given up at any time.
     group_merge : {"cosine", "free-energy"}, default="cosine"
         Which groups are merged first: those whose mixtures point the same way, or those whose
         merger costs the bound least.
@@ -124,6 +133,8 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         Nats of bound that compression has cost so far.
     group_ids_, group_sizes_ : ndarray of shape (n_groups,)
         The first document of each group, by order of arrival, and how many it has.
+    document_groups_ : ndarray of shape (n_documents_seen,)
+        The position in `group_ids_` of the group of each document, with `track_documents`.
     n_points_seen_, n_documents_seen_ : int
         What was learned from.
     n_features_in_ : int
@@ -149,12 +160,14 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "family": (Options(FAMILIES),),
         "prior": (Options(("data",)), Instance((Mapping,), "a mapping")),
-        "topic_price": (Options(("auto",)), Interval(0)),
+        "topic_price": (Options(("auto", "relative")), Interval(0)),
         "memory_budget": (Options((None,)), ByteSize()),
+        "epoch_budget": (Options((None,)), ByteSize()),
         "max_clumps": (Options((None, "auto")), Interval(2, integer=True)),
         "max_groups": (Options((None,)), Interval(1, integer=True)),
         "group_merge": (Options(("cosine", "free-energy")),),
         "expected_points": (Options((None,)), Interval(1)),
+        "track_documents": (Instance((bool,), "True or False"),),
         "on_budget": (Options(("merge", "error")),),
         "batch_size": (Options((None,)), Interval(1, integer=True)),
         "first_clumps": (Interval(0, integer=True),),
@@ -170,8 +183,10 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         prior: str | Mapping[str, Any] = "data",
         topic_price: float | str = "auto",
         memory_budget: int | str | None = "64MB",
+        epoch_budget: int | str | None = None,
         max_clumps: int | str | None = "auto",
         max_groups: int | None = None,
+        track_documents: bool = False,
         group_merge: str = "cosine",
         expected_points: float | None = None,
         on_budget: str = "merge",
@@ -187,8 +202,10 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         self.prior = prior
         self.topic_price = topic_price
         self.memory_budget = memory_budget
+        self.epoch_budget = epoch_budget
         self.max_clumps = max_clumps
         self.max_groups = max_groups
+        self.track_documents = track_documents
         self.group_merge = group_merge
         self.expected_points = expected_points
         self.on_budget = on_budget
@@ -248,7 +265,7 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
             self._check_params()
             learned = getattr(self, "_learned", None)
             if learned is not None:
-                check_same_model(self, learned)
+                check_same_model(self, learned.asked, learned.state)
             documents = checked_documents(self, X, groups, reset=learned is None)
             self._learned = learn(self, learned, documents.parts)
         return self
@@ -294,7 +311,7 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         """The fitted estimator as JSON and arrays; `save` writes them."""
         state = self._fitted()
         self._check_params()
-        check_same_model(self, self._learned)
+        check_same_model(self, self._learned.asked, state)
         header, arrays = pack_state(state)
         return {
             "params": plain_params(self.get_params(deep=False), 0),
@@ -306,19 +323,22 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
+        names = inspect.signature(cls).parameters
+        given = header.get("params")
+        params = {**_LATER, **given} if isinstance(given, Mapping) else given
+        estimator = cls(**section({"params": params}, "params", names))
         state = unpack_state(section(header, "state", STATE_KEYS), arrays)
-        estimator._learned = Learned(
-            state, History.from_json(section(header, "history", ("points", "moves", "counts")))
-        )
+        history = History.from_json(section(header, "history", ("points", "moves", "counts")))
         width = state.model.family.n_features
         try:
             estimator._check_params()
-            check_same_model(estimator, estimator._learned)
+            asked = Asked.of(estimator)
+            check_same_model(estimator, asked, state)
+            estimator._learned = Learned(state, history, asked, limits_of(estimator))
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error
         estimator.n_features_in_ = width
-        names = header.get("feature_names")
-        if names is not None:
-            estimator.feature_names_in_ = checked_names(names, width)
+        columns = header.get("feature_names")
+        if columns is not None:
+            estimator.feature_names_in_ = checked_names(columns, width)
         return estimator

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from everlearn.core.arrays import IntVec, Vec
+from everlearn.core.arrays import IntVec, Labels, Vec
 from everlearn.core.families import Family
+from everlearn.estimators.clumped_beginning import RELATIVE_PRICE
 from everlearn.estimators.clumped_learning import Learned, limits_of
 from everlearn.estimators.component_attributes import ComponentAttributes, Components
 from everlearn.inference.clumped_state import ClumpedState
@@ -19,6 +20,7 @@ class ClumpedAttributes(ComponentAttributes):
     """Fitted attributes, computed from the state when asked for."""
 
     _learned: Learned
+    topic_price: float | str
 
     def _fitted(self) -> ClumpedState:
         check_is_fitted(self)
@@ -31,8 +33,7 @@ class ClumpedAttributes(ComponentAttributes):
     @property
     def weights_(self) -> Vec:
         """Share of each topic in all points seen."""
-        n = self._fitted().topics.n
-        return np.asarray(n / n.sum())
+        return self._fitted().topics.shares
 
     @property
     def alpha_(self) -> Vec:
@@ -48,7 +49,8 @@ class ClumpedAttributes(ComponentAttributes):
     @property
     def topic_price_(self) -> float:
         """Nats of bound that a topic must earn."""
-        return self._fitted().price
+        price = self._fitted().price
+        return RELATIVE_PRICE * abs(self.bound_) if self.topic_price == "relative" else price
 
     @property
     def compression_loss_(self) -> float:
@@ -66,6 +68,17 @@ class ClumpedAttributes(ComponentAttributes):
         return self._fitted().sizes.astype(np.int64)
 
     @property
+    def document_groups_(self) -> Labels:
+        """Position of the group that each document is in, in the order of arrival."""
+        groups = self._fitted().document_groups
+        if groups is None:
+            raise AttributeError(
+                f"{type(self).__name__} knows the group of each document only with "
+                "track_documents=True, from the first document on"
+            )
+        return groups.copy()
+
+    @property
     def n_points_seen_(self) -> int:
         """Points learned from."""
         return self._fitted().n_points
@@ -81,9 +94,10 @@ class ClumpedAttributes(ComponentAttributes):
         Returns
         -------
         report : dict
-            "clumps", "single points", "topics", "groups", "prior", "total" and "budget" in bytes;
-            "n_clumps", "n_single_points" and "n_groups"; "n_groups_of_clumps", the groups that
-            clumps have points in, summed over clumps.
+            "clumps", "single points", "topics", "groups", "documents" (which group each is in, if
+            tracked), "prior", "total" and "budget" in bytes; "n_clumps", "n_single_points" and
+            "n_groups"; "n_groups_of_clumps", the groups that clumps have points in, summed over
+            clumps.
         """
         state: ClumpedState = self._fitted()
         budget = limits_of(self).max_bytes

@@ -55,6 +55,8 @@ def pack_state(state: ClumpedState) -> tuple[dict[str, Any], dict[str, NDArray[A
         "singles/X": state.past.singles,
         "singles/groups": state.past.single_groups,
     }
+    if state.document_groups is not None:
+        arrays["groups/documents"] = state.document_groups
     header = {
         "family": family,
         "alpha_rate": state.model.dirichlet.rate,
@@ -86,6 +88,7 @@ def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> ClumpedState:
         past,
         sizes,
         group_ids,
+        _document_groups(arrays, sizes, group_ids),
         entry(header, "base", float),
         entry(header, "n_points", int, 1, _MOST),
         n_documents,
@@ -107,6 +110,19 @@ def _groups(arrays: Arrays, n_documents: int) -> tuple[NDArray[Any], NDArray[Any
     sound = (np.diff(ids) > 0).all() and ids[0] >= 0 and ids[-1] < n_documents
     require(sound, "groups/ids", "ascending numbers of documents")
     return sizes, ids
+
+
+def _document_groups(arrays: Arrays, sizes: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any] | None:
+    """The group of each document, which files have if that was wanted."""
+    if "groups/documents" not in arrays:
+        return None
+    groups = member(arrays, "groups/documents", (int(sizes.sum()),), "int32")
+    inside = groups.min() >= 0 and groups.max() < len(sizes)
+    require(inside, "groups/documents", f"positions of {len(sizes)} groups")
+    sound = (np.bincount(groups, minlength=len(sizes)) == sizes).all()
+    sound = sound and (np.unique(groups, return_index=True)[1] == ids).all()
+    require(sound, "groups/documents", "the group of each document, as 'groups/ids' has them")
+    return groups
 
 
 def _topics(

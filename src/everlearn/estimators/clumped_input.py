@@ -47,6 +47,7 @@ class Grouped:
 
 def checked_documents(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Grouped:
     """Documents fit for the estimator, or a ValueError that says what is wrong with them."""
+    _refuse_no_documents(estimator, X)
     listed = isinstance(X, (list, tuple)) and any(map(_is_table, X))
     if listed:
         _refuse_groups(estimator, groups)
@@ -80,6 +81,18 @@ def _refuse_groups(estimator: Any, groups: Any) -> None:
         raise ValueError(
             f"'groups' of {type(estimator).__name__} must be None if X is a list of documents, "
             "which says by itself what belongs together"
+        )
+
+
+def _refuse_no_documents(estimator: Any, X: Any) -> None:
+    """Say what is wanted instead of an empty list, or of what can be read but once."""
+    empty = isinstance(X, (list, tuple)) and len(X) == 0
+    if empty or isinstance(X, Iterator):
+        got = f"an empty {type(X).__name__}" if empty else f"a {type(X).__name__}"
+        hint = "" if empty else "; make it a list, or call partial_fit with some at a time"
+        raise ValueError(
+            f"'X' of {type(estimator).__name__} must be a list of documents with at least one, or "
+            f"a table of points. Got {got}{hint}"
         )
 
 
@@ -123,7 +136,12 @@ def _positions(estimator: Any, groups: Any, n_points: int) -> Labels:
             raise ValueError(
                 f"expected one entry for each of {n_points} points, got {labels.shape}"
             )
-        _, first, which = np.unique(labels, return_index=True, return_inverse=True)
+        if labels.dtype == object and any(label is None for label in labels):
+            raise ValueError("expected the document of each point, got None for some")
+        try:
+            _, first, which = np.unique(labels, return_index=True, return_inverse=True)
+        except TypeError as error:
+            raise TypeError(f"expected labels of one kind, such as all text: {error}") from error
     order = np.empty(len(first), np.int32)
     order[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     return order[which]

@@ -81,7 +81,7 @@ def dense_descriptors(
     ((50, 128), True)
     """
     grey = _grey(image, "dense_descriptors")
-    return _described(grey, random_places(image, n, seed=seed, scales=scales))
+    return _described(grey, _drawn_places("dense_descriptors", image, n, seed, scales))
 
 
 def random_places(
@@ -99,17 +99,24 @@ def random_places(
     >>> bool(places.y.min() >= 7.5), bool(places.scale.max() <= 2.0)
     (True, True)
     """
+    return _drawn_places("random_places", image, n, seed, scales)
+
+
+def _drawn_places(
+    owner: str, image: ArrayLike, n: int, seed: int, scales: Sequence[float]
+) -> Places:
+    """`random_places`; messages name the owner, which is what the user has called."""
     table = {
         "n": (Interval(1, integer=True),),
         "seed": (Interval(0, integer=True),),
     }
-    check_params("random_places", {"n": n, "seed": seed}, table)
+    check_params(owner, {"n": n, "seed": seed}, table)
     sizes = np.unique(np.asarray(scales, dtype=np.float64))
-    _check_scales(sizes, scales, "random_places")
+    _check_scales(sizes, scales, owner)
     pixels = np.ascontiguousarray(image)
     if pixels.ndim not in (2, 3) or not pixels.size:
         raise ValueError(
-            "'image' of random_places must have the shape (height, width) or (height, width, "
+            f"'image' of {owner} must have the shape (height, width) or (height, width, "
             f"channels) and at least one pixel, got the shape {pixels.shape}"
         )
     height, width = pixels.shape[:2]

@@ -85,8 +85,8 @@ def labels_as_image(
     array([[7, 7, 8, 8],
            [7, 7, 8, 8]])
     """
-    flat, full = np.asarray(labels), np.shape(image)[:2]
-    small = shrunken_shape(image, max_side)
+    flat, full = np.asarray(labels), _sides(image, "labels_as_image")
+    small = _shrunken(full, max_side, "labels_as_image")
     if flat.shape != (small[0] * small[1],):
         raise ValueError(
             f"'labels' of labels_as_image must be {small[0] * small[1]:,} labels, one for each of "
@@ -113,8 +113,25 @@ def shrunken_shape(image: ArrayLike, max_side: int | None) -> tuple[int, int]:
     >>> shrunken_shape(np.zeros((200, 160)), 50)
     (50, 40)
     """
-    _check_max_side(max_side, "shrunken_shape")
-    height, width = np.shape(image)[:2]
+    return _shrunken(_sides(image, "shrunken_shape"), max_side, "shrunken_shape")
+
+
+def _sides(image: ArrayLike, owner: str) -> tuple[int, int]:
+    """Height and width."""
+    shape = np.shape(image)
+    if len(shape) not in (2, 3):
+        raise ValueError(
+            f"'image' of {owner} must have the shape (height, width), or (height, width, "
+            f"channels), got the shape {shape}"
+        )
+    return shape[0], shape[1]
+
+
+def _shrunken(shape: tuple[int, int], max_side: int | None, owner: str) -> tuple[int, int]:
+    """Height and width, the longer of them at most `max_side`."""
+    allowed = (Interval(1, integer=True), Instance((type(None),), "None"))
+    check_params(owner, {"max_side": max_side}, {"max_side": allowed})
+    height, width = shape
     if max_side is None or max_side >= max(height, width):
         return height, width
     factor = max_side / max(height, width)
@@ -122,17 +139,12 @@ def shrunken_shape(image: ArrayLike, max_side: int | None) -> tuple[int, int]:
 
 
 def _shrunk(rgb: Cube, max_side: int | None, owner: str) -> Cube:
-    _check_max_side(max_side, owner)
-    shape = shrunken_shape(rgb, max_side)
-    if shape == rgb.shape[:2]:
+    full = _sides(rgb, owner)
+    shape = _shrunken(full, max_side, owner)
+    if shape == full:
         return rgb
     small: Cube = resize_local_mean(rgb, shape, channel_axis=2)
     return small
-
-
-def _check_max_side(max_side: int | None, owner: str) -> None:
-    allowed = (Interval(1, integer=True), Instance((type(None),), "None"))
-    check_params(owner, {"max_side": max_side}, {"max_side": allowed})
 
 
 def _positions(n: int) -> Mat:

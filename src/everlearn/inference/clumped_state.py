@@ -19,6 +19,8 @@ USUAL_BYTES = 64e6
 _FEATURE_ROWS = 4096
 GROUP_BYTES = 16
 """Of a group, but for its counts: its id and its number of documents."""
+TRACKED_BYTES = 4
+"""Of a document of which it is known what group it is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class Seen:
 
     def kept(self, items: Items) -> Past:
         """Everything as it is, in the groups that its items are in now."""
-        now = items.first(self.n_clumps)
+        now = items[: self.n_clumps]
         groups = {name: getattr(now, name).copy() for name in ("starts", "groups", "counts")}
         singles = np.concatenate([self.past.singles, *self.epoch.parts])
         own = items.groups[items.starts[self.n_clumps : -1]]
@@ -130,6 +132,7 @@ class ClumpedState:
     topics : beliefs
     past : all points seen
     sizes, group_ids : (n_groups,) documents in each group, and its permanent id
+    document_groups : (n_documents,) position of each document's group, if that is wanted
     base : log base measure of all points seen
     n_points, n_documents, n_epochs, next_id : counters
     compression_loss : nats of bound that compressions have cost, summed over epochs
@@ -141,6 +144,7 @@ class ClumpedState:
     past: Past
     sizes: Vec
     group_ids: IntVec
+    document_groups: Labels | None = None
     base: float = 0.0
     n_points: int = 0
     n_documents: int = 0
@@ -163,22 +167,37 @@ class ClumpedState:
         """Lower bound of the log evidence of all points seen, as they are kept."""
         return self.topics.bound(self.model, self.sizes, self.base)
 
+    def regrouped(self, into: IntVec) -> ClumpedState:
+        """With the names of groups, and the groups of documents, that merged ones have."""
+        documents = self.document_groups
+        if documents is not None:
+            documents = into[documents].astype(np.int32)
+        ids = self.group_ids[np.unique(into, return_index=True)[1]]
+        return replace(self, group_ids=ids, document_groups=documents)
+
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays that are kept."""
-        groups = self.sizes.nbytes + self.group_ids.nbytes
-        return self.model.nbytes + self.topics.nbytes + self.past.nbytes + groups
+        return sum(self._bytes().values())
 
     def memory(self) -> dict[str, int]:
         """Bytes that are kept, by what they are for."""
+        return {**self._bytes(), "total": self.nbytes}
+
+    @property
+    def n_tracked(self) -> int:
+        """Documents of which it is known what group they are in."""
+        return 0 if self.document_groups is None else len(self.document_groups)
+
+    def _bytes(self) -> dict[str, int]:
         groups = self.sizes.nbytes + self.group_ids.nbytes + self.topics.counts.nbytes
         return {
             "clumps": self.past.clumps.nbytes,
             "single points": self.past.singles.nbytes + self.past.single_groups.nbytes,
             "topics": self.topics.nbytes - self.topics.counts.nbytes,
             "groups": groups,
+            "documents": TRACKED_BYTES * self.n_tracked,
             "prior": self.model.nbytes,
-            "total": self.nbytes,
         }
 
 
@@ -198,21 +217,34 @@ class KeepLimits:
         """Whether every point may stay as it came."""
         return self.max_bytes == np.inf == self.max_items
 
-    def met_by(self, state: ClumpedState) -> bool:
-        """Whether the state keeps no more than these limits allow."""
+    def met_by(self, state: ClumpedState, before: KeepLimits) -> bool:
+        """Whether the state, kept within other limits before, is within these.
+
+        Items that grow with the topics were as many as these were when they were compressed, and
+        some of the topics have been joined since.
+        """
         k = len(state.topics)
+        grown = self.max_items is None is before.max_items
         return (
             state.memory()["total"] <= self.max_bytes
-            and len(state.past) <= self.items_within(k)
             and len(state.sizes) <= self.groups_within(k)
+            and (
+                len(state.past) <= self.items_within(k)
+                or (grown and self._least_items >= before._least_items)
+            )
         )
 
     def items_within(self, n_topics: int) -> float:
         """Clumps and single points that may be kept of so many topics."""
         if self.max_items is None:
-            roomy = max(1.0, self.max_bytes / USUAL_BYTES) if self.max_bytes < np.inf else 1.0
-            return float(max(roomy * LEAST_ITEMS // 1, ITEMS_PER_TOPIC * n_topics))
+            return max(self._least_items, float(ITEMS_PER_TOPIC * n_topics))
         return self.max_items
+
+    @property
+    def _least_items(self) -> float:
+        """Items that grow with the topics are no fewer than these."""
+        roomy = max(1.0, self.max_bytes / USUAL_BYTES) if self.max_bytes < np.inf else 1.0
+        return roomy * LEAST_ITEMS // 1
 
     def groups_within(self, n_topics: int) -> float:
         """As many groups as are allowed, and as fit into a quarter of the bytes."""
@@ -221,10 +253,12 @@ class KeepLimits:
         each = 8 * n_topics + GROUP_BYTES
         return max(1.0, min(self.max_groups, 0.25 * self.max_bytes // each))
 
-    def item_bytes(self, model: GroupedModel, n_topics: int, n_groups: int) -> float:
+    def item_bytes(
+        self, model: GroupedModel, n_topics: int, n_groups: int, n_tracked: int = 0
+    ) -> float:
         """Bytes left for clumps and single points."""
         beliefs = topics_bytes(n_topics, n_groups, model.family.n_stats)
-        fixed = model.nbytes + beliefs + GROUP_BYTES * n_groups
+        fixed = model.nbytes + beliefs + GROUP_BYTES * n_groups + TRACKED_BYTES * n_tracked
         return self.max_bytes - fixed - 8  # one more start than clumps
 
     def prices(self, n_stats: int, n_features: int) -> StoragePrices:

@@ -81,6 +81,13 @@ class Topics:
         topics = model.topic_bounds(self.n, self.t, magnified).sum()
         return float(topics + documents + magnified * (self.entropy + base))
 
+    def beliefs(self, model: GroupedModel, sizes: Vec) -> tuple[Mat, Mat]:
+        """Natural parameters of topics, and what each group adds to the score of each topic."""
+        eta, constant = model.family.natural(model.family.posterior(self.n, self.t))
+        bias = model.dirichlet.expected_log(self.alpha, self.counts, sizes)
+        bias += constant
+        return eta, bias
+
     def with_better_alpha(self, model: GroupedModel, sizes: Vec) -> Topics:
         """After a few steps of alpha, which never lower the bound."""
         entries = GroupCounts.of(self.counts, sizes)

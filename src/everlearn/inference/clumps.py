@@ -50,12 +50,6 @@ class Items:
         parts = (self.features[where], self.mass[where], starts - starts[0])
         return Items(*parts, self.groups[inside], self.counts[inside])
 
-    def first(self, count: int) -> Items:
-        """The first `count` items."""
-        end = self.starts[count]
-        parts = (self.features[:count], self.mass[:count], self.starts[: count + 1])
-        return Items(*parts, self.groups[:end], self.counts[:end])
-
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""

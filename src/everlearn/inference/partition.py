@@ -118,7 +118,7 @@ class Leaves:
         clumps = np.bincount(of, items.mass > 1.0, k).astype(np.float64)
         side = np.zeros(len(of), np.int32)
         both = np.repeat(alpha[:, None], 2, axis=1)
-        span, term = _document_terms(items, sorted_by(of, k), side, sizes, both)
+        span, term = _spans_and_terms(items, sorted_by(of, k), side, sizes, both)
         facts = LeafFacts(n, t, size, clumps, span[:, 0], alpha, term[:, 0], np.zeros(k))
         return cls(of.copy(), side, region, facts, facts, facts, _unknown(size))
 
@@ -161,7 +161,7 @@ def _set_of(sets: tuple[IntVec, Labels], n_items: int) -> Labels:
     return of
 
 
-def _document_terms(
+def _spans_and_terms(
     items: Items, sets: tuple[IntVec, Labels], side: Labels, sizes: Vec, alpha: Mat
 ) -> tuple[Mat, Mat]:
     """Groups of both halves of each set, and what documents say to them; shapes (n_sets, 2)."""
@@ -268,7 +268,7 @@ class Refiner:
         clumps = np.add.reduceat(many.astype(np.float64), starts[:-1])
         share = n / whole.n
         alpha = whole.alpha[:, None] * np.stack([1.0 - share, share], axis=1)
-        spans, terms = _document_terms(self.items, sets, side, self.sizes, alpha)
+        spans, terms = _spans_and_terms(self.items, sets, side, self.sizes, alpha)
         tied = self._tied(sets, side)
         upper = LeafFacts(n, t, size, clumps, spans[:, 1], alpha[:, 1], terms[:, 1], tied[:, 1])
         rest = (whole.n - n, whole.t - t, whole.size - size, whole.clumps - clumps)

@@ -23,10 +23,7 @@ class Tying:
     @classmethod
     def of(cls, model: GroupedModel, topics: Topics, sizes: Vec, items: Items) -> Tying:
         """At the beliefs that these topics are."""
-        eta, constant = model.family.natural(model.family.posterior(topics.n, topics.t))
-        bias = model.dirichlet.expected_log(topics.alpha, topics.counts, sizes)
-        bias += constant
-        return cls(items, eta, bias)
+        return cls(items, *topics.beliefs(model, sizes))
 
     def worth(self, sets: Labels, n_sets: int) -> Vec:
         """What the items of each set add to the bound as one clump; -1 is no set."""

@@ -157,7 +157,6 @@ def test_an_empty_topic_is_no_obstacle(case):
     wide = replace(c, k=5)
     q = np.column_stack([dense_of(found, 4), np.zeros(len(c.items))])
     topics = wide.of(q, np.append(topics.alpha, 1e-10))
-    found = replace(found)
     splits, joins = splits_of(wide, topics, found), joins_of(wide, topics, found)
     assert 4 not in splits.chosen
     assert not np.isnan(splits.gains).any()

@@ -17,10 +17,10 @@ from everlearn.app.study import (
     agreement,
     assigned,
     components,
-    megabytes,
     move_tallies,
     move_text,
 )
+from everlearn.core.words import megabytes
 from everlearn.estimators.mixture import DPMixture
 
 

@@ -186,16 +186,14 @@ def _named_colours(
     if colours == "mean":
         return mean_colours(images, labels)
     if colours == "palette":
-        ids = set().union(*(np.unique(np.asarray(one)).tolist() for one in labels))
+        ids = set().union(*(np.unique(_topic_ids(one)).tolist() for one in labels))
         return {i: topic_colour(i) for i in sorted(ids)}
     raise ValueError(f"'colours' must be 'mean', 'palette' or a mapping of ids, got {colours!r}")
 
 
 def _label_image(labels: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     """Labels with two axes, of the shape of the image."""
-    ids = np.asarray(labels)
-    if ids.dtype.kind not in "iu":
-        raise ValueError(f"'labels' must be topic ids, which are integers, got {ids.dtype}")
+    ids = _topic_ids(labels)
     if ids.shape == (shape[0] * shape[1],):
         return ids.reshape(shape)
     if ids.ndim != 2 or not ids.size or ids.shape[0] > shape[0] or ids.shape[1] > shape[1]:
@@ -204,6 +202,13 @@ def _label_image(labels: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
             f"a smaller image, got the shape {ids.shape}; see everlearn.features.pixels"
         )
     return enlarged(ids, shape)
+
+
+def _topic_ids(labels: ArrayLike) -> NDArray[Any]:
+    ids = np.asarray(labels)
+    if ids.dtype.kind not in "iu":
+        raise ValueError(f"'labels' must be topic ids, which are integers, got {ids.dtype}")
+    return ids
 
 
 def _on_boundary(ids: NDArray[Any]) -> NDArray[np.bool_]:

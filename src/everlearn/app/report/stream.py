@@ -15,10 +15,10 @@ from everlearn.app.report.html import details, escape, minus, paragraph, section
 from everlearn.app.report.image_topics import images_by_topic
 from everlearn.app.report.page import NO_SCRIPT, page, save_page
 from everlearn.app.report.tree import outline, treemap
-from everlearn.app.study import counted, megabytes
 from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
 from everlearn.app.tool.session import Session
 from everlearn.app.tool.views import events
+from everlearn.core.words import counted, megabytes
 from everlearn.estimators.tree_view import FittedTree
 
 _MOST = 200

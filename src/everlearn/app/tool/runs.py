@@ -17,10 +17,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
 
-from everlearn.app.study import counted
 from everlearn.app.tool.kinds import UsageError, parse_settings
 from everlearn.app.tool.learning import Learning, Pace
 from everlearn.app.tool.session import Session, opened
+from everlearn.core.words import counted
 from everlearn.runtime.engine import standing
 from everlearn.runtime.progress import ProgressLine
 from everlearn.runtime.store import remove_leftovers

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from everlearn.app.study import counted, megabytes
 from everlearn.app.tool.audit import ReportCard
 from everlearn.app.tool.differences import Differences
 from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
 from everlearn.app.tool.session import Session
+from everlearn.core.words import counted, megabytes
 
 _MOST = 40
 _RECENT = 8

@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec
+from everlearn.core.arrays import Labels
 from everlearn.core.errors import MemoryBudgetError
 from everlearn.core.memory import release
+from everlearn.core.words import counted
 from everlearn.inference.clumped_state import ClumpedState, Epoch, KeepLimits, Past, Seen
 from everlearn.inference.clumps import Items, clumped, joined
 from everlearn.inference.engine import Engine
 from everlearn.inference.first_clumps import first_clumps
-from everlearn.inference.learners.topic_search import TopicSearch
+from everlearn.inference.learners.topic_search import TopicPrice, TopicSearch
 from everlearn.inference.local.clumps import ClumpStep
-from everlearn.inference.moves.compress import Compressor, StorageRoom, kept_clumps
+from everlearn.inference.moves.compress import StorageRoom, kept_clumps
 
 _LAST_JOINS = 4
 _HOPE = 0.5
@@ -34,12 +35,14 @@ class BuildSettings:
     large_document : points per document from which on first clumps are used
     raw_iterations : iterations on points after a search on first clumps
     max_topics : no splits beyond this many
+    least_share : share of the bound that a split must gain, beside the price
     """
 
     first_clumps: int = 500
     large_document: int = 5000
     raw_iterations: int = 3
     max_topics: int = 10_000
+    least_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class ClumpedLearner:
             state,
             sizes=np.concatenate([state.sizes, np.ones(epoch.n_documents)]),
             group_ids=np.concatenate([state.group_ids, new_ids]),
+            document_groups=_with_documents(state, epoch.n_documents),
             base=state.base + sum(float(log_base(part).sum()) for part in epoch.parts),
             n_points=state.n_points + epoch.n_points,
             n_documents=state.n_documents + epoch.n_documents,
@@ -87,9 +91,10 @@ class ClumpedLearner:
 
     def _search(self, state: ClumpedState, items: Items) -> TopicSearch:
         step = ClumpStep(state.model, self.engine)
-        most = self.settings.max_topics
         topics = state.topics.with_groups(len(state.sizes))
-        return TopicSearch(step, state.price, most, state.sizes, items, topics, state.next_id)
+        price = TopicPrice(state.price, self.settings.least_share, state.base)
+        most = self.settings.max_topics
+        return TopicSearch(step, price, most, state.sizes, items, topics, state.next_id)
 
     def _built(self, state: ClumpedState, seen: Seen) -> TopicSearch:
         """Topics after the search on all items, of which the epoch's points are the last."""
@@ -105,10 +110,10 @@ class ClumpedLearner:
         points = Items.points(items.features[n_past:], seen.groups)
         coarse = first_clumps(state.model, points, epoch.documents, settings.first_clumps)
         del points
-        search = self._search(state, joined([items.first(n_past), coarse]))
+        search = self._search(state, joined([items[:n_past], coarse]))
         search.build()
         hopeful = search.hopeful(_HOPE)
-        search.items, search.found, search.assigned_by = items, None, None
+        search.turn_to(items)
         search.iterate(1)
         search.move(hopeful)
         search.iterate(settings.raw_iterations)
@@ -121,15 +126,14 @@ class ClumpedLearner:
         release()
         before = search.bound
         most = self.limits.groups_within(len(search.topics))
-        ids = self._fewer_groups(search, state.group_ids, most)
+        state = self._fewer_groups(search, state, most)
         if self.limits.unlimited:
             past, forced = seen.kept(search.items), 0
             loss = before - search.bound
         else:
-            room, ids, forced = self._room(search, ids)
+            room, state, forced = self._room(search, state)
             past = self._compressed(search, room, seen, state.n_points)
-            search.items = past.items(state.model)
-            loss = before - search.tied_bound(search.items)
+            loss = before - search.tie(past.items(state.model))
             search.iterate(1)
             search.join(_LAST_JOINS)
         new = replace(
@@ -137,57 +141,54 @@ class ClumpedLearner:
             topics=search.topics,
             past=past,
             sizes=search.sizes,
-            group_ids=ids,
             next_id=search.next_id,
             compression_loss=state.compression_loss + loss,
         )
         return new, EpochInfo(forced, loss)
 
-    def _fewer_groups(self, search: TopicSearch, ids: IntVec, most: float) -> IntVec:
-        """Merge groups if there are more; ids of those that stay."""
+    def _fewer_groups(self, search: TopicSearch, state: ClumpedState, most: float) -> ClumpedState:
+        """Merge groups if there are more; the state with the names of those that stay."""
         if len(search.sizes) <= most:
-            return ids
-        into = search.merge_groups(int(most), self.group_merge)
-        return ids[np.unique(into, return_index=True)[1]]
+            return state
+        return state.regrouped(search.merge_groups(int(most), self.group_merge))
 
-    def _room(self, search: TopicSearch, ids: IntVec) -> tuple[StorageRoom, IntVec, int]:
+    def _room(
+        self, search: TopicSearch, state: ClumpedState
+    ) -> tuple[StorageRoom, ClumpedState, int]:
         """Room for clumps, the groups that are left, and how many topics had to be joined for it.
 
         Topics are joined until there is a leaf for each and these take half of the bytes at most;
         the single topic that is left in the end may take all, and groups make way for it.
         """
-        forced, family = 0, search.step.model.family
+        forced, family = 0, state.model.family
         prices = self.limits.prices(family.n_stats, family.n_features)
         while True:
             k, n_groups = len(search.topics), len(search.sizes)
-            free = self.limits.item_bytes(search.step.model, k, n_groups)
+            free = self.limits.item_bytes(state.model, k, n_groups, state.n_tracked)
             room = StorageRoom(prices, free, self.limits.items_within(k))
-            rest = room.charged(self._compressor(search).topic_leaves())
+            rest = room.charged(search.compressor().topic_leaves())
             fits = free > 0 and rest.free_bytes >= (0.5 * free if k > 1 else 0.0)
             if fits and rest.free_leaves >= 0:
-                return room, ids, forced
+                return room, state, forced
             if k == 1 and n_groups > 1:
-                ids = self._fewer_groups(search, ids, n_groups // 2)
+                state = self._fewer_groups(search, state, n_groups // 2)
             elif k == 1 or self.on_budget == "error":
-                raise self._too_little(search, "max_clumps" if fits else "memory_budget")
+                raise self._too_little(search, state, "max_clumps" if fits else "memory_budget")
             else:
                 forced += search.force_joins(max(1, k // 8))
 
-    def _too_little(self, search: TopicSearch, name: str) -> MemoryBudgetError:
-        k, d = len(search.topics), search.step.model.family.n_features
+    def _too_little(self, search: TopicSearch, state: ClumpedState, name: str) -> MemoryBudgetError:
+        k, d = len(search.topics), state.model.family.n_features
         needed = "twice the clumps of its topics" if k > 1 else "a topic, its clump and a group"
+        if state.n_tracked:
+            needed += f" beside the groups of {counted(state.n_tracked, 'document')}"
         limit = f"{self.limits.max_bytes:,.0f} bytes"
         if name == "max_clumps":
             needed, limit = "a clump for each topic", f"{self.limits.items_within(k):,.0f} clumps"
         return MemoryBudgetError(
-            f"the {name!r} of ClumpedTopicModel must hold {needed}: {k} topics of {d} features, "
-            f"in {len(search.sizes)} groups, are too many for {limit}"
-        )
-
-    def _compressor(self, search: TopicSearch) -> Compressor:
-        assert search.found is not None
-        return Compressor.of(
-            search.step.model, search.topics, search.sizes, search.items, search.found
+            f"the {name!r} of ClumpedTopicModel must hold {needed}: {counted(k, 'topic')} of "
+            f"{counted(d, 'feature')}, in {counted(len(search.sizes), 'group')}, "
+            f"{'is' if k == 1 else 'are'} too much for {limit}"
         )
 
     def _compressed(
@@ -195,10 +196,16 @@ class ClumpedLearner:
     ) -> Past:
         """The items as clumps and single points that fit into the room."""
         expected = max(self.expected_points or 0.0, float(n_points))
-        compressor = self._compressor(search)
-        search.found = None  # of items that are about to go
-        leaves = compressor.compressed(room, expected / n_points)
+        leaves = search.last_compressor().compressed(room, expected / n_points)
         clump, n_clumps = kept_clumps(leaves, room.prices)
         single = np.flatnonzero(clump < 0)
         groups = search.items.groups[search.items.starts[single]]
         return Past(clumped(search.items, clump, n_clumps), seen.points(single), groups)
+
+
+def _with_documents(state: ClumpedState, count: int) -> Labels | None:
+    """The groups of documents with so many more, each in a group of its own behind the others."""
+    if state.document_groups is None:
+        return None
+    own = len(state.sizes) + np.arange(count, dtype=np.int32)
+    return np.concatenate([state.document_groups, own])

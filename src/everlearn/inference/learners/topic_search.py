@@ -12,6 +12,7 @@ from everlearn.core.memory import release
 from everlearn.inference.clumped_topics import Topics
 from everlearn.inference.clumps import Items, regrouped
 from everlearn.inference.local.clumps import Assignment, ClumpStep
+from everlearn.inference.moves.compress import Compressor
 from everlearn.inference.moves.group_merge import merge_groups
 from everlearn.inference.moves.topic_join import apply_joins, propose_joins
 from everlearn.inference.moves.topic_split import apply_splits, propose_splits
@@ -26,6 +27,22 @@ _SAME, _QUITE_SAME = 0.1, 0.01
 """Shares of a topic's points within which it counts as unchanged: as a rule, and at the end."""
 
 
+@dataclass(frozen=True, slots=True)
+class TopicPrice:
+    """What a topic must earn: nats, and beside them a share of the bound, if any.
+
+    The share is asked of splits alone and is of the whole bound, with the log base measure `base`.
+    """
+
+    nats: float
+    least_share: float = 0.0
+    base: float = 0.0
+
+    def of_split(self, bound: float) -> float:
+        """Nats that a split has to gain when the bound, but for its base, is this."""
+        return self.nats + self.least_share * abs(bound + self.base)
+
+
 @dataclass(slots=True)
 class TopicSearch:
     """Topics, items and their groups while an epoch is at work.
@@ -35,7 +52,7 @@ class TopicSearch:
     """
 
     step: ClumpStep
-    price: float
+    price: TopicPrice
     max_topics: int
     sizes: Vec
     items: Items
@@ -48,6 +65,28 @@ class TopicSearch:
     @property
     def bound(self) -> float:
         return self.topics.bound(self.step.model, self.sizes)
+
+    def turn_to(self, items: Items) -> None:
+        """Go on with other items of the same points; what was found was about the old ones."""
+        self.items, self.found, self.assigned_by = items, None, None
+
+    def compressor(self) -> Compressor:
+        """What compresses the items as they are assigned now."""
+        assert self.found is not None
+        return Compressor.of(self.step.model, self.topics, self.sizes, self.items, self.found)
+
+    def last_compressor(self) -> Compressor:
+        """The same, for items that are about to go: their assignments are let go at once."""
+        compressor, self.found = self.compressor(), None
+        return compressor
+
+    def tie(self, items: Items) -> float:
+        """Turn to clumps of the items; the bound with them, same beliefs and same alpha."""
+        assert self.assigned_by is not None
+        found = self.step.assign(self.assigned_by, self.sizes, items)
+        tied = self.step.summarize(self.topics, items, found)
+        self.turn_to(items)
+        return tied.bound(self.step.model, self.sizes)
 
     def iterate(self, most: int, least_gain: float = 0.0) -> None:
         """Coordinate ascent, until an iteration gains no more than `least_gain`."""
@@ -63,7 +102,11 @@ class TopicSearch:
 
     @property
     def _objective(self) -> float:
-        return self.bound - self.price * len(self.topics)
+        return self.bound - self.price.nats * len(self.topics)
+
+    @property
+    def _split_price(self) -> float:
+        return self.price.of_split(self.bound)
 
     def build(self) -> None:
         """Splits and joins, all that do not touch each other at a time, until none is left.
@@ -71,17 +114,17 @@ class TopicSearch:
         Every move raises bound - price x topics, but for rounding, and for items that would need
         more topics than they may share: rounds that bring nothing, again and again, are the last.
         """
-        self.iterate(_FIRST, 0.5 * self.price)
+        self.iterate(_FIRST, 0.5 * self._split_price)
         best, kept, stalls = self._objective, self.topics, 0
         while stalls < _STALLS and (
             self.move(self._changed(_SAME)) or self.move(self._changed(_QUITE_SAME))
         ):
-            self.iterate(_BETWEEN, 0.5 * self.price)
+            self.iterate(_BETWEEN, 0.5 * self._split_price)
             stalls += 1
             if self._objective > best:
                 best, kept, stalls = self._objective, self.topics, 0
         self.topics = kept
-        self.iterate(_LAST, 0.5 * self.price)
+        self.iterate(_LAST, 0.5 * self._split_price)
 
     def join(self, rounds: int) -> None:
         """Joins alone, for a few rounds."""
@@ -108,10 +151,11 @@ class TopicSearch:
         joins = propose_joins(model, *given)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
         room = self.max_topics - len(self.topics)
-        least = max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
+        price, split_price = self.price.nats, self._split_price
+        least = max(_LEAST_GAIN * price, 1e-9 * abs(self.bound))
         tried = divisible if room > 0 else divisible[:0]
-        splits = propose_splits(model, engine, *given, tried, self.price + least)
-        net = np.concatenate([joins.gains + self.price, splits.gains - self.price])
+        splits = propose_splits(model, engine, *given, tried, split_price + least)
+        net = np.concatenate([joins.gains + price, splits.gains - split_price])
         touched = [*pairs, *((k,) for k in splits.chosen.tolist())]
         chosen = disjoint(net, touched, least)
         joined_pairs = [i for i in chosen if i < len(pairs)]
@@ -128,7 +172,8 @@ class TopicSearch:
         """Topics whose division gains more than a share of the price, on the items of now."""
         assert self.found is not None
         given = (self.topics, self.sizes, self.items, self.found, np.arange(len(self.topics)))
-        return propose_splits(self.step.model, self.step.engine, *given, share * self.price).chosen
+        least = share * self._split_price
+        return propose_splits(self.step.model, self.step.engine, *given, least).chosen
 
     def _note_failures(self, hopeless: IntVec) -> None:
         ids, n = self.topics.ids[hopeless].tolist(), self.topics.n[hopeless].tolist()
@@ -144,12 +189,6 @@ class TopicSearch:
         self.topics = apply_joins(self.topics, joins, chosen)
         self.iterate(1)
         return len(chosen)
-
-    def tied_bound(self, items: Items) -> float:
-        """The bound if the points were these clumps: same beliefs, same alpha, new assignments."""
-        assert self.assigned_by is not None
-        found = self.step.assign(self.assigned_by, self.sizes, items)
-        return self.step.summarize(self.topics, items, found).bound(self.step.model, self.sizes)
 
     def merge_groups(self, most: int, criterion: str) -> IntVec:
         """Merge groups of documents until `most` are left; what each has become."""

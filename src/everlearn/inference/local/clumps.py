@@ -46,11 +46,7 @@ class ClumpStep:
 
     def assign(self, topics: Topics, sizes: Vec, items: Items) -> Assignment:
         """Optimal assignments, each among the best few topics, at fixed beliefs."""
-        family = self.model.family
-        eta, constant = family.natural(family.posterior(topics.n, topics.t))
-        bias = self.model.dirichlet.expected_log(topics.alpha, topics.counts, sizes)
-        bias += constant
-        return assigned(eta, bias, items, self.engine)
+        return assigned(*topics.beliefs(self.model, sizes), items, self.engine)
 
     def summarize(self, topics: Topics, items: Items, found: Assignment) -> Topics:
         """Statistics of all items under the assignment; ids and alpha stay."""

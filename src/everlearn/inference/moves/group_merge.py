@@ -90,13 +90,13 @@ def merge_loss(
     alpha: Vec, counts: Mat, sizes: Vec, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Vec:
     """By how much merging pairs of groups lowers the bound at fixed assignments; never negative."""
-    own = _document_terms(alpha, counts[first], sizes[first])
-    other = _document_terms(alpha, counts[second], sizes[second])
-    both = _document_terms(alpha, counts[first] + counts[second], sizes[first] + sizes[second])
+    own = _group_terms(alpha, counts[first], sizes[first])
+    other = _group_terms(alpha, counts[second], sizes[second])
+    both = _group_terms(alpha, counts[first] + counts[second], sizes[first] + sizes[second])
     return own + other - both
 
 
-def _document_terms(alpha: Vec, counts: Mat, sizes: Vec) -> Vec:
+def _group_terms(alpha: Vec, counts: Mat, sizes: Vec) -> Vec:
     """What the documents of each group contribute to the bound."""
     each = counts / sizes[:, None]
     topics = rising(alpha, each).sum(axis=1)

@@ -103,12 +103,12 @@ def _document_gains(
     step = max(1, _ENTRIES // max(1, len(sizes)))
     for start in range(0, len(topics), step):
         some = every[start : start + step]
-        own[some] = _document_terms(topics.alpha[some], _per_document(topics, sizes, some), sizes)
+        own[some] = _rising_sums(topics.alpha[some], _per_document(topics, sizes, some), sizes)
     for start in range(0, len(first), step):
         j, k = first[start : start + step], second[start : start + step]
         each = _per_document(topics, sizes, j) + _per_document(topics, sizes, k)
         alpha = topics.alpha[j] + topics.alpha[k]
-        gains[start : start + step] = _document_terms(alpha, each, sizes)
+        gains[start : start + step] = _rising_sums(alpha, each, sizes)
     return gains - own[first] - own[second]
 
 
@@ -117,7 +117,7 @@ def _per_document(topics: Topics, sizes: Vec, chosen: NDArray[np.intp]) -> Mat:
     return np.ascontiguousarray(topics.counts[:, chosen].T) / sizes
 
 
-def _document_terms(alpha: Vec, each: Mat, sizes: Vec) -> Vec:
+def _rising_sums(alpha: Vec, each: Mat, sizes: Vec) -> Vec:
     """Log rising factorials, taken where counts are not zero, summed over documents."""
     out = np.zeros(each.shape)
     topic, group = np.nonzero(each)
