@@ -91,7 +91,7 @@ BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
         (40, 160),
     ),
     "batch MedHDP averaging": (lambda: MedHDPClassifier(**BATCH), (2, 5, 20)),
-    "batch MedHDP averaging, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN), (40,)),
+    "batch MedHDP averaging, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN), (40, 160)),
     "batch MedHDP Gibbs": (lambda: MedHDPClassifier(loss="gibbs", **BATCH), (2, 5, 20)),
     "batch MedHDP Gibbs, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN_GIBBS), (240,)),
 }
