@@ -265,8 +265,8 @@ def test_words_that_come_into_room_behind_the_others(
     model, copied = model_of(name), model_of(name)
     real = topic_learning.learn_batch
 
-    def fail(*args: Any) -> Any:
-        real(*args)
+    def fail(*args: Any, **named: Any) -> Any:
+        real(*args, **named)
         raise KeyboardInterrupt
 
     for i in range(6):
