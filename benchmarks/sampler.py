@@ -102,7 +102,7 @@ def threads() -> Table | None:
     )
     data = newsgroups()
     for loss in ("averaging", "gibbs"):
-        for size in (64, 256, 1024):
+        for size in (64, 256, 512, 1024):
             one, two = map(min, zip(*(_both(data, loss, size) for _ in range(ROUNDS)), strict=True))
             table.add(f"MedLDA {loss}", size, f"{one:.2f}", f"{two:.2f}", f"{one / two:.2f}")
     return table
