@@ -211,11 +211,12 @@ def test_what_learning_began_with_cannot_change(
 
 def test_what_was_found_may_be_given_in_numbers() -> None:
     parts = documents("full", 4)[0]
-    model = model_of().partial_fit(parts)
+    model, silent = (model_of().partial_fit(parts) for _ in range(2))
     precision = model._learned.state.model.family.prior.mean_precision
     model.set_params(topic_price=model.topic_price_, prior={"mean_precision": precision})
     model.partial_fit(parts)
     model.set_params(topic_price="auto", prior="data").partial_fit(parts)
+    assert_same(content(model), content(silent.partial_fit(parts).partial_fit(parts)))
 
 
 @pytest.mark.parametrize("first", [[], None, "a", 3.0, [1.0, 2.0, 3.0], np.zeros(3)])
