@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from benchmarks.table import ROOT, circumstances
@@ -18,7 +19,7 @@ def remembered(
 
     Runs of one name but other arguments, if these are given, are other runs.
     """
-    path = ROOT / "out" / "reproduce" / paper / f"{name}{_digest(arguments)}.json"
+    path = _path(paper, name, arguments)
     if path.exists() and "measured" in (known := json.loads(path.read_text())):
         return known
     result = {**run(), "measured": circumstances()}
@@ -29,6 +30,15 @@ def remembered(
     partial.write_text(json.dumps(result))
     partial.rename(path)
     return result
+
+
+def is_remembered(paper: str, name: str, arguments: Mapping[str, Any] | None = None) -> bool:
+    """Whether the result of a run is there."""
+    return _path(paper, name, arguments).exists()
+
+
+def _path(paper: str, name: str, arguments: Mapping[str, Any] | None) -> Path:
+    return ROOT / "out" / "reproduce" / paper / f"{name}{_digest(arguments)}.json"
 
 
 def _digest(arguments: Mapping[str, Any] | None) -> str:

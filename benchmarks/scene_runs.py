@@ -15,7 +15,7 @@ from sklearn.mixture import BayesianGaussianMixture
 
 from benchmarks.corpora import DATA
 from benchmarks.images import caltech
-from benchmarks.remember import remembered
+from benchmarks.remember import is_remembered, remembered
 from benchmarks.table import ROOT
 from everlearn import DPMixture
 from everlearn.features import HOG, LBP, CNNFeatures, ScaledPCA, image_pipeline
@@ -42,12 +42,14 @@ PER_CATEGORY = 24
 
 def described(name: str) -> dict[str, Any]:
     """Describe, reduce and cluster 9,000 images; what each took."""
-    return remembered(PAPER, f"end-to-end-{name}", lambda: _end_to_end(name))
+    return remembered(
+        PAPER, f"end-to-end-{name}", lambda: _end_to_end(name), _params(_shared(random_state=0))
+    )
 
 
 def is_described(name: str) -> bool:
     """Whether that is remembered."""
-    return (KEPT / f"end-to-end-{name}.json").exists()
+    return is_remembered(PAPER, f"end-to-end-{name}", _params(_shared(random_state=0)))
 
 
 def _end_to_end(name: str) -> dict[str, Any]:
@@ -145,62 +147,79 @@ def _shared(**params: Any) -> DPMixture:
     return image_pipeline("hog").named_steps["mixture"].set_params(**params)
 
 
-def _dp(family: str, prior: str) -> Callable[[int, int, int], Any]:
-    return lambda n, k, seed: DPMixture(
-        family=family, prior=prior, random_state=seed, engine="serial"
-    )
+def _dp(family: str, prior: str) -> Callable[[int, int], DPMixture]:
+    return lambda k, seed: DPMixture(family=family, prior=prior, random_state=seed, engine="serial")
 
 
-MODELS: dict[str, Callable[[int, int, int], Any]] = {
+def _told(family: str, prior: str) -> Callable[[int, int], DPMixture]:
+    """The same, told the number of categories: components are neither born nor joined."""
+    model = _dp(family, prior)
+    return lambda k, seed: model(k, seed).set_params(init_components=k, moves=())
+
+
+MODELS: dict[str, Callable[[int, int], Any]] = {
     "full": _dp("full", "wishart"),
     "zero-mean": _dp("zero-mean", "wishart"),
     "diagonal, Wishart": _dp("diagonal", "wishart"),
     "Par-InGMM": _dp("diagonal", "par-ingmm"),
-    "diagonal, shared": lambda n, k, seed: _shared(random_state=seed, engine="serial"),
-    "KMeans, true K": lambda n, k, seed: KMeans(k, n_init=10, random_state=seed),
-    "BayesianGaussianMixture, 2 K": lambda n, k, seed: BayesianGaussianMixture(
+    "diagonal, shared": lambda k, seed: _shared(random_state=seed, engine="serial"),
+    "KMeans, true K": lambda k, seed: KMeans(k, n_init=10, random_state=seed),
+    "BayesianGaussianMixture, 2 K": lambda k, seed: BayesianGaussianMixture(
         n_components=2 * k, random_state=seed
     ),
-    "BayesianGaussianMixture, diagonal, 2 K": lambda n, k, seed: BayesianGaussianMixture(
+    "BayesianGaussianMixture, diagonal, 2 K": lambda k, seed: BayesianGaussianMixture(
         n_components=2 * k, covariance_type="diag", max_iter=200, random_state=seed
     ),
-    "HDBSCAN": lambda n, k, seed: HDBSCAN(min_cluster_size=5, copy=True),
+    "HDBSCAN": lambda k, seed: HDBSCAN(min_cluster_size=5, copy=True),
 }
 OURS = tuple(MODELS)[:5]
+TOLD: dict[str, Callable[[int, int], Any]] = {
+    "full": _told("full", "wishart"),
+    "zero-mean": _told("zero-mean", "wishart"),
+    "diagonal, Wishart": _told("diagonal", "wishart"),
+    "Par-InGMM": _told("diagonal", "par-ingmm"),
+    "diagonal, shared": _told("diagonal", "shared"),
+}
+"""The families at equal K."""
 
 
-def clustered(scene: Scene, model: str) -> dict[str, Any]:
-    """Scores, K, time and laps of a model on a scene."""
-    return remembered(PAPER, _name(scene, model), lambda: _run(scene, model))
+def clustered(scene: Scene, name: str, told: bool = False) -> dict[str, Any]:
+    """Scores, K, time and laps of a model on a scene, which may be told the true K."""
+    make = (TOLD if told else MODELS)[name]
+    model = make(scene.size, scene.resample)
+    return remembered(PAPER, _name(scene, name, told), lambda: _run(scene, make), _params(model))
 
 
-def is_done(scene: Scene, model: str) -> bool:
+def is_done(scene: Scene, name: str, told: bool = False) -> bool:
     """Whether that run is remembered."""
-    return (KEPT / f"{_name(scene, model)}.json").exists()
+    model = (TOLD if told else MODELS)[name](scene.size, scene.resample)
+    return is_remembered(PAPER, _name(scene, name, told), _params(model))
 
 
-def _name(scene: Scene, model: str) -> str:
-    words = f"{scene.features}-{scene.size}-{model}-{scene.resample}"
+def _name(scene: Scene, model: str, told: bool) -> str:
+    words = f"{scene.features}-{scene.size}-{model}-{'told-' if told else ''}{scene.resample}"
     return words.replace(", ", "-").replace(" ", "-")
 
 
-def _run(scene: Scene, name: str) -> dict[str, Any]:
+def _params(model: Any) -> dict[str, str]:
+    """By which runs of other settings are known to be others."""
+    return {name: repr(value) for name, value in model.get_params(deep=False).items()}
+
+
+def _run(scene: Scene, make: Callable[[int, int], Any]) -> dict[str, Any]:
     X, y = scene.load()
-    k = len(np.unique(y))
-    model = MODELS[name](len(X), k, scene.resample)
+    model = make(scene.size, scene.resample)
     if isinstance(model, DPMixture):
-        MODELS[name](40, 2, 0).fit(X[:40])  # compiles what is not compiled yet
+        make(2, 0).fit(X[:40])  # compiles what is not compiled yet
     with warnings.catch_warnings(), watched_growth() as trace:
         warnings.simplefilter("ignore")
         start = time.process_time()
         labels = model.fit_predict(X)
         cpu = time.process_time() - start
-    laps = len(model.bound_history_) if isinstance(model, DPMixture) else None
     return {
         **asdict(clustering_scores(y, labels)),
         "ami_arithmetic": adjusted_mutual_information(y, labels, "arithmetic"),
         "bound": model.bound_ if isinstance(model, DPMixture) else None,
         "cpu": cpu,
-        "laps": laps,
         "trace": trace,
     }

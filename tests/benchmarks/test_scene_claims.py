@@ -19,7 +19,7 @@ def run(score=0.5, k=4, cpu=1.0, trace=((0.1, 1), (0.2, 4))):
     scores = dict.fromkeys(("purity", "completeness", "nmi", "v_measure", "ami"), score)
     return {
         **scores, "ami_arithmetic": score, "ari": score, "n_clusters": k, "cpu": cpu,
-        "laps": len(trace), "trace": list(trace), "measured": "a machine at 1234567",
+        "trace": list(trace), "measured": "a machine at 1234567",
     }  # fmt: skip
 
 
@@ -79,18 +79,36 @@ def test_costs_are_for_the_components_that_laps_had(claims):
 
 
 def test_peers_are_compared_resample_by_resample(claims):
-    ours = [run(0.9, 11), run(0.8, 12), run(0.7, 13)]
-    runs = runs_of(claims, KMeans=[run(0.8, 10), run(0.8, 10), run(0.6, 10)])
+    ours = [run(0.9, 11), run(0.8, 12), run(0.7, 13), run(0.8, 12), run(0.8, 12)]
+    kmeans = [run(score, 10) for score in (0.8, 0.8, 0.6, 0.7, 0.7)]
+    runs = runs_of(claims, KMeans=kmeans)
     runs["CNN", 10, "diagonal, shared"] = ours
-    runs["CNN", 10, "BayesianGaussianMixture, 2 K"] = [run(0.5, 20)] * 3
+    runs["CNN", 10, "BayesianGaussianMixture, 2 K"] = [run(0.5, 20)] * 5
     (line,) = claims.against_peers(runs, 10)
     assert "our best mixture (diagonal, shared)" in line
-    assert "0.800 with K = 12.0 against KMeans, true K 0.733 with K = 10.0" in line
-    assert "(paired difference +0.0667, standard error 0.0333)" in line
-    assert "2 K 0.500 with K = 20.0 (paired difference +0.3000, standard error 0.0577)" in line
+    assert "0.800 with K = 12.0 against KMeans, true K 0.720 with K = 10.0" in line
+    assert "(paired difference +0.0800, standard error 0.0200)" in line
+    assert "2 K 0.500 with K = 20.0 (paired difference +0.3000, standard error 0.0316)" in line
     assert line.endswith(": holds.")
-    runs["CNN", 10, "KMeans, true K"] = [run(0.9, 10)] * 3
+    runs["CNN", 10, "KMeans, true K"] = [run(0.9, 10)] * 5
     assert claims.against_peers(runs, 10)[0].endswith(": does not hold.")
+    runs["CNN", 10, "KMeans, true K"] = kmeans[:4]
+    assert claims.against_peers(runs, 10) == []
+
+
+def test_steadiness_is_told_of_every_score_and_of_both_diagonal_models(claims):
+    wild = [run(score) for score in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    calm = [run(score) for score in (0.5, 0.5, 0.5, 0.5, 0.6)]
+    runs = runs_of(claims, full=wild, Par_InGMM=calm)
+    (line,) = claims.steadiness(runs, 10)
+    assert line.startswith("- CNN, Par-InGMM varies less than full over 5 resamples")
+    assert [
+        line.count(f"{title} 0.002 against 0.1, holds") for title in claims.SCORES.values()
+    ] == [1] * 5
+    runs["CNN", 10, "diagonal, Wishart"] = wild
+    other = next(line for line in claims.steadiness(runs, 10) if "Wishart" in line)
+    assert other.count("0.1 against 0.1, does not hold") == 5
+    assert claims.steadiness(runs_of(claims, full=wild[:4], Par_InGMM=calm[:4]), 10) == []
 
 
 def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsys):
@@ -99,8 +117,8 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     page = importlib.import_module("benchmarks.par_ingmm")
     done, drawn, written = set(), [], []
 
-    def clustered(scene, model):
-        done.add((scene, model))
+    def clustered(scene, model, told=False):
+        done.add((scene, model, told))
         return run()
 
     spent = {"wall": 1.0, "cpu": 1.0}
@@ -108,7 +126,7 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     for name, value in {
         "DATA": ROOT,
         "clustered": clustered,
-        "is_done": lambda scene, model: (scene, model) in done,
+        "is_done": lambda scene, model, told=False: (scene, model, told) in done,
         "is_described": lambda name: False,
         "described": lambda name: {**end, "measured": "a machine at 1234567"},
         "staircases": lambda *given: None,
@@ -119,8 +137,11 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     page.reproduce()
     assert drawn == [list(page.OURS)]
     said = capsys.readouterr().out.splitlines()
+    assert said
     assert len(said) == len(set(said))  # rows are printed once, of the page that is complete
     tables = [part for part in written[-1] if isinstance(part, page.Table)]
+    (equal,) = (table for table in tables if "equal K" in table.title)
+    assert len(equal.rows) == len(page.FEATURES) * len(page.TOLD)
     (beside,) = (table for table in tables if "beside the paper" in table.title)
     assert beside.rows[-5] == [
         "CNN", "Par-InGMM", "4.0",

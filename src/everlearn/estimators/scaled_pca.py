@@ -31,24 +31,31 @@ from everlearn.estimators.tables import LARGEST, plain_numbers
 
 _FLAT = 1e-12
 """Directions with less than this part of the largest singular value are rounding, not spread."""
+_SPARE = 2
+"""As many directions as are asked for, times this, are remembered between portions of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Mean of the rows, their principal directions (k, d), singular values, and how many came."""
+    """Mean of the rows, their principal directions (k, d), singular values, and how many came.
+
+    Of the directions the first `n_components` are of use. The others are there for rows to come:
+    what lies beyond all of them is lost at every portion, and variances would be too small.
+    """
 
     mean: Vec
     directions: Mat
     sizes: Vec
     n_rows: int
+    n_components: int
 
     @classmethod
     def none(cls, d: int) -> Axes:
         """What no rows say."""
-        return cls(np.zeros(d), np.zeros((0, d)), np.zeros(0), 0)
+        return cls(np.zeros(d), np.zeros((0, d)), np.zeros(0), 0, 0)
 
     def after(self, X: Mat, n_components: int) -> Axes:
-        """The axes of these rows and all before, of which the first few are kept.
+        """The axes of these rows and all before.
 
         The earlier rows enter as their kept directions and their mean (Ross et al. 2008), as in
         scikit-learn's IncrementalPCA.
@@ -58,15 +65,15 @@ class Axes:
         shift = np.sqrt(n * m / (n + m)) * (self.mean - own)
         stacked = np.vstack([self.sizes[:, None] * self.directions, X - own, shift])
         _, sizes, directions = np.linalg.svd(stacked, full_matrices=False)
-        k = min(n_components, int((sizes > _FLAT * max(sizes[0], 1e-300)).sum()))
-        return Axes(
-            self.mean + (own - self.mean) * (m / (n + m)), _turned(directions[:k]), sizes[:k], n + m
-        )
+        rank = int((sizes > _FLAT * max(sizes[0], 1e-300)).sum())
+        k = min(_SPARE * n_components, rank)
+        mean = self.mean + (own - self.mean) * (m / (n + m))
+        return Axes(mean, _turned(directions[:k]), sizes[:k], n + m, min(n_components, rank))
 
     @property
     def variances(self) -> Vec:
-        """Of the rows along the directions."""
-        return np.asarray(self.sizes**2 / max(1, self.n_rows - 1))
+        """Of the rows along the directions of use."""
+        return np.asarray(self.sizes[: self.n_components] ** 2 / max(1, self.n_rows - 1))
 
 
 class ScaledPCA(
@@ -80,14 +87,15 @@ class ScaledPCA(
     Parameters
     ----------
     n_components : int, default=100
-        Directions to keep; fewer are kept while rows spread in fewer.
+        Directions of coordinates; fewer while rows spread in fewer. Twice as many are kept, so that
+        the variances of rows that come in portions are those of all rows to a percent or two.
     batch_size : int, default=500
         Rows that `fit` takes at a time.
 
     Attributes
     ----------
     n_components_ : int
-        Directions kept.
+        Directions of coordinates.
     components_ : ndarray of shape (n_components, n_features)
         The directions, the largest variance first.
     mean_ : ndarray of shape (n_features,)
@@ -205,13 +213,14 @@ class ScaledPCA(
 
     @property
     def n_components_(self) -> int:
-        """Directions kept."""
-        return len(self._fitted().sizes)
+        """Directions of coordinates."""
+        return self._fitted().n_components
 
     @property
     def components_(self) -> Mat:
         """The directions."""
-        return self._fitted().directions
+        axes = self._fitted()
+        return axes.directions[: axes.n_components]
 
     @property
     def mean_(self) -> Vec:
@@ -284,6 +293,7 @@ class ScaledPCA(
         return {
             "params": plain_params(self.get_params(deep=False), 0),
             "n_rows": axes.n_rows,
+            "n_components": axes.n_components,
             "feature_names": feature_names(self),
         }, {"mean": axes.mean, "directions": axes.directions, "sizes": axes.sizes}
 
@@ -302,13 +312,15 @@ class ScaledPCA(
         sizes = member(arrays, "sizes", (None,), "float64")
         directions = member(arrays, "directions", (len(sizes), len(mean)), "float64")
         n_rows = entry(header, "n_rows", int, 1, 2**63)
+        told = {"n_components": len(sizes), **header}  # older files keep no more than they use
+        n_components = entry(told, "n_components", int, 0, len(sizes))
         falling = (np.diff(sizes) <= 0).all() and (sizes >= 0).all()
         few = len(sizes) <= len(mean)  # whatever the parameter says now
         require(falling and few, "sizes", "few singular values, the largest first")
         upright = np.allclose(directions @ directions.T, np.eye(len(sizes)), atol=1e-6)
         require(upright, "directions", "perpendicular directions of length 1")
         require(len(mean) and (np.abs(mean) <= LARGEST).all(), "mean", f"within {LARGEST:g}")
-        estimator._axes = Axes(mean, directions, sizes, n_rows)
+        estimator._axes = Axes(mean, directions, sizes, n_rows, n_components)
         estimator.n_features_in_ = len(mean)
         names = header.get("feature_names")
         if names is not None:
