@@ -450,3 +450,13 @@ class TestRefusals:
         base = DPMixture(random_state=0).partial_fit(POINTS)
         with pytest.raises(ValueError, match=r"base without open rows.*Got 900"):
             merge([copy.deepcopy(base), copy.deepcopy(base)], base=base)
+
+
+def test_classes_are_not_merged_with_columns_of_an_indicator():
+    """Both are called 0 and 1, and have one and two tasks."""
+    y = (CORPUS_LABELS[0] == CORPUS_LABELS).astype(int)
+    two = MedLDAClassifier(n_topics=4, loss="gibbs", random_state=0).fit(COUNTS, y)
+    columns = MedLDAClassifier(n_topics=4, loss="gibbs", random_state=0)
+    columns.fit(COUNTS, np.stack([1 - y, y], axis=1))
+    with pytest.raises(ValueError, match=r"same kind of labels\. Got binary and multilabel"):
+        merge([two, columns])

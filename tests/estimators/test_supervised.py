@@ -509,6 +509,29 @@ def test_ids_of_topics_are_permanent() -> None:
     assert model.score(X, LABELS) > 0.85
 
 
+def test_a_list_with_one_document_is_explained_as_the_document_is() -> None:
+    model = MedLDAClassifier(n_topics=8, vocabulary=VOCABULARY.tolist(), random_state=0)
+    model.fit(TEXTS, LABELS)
+    told = model.explain(TEXTS[0])
+    assert told.topics[0].words
+    assert model.explain([TEXTS[0]]) == model.explain(TOKENS[0]) == model.explain([TOKENS[0]])
+    assert model.explain([TEXTS[0]]) == told
+
+
+def test_the_parameter_that_was_changed_is_named() -> None:
+    model = fitted("averaging").set_params(anchors=False)
+    with pytest.raises(ValueError, match=r"'anchors' parameter .* was True"):
+        model.partial_fit(X, LABELS)
+
+
+@pytest.mark.parametrize("name", ["averaging", "gibbs, ovr", "born, gibbs"])
+def test_classifiers_tell_perplexity(name: str) -> None:
+    """Better than words by their frequency, worse than their own words."""
+    frequent = np.asarray(X.sum(axis=0)).ravel() / X.sum()
+    entropy = -(frequent * np.log(np.maximum(frequent, 1e-300))).sum()
+    assert 3.0 < fitted(name).perplexity(X) < 0.95 * np.exp(entropy)
+
+
 @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
 @pytest.mark.parametrize("batch_size", [30, 256, "all"])
 def test_one_topic_a_class_is_found(loss: str, batch_size: int | str) -> None:
@@ -540,6 +563,19 @@ def test_any_start_ends_with_about_as_many_topics(loss: str, n: int, batch_size:
     assert min(scores) > 0.9
 
 
+@pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+@pytest.mark.parametrize("change", [{"ghosts": 10}, {"retention": 0.9}])
+def test_neither_ghosts_nor_forgetting_keep_topics_apart(loss: str, change: dict[str, Any]) -> None:
+    """Words of ghosts, and those that fade, are counted with as many documents."""
+    planted = planted_topics(1280, 3, 120, 40, overlap=0.1, random_state=0)
+    sizes = []
+    for start in (3, 20, 60):
+        model = MedHDPClassifier(loss=loss, start_topics=start, batch_size=64, **change)
+        model.set_params(engine="serial", random_state=0).fit(planted.X, planted.labels)
+        sizes.append(model.n_topics_)
+    assert max(sizes) <= 4
+
+
 def test_no_more_topics_than_allowed() -> None:
     settings = {"concentration": 50.0, "stick_prior": 200.0}
     assert fitted("born", **settings).n_topics_ > 6
@@ -557,6 +593,10 @@ def test_fewer_topics_than_classes() -> None:
         assert not hasattr(model, "n_topics_")
     with pytest.raises(ValueError, match="each of 2 classes"):
         model_of("born", max_topics=1).fit(X, BINARY)
+    with pytest.raises(ValueError, match=r"'n_topics' .* each of 4 classes .* Got 3 instead"):
+        model_of("averaging", n_topics=3).fit(X, LABELS)
+    assert model_of("averaging", n_topics=3, anchors=False, c=500.0).fit(X, LABELS).n_topics_ == 3
+    assert model_of("averaging", n_topics=3).fit(X, INDICATORS).n_topics_ == 3
     assert model_of("born", max_topics=3).fit(X, INDICATORS).n_topics_ <= 3
     assert model_of("born", max_topics=3, anchors=False).fit(X, LABELS).n_topics_ <= 3
 

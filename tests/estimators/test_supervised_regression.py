@@ -9,7 +9,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
 from estimators.corpora import (
-    BATCH,
     LABELS,
     N_WORDS,
     NUMBERS,
@@ -21,7 +20,8 @@ from estimators.corpora import (
     model_of,
 )
 from estimators.streams import file_of
-from everlearn.estimators.supervised_regression import MedLDARegressor
+from everlearn.estimators.number_targets import ENOUGH, Scale
+from everlearn.estimators.supervised_regression import MedLDARegressor, _measured_by
 from everlearn.testing import planted_topics
 
 both = pytest.mark.parametrize("name", ["number", "number, gibbs"])
@@ -85,14 +85,49 @@ def test_units_do_not_matter(name: str) -> None:
 
 @both
 def test_the_first_targets_set_the_scale(name: str) -> None:
-    model = model_of(name).partial_fit(X[:BATCH], NUMBERS[:BATCH])
-    assert model.intercept_ == pytest.approx(NUMBERS[:BATCH].mean())
-    model.partial_fit(X[BATCH:], NUMBERS[BATCH:])
-    assert model.intercept_ == pytest.approx(NUMBERS[:BATCH].mean())
+    model = model_of(name).partial_fit(X[:ENOUGH], NUMBERS[:ENOUGH])
+    assert model.intercept_ == pytest.approx(NUMBERS[:ENOUGH].mean())
+    model.partial_fit(X[ENOUGH:], NUMBERS[ENOUGH:])
+    assert model.intercept_ == pytest.approx(NUMBERS[:ENOUGH].mean())
     constant = model_of(name).fit(X, np.full(len(LABELS), 3.0))
     np.testing.assert_allclose(constant.predict(X), 3.0, atol=0.5)
     single = model_of(name).partial_fit(X[:1], [5.0]).partial_fit(X, NUMBERS)
     assert np.isfinite(single.predict(X)).all()
+
+
+@both
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_scale_of_few_targets_follows_those_that_come(name: str, size: int) -> None:
+    """Far from zero and close together: the first target alone would be taken for the unit."""
+    y = 1000.0 + (NUMBERS - NUMBERS.mean()) / NUMBERS.std()
+    model = model_of(name)
+    for _ in range(3):
+        for start in range(0, len(y), size):
+            model.partial_fit(X[start : start + size], y[start : start + size])
+    whole = model_of(name, n_passes=3, shuffle=False).fit(X, y)
+    assert model.intercept_ == pytest.approx(y[: size * -(-ENOUGH // size)].mean())
+    assert model.score(X, y) > 0.6 * whole.score(X, y) > 0.3
+    equal = model_of(name).partial_fit(X[:40], np.full(40, 7.0))
+    assert equal.partial_fit(X, y).intercept_ > 100.0  # they say nothing about the spread
+
+
+@both
+def test_a_change_of_scale_does_not_change_what_is_predicted(name: str) -> None:
+    model = model_of(name).partial_fit(X[:10], NUMBERS[:10])
+    learned = model._fitted()
+    before = model.predict(X)
+    model._learned = _measured_by(learned, Scale(20, 3.0, 5.0))
+    np.testing.assert_allclose(model.predict(X), before, rtol=1e-9)
+    assert model.intercept_ == 3.0
+
+
+def test_parts_of_the_targets_have_the_scale_of_all() -> None:
+    y = np.random.default_rng(0).normal(5.0, 3.0, ENOUGH)
+    found = Scale.of(y[:1]).after(np.array([np.nan])).after(y[1:7]).after(y[7:])
+    assert found.n == ENOUGH
+    assert found.mean == pytest.approx(y.mean())
+    assert found.spread == pytest.approx(y.std())
+    assert found.after(y + 100.0) is found
 
 
 @both

@@ -257,16 +257,27 @@ def test_no_topic_has_to_be_there_at_the_start_to_be_inferred(n: int, n_planted:
     assert max(scores) < 0.8 * few.perplexity(X[n:])
 
 
-def test_any_start_of_a_stream_ends_with_about_as_many_topics() -> None:
-    X = planted_topics(1200, 8, 320, 50, overlap=0.2, random_state=0).X
-    sizes = []
+@pytest.mark.parametrize("seed", range(3))
+def test_any_start_of_a_stream_ends_with_about_as_many_topics(seed: int) -> None:
+    """A batch of 64 offers fewer topics than the largest start, so that starts differ."""
+    X = planted_topics(1600, 8, 320, 50, overlap=0.2, random_state=seed).X
+    sizes, first = [], set()
     for start_topics in (5, 20, 60):
-        model = TopicModel(n_topics="infer", start_topics=start_topics, random_state=0)
-        for begin in range(0, 1200, 256):
-            model.partial_fit(X[begin : begin + 256])
+        model = TopicModel(n_topics="infer", start_topics=start_topics, random_state=seed)
+        for begin in range(0, 1600, 64):
+            model.partial_fit(X[begin : begin + 64])
+            if begin == 0:
+                first.add(model.n_topics_)
         sizes.append(model.n_topics_)
+    assert len(first) > 1
     assert max(sizes) <= 1.25 * min(sizes)
-    assert 8 <= min(sizes) <= 16
+    assert 8 <= min(sizes) <= 20
+
+
+def test_a_small_limit_of_topics_is_the_start() -> None:
+    X = planted_topics(200, 3, 60, 30, random_state=0).X
+    assert TopicModel(n_topics="infer", max_topics=10, random_state=0).fit(X).n_topics_ <= 10
+    assert TopicModel(n_topics=5, max_topics=2, random_state=0).fit(X).n_topics_ == 5
 
 
 @every

@@ -8,6 +8,7 @@ from scipy.special import gammaln
 
 from everlearn.core.documents import Documents
 from everlearn.core.priors import SharedSticks
+from everlearn.inference import merge_judges
 from everlearn.inference.local.topics import infer
 from everlearn.inference.merge_judges import Completion, JointEvidence, document_gain, word_gain
 from everlearn.inference.topic_merges import merged
@@ -41,8 +42,9 @@ def test_gain_of_words_is_the_difference_of_evidences():
     for keep, drop in ((0, 1), (0, 2), (4, 1)):
         a, b = state.counts[:, keep], state.counts[:, drop]
         expected = log_evidence(a + b, 0.1) - log_evidence(a, 0.1) - log_evidence(b, 0.1)
-        assert word_gain(state, keep, drop, 0.1) == pytest.approx(expected, rel=1e-10)
-    assert word_gain(state, 0, 1, 0.1) > 0 > word_gain(state, 0, 2, 0.1)
+        assert word_gain(a, b, 0.1) == pytest.approx(expected, rel=1e-10)
+    a, same, other = state.counts[:, :3].T
+    assert word_gain(a, same, 0.1) > 0 > word_gain(a, other, 0.1)
 
 
 def test_gain_of_documents_is_that_of_drawing_topics_one_by_one():
@@ -67,9 +69,12 @@ def test_gain_of_documents_is_that_of_drawing_topics_one_by_one():
 
 
 def test_few_documents_speak_for_themselves_only():
-    tallies = np.ones((16, 2))
-    assert JointEvidence.of(LEARNER, tallies, 480).weight == 30.0
-    assert JointEvidence.of(LEARNER, tallies[:15], 480).weight == 1.0
+    state = replace(state_of(1), totals=np.array([480.0, 160.0, 320.0]))
+    tallies = np.ones((16, 3))
+    assert JointEvidence.of(LEARNER, tallies, state).weight == 20.0
+    assert JointEvidence.of(LEARNER, tallies[:15], state).weight == 1.0
+    assert JointEvidence.of(LEARNER, 0 * tallies, state).weight == 1.0
+    assert JointEvidence.of(replace(LEARNER, ghosts=3), tallies[:15], state).weight == 3.0
 
 
 def test_completion_is_that_of_the_metric():
@@ -96,6 +101,16 @@ def test_completion_is_that_of_the_metric():
         expected = score(mixed, table) - score(theta, smooth)
         assert gain == pytest.approx(expected, rel=1e-8)
     assert gains[0] > 0 > gains[2]
+
+
+def test_gains_of_parts_of_the_words_add_up(monkeypatch):
+    state, pairs = state_of(2), [(0, 1), (3, 2), (0, 4)]
+    with open_engine("serial") as engine:
+        judge = Completion.of(LEARNER, PLANTED.documents, engine)
+        assert judge is not None
+        whole = judge.gains(state, pairs)
+        monkeypatch.setattr(merge_judges, "_NUMBERS", 6 * 37)
+        np.testing.assert_allclose(judge.gains(state, pairs), whole, rtol=1e-9)
 
 
 def test_topics_that_tell_unseen_words_better_as_one_are_joined():

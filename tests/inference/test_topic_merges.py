@@ -57,7 +57,7 @@ def test_what_documents_say_counts():
     together = np.full((40, 2), 10.0)
     apart = 20.0 * np.eye(2)[np.arange(40) % 2]
     for tallies, n_left in ((together, 1), (apart, 2)):
-        judge = JointEvidence.of(learner, tallies, 80)  # each speaks for two
+        judge = JointEvidence(learner, tallies, 2.0)
         assert merged(learner, state, judge).n_topics == n_left
 
 
@@ -65,7 +65,7 @@ def test_judges_follow_what_is_joined():
     """Three topics of one class become one in two rounds, each document counted with all."""
     learner, state = state_of(AVERAGING, n_topics=3, n_tasks=1)
     tallies = np.random.default_rng(0).poisson(9.0, (30, 3)).astype(float)
-    judge = JointEvidence.of(learner, tallies, 30)
+    judge = JointEvidence(learner, tallies, 1.0)
     assert merged(learner, replace(state, codes=np.zeros(3, int)), judge).n_topics == 1
     joined = judge.joined(np.array([0, 1, 0]))
     np.testing.assert_array_equal(joined.tallies[:, 0], tallies[:, 0] + tallies[:, 2])

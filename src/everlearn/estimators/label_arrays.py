@@ -24,7 +24,7 @@ class LabelArray(NamedTuple):
 def read_labels(y: Any) -> LabelArray:
     """Labels as an array, unless they have no shape that labels have."""
     missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(1, bool)
-    values: NDArray[Any] = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    values = _as_array(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values, missing = column_or_1d(values, warn=True), missing.ravel()
     if values.ndim not in (1, 2):
@@ -32,10 +32,35 @@ def read_labels(y: Any) -> LabelArray:
     return LabelArray(values, np.broadcast_to(missing, values.shape))
 
 
+def _as_array(y: Any) -> NDArray[Any]:
+    if sparse.issparse(y):
+        return np.asarray(y.toarray())
+    if isinstance(y, (list, tuple)):
+        if any(isinstance(label, str) for label in y):
+            return np.array(y, dtype=object)  # otherwise a missing one would be a text as well
+        sizes = {len(label) for label in y if isinstance(label, (list, tuple, set))}
+        if len(sizes) > 1 or any(isinstance(label, set) for label in y):
+            raise ValueError(
+                "expected one label for each item, or an indicator matrix, got lists of labels; "
+                "scikit-learn's MultiLabelBinarizer makes a matrix of them"
+            )
+    return np.asarray(y)
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or value != value
+
+
 def discrete(values: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
     """The classes in one dimension; objects become numbers unless they are text."""
     if values.dtype.kind in "OT":
         kept = values[~missing].tolist()
+        if any(_is_absent(v) for v in kept):
+            raise ValueError(
+                "Input y contains NaN or None; a missing label is a masked entry "
+                "(numpy.ma.masked_array)"
+            )
         if all(isinstance(v, str) for v in kept):
             return np.where(missing, "", values).astype(object)
         plain = np.array(kept) if not any(isinstance(v, (str, bytes)) for v in kept) else None
@@ -63,7 +88,7 @@ def indicator_signs(labels: LabelArray) -> Signs:
     """1, -1 and 0 for 1, 0 and missing entries of a matrix."""
     values = labels.values
     if values.dtype == object:
-        absent = [v is None or type(v).__name__ == "NAType" for v in values.ravel()]
+        absent = [_is_absent(v) for v in values.ravel()]
         values = np.where(np.reshape(absent, values.shape), np.nan, values)
     try:
         numbers = values.astype(np.float64)

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from everlearn.core.arrays import Mat
-from everlearn.core.codes import label_order
+from everlearn.core.codes import label_order, n_codes
 from everlearn.core.documents import Documents
 from everlearn.core.errors import TopicCollapseWarning
 from everlearn.core.params import check_params
@@ -240,6 +240,15 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
     @abstractmethod
     def _n_states(self, space: LabelSpace) -> int:
         """1, or the number of tasks if each has its own topics."""
+
+    def _check_a_topic_for_each_class(self, parameter: str, space: LabelSpace) -> None:
+        """Refuse a parameter that leaves a class without a topic to be anchored to."""
+        needed, most = n_codes(space.n_tasks), int(getattr(self, parameter))
+        if self.anchors and needed > most:
+            raise ValueError(
+                f"the {parameter!r} parameter of {type(self).__name__} must allow a topic for each "
+                f"of {needed} classes unless anchors is False. Got {most} instead."
+            )
 
     def _begin(self, words: WordSpace, space: LabelSpace, signs: Signs) -> Learned[LabelSpace]:
         """What is known before the first document."""

@@ -10,7 +10,8 @@ import numpy as np
 from everlearn.core.arrays import Mat
 
 _NOT_COMPARED = {"engine", "random_state", "verbose"}
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
+"""By which a sum may seem to lack what it contains, relative to its largest part."""
 
 
 def check_alike(models: list[Any], base: Any) -> None:
@@ -96,7 +97,7 @@ def check_grown(position: int, own: Mapping[str, float], base: Mapping[str, floa
 
 def check_contains(position: int, own: Mat, base: Mat, what: str) -> None:
     """Refuse a model that lacks some of the counts of the base; rounding aside."""
-    slack = _ROUNDING * max(1.0, float(np.abs(base).max(initial=0.0)))
+    slack = ROUNDING * max(1.0, float(np.abs(base).max(initial=0.0)))
     if own.shape != base.shape or (own < base - slack).any():
         raise not_descended(position, f"it does not contain {what} of the base")
 

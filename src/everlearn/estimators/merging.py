@@ -17,6 +17,7 @@ from sklearn.base import clone
 from everlearn.core.margin import moments
 from everlearn.estimators.linear_learning import PassiveAggressive
 from everlearn.estimators.merge_checks import (
+    ROUNDING,
     check_alike,
     check_grown,
     not_descended,
@@ -32,8 +33,6 @@ from everlearn.estimators.supervised_regression import MedLDARegressor
 from everlearn.estimators.topic_merging import merged_topics
 from everlearn.estimators.topics import TopicModel
 from everlearn.inference.linear import FullBelief, LinearState, settled
-
-_ROUNDING = 1e-9
 
 
 def merge(models: Sequence[Any], base: Any = None) -> Any:
@@ -166,7 +165,7 @@ def _check_beliefs(states: list[LinearState], base: LinearState) -> None:
         seen = ({"seed": s.seed, "rows": s.n_rows, "batches": s.clock} for s in (state, base))
         check_grown(position, *seen)
         gained = np.linalg.eigvalsh(own.precision - begun.precision)
-        if (gained < -_ROUNDING * np.abs(own.precision).max()).any():
+        if (gained < -ROUNDING * np.abs(own.precision).max()).any():
             raise not_descended(position, "it is less sure of some weights than the base")
 
 

@@ -13,15 +13,19 @@ from everlearn.estimators.base import named_errors
 from everlearn.inference.topic_model import Targets
 
 _LARGEST = 1e100
+ENOUGH = 32
+"""Targets after which a scale is settled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Mean and standard deviation of the first targets, by which all are measured.
+    """Number, mean and standard deviation of the first targets, by which all are measured.
 
-    The deviation is 0 as long as no target has come.
+    One target says nothing about spread, and a few say little: the scale follows what comes until
+    enough have come that are not all equal.
     """
 
+    n: int
     mean: float
     spread: float
 
@@ -30,9 +34,28 @@ class Scale:
         """That of these targets; a missing one is NaN."""
         known = y[~np.isnan(y)]
         if known.size == 0:
-            return cls(0.0, 0.0)
-        mean, spread = float(known.mean()), float(known.std())
-        return cls(mean, spread or abs(mean) or 1.0)
+            return cls(0, 0.0, 0.0)
+        return cls(known.size, float(known.mean()), float(known.std()))
+
+    @property
+    def unit(self) -> float:
+        """What numbers are divided by."""
+        return self.spread or abs(self.mean) or 1.0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it stays as it is."""
+        return self.n >= ENOUGH and self.spread > 0.0
+
+    def after(self, y: Vec) -> Scale:
+        """The scale when these targets have come too."""
+        new = Scale.of(y)
+        if self.is_settled or new.n == 0 or self.n == 0:
+            return self if self.is_settled or new.n == 0 else new
+        n, apart = self.n + new.n, new.mean - self.mean
+        own, other = self.n / n, new.n / n
+        variance = own * self.spread**2 + other * new.spread**2 + own * other * apart**2
+        return Scale(n, self.mean + other * apart, float(np.sqrt(variance)))
 
 
 def checked_numbers(estimator: Any, y: Any, n_documents: int) -> Vec:
@@ -57,5 +80,5 @@ def checked_numbers(estimator: Any, y: Any, n_documents: int) -> Vec:
 def number_targets(scale: Scale, values: Vec) -> Targets:
     """What a learner is asked for: numbers of unit scale, and which are known."""
     known = ~np.isnan(values)
-    standard = np.where(known, (values - scale.mean) / (scale.spread or 1.0), 0.0)
+    standard = np.where(known, (values - scale.mean) / scale.unit, 0.0)
     return Targets(known.astype(np.int8)[:, None], np.ascontiguousarray(standard[:, None]))

@@ -151,12 +151,9 @@ class MedHDPClassifier(MaxMarginClassifier):
         return 1
 
     def _start_topics(self, space: LabelSpace) -> int:
+        if space.kind != "multilabel":
+            self._check_a_topic_for_each_class("max_topics", space)
         needed, most = n_codes(space.n_tasks), int(self.max_topics)
-        if self.anchors and space.kind != "multilabel" and needed > most:
-            raise ValueError(
-                f"the 'max_topics' parameter of {type(self).__name__} must allow a topic for each "
-                f"of {needed} classes unless anchors is False. Got {most} instead."
-            )
         return min(needed, most) if self.start_topics is None else int(self.start_topics)
 
     def _loss(self, space: LabelSpace) -> Loss:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -50,8 +50,9 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         As in `MedLDAClassifier`.
     margin, c, variance : float or None, default=None
         Half-width of the tube, weight of the loss, and prior variance of a weight, for targets of
-        unit scale: `y` is measured by mean and standard deviation of the first ones that come.
-        None is a default for the loss.
+        unit scale: `y` is measured by mean and standard deviation of the first ones that come,
+        which follow the targets until 32 have come that are not all equal. None is a default for
+        the loss.
     augmentation : {"drawn", "mean"}, default="drawn"
         As in `MedLDAClassifier`.
     topic_prior, word_prior, word_factor, init
@@ -162,7 +163,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         learned = self._fitted()
         weights = learned.states[0].weights
         assert weights is not None
-        return np.asarray(weights.mean[0] * learned.outputs.spread)
+        return np.asarray(weights.mean[0] * learned.outputs.unit)
 
     @property
     def intercept_(self) -> float:
@@ -217,9 +218,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
                 learned = self._begin(words, values)
             else:
                 self._check_same_form(known)
-                learned = self._with_words(known, words)
-                if learned.outputs.spread == 0.0:
-                    learned = replace(learned, outputs=Scale.of(values))
+                learned = _measured_by(self._with_words(known, words), known.outputs.after(values))
             self._learned = self._go_on(learned, documents, number_targets(learned.outputs, values))
         return self
 
@@ -267,7 +266,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         learner = self._current(learned)
         with open_engine(nearby(self.engine)) as engine:
             found = scores(learner, learned.states[0], documents, engine)[:, 0]
-        return np.asarray(learned.outputs.mean + learned.outputs.spread * self._margin() * found)
+        return np.asarray(learned.outputs.mean + learned.outputs.unit * self._margin() * found)
 
     def _margin(self) -> float:
         return self._loss().margin
@@ -300,15 +299,33 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         return 1
 
     def _pack_outputs(self, outputs: Scale) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"mean": outputs.mean, "spread": outputs.spread}, {}
+        return asdict(outputs), {}
 
     @classmethod
     def _unpack_outputs(cls, header: Any, arrays: Arrays) -> Scale:
-        outputs = section(header, "outputs", ("mean", "spread"))
-        return Scale(entry(outputs, "mean", float), entry(outputs, "spread", float, 0.0))
+        outputs = section(header, "outputs", ("n", "mean", "spread"))
+        n, mean = entry(outputs, "n", int, 0, 2**63), entry(outputs, "mean", float)
+        return Scale(n, mean, entry(outputs, "spread", float, 0.0))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.regressor_tags.poor_score = True  # on tables of arbitrary features
         return tags
+
+
+def _measured_by(learned: Learned[Scale], scale: Scale) -> Learned[Scale]:
+    """The same model with its weights on another scale: it predicts the same numbers.
+
+    Shares of topics add up to 1, so that what is added to all weights is added to the number.
+    """
+    old = learned.outputs
+    if scale == old:
+        return learned
+    if old.n == 0:
+        return replace(learned, outputs=scale)
+    factor, shift = old.unit / scale.unit, (old.mean - scale.mean) / scale.unit
+    (state,) = learned.states
+    assert state.weights is not None
+    moved = replace(state, weights=state.weights.moved(factor, shift))
+    return replace(learned, states=(moved,), outputs=scale)

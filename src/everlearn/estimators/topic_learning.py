@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils import Tags
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
+from everlearn.core.halves import split_documents
 from everlearn.core.params import Constraint, check_params
 from everlearn.core.random import stream
 from everlearn.estimators.base import LearnerMixin
@@ -34,13 +36,13 @@ from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
 from everlearn.inference.local.chunked_topics import ChunkedDocuments
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
-from everlearn.metrics.topics import npmi_coherence
+from everlearn.metrics.topics import completion_log_likelihood, npmi_coherence, perplexity
 from everlearn.runtime.engine import is_collection, nearby, open_engine
 from everlearn.runtime.progress import DocumentProgress
 
 T = TypeVar("T")
-_FIXED: Final = {"margin": "margin", "variance": "variance", "anchors": "anchored"}
-"""Parameters of the prior of weights, and what a loss calls them."""
+_FIXED: Final = {"anchors": "anchored", "margin": "margin", "variance": "variance"}
+"""Parameters of the prior of weights, and what a loss calls them; others follow from the first."""
 _SWEEPS: Final = 50
 """Of a sampler of topics, dropped and kept, unless the parameters say how many."""
 
@@ -87,6 +89,25 @@ class TopicEstimator(
         """
         check_params(f"{type(self).__name__}.coherence", {"n": n}, PAIRS)
         return npmi_coherence(self._top(n), self._read(X)).topics
+
+    def perplexity(self, X: Any) -> float:
+        """How many equally likely words a held-out word is as hard to guess as.
+
+        Topics are inferred from one half of the tokens of a document and must predict the other.
+        If each class has its own topics, their log-likelihoods are averaged.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        perplexity : float
+            Smaller is better.
+        """
+        log_likelihood, n_tokens = self._completion(X)
+        return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
 
     # ---------------------------------------------------------- for the subclasses
 
@@ -159,7 +180,8 @@ class TopicEstimator(
     def _read_one(self, x: Any) -> Documents:
         """A single document for a prediction."""
         if self._fitted().words.kind != "counts":
-            return self._read([x])
+            single = isinstance(x, (list, tuple)) and len(x) == 1 and not isinstance(x[0], Integral)
+            return self._read(x if single else [x])
         if getattr(x, "ndim", 1) != 2:
             x = x.reshape(1, -1) if sparse.issparse(x) else np.asarray(x)[None]
         documents = self._read(x)
@@ -174,6 +196,20 @@ class TopicEstimator(
         learner = self._current(learned)
         parts = [topic_proportions(learner, s, documents, engine) for s in learned.states]
         return np.hstack(parts)
+
+    def _completion(self, X: Any) -> tuple[Vec, IntVec]:
+        """Log-likelihood and number of the held-out words of each document."""
+        learned = self._fitted()
+        learner = self._current(learned)
+        seen, held_out = split_documents(self._read(X), 0)
+        found = np.zeros(len(held_out))
+        with open_engine(nearby(self.engine)) as engine:
+            for state in learned.states:
+                theta = topic_proportions(learner, state, seen, engine)
+                phi = state.counts[: state.n_words, : state.n_topics].T + learner.smoothing
+                phi /= phi.sum(axis=1, keepdims=True)
+                found += completion_log_likelihood(theta, phi, held_out) / len(learned.states)
+        return found, held_out.lengths
 
     @contextmanager
     def _corpus(self, X: Any, y: Any = None) -> Iterator[Corpus]:

@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.special import gammaln
 
 from everlearn.core.arrays import IntVec
 from everlearn.core.codes import code_means
 from everlearn.estimators.documents import WordSpace
 from everlearn.estimators.merge_checks import check_contains, check_grown, refused, totals
 from everlearn.features.vocabulary import Vocabulary
+from everlearn.inference.merge_judges import word_gain
 from everlearn.inference.topic_model import TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState
-
-_NEVER = -1e300
-"""What it gains to join topics that stand for different classes."""
 
 
 def merged_topics(models: Sequence[Any], base: Any) -> Any:
@@ -61,6 +58,11 @@ def _check_sums(models: Sequence[Any]) -> None:
         if not is_sum:
             raise refused(first, parameter, needed)
     outputs = [model._learned.outputs for model in models]
+    kinds = {str(getattr(space, "kind", "")) for space in outputs}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"merge needs models of the same kind of labels. Got {' and '.join(sorted(kinds))}."
+        )
     if not hasattr(first, "classes_") and any(other != outputs[0] for other in outputs):
         raise ValueError(
             f"merge needs models of {type(first).__name__} that began as copies of one: they count "
@@ -151,22 +153,11 @@ def _matched(states: list[TopicState], prior: float) -> list[TopicState]:
     """
     first, whole, found = states[0], states[0].counts, [states[0]]
     for state in states[1:]:
-        gains = np.array(
-            [[_evidence(a + b, prior) for b in state.counts.T] for a in whole.T]
-        )  # what the two have apart is the same in any matching
-        gains -= np.array([_evidence(a, prior) for a in whole.T])[:, None]
-        gains -= np.array([_evidence(b, prior) for b in state.counts.T])
-        gains[first.codes[:, None] != state.codes] = _NEVER
+        gains = np.full((len(first.codes), len(state.codes)), -np.inf)
+        for i, j in np.argwhere(first.codes[:, None] == state.codes).tolist():
+            gains[i, j] = word_gain(whole[:, i], state.counts[:, j], prior)
         order = linear_sum_assignment(gains, maximize=True)[1]
         weights = None if state.weights is None else state.weights.taken(order)
         found.append(replace(state, counts=state.counts[:, order], weights=weights))
         whole = whole + found[-1].counts
     return found
-
-
-def _evidence(counts: Any, prior: float) -> float:
-    """Log probability of the words of one topic, whose distribution is integrated out."""
-    seen = counts[counts > 0]
-    words = gammaln(seen + prior).sum() - len(seen) * gammaln(prior)
-    width = len(counts) * prior
-    return float(words + gammaln(width) - gammaln(counts.sum() + width))

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Vec
-from everlearn.core.halves import split_documents
 from everlearn.core.params import Constraint, Interval, Options
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.estimators.persistence import Arrays, section
@@ -17,8 +16,6 @@ from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_params import TOKEN_PATTERN, TOPIC_CONSTRAINTS, check_start
 from everlearn.inference.topic_model import Targets, TopicLearner, first_state
-from everlearn.metrics.topics import completion_log_likelihood, perplexity
-from everlearn.runtime.engine import nearby, open_engine
 
 _START_TOPICS = 20
 _NO_TASKS = np.empty(0, np.int64)
@@ -34,10 +31,10 @@ class TopicModel(TopicCheckpoint[None]):
     ----------
     n_topics : int or "infer", default=50
         The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
-    start_topics : int, default=20
-        Topics that "infer" starts with, or one for every 3 documents of the first batch, up to
-        100, if that is more. Later batches of at least 50 documents join those that tell the words
-        of these better as one.
+    start_topics : int or None, default=None
+        Topics that "infer" starts with; None is 20, or `max_topics` if that is less. One for every
+        3 documents of the first batch, up to 100, if that is more. Later batches of at least 50
+        documents join those that tell the words of these better as one.
     max_topics : int, default=1000
         There are never more.
     topic_prior : float or None, default=None
@@ -124,7 +121,7 @@ class TopicModel(TopicCheckpoint[None]):
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
-        "start_topics": (Interval(1, 2**15, integer=True),),
+        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
         "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
         "concentration": (Interval(0, 1e6, low_open=True),),
@@ -140,7 +137,7 @@ class TopicModel(TopicCheckpoint[None]):
         self,
         *,
         n_topics: int | str = 50,
-        start_topics: int = _START_TOPICS,
+        start_topics: int | None = None,
         max_topics: int = 1000,
         topic_prior: float | None = None,
         concentration: float = 5.0,
@@ -283,39 +280,18 @@ class TopicModel(TopicCheckpoint[None]):
         log_likelihood, n_tokens = self._completion(X)
         return float(log_likelihood.sum() / max(1, n_tokens.sum()))
 
-    def perplexity(self, X: Any) -> float:
-        """exp(-score): how many equally likely words a held-out word is as hard to guess as.
-
-        Parameters
-        ----------
-        X : documents
-            As in `fit`.
-
-        Returns
-        -------
-        perplexity : float
-            Smaller is better.
-        """
-        log_likelihood, n_tokens = self._completion(X)
-        return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
-
     # ------------------------------------------------------------------ inner
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_start(self)
-
-    def _completion(self, X: Any) -> tuple[Vec, NDArray[np.int64]]:
-        """Log-likelihood and number of the held-out words of each document."""
-        seen, held_out = split_documents(self._read(X), 0)
-        with open_engine(nearby(self.engine)) as engine:
-            theta = self._proportions(seen, engine)
-        components = self.components_
-        phi = components / components.sum(axis=1, keepdims=True)
-        return completion_log_likelihood(theta, phi, held_out), held_out.lengths
+        if self.n_topics == "infer":
+            check_start(self)
 
     def _begin(self, words: Any) -> Learned[None]:
-        n_topics = self.start_topics if self.n_topics == "infer" else int(self.n_topics)
+        n_topics = self.n_topics
+        if n_topics == "infer":
+            n_topics = self.start_topics or min(_START_TOPICS, int(self.max_topics))
+        n_topics = int(n_topics)
         learner = self._learner(None, n_topics)
         state = first_state(learner, words.n_words, n_topics, _NO_TASKS, self._new_seed())
         return Learned((state,), words, None, None)

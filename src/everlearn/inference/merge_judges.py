@@ -31,6 +31,8 @@ _FEWEST_JUDGES, _MOST_JUDGES = 50, 500
 """Documents without labels that can judge, and how many of a batch do."""
 _PASSES: Final = 5
 """Over the observed half of a document."""
+_NUMBERS: Final = 2**18
+"""Entries times topics that are looked at together, so that long documents need little memory."""
 
 
 class Judge(Protocol):
@@ -48,7 +50,7 @@ class JointEvidence:
     """Words and documents, given the topics that were drawn.
 
     tallies : (B, K), tokens of the documents of the last batch in each topic
-    weight : documents that each of these speaks for
+    weight : documents that each of these speaks for, ghosts included and forgotten ones not
     """
 
     learner: TopicLearner
@@ -56,14 +58,17 @@ class JointEvidence:
     weight: float
 
     @classmethod
-    def of(cls, learner: TopicLearner, tallies: Mat, n_documents: int) -> JointEvidence:
-        """From the tallies of a batch after which so many documents are known."""
-        n = len(tallies)
-        return cls(learner, tallies, n_documents / n if n >= _SPOKESMEN else 1.0)
+    def of(cls, learner: TopicLearner, tallies: Mat, state: TopicState) -> JointEvidence:
+        """From the tallies of a batch that the state has learned."""
+        n_tokens = tallies.sum()
+        if len(tallies) < _SPOKESMEN or n_tokens == 0:
+            return cls(learner, tallies, learner.ghosts)
+        return cls(learner, tallies, float(state.totals.sum() / n_tokens))
 
     def gains(self, state: TopicState, pairs: Pairs) -> Vec:
         alpha = self.learner.prior.document_prior(state.tables)
-        words = [word_gain(state, keep, drop, self.learner.smoothing) for keep, drop in pairs]
+        prior, counts = self.learner.smoothing, state.counts[: state.n_words]
+        words = [word_gain(counts[:, keep], counts[:, drop], prior) for keep, drop in pairs]
         documents = [
             document_gain(self.tallies[:, [keep, drop]], alpha[[keep, drop]])
             for keep, drop in pairs
@@ -77,17 +82,16 @@ class JointEvidence:
         return replace(self, tallies=tallies)
 
 
-def word_gain(state: TopicState, keep: int, drop: int, smoothing: float) -> float:
-    """Nats by which the words of two topics become more probable as those of one.
+def word_gain(a: Vec, b: Vec, smoothing: float) -> float:
+    """Nats by which the words of two topics, counted (V,), become more probable as those of one.
 
     Where both have a word, and in their totals, the Dirichlet-multinomial evidence changes; nowhere
     else.
     """
-    a, b = state.counts[:, keep], state.counts[:, drop]
     both = (a > 0) & (b > 0)
     words = gammaln(np.stack([a[both] + b[both], a[both], b[both]]) + smoothing)
-    total = state.totals[keep], state.totals[drop]
-    prior = smoothing * state.n_words
+    total = a.sum(), b.sum()
+    prior = smoothing * len(a)
     totals = gammaln(np.array([sum(total), *total]) + prior)
     shared = words[0] - words[1] - words[2] + gammaln(smoothing)
     return float(shared.sum() - (totals[0] - totals[1] - totals[2] + gammaln(prior)))
@@ -123,18 +127,23 @@ class Completion:
         learner, held_out, k = self.learner, self.held_out, state.n_topics
         factors = word_factors(learner, state)
         alpha = learner.prior.document_prior(state.tables)
-        theta = infer(self.observed, factors, alpha, _PASSES, self.engine)
-        # One row for each topic: the entries of a topic lie side by side.
-        theta = np.repeat(theta.T, np.diff(held_out.indptr), axis=1)
-        counts = np.ascontiguousarray(state.counts[held_out.words, :k].T)
-        shares = theta * (counts + factors.smoothing) * factors.scale[:, None]
-        total = shares.sum(axis=0)
+        proportions = infer(self.observed, factors, alpha, _PASSES, self.engine)
+        document = np.repeat(np.arange(len(held_out)), np.diff(held_out.indptr))
         prior = factors.smoothing * state.n_words
-        gains = np.empty(len(pairs))
-        for place, (a, b) in enumerate(pairs):
-            share = (theta[a] + theta[b]) * (counts[a] + counts[b] + factors.smoothing)
-            share /= state.totals[a] + state.totals[b] + prior
-            gains[place] = held_out.counts @ np.log1p((share - shares[a] - shares[b]) / total)
+        gains = np.zeros(len(pairs))
+        size = max(1, _NUMBERS // k)
+        for start in range(0, len(document), size):
+            some = slice(start, start + size)
+            # One row for each topic: the entries of a topic lie side by side.
+            theta = np.ascontiguousarray(proportions[document[some]].T)
+            counts = np.ascontiguousarray(state.counts[held_out.words[some], :k].T)
+            shares = theta * (counts + factors.smoothing) * factors.scale[:, None]
+            total = shares.sum(axis=0)
+            for place, (a, b) in enumerate(pairs):
+                share = (theta[a] + theta[b]) * (counts[a] + counts[b] + factors.smoothing)
+                share /= state.totals[a] + state.totals[b] + prior
+                change = np.log1p((share - shares[a] - shares[b]) / total)
+                gains[place] += held_out.counts[some] @ change
         return gains
 
     def joined(self, position: IntVec) -> Completion:

@@ -34,6 +34,9 @@ class Weights(Protocol):
     def faded(self, share: float, means: Mat, variance: float) -> Self:
         """With this share of what documents have said; the prior stays what it is."""
 
+    def moved(self, factor: float, shift: float) -> Self:
+        """Beliefs about factor x weight + shift, for every weight."""
+
 
 @dataclass(frozen=True, slots=True)
 class FixedSpread:
@@ -58,6 +61,9 @@ class FixedSpread:
 
     def faded(self, share: float, means: Mat, variance: float) -> FixedSpread:
         return self  # no evidence is kept that could weigh less
+
+    def moved(self, factor: float, shift: float) -> FixedSpread:
+        return FixedSpread(factor * self.mean + shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,10 @@ class Gaussians:
         lost = (1.0 - share) / variance
         unit = np.eye(self.shift.shape[1])
         return Gaussians(share * self.precision + lost * unit, share * self.shift + lost * means)
+
+    def moved(self, factor: float, shift: float) -> Gaussians:
+        precision = self.precision / factor**2
+        return Gaussians(precision, self.shift / factor + shift * precision.sum(axis=2))
 
     def drawn(self, rng: np.random.Generator) -> Mat:
         """Weights (Q, K) drawn from the Gaussians."""

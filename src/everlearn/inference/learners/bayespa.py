@@ -81,7 +81,7 @@ def learn_batch(
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
     if due and learner.anchored:
-        evidence = JointEvidence.of(learner, draws.tallies[-1], n_known + len(documents))
+        evidence = JointEvidence.of(learner, draws.tallies[-1], state)
         state = merged(learner, state, evidence)
     return state, info
 
