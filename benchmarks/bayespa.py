@@ -188,16 +188,25 @@ class Batch:
         return f"more than {rounds}", f"more than {cpu / self.cpu:.0f}"
 
 
-def _batches(measured: list[str]) -> list[Batch]:
-    online: dict[str, tuple[str, Callable[[], Any]]] = {
-        "MedLDA averaging": ("topics-averaging-40", lambda: MedLDAClassifier(n_topics=40)),
-        "MedLDA Gibbs": ("topics-gibbs-40", lambda: MedLDAClassifier(n_topics=40, loss="gibbs")),
-        "MedHDP averaging": ("MedHDP averaging", MODELS["MedHDP averaging"]),
-        "MedHDP Gibbs": ("MedHDP Gibbs", MODELS["MedHDP Gibbs"]),
-    }
+ONLINE: dict[str, tuple[str, Callable[[], Any]]] = {
+    "MedLDA averaging": ("topics-averaging-40", lambda: MedLDAClassifier(n_topics=THEIR_TOPICS)),
+    "MedLDA Gibbs": (
+        "topics-gibbs-40",
+        lambda: MedLDAClassifier(n_topics=THEIR_TOPICS, loss="gibbs"),
+    ),
+    "MedHDP averaging": ("MedHDP averaging", MODELS["MedHDP averaging"]),
+    "MedHDP Gibbs": ("MedHDP Gibbs", MODELS["MedHDP Gibbs"]),
+}
+"""Online models by default, with anchors, by the names that batch models contain."""
+
+
+def _batches(measured: list[str], like_with_like: bool = False) -> list[Batch]:
+    """Every batch model beside an online one: the default, or the one without anchors, too."""
     found = []
     for name, (make, rounds) in BATCH_MODELS.items():
-        own, make_online = next(pair for short, pair in online.items() if short in name)
+        own, make_online = next(pair for short, pair in ONLINE.items() if short in name)
+        if like_with_like and "plain" in name:
+            own, make_online = f"{own}-plain", _without_anchors(make_online)
         values, cpu, _ = summary(own, make_online, measured, 3 if "topics" in own else SEEDS)
         runs = []
         for n in rounds:
@@ -208,14 +217,18 @@ def _batches(measured: list[str]) -> list[Batch]:
     return found
 
 
+def _without_anchors(make: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: make().set_params(anchors=False)
+
+
 def batch_models(measured: list[str]) -> Table:
     table = Table(
         "Batch counterparts",
         ["model", "rounds", "accuracy", "within 0.01 of online", "CPU s", "times online CPU"],
         "All documents in one batch: collapsed samplers with word counts that follow every draw, "
         "and weights solved anew in every round. MedLDA has 40 topics; one seed. Plain are the "
-        "models and constants of the paper, without anchors. Anchors make batch models quick, too: "
-        "most of what labels say is known after two rounds.",
+        "models and constants of the paper, without anchors. Online is the default, with anchors. "
+        "Anchors make batch models quick, too: most of what labels say is known after two rounds.",
     )
     for batch in _batches(measured):
         for rounds, accuracy, cpu in batch.runs:
@@ -230,11 +243,20 @@ def equal_accuracy(measured: list[str]) -> Table:
     """The paper's claim: online ten times as fast at the same accuracy."""
     table = Table(
         "Online against batch at equal accuracy",
-        ["batch model", "accuracy of the online model", "rounds until level", "times online CPU"],
-        "Level is an accuracy that is at most 0.01 below that of the online model (the library's "
-        "default, with anchors), among the numbers of rounds in the table above. The paper's claim "
-        "is a ratio of ten, for plain models.",
-    )
-    for batch in _batches(measured):
-        table.add(batch.name, f"{batch.accuracy:.4f}", *batch.verdict())
+        ["batch model", "online model", "its accuracy", "its CPU s", "rounds until level",
+         "times its CPU", "ten times as fast"],
+        "Level is an accuracy that is at most 0.01 below that of the online model, among the "
+        "numbers of rounds in the table above. The paper's claim is a ratio of ten for its own, "
+        "plain models. Plain online models are those of `anchors=False`. With anchors in both, "
+        "the claim does not hold: labels then say in two rounds what they have to say.",
+    )  # fmt: skip
+    for kind, like_with_like in (("default", False), ("plain", True)):
+        for batch in _batches(measured, like_with_like):
+            if like_with_like and "plain" not in batch.name:
+                continue
+            rounds, ratio = batch.verdict()
+            holds = "yes" if float(ratio.removeprefix("more than ")) >= 10.0 else "no"
+            table.add(
+                batch.name, kind, f"{batch.accuracy:.4f}", f"{batch.cpu:.2f}", rounds, ratio, holds
+            )
     return table

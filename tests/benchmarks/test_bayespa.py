@@ -113,8 +113,10 @@ class TestBatchModels:
         assert len(runs.rows) == sum(len(rounds) for _, rounds in bayespa.BATCH_MODELS.values())
         assert {row[3] for row in runs.rows} == {"no"}
         verdicts = bayespa.equal_accuracy([])
-        assert [row[0] for row in verdicts.rows] == list(bayespa.BATCH_MODELS)
-        assert {row[3] for row in verdicts.rows} == {"more than 5"}
+        plain = [name for name in bayespa.BATCH_MODELS if "plain" in name]
+        assert [row[0] for row in verdicts.rows] == [*bayespa.BATCH_MODELS, *plain]
+        assert [row[1] for row in verdicts.rows[-len(plain) - 1 :]] == ["default", *["plain"] * 4]
+        assert {(row[5], row[6]) for row in verdicts.rows} == {("more than 5", "no")}
 
 
 class TestScale:
