@@ -68,7 +68,7 @@ def test_two_classes_are_one_task(y: Any) -> None:
 def test_matrix_is_a_task_a_column_with_missing_labels(y: Any) -> None:
     space = label_space(JUDGE, y)
     assert (space.kind, space.n_tasks) == ("multilabel", 3)
-    np.testing.assert_array_equal(space.classes, [0, 1, 2])
+    assert space.classes.tolist() == list(getattr(y, "columns", [0, 1, 2]))
     np.testing.assert_array_equal(space.signs(y), [[-1, 1, 0], [1, -1, 1]])
     decided = space.decide(np.array([[-1.0, 2.0, 0.0]]))
     np.testing.assert_array_equal(decided, [[0, 1, 0]])
@@ -214,3 +214,15 @@ def test_a_space_that_nobody_packed_is_refused(header: dict[str, Any], classes: 
 def test_a_space_without_classes_is_refused() -> None:
     with pytest.raises(CheckpointError, match="classes"):
         LabelSpace.unpack({"kind": "binary", "objects": False}, {})
+
+
+def test_columns_of_a_frame_are_the_names_of_labels() -> None:
+    frame = pd.DataFrame({"cats": [1, 0, 1], "dogs": [0, 1, 1]})
+    space = label_space(Judge(), frame)
+    assert space.classes.tolist() == ["cats", "dogs"]
+    assert next_label_space(Judge(), space, frame) is space
+    assert next_label_space(Judge(), space, frame.to_numpy()) is space
+    with pytest.raises(ValueError, match=r"same on every call .*'cats', 'dogs'.*'dogs', 'cats'"):
+        next_label_space(Judge(), space, frame[["dogs", "cats"]])
+    assert label_space(Judge(), frame, ["a", "b"]).classes.tolist() == ["a", "b"]
+    assert label_space(Judge(), pd.DataFrame(frame.to_numpy())).classes.tolist() == [0, 1]

@@ -186,7 +186,8 @@ def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
     y : array-like
         As in `LabelSpace.signs`; a matrix with one column is taken for a list of classes.
     classes : array-like of shape (n_classes,), default=None
-        All classes, or the names of the columns of `y`, which are numbers by default.
+        All classes, or the names of the columns of `y`, which are by default those that a data
+        frame has, or numbers.
 
     Returns
     -------
@@ -203,7 +204,7 @@ def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
         else:
             seen = np.unique(discrete(labels.values, labels.missing)[~labels.missing])
     if labels.values.ndim == 2:
-        return _multilabel(estimator, len(seen), classes)
+        return _multilabel(estimator, len(seen), _columns(y) if classes is None else classes)
     if classes is not None:
         seen = np.unique(_class_list(estimator, classes))
     if len(seen) < 2:
@@ -244,6 +245,9 @@ def next_label_space(
                     "classes that will ever come, for example np.unique(y). Got None."
                 )
         return label_space(estimator, y, classes)
+    columns = _columns(y) if known.kind == "multilabel" and is_text(known.classes) else None
+    if columns is not None and classes is None:
+        classes = columns
     if classes is not None:
         given = _class_list(estimator, classes)
         given = given if known.kind == "multilabel" else np.unique(given)
@@ -281,6 +285,14 @@ def _multilabel(estimator: Any, n_columns: int, classes: Any) -> LabelSpace:
             f"each column of y. Got {listed(names)}."
         )
     return LabelSpace("multilabel", names)
+
+
+def _columns(y: Any) -> list[Any] | None:
+    """The names of the columns, if `y` is a data frame and they are texts."""
+    names = getattr(y, "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return list(names)
 
 
 def _class_list(estimator: Any, classes: Any) -> NDArray[Any]:
