@@ -173,7 +173,7 @@ def topics_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
     model = TopicModel(n_topics=N_TOPICS, random_state=0)
     with cluster(n_workers) as client:
         model.set_params(engine=client)
-        with open_corpus(model, document_parts(n)) as corpus:
+        with open_corpus(model, document_parts(n), None) as corpus:
             learned = model._begin(corpus.words)
             learner, state = model._current(learned), learned.states[0]
             batches = corpus.documents.blocks(n // STEPS)
