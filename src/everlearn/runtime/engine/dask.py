@@ -23,7 +23,7 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from everlearn.core.errors import ClusterError
-from everlearn.core.stats import Summable, total
+from everlearn.core.stats import Summable
 from everlearn.inference.engine import Engine, Handle, Piece
 from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.direct import Answers, DirectLine, Errand
@@ -68,6 +68,8 @@ class DaskEngine:
 
     def _look_around(self) -> None:
         """Which workers there are."""
+        if self.client.status != "running":
+            raise scheduler_lost(CommClosedError(f"the client is {self.client.status}"))
         try:
             threads = self.client.nthreads()
         except (CommClosedError, OSError) as error:
@@ -84,7 +86,7 @@ class DaskEngine:
             return []
         groups = self._grouped(items)
         found = self._found(worker.each, groups, Call(self.client, (task, shared), len(groups)))
-        return _in_order(found)
+        return found.in_order()
 
     def map_sum(
         self,
@@ -94,7 +96,7 @@ class DaskEngine:
     ) -> tuple[S, list[Info]]:
         groups = self._grouped(items)
         found = self._found(worker.added, groups, Call(self.client, (task, shared), len(groups)))
-        return _sum_of(found), _in_order(found)
+        return found.total(), found.in_order()
 
     def map_sum_kept(
         self,
@@ -124,8 +126,7 @@ class DaskEngine:
                 Node(groups[number].start, groups[number].height, part)
                 for number, part in zip(rest, sums, strict=True)
             )
-        self._after_answers(found)
-        return _sum_of(found), _parts(groups, handles)
+        return found.total(), _parts(groups, handles)
 
     def as_they_come(
         self,
@@ -281,7 +282,6 @@ class DaskEngine:
             for number, group, (part, infos) in zip(rest, some, results, strict=True):
                 found.nodes.append(Node(group.start, group.height, part))
                 found.infos[number] = infos
-        self._after_answers(found)
         return found
 
     def _directly(self, work: Any, groups: list[Group], call: Call, keep: bool = False) -> Answers:
@@ -295,12 +295,10 @@ class DaskEngine:
                 slots = [future.key for future in recipe.slots]
                 errand = Errand(number, group.start, group.height, recipe.runs, slots, key)
                 errands.setdefault(group.home, []).append(errand)
-        return self._line.asked(work.__name__, call.packed, errands)
-
-    def _after_answers(self, found: Answers) -> None:
-        """Nothing more is sent to a worker that did not answer and is gone."""
-        if found.lost:
+        found = self._line.asked(work.__name__, call.packed, errands)
+        if found.lost:  # what is left for the scheduler is not meant for a worker that is gone
             self._look_around()
+        return found
 
     def _recipes(self, groups: Sequence[Group]) -> list[Recipe]:
         """What to send for the groups, after the chunks they need."""
@@ -318,17 +316,6 @@ class DaskEngine:
         with dask.annotate(workers=homes.__getitem__, allow_other_workers=True):
             given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
             return list(self.client.map(work, *given, key=keys, pure=False))
-
-
-def _sum_of(found: Answers) -> Any:
-    """The sum of all groups, in the order of the tree."""
-    nodes = sorted(found.nodes, key=lambda node: node.start)
-    return total((node.sum for node in nodes), [node.height for node in nodes])
-
-
-def _in_order(found: Answers) -> list[Any]:
-    """The second results of all items."""
-    return [info for _, infos in sorted(found.infos.items()) for info in infos]
 
 
 def _parts(groups: Sequence[Group], handles: Sequence[Remote]) -> list[Handle]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -25,6 +26,7 @@ from distributed.core import Status, clean_exception, error_message, send_recv
 from distributed.protocol import to_serialize
 from distributed.protocol.pickle import dumps
 
+from everlearn.core.stats import total
 from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.groups import Node, folded
 
@@ -33,9 +35,11 @@ _PATIENCE = 3.0
 """Seconds to wait for a worker to take a connection."""
 _PAUSE = 300.0
 """Seconds until a worker that was out of reach is tried again."""
+_GLANCE = 0.5
+"""Seconds between looks at the connection to the scheduler."""
 _WORK = {work.__name__: work for work in (worker.each, worker.added)}
-_known: WeakKeyDictionary[Any, dict[str, float]] = WeakKeyDictionary()
-"""For each client the workers it has called, and the time from when on each may be called."""
+_calls: WeakKeyDictionary[Any, dict[str, float]] = WeakKeyDictionary()
+"""Workers that a client has called: 0 for those that listen, or the time to try others again."""
 log = logging.getLogger("everlearn.engine")
 
 
@@ -62,7 +66,24 @@ class Answers(NamedTuple):
     nodes: list[Node]
     infos: dict[int, list[Any]]
     futures: dict[int, Any]
-    lost: bool
+    lost: bool = False
+
+    def total(self) -> Any:
+        """The sum of all groups, in the order of the tree."""
+        nodes = sorted(self.nodes, key=lambda node: node.start)
+        return total((node.sum for node in nodes), [node.height for node in nodes])
+
+    def in_order(self) -> list[Any]:
+        """The second results of all items."""
+        return [info for _, infos in sorted(self.infos.items()) for info in infos]
+
+
+class _Reply(NamedTuple):
+    """What a worker says, and on which connection."""
+
+    address: str
+    comm: Any
+    message: dict[str, Any]
 
 
 # ------------------------------------------------------------------ on a worker
@@ -110,6 +131,8 @@ async def _answered(dask_worker: Any, comm: Any, work: str, call: Any, errands: 
 
 async def _worked(dask_worker: Any, work: str, call: Any, errands: Sequence[Errand]) -> list[Any]:
     """The results of errands, side by side on the threads of the worker."""
+    if not errands:
+        return []
     executor, run = dask_worker.executors["default"], asyncio.get_running_loop().run_in_executor
     task = await run(executor, worker.unpacked, call)
     running = [
@@ -131,88 +154,108 @@ class DirectLine:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._from = _known.setdefault(client, {})
+        self._calls = _calls.setdefault(client, {})
 
     def asked(self, work: str, call: bytes, errands: Mapping[str, Sequence[Errand]]) -> Answers:
         """What workers make of the errands for them; an error of a task is raised as it is."""
-        if self._client.direct_to_workers is False or not errands:
-            return Answers([], {}, {}, lost=False)
+        if self._client.direct_to_workers is False or self._client.status != "running":
+            errands = {}
+        now = time.monotonic()
+        errands = {home: e for home, e in errands.items() if self._calls.get(home, 0.0) < now}
+        if not errands:
+            return Answers([], {}, {})
         return self._client.sync(self._gathered, work, call, errands)  # type: ignore[no-any-return]
 
     async def _gathered(
         self, work: str, call: bytes, errands: Mapping[str, Sequence[Errand]]
     ) -> Answers:
+        """Ask all workers at once, and tell the scheduler at once of what they keep."""
         asked = (self._ask(address, work, call, some) for address, some in errands.items())
-        found = Answers([], {}, {}, lost=False)
-        for reply in await asyncio.gather(*asked):
-            if reply is None:
-                found = found._replace(lost=True)
-                continue
-            if isinstance(reply, BaseException):
-                raise reply
-            nodes, infos, futures = reply
+        replies = [reply for reply in await asyncio.gather(*asked) if reply is not None]
+        try:
+            futures = await self._adopted(replies, errands)
+        except OSError as error:
+            log.info("what workers keep of a step is not known to the scheduler: %s", error)
+            return Answers([], {}, {}, lost=True)
+        finally:
+            for reply in replies:
+                self._client.rpc.reuse(reply.address, reply.comm)
+        found = Answers([], {}, futures, lost=len(replies) < len(errands))
+        for reply in replies:
+            if reply.message["status"] == "error":
+                _, raised, trace = clean_exception(**reply.message)
+                raise raised.with_traceback(trace)
+            nodes, infos = reply.message["found"]
             found.nodes.extend(nodes)
             found.infos.update(infos)
-            found.futures.update(futures)
         return found
 
-    async def _ask(self, address: str, work: str, call: bytes, errands: Sequence[Errand]) -> Any:
-        """What a worker answers: its results, the error of a task, or None."""
+    async def _ask(
+        self, address: str, work: str, call: bytes, errands: Sequence[Errand]
+    ) -> _Reply | None:
+        """What a worker answers, with the connection, on which it may wait; None if it is lost."""
         try:
-            comm = await self._connected(address)
-            if comm is None:
-                return None
+            async with asyncio.timeout(_PATIENCE):
+                comm = await self._client.rpc.connect(address)
             try:
+                await self._introduce(comm, address)
                 message = {"work": work, "call": to_serialize(call), "errands": errands}
                 reply = await send_recv(comm, op=_STEP, **message)
-                if reply["status"] == "error":
-                    _, error, trace = clean_exception(**reply)
-                    return error.with_traceback(trace)
-                futures = await self._adopted(address, reply["sizes"], errands)
-                if futures:
-                    await comm.write("OK")
+                if reply is None:
+                    raise CommClosedError("another worker has taken its address")
             except BaseException:
-                comm.abort()  # it may be in the middle of something
+                comm.abort()
+                self._client.rpc.reuse(address, comm)
                 raise
-            finally:
-                self._client.rpc.reuse(address, comm)
         except OSError as error:
-            self._out_of_reach(address, error)
+            log.info("%s is asked by way of the scheduler, not by itself: %s", address, error)
+            self._calls[address] = time.monotonic() + _PAUSE
             return None
-        return *reply["found"], futures
+        return _Reply(address, comm, reply)
 
-    async def _connected(self, address: str) -> Any:
-        """A connection to a worker that listens, or None if it is out of reach."""
-        since = self._from.get(address)
-        if since is not None and time.monotonic() < since:
-            return None
-        async with asyncio.timeout(_PATIENCE):
-            comm = await self._client.rpc.connect(address)
-        if since is None or since > 0.0:
+    async def _introduce(self, comm: Any, address: str) -> None:
+        """Let a worker listen, unless it does."""
+        if self._calls.get(address) == 0.0:
+            return
+        try:
             reply = await send_recv(comm, op="run", function=dumps(listen))
-            if reply["status"] != "OK":
-                self._client.rpc.reuse(address, comm)
-                raise OSError(f"it does not know how to answer: {reply.get('exception_text')}")
-            self._from[address] = 0.0
-        return comm
-
-    def _out_of_reach(self, address: str, error: OSError) -> None:
-        log.info("%s is asked by way of the scheduler, not by itself: %s", address, error)
-        self._from[address] = time.monotonic() + _PAUSE
+        except Exception as error:  # forbidden, or not known there
+            raise OSError(f"it cannot listen: {error!r}") from error
+        if reply["status"] != "OK":
+            raise OSError(f"it cannot listen: {reply['exception_text']}")
+        self._calls[address] = 0.0
 
     async def _adopted(
-        self, address: str, sizes: Mapping[str, int], errands: Iterable[Errand]
+        self, replies: Iterable[_Reply], errands: Mapping[str, Sequence[Errand]]
     ) -> dict[int, Any]:
-        """Futures of what a worker has kept, after the scheduler was told of it."""
-        if not sizes:
+        """Futures of what workers keep, after the scheduler and then the workers were told."""
+        keeping = [reply for reply in replies if reply.message.get("sizes")]
+        if not keeping:
             return {}
-        who_has = {key: [address] for key in sizes}
         client = self._client
+        who_has = {key: [reply.address] for reply in keeping for key in reply.message["sizes"]}
+        sizes = {key: size for reply in keeping for key, size in reply.message["sizes"].items()}
+        told = client.scheduler.update_data(who_has=who_has, nbytes=sizes, client=client.id)
         try:
-            await client.scheduler.update_data(who_has=who_has, nbytes=sizes, client=client.id)
-        except KeyError as error:
-            raise CommClosedError(f"the scheduler has lost {address}") from error
-        futures = {e.number: Future(e.keep, client) for e in errands if e.keep in sizes}
+            await self._while_running(told)
+        except (OSError, KeyError) as error:  # it is lost, or has lost one of the workers
+            for reply in keeping:
+                reply.comm.abort()
+            raise CommClosedError(repr(error)) from error
+        some = (errand for reply in keeping for errand in errands[reply.address])
+        futures = {e.number: Future(e.keep, client) for e in some if e.keep in sizes}
         for key in sizes:
             client.futures[key].finish()
+        for reply in keeping:
+            with suppress(OSError):  # if it is lost now, the scheduler says so
+                await reply.comm.write("OK")
         return futures
+
+    async def _while_running(self, call: Coroutine[Any, Any, Any]) -> None:
+        """Wait for a call of the scheduler, which would be tried for long if it were lost."""
+        task = asyncio.ensure_future(call)
+        while not (await asyncio.wait({task}, timeout=_GLANCE))[0]:
+            if self._client.status != "running":
+                task.cancel()
+                raise CommClosedError("the scheduler is lost")
+        await task

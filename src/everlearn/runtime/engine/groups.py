@@ -73,22 +73,23 @@ def grouped(
     size = 1
     while size * most < len(alone):
         size *= 2
-    found: list[tuple[list[list[Any]], int]] = []
+    found: list[list[list[Any]]] = []
     for i in range(0, len(alone), size):
         found += _halved(alone[i : i + size], size, home)
-    starts = accumulate((len(runs) for runs, _ in found), initial=0)
+    starts = accumulate(map(len, found), initial=0)
+    heights = [len(runs).bit_length() - 1 for runs in found[:-1]] + [LAST]
     return [
         Group(runs, home(runs[0][0]) or workers[number % len(workers)], start, height)
-        for number, ((runs, height), start) in enumerate(zip(found, starts, strict=False))
+        for number, (runs, start, height) in enumerate(zip(found, starts, heights, strict=False))
     ]
 
 
 def _halved(
     runs: list[list[Any]], size: int, home: Callable[[Any], str | None]
-) -> list[tuple[list[list[Any]], int]]:
+) -> list[list[list[Any]]]:
     """The runs as one group if one worker holds them, else in two halves, and so on."""
     if size == 1 or len({home(run[0]) for run in runs}) <= 1:
-        return [(runs, size.bit_length() - 1 if len(runs) == size else LAST)]
+        return [runs]
     half = size // 2
     parts = [part for part in (runs[:half], runs[half:]) if part]
     return [group for part in parts for group in _halved(part, half, home)]

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from distributed.comm import CommClosedError
+
 from everlearn.inference.engine import Piece
 from everlearn.runtime.engine.groups import Group
 from everlearn.runtime.engine.remote import by_home
@@ -51,7 +53,10 @@ class Sent:
         for address, some in by_home(missing.values(), home):
             chunks = [piece.source[piece.chunk] for piece in some]
             workers = None if address is None else [address]
-            sent = self._client.scatter(chunks, workers=workers, hash=False)
+            try:
+                sent = self._client.scatter(chunks, workers=workers, hash=False)
+            except KeyError as error:
+                raise CommClosedError(f"the scheduler has lost {address}") from error
             for piece, future in zip(some, sent, strict=True):
                 self.futures[piece.home] = future
                 self._watch(piece.source)
