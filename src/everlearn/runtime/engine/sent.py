@@ -6,8 +6,6 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from distributed.comm import CommClosedError
-
 from everlearn.inference.engine import Piece
 from everlearn.runtime.engine.groups import Group
 from everlearn.runtime.engine.remote import by_home
@@ -56,7 +54,7 @@ class Sent:
             try:
                 sent = self._client.scatter(chunks, workers=workers, hash=False)
             except KeyError as error:
-                raise CommClosedError(f"the scheduler has lost {address}") from error
+                raise ConnectionError(f"the scheduler has lost {address}") from error
             for piece, future in zip(some, sent, strict=True):
                 self.futures[piece.home] = future
                 self._watch(piece.source)
