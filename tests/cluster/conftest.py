@@ -43,17 +43,23 @@ def lonely_client():
 
 @pytest.fixture
 def sent(monkeypatch):
-    """The tasks that were sent to a cluster so far, by what they do."""
+    """The tasks that were sent to workers or to the scheduler so far, by what they do."""
     from everlearn.runtime.engine.dask import DaskEngine  # needs Dask
+    from everlearn.runtime.engine.direct import DirectLine
 
     found: Counter[str] = Counter()
-    real = DaskEngine._submitted
+    by_scheduler, by_themselves = DaskEngine._submitted, DirectLine.asked
 
-    def counted(self, work, groups, call):
+    def submitted(self, work, groups, call):
         found[work.__name__] += len(groups)
-        return real(self, work, groups, call)
+        return by_scheduler(self, work, groups, call)
 
-    monkeypatch.setattr(DaskEngine, "_submitted", counted)
+    def asked(self, work, call, errands):
+        found[work] += sum(map(len, errands.values()))
+        return by_themselves(self, work, call, errands)
+
+    monkeypatch.setattr(DaskEngine, "_submitted", submitted)
+    monkeypatch.setattr(DirectLine, "asked", asked)
     return found
 
 

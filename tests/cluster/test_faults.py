@@ -27,6 +27,7 @@ from everlearn.estimators.supervised import MedLDAClassifier
 from everlearn.estimators.topics import TopicModel
 from everlearn.inference.engine import Piece
 from everlearn.runtime.engine import open_engine
+from everlearn.runtime.engine.direct import DirectLine
 
 pytestmark = pytest.mark.filterwarnings("ignore::everlearn.core.errors.NotConvergedWarning")
 RNG = np.random.default_rng(2)
@@ -44,21 +45,30 @@ def slow_sum(shared, rows):
 
 
 class Killer:
-    """Kills a worker process when the run has sent its n-th step."""
+    """Kills a worker process when the run sends its n-th step, or waits for it."""
 
     def __init__(self, client, monkeypatch, step):
         self.client, self.left, self.killed = client, step, 0
-        real = client.gather
+        gather, asked = client.gather, DirectLine.asked
 
-        def gather(*args, **kwargs):
-            self.left -= 1
-            if self.left == 0:
-                pid = next(iter(client.run(os.getpid).values()))
-                os.kill(pid, signal.SIGKILL)
-                self.killed += 1
-            return real(*args, **kwargs)
+        def gathered(*args, **kwargs):
+            self.count()
+            return gather(*args, **kwargs)
 
-        monkeypatch.setattr(client, "gather", gather)
+        def asked_directly(line, work, call, errands):
+            if errands:
+                self.count()
+            return asked(line, work, call, errands)
+
+        monkeypatch.setattr(client, "gather", gathered)
+        monkeypatch.setattr(DirectLine, "asked", asked_directly)
+
+    def count(self):
+        self.left -= 1
+        if self.left == 0:
+            pid = next(iter(self.client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+            self.killed += 1
 
 
 def raised(error):
@@ -197,9 +207,9 @@ def test_data_that_nobody_has_are_let_go_of(client):
     data = np.arange(40.0)
     with open_engine(client) as engine:
         engine.map_sum(slow_sum, [Piece(data, slice(0, 40), slice(0, 40))], 0.0)
-        assert len(engine._held) == 1
+        assert len(engine._sent.futures) == 1
         del data
-        assert not engine._held
+        assert not engine._sent.futures
 
 
 def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_engine_usable(client):

@@ -1,6 +1,7 @@
 """An engine of worker processes, on this machine or on many, by way of Dask.
 
-Data travel to the workers once and stay; a step sends what the tasks share and brings back sums.
+Data travel to the workers once and stay; a step sends what the tasks share and brings back sums:
+to the workers themselves (direct.py), and what they leave undone as tasks of the scheduler.
 Additions are made in the order of the local engines, so the bits are the same, whichever worker did
 what. A worker that is lost costs the work it had: data that were on it are sent again.
 """
@@ -8,12 +9,11 @@ what. A worker that is lost costs the work it had: data that were on it are sent
 from __future__ import annotations
 
 import logging
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
-from itertools import pairwise, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -23,11 +23,13 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from everlearn.core.errors import ClusterError
-from everlearn.core.stats import Summable, total
+from everlearn.core.stats import Summable
 from everlearn.inference.engine import Engine, Handle, Piece
 from everlearn.runtime.engine import worker
-from everlearn.runtime.engine.groups import Group, grouped
-from everlearn.runtime.engine.remote import Call, Part, Recipe, Remote, by_home, remote_in
+from everlearn.runtime.engine.direct import Answers, DirectLine, Errand
+from everlearn.runtime.engine.groups import Group, Node, grouped
+from everlearn.runtime.engine.remote import Call, Part, Recipe, Remote, remote_in
+from everlearn.runtime.engine.sent import Sent
 
 S = TypeVar("S", bound=Summable)
 T = TypeVar("T")
@@ -57,9 +59,7 @@ class DaskEngine:
 
     def __init__(self, client: Any, here: Engine) -> None:
         self.client, self._here = client, here
-        self._held: dict[tuple[int, int], Any] = {}
-        self._homes: dict[tuple[int, int], str] = {}
-        self._sources: dict[int, Any] = {}  # alive, or watched until they are gone
+        self._sent, self._line = Sent(client), DirectLine(client)
         self._look_around()
 
     @property
@@ -68,6 +68,8 @@ class DaskEngine:
 
     def _look_around(self) -> None:
         """Which workers there are."""
+        if self.client.status != "running":
+            raise scheduler_lost(CommClosedError(f"the client is {self.client.status}"))
         try:
             threads = self.client.nthreads()
         except (CommClosedError, OSError) as error:
@@ -82,8 +84,9 @@ class DaskEngine:
     ) -> list[Info]:
         if not items:
             return []
-        found = self._results(worker.each, self._grouped(items), (task, shared))
-        return [info for infos in found for info in infos]
+        groups = self._grouped(items)
+        found = self._found(worker.each, groups, Call(self.client, (task, shared), len(groups)))
+        return found.in_order()
 
     def map_sum(
         self,
@@ -92,9 +95,8 @@ class DaskEngine:
         shared: Shared,
     ) -> tuple[S, list[Info]]:
         groups = self._grouped(items)
-        found = self._results(worker.added, groups, (task, shared))
-        whole = total((part for part, _ in found), [group.height for group in groups])
-        return whole, [info for _, infos in found for info in infos]
+        found = self._found(worker.added, groups, Call(self.client, (task, shared), len(groups)))
+        return found.total(), found.in_order()
 
     def map_sum_kept(
         self,
@@ -108,19 +110,23 @@ class DaskEngine:
         def made(group: Group) -> Callable[[], Any]:
             return lambda: self._submitted(worker.added, [group], call)[0]
 
-        futures = self.patiently(lambda: self._submitted(worker.added, groups, call))
+        found = self._directly(worker.added, groups, call, keep=True)
+        rest = [number for number in range(len(groups)) if number not in found.futures]
+        if rest:
+            some = [groups[number] for number in rest]
+            futures = self.patiently(lambda: self._submitted(worker.added, some, call))
+            found.futures.update(zip(rest, futures, strict=True))
         handles = [
-            Remote(self, made(group), group.home, future)
-            for group, future in zip(groups, futures, strict=True)
+            Remote(self, made(group), group.home, found.futures[number])
+            for number, group in enumerate(groups)
         ]
-        sums = self._told(worker.first, handles)
-        infos: list[Handle] = []
-        for group, handle in zip(groups, handles, strict=True):
-            start = 0
-            for run in group.runs:
-                infos.append(Part(handle, start, start + len(run)))
-                start += len(run)
-        return total(sums, [group.height for group in groups]), infos
+        if rest:
+            sums = self._told(worker.first, [handles[number] for number in rest])
+            found.nodes.extend(
+                Node(groups[number].start, groups[number].height, part)
+                for number, part in zip(rest, sums, strict=True)
+            )
+        return found.total(), _parts(groups, handles)
 
     def as_they_come(
         self,
@@ -137,7 +143,7 @@ class DaskEngine:
             item = items[number]
             home = self._home(item) or self._workers[number % len(self._workers)]
             group = Group([[item]], home)
-            self._settle([group])
+            self._sent.settle([group])
             call = Call(self.client, (task, shared()), 1)
             future = self._submitted(worker.each, [group], call)[0]
             running[future] = number
@@ -148,7 +154,7 @@ class DaskEngine:
         for future in ready:
             number = running.pop(future)
             try:
-                (found,) = future.result()
+                _, (found,) = future.result()
             except _LOST as error:
                 if _failed(future):
                     raise
@@ -209,8 +215,7 @@ class DaskEngine:
 
     def close(self) -> None:
         """Let go of all data that were sent."""
-        for kept in (self._held, self._homes, self._sources):
-            kept.clear()
+        self._sent.clear()
 
     def patiently(self, work: Callable[[], T]) -> T:
         """The result of work that may be done again, as it must be when a worker is lost."""
@@ -256,34 +261,54 @@ class DaskEngine:
 
     def _grouped(self, items: Sequence[Any]) -> list[Group]:
         groups = grouped(items, self._workers, self.n_workers, self._home)
-        self._settle(groups)
+        self._sent.settle(groups)
         return groups
-
-    def _settle(self, groups: Sequence[Group]) -> None:
-        """Remember which workers get the chunks of data that are in this process."""
-        for group in groups:
-            for run in group.runs:
-                if isinstance(run[0], Piece) and run[0].chunk is not None:
-                    self._homes[run[0].home] = group.home
 
     def _home(self, item: Any) -> str | None:
         """The worker that holds what an item needs, if one does and is still there."""
         remote = remote_in(item)
         home = remote.home if remote is not None else None
         if remote is None and isinstance(item, Piece):
-            home = self._homes.get(item.home)
+            home = self._sent.home(item)
         return home if home in self._workers else None
 
-    def _results(self, work: Any, groups: list[Group], shared: Any) -> list[Any]:
-        call = Call(self.client, shared, len(groups))
+    def _found(self, work: Any, groups: list[Group], call: Call) -> Answers:
+        """What comes of all groups: from the workers, and what they leave from the scheduler."""
+        found = self._directly(work, groups, call)
+        rest = [number for number in range(len(groups)) if number not in found.infos]
+        if rest:
+            some = [groups[number] for number in rest]
+            results = self.patiently(lambda: self.gathered(self._submitted(work, some, call)))
+            for number, group, (part, infos) in zip(rest, some, results, strict=True):
+                found.nodes.append(Node(group.start, group.height, part))
+                found.infos[number] = infos
+        return found
 
-        return self.patiently(lambda: self.gathered(self._submitted(work, groups, call)))
+    def _directly(self, work: Any, groups: list[Group], call: Call, keep: bool = False) -> Answers:
+        """What the workers themselves can do of the groups whose data they should have."""
+        errands: dict[str, list[Errand]] = {}
+        for number, (group, recipe) in enumerate(
+            zip(groups, self.patiently(lambda: self._recipes(groups)), strict=True)
+        ):
+            if all(future.status == "finished" for future in recipe.slots):
+                key = f"kept-{uuid4().hex}" if keep else ""
+                slots = [future.key for future in recipe.slots]
+                errand = Errand(number, group.start, group.height, recipe.runs, slots, key)
+                errands.setdefault(group.home, []).append(errand)
+        found = self._line.asked(work.__name__, call.packed, errands)
+        if found.lost:  # what is left for the scheduler is not meant for a worker that is gone
+            self._look_around()
+        return found
+
+    def _recipes(self, groups: Sequence[Group]) -> list[Recipe]:
+        """What to send for the groups, after the chunks they need."""
+        self._sent.send_missing((run for group in groups for run in group.runs), self._home)
+        return [Recipe(group.runs, self._sent.futures) for group in groups]
 
     def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
         """Futures of the tasks, sent as one message: a second one would wait for more to say."""
-        self._send_missing([run for group in groups for run in group.runs])
+        recipes = self._recipes(groups)
         argument = call.argument()
-        recipes = [Recipe(group.runs, self._held) for group in groups]
         columns = zip_longest(*(recipe.slots for recipe in recipes))
         keys = [f"{work.__name__}-{uuid4().hex}" for _ in groups]
         homes = {key: [group.home] for key, group in zip(keys, groups, strict=True)}
@@ -292,39 +317,14 @@ class DaskEngine:
             given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
             return list(self.client.map(work, *given, key=keys, pure=False))
 
-    def _send_missing(self, groups: list[list[Any]]) -> None:
-        """Send the chunks that are not on a worker, or no longer."""
-        missing = {}
-        for run in groups:
-            piece = run[0]
-            if isinstance(piece, Piece) and piece.chunk is not None:
-                held = self._held.get(piece.home)
-                if held is None or held.status in ("cancelled", "lost"):
-                    missing[piece.home] = piece
-        for home, some in by_home(missing.values(), self._home):
-            chunks = [piece.source[piece.chunk] for piece in some]
-            workers = None if home is None else [home]
-            sent = self.client.scatter(chunks, workers=workers, hash=False)
-            for piece, future in zip(some, sent, strict=True):
-                self._held[piece.home] = future
-                self._watch(piece.source)
 
-    def _watch(self, source: Any) -> None:
-        """Let go of what was sent of some data when nobody has the data any more."""
-        number = id(source)
-        if number in self._sources:
-            return
-
-        def forget(_: Any) -> None:
-            self._sources.pop(number, None)
-            for kept in (self._held, self._homes):
-                for home in [home for home in kept if home[0] == number]:
-                    del kept[home]
-
-        try:
-            self._sources[number] = weakref.ref(source, forget)
-        except TypeError:  # alive, so that no other object gets the same identity
-            self._sources[number] = source
+def _parts(groups: Sequence[Group], handles: Sequence[Remote]) -> list[Handle]:
+    """A handle for each run of the groups, of what was kept of it."""
+    found: list[Handle] = []
+    for group, handle in zip(groups, handles, strict=True):
+        ends = accumulate(map(len, group.runs), initial=0)
+        found += [Part(handle, start, stop) for start, stop in pairwise(ends)]
+    return found
 
 
 def _by_scheduler(error: BaseException) -> bool:

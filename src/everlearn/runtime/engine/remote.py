@@ -121,15 +121,15 @@ class Call:
     """
 
     def __init__(self, client: Any, call: tuple[Any, Any], n_tasks: int) -> None:
-        self._client, self._packed = client, cloudpickle.dumps(call, 5)
-        self._small = len(self._packed) * n_tasks <= _SMALL
+        self._client, self.packed = client, cloudpickle.dumps(call, 5)
+        self._small = len(self.packed) * n_tasks <= _SMALL
         self._future: Any = None
 
     def argument(self) -> Any:
         """What is given to the tasks."""
         if self._small:
-            return self._packed
+            return self.packed
         if self._future is None or self._future.status in _GONE:
             # A task, not scattered data: what the scheduler knows how to make, it makes again.
-            self._future = self._client.submit(worker.unpacked, self._packed, pure=False)
+            self._future = self._client.submit(worker.unpacked, self.packed, pure=False)
         return self._future

@@ -35,11 +35,11 @@ def unpacked(packed: bytes) -> Any:
     return cloudpickle.loads(packed)
 
 
-def each(call: Any, recipe: bytes, *held: Any) -> list[Any]:
-    """The results of all items."""
+def each(call: Any, recipe: bytes, *held: Any) -> tuple[None, list[Any]]:
+    """No sum, and the results of all items."""
     task, shared = unpacked(call) if isinstance(call, bytes) else call
     with one_blas_thread():
-        return [task(shared, item) for run in _items(recipe, held) for item in run]
+        return None, [task(shared, item) for run in _items(recipe, held) for item in run]
 
 
 def added(call: Any, recipe: bytes, *held: Any) -> tuple[Any, list[Any]]:
