@@ -184,7 +184,7 @@ def test_settings_that_change_no_row_may_change(tmp_path):
     pipeline = made("cnn", tmp_path).fit(scenes())
     pipeline.set_params(features__mean=np.zeros(3), features__std=[1, 1, 1])
     pipeline.set_params(features__n_jobs=1, features__batch_size=3, reduce__batch_size=7)
-    pipeline.set_params(mixture__max_laps=3).partial_fit(scenes(10, seed=1))
+    pipeline.set_params(mixture__max_laps=40).partial_fit(scenes(10, seed=1))
     assert pipeline["mixture"].n_rows_seen_ == 50
     pipeline.set_params(features__std=2.0).fit(scenes())  # which begins anew
     assert pipeline.settings_["features__std"] == [2.0, 2.0, 2.0]
