@@ -33,7 +33,7 @@ def check_alike(models: list[Any], base: Any, kinds: tuple[type, ...]) -> None:
                 f"merge needs models of one class. Got {type(first).__name__} and "
                 f"{type(model).__name__}."
             )
-        if not isinstance(model, kinds):
+        if not issubclass(type(model), kinds):
             known = ", ".join(k.__name__ for k in kinds if k.__name__ != "PassiveAggressive")
             raise TypeError(
                 f"merge cannot join {type(model).__name__}: what it keeps is no sum over its data. "
