@@ -12,8 +12,10 @@ from app.markup import HOSTILE, Page
 from everlearn.app.report.contact_sheets import contact_sheets, growth_chart
 from everlearn.app.report.retrieval import Collection
 from everlearn.app.study import Study, Truth
+from everlearn.core.errors import ImageSkippedWarning
 from everlearn.estimators.mixture import DPMixture
-from everlearn.features.images import read_image
+from everlearn.features.images import ImageFolder, read_image
+from everlearn.features.textures import HOG
 from features.pictures import colours, encoded
 
 N = 40
@@ -60,6 +62,18 @@ def test_nearest_come_first_then_the_least_certain(study, images):
         doubtful = members[np.argsort(probabilities[members], kind="stable")[:4]]
         expected += nearest + [i for i in doubtful.tolist() if i not in nearest][:2]
     assert shown(html) == expected
+
+
+def test_a_folder_stands_for_the_files_that_were_kept(study, tmp_path):
+    for i, image in enumerate(IMAGES):
+        (tmp_path / f"{i:02}.png").write_bytes(encoded(image))
+    (tmp_path / "05a.png").write_bytes(b"no image")
+    folder = ImageFolder(tmp_path, on_error="skip")
+    with pytest.warns(ImageSkippedWarning):
+        HOG(size=16, cell=8).transform(folder)
+    assert len(folder) == N + 1
+    found = contact_sheets(study, Collection(folder))
+    assert shown(found) == shown(contact_sheets(study, Collection(IMAGES)))
 
 
 def test_it_tells_what_it_found(study, images):

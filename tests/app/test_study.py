@@ -35,6 +35,20 @@ def test_agreement_of_equal_partitions_is_one():
     assert (found.purity, found.nmi, found.ami) == pytest.approx((1, 1, 1))
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1, 2, 1], r"positions of its 2 'classes', whole numbers from 0 to 1, got \[2\]"),
+        ([0, -1, 1, 1], r"from 0 to 1, got \[-1\]"),
+        ([0.0, 1.0, 1.0, 1.0], "from 0 to 1, got float64"),
+        ([0, 1, 1], r"one for each of the 4 rows, got the shape \(3,\)"),
+    ],
+)
+def test_labels_that_are_no_classes_are_told(labels, message):
+    with pytest.raises(ValueError, match=f"the 'labels' of Truth must be .*{message}"):
+        agreement(np.zeros(4, np.intp), Truth("class", np.array(labels), ("a", "b")), 1)
+
+
 def test_components_are_those_of_the_model_largest_first(study):
     rows = assigned(study)
     classes = agreement(rows.labels, study.truth, study.model.n_components_)

@@ -42,6 +42,13 @@ class TestRows:
         assert_allclose(np.sort(model.means_[:, 0]), [-8, 0, 8], atol=0.2)
         assert np.isfinite(model.bound_)
 
+    @pytest.mark.parametrize("kind", [sparse.coo_array, sparse.csc_matrix, sparse.csr_array])
+    def test_sparse_chunks_of_any_kind(self, kind, client):
+        counts = np.abs(POINTS).round()
+        model, here = (mixture(family="multinomial", engine=e) for e in (client, None))
+        far = da.from_array(counts, chunks=(CHUNKS, -1)).map_blocks(kind)
+        assert_same_model(model.fit(far), fitted_here(here, counts))
+
     def test_neither_workers_nor_their_number_matter(self, client, lonely_client):
         one = mixture(engine=client).fit(chunked(POINTS, client))
         two = mixture(engine=lonely_client).fit(chunked(POINTS, lonely_client))
@@ -186,6 +193,35 @@ class TestRefusals:
         even = da.from_delayed(da.ones((5, 2)).to_delayed().ravel()[0], (5, 3), float)
         with pytest.raises(ValueError, match="expecting 3 features"):
             mixture(engine=client).fit(da.concatenate([odd, even]))
+
+    @pytest.mark.parametrize("local", ["path", "meanfield"])
+    def test_arrays_of_three_axes(self, local, client):
+        X = da.ones((10, 4, 2), chunks=(5, -1, -1))
+        model = ComponentTree(local=local, engine=client)
+        with pytest.raises(ValueError, match=r"ComponentTree.*dim 3|dim 3.*ComponentTree"):
+            model.fit(X)
+        with pytest.raises(ValueError, match=r"rechunk\(\{1: -1, 2: -1\}\). Got 4 chunks side"):
+            model.fit(X.rechunk((5, 2, 1)))
+
+    def test_a_chunk_that_does_not_count_is_looked_at(self, client):
+        X, weights = POINTS.copy(), np.ones(900)
+        weights[:100] = 0.0
+        X[7, 1] = np.inf
+        far = da.from_array(weights, chunks=(CHUNKS,))
+        with pytest.raises(ValueError, match=r"X.*DPMixture"):
+            mixture(engine=client).fit(chunked(X, client), sample_weight=far)
+        other = da.concatenate([da.zeros(77, chunks=77), far[100:]])
+        with pytest.raises(ValueError, match=r"'sample_weight' of DPMixture .*\(77,\) .* 100 rows"):
+            mixture(engine=client).fit(chunked(POINTS, client), sample_weight=other)
+        wide = da.from_delayed(dask.delayed(np.ones((100, 5))), (100, 3), float)
+        table = da.concatenate([wide, chunked(POINTS, client)[100:]])
+        with pytest.raises(ValueError, match=r"3 features.*5 features"):
+            mixture(engine=client).fit(table, sample_weight=far)
+
+    def test_weights_of_which_none_counts(self, client):
+        none = da.zeros(900, chunks=(CHUNKS,))
+        with pytest.raises(ValueError, match="'sample_weight' of DPMixture must have a positive"):
+            mixture(engine=client).fit(chunked(POINTS, client), sample_weight=none)
 
     def test_engines_of_this_process(self):
         with pytest.raises(ValueError, match=r"'engine' parameter of DPMixture.*'serial'"):

@@ -225,6 +225,10 @@ class TestLearning:
     def test_what_does_not_settle_says_so(self):
         with pytest.warns(NotConvergedWarning, match="max_sweeps=1"):
             model_of(max_sweeps=1, tol=0.0).fit(rows_of(100))
+        model = model_of(max_sweeps=1, tol=0.0)
+        with pytest.raises(NotConvergedWarning):  # in tests every warning is an error
+            model.fit(rows_of(100))
+        assert not model.__sklearn_is_fitted__()
 
     def test_names_of_columns_are_kept(self):
         X = pd.DataFrame(rows_of(60), columns=list("abcdefgh"))

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from conftest import REPOSITORY
 from estimators.spoiling import assert_named, loaded
+from everlearn.core.errors import NotConvergedWarning
 from everlearn.estimators.mixture import DPMixture
 from everlearn.estimators.persistence import load
 from everlearn.features import HOG, LBP, CNNFeatures, ImagePipeline, ScaledPCA, image_pipeline
@@ -136,19 +137,127 @@ def test_other_weights_are_noticed(tmp_path):
     pipeline = made("cnn", tmp_path).fit(scenes())
     pipeline.save(tmp_path / "model.evl")
     back = load(tmp_path / "model.evl")
-    back.check_weights()
+    back.check_settings()
     (tmp_path / "tiny.onnx").write_bytes(b"other")
     with pytest.raises(
         ValueError, match=r"'weights' .*tiny\.onnx.* not those that it learned with"
     ):
-        back.check_weights()
+        back.check_settings()
     uses = (back.predict, back.predict_proba, back.transform, back.score, back.score_samples)
     for use in (*uses, back[:-1].transform, back.partial_fit):
         with pytest.raises(ValueError, match="not those that it learned with"):
             use(scenes())
 
 
+@pytest.mark.parametrize(
+    ("features", "changed", "was", "now"),
+    [
+        ("hog", {"features__cell": 32, "features__size": 128}, "16", "32"),
+        ("lbp", {"features__grid": 2}, "4", "2"),
+        ("cnn", {"features__mean": 127.0}, r"\[0.0, 0.0, 0.0\]", r"\[127.0, 127.0, 127.0\]"),
+        ("cnn", {"features__std": (1, 1, 2)}, r"\[1.0, 1.0, 1.0\]", r"\[1.0, 1.0, 2.0\]"),
+        ("cnn", {"features__mean": "grey"}, r"\[0.0, 0.0, 0.0\]", "\"'grey'\""),
+        ("hog", {"reduce__n_components": 2}, "3", "2"),
+        ("hog", {"features": LBP(size=64)}, "'HOG'", "'LBP'"),
+    ],
+)
+def test_settings_stay_what_they_were_in_learning(features, changed, was, now, tmp_path):
+    pipeline = made(features, tmp_path).fit(scenes())
+    pipeline.save(tmp_path / "model.evl")
+    for model in (pipeline, load(tmp_path / "model.evl")):
+        expected = model.predict(scenes())
+        before = model.get_params()
+        model.set_params(**changed)
+        uses = (model.predict, model.score_samples, model[:-1].transform, model.partial_fit)
+        name = next(iter(changed))
+        message = f"'{name}' of ImagePipeline must stay .* It was {was} and is {now}: set it back"
+        for use in uses:
+            with pytest.raises(ValueError, match=message):
+                use(scenes())
+        with pytest.raises(ValueError, match=message):
+            model.save(tmp_path / "other.evl")
+        model.set_params(**{name: before[name] for name in changed})
+        np.testing.assert_array_equal(model.predict(scenes()), expected)
+
+
+def test_settings_that_change_no_row_may_change(tmp_path):
+    pipeline = made("cnn", tmp_path).fit(scenes())
+    pipeline.set_params(features__mean=np.zeros(3), features__std=[1, 1, 1])
+    pipeline.set_params(features__n_jobs=1, features__batch_size=3, reduce__batch_size=7)
+    pipeline.set_params(mixture__max_laps=40).partial_fit(scenes(10, seed=1))
+    assert pipeline["mixture"].n_rows_seen_ == 50
+    pipeline.set_params(features__std=2.0).fit(scenes())  # which begins anew
+    assert pipeline.settings_["features__std"] == [2.0, 2.0, 2.0]
+
+
+def test_files_without_the_newer_entries_are_read(saved):
+    file = content(saved)
+    file.header.pop("verbose")
+    back = loaded(file)
+    assert back.verbose is False
+    with pytest.raises(ValueError, match="'features__size' of ImagePipeline must stay"):
+        back.set_params(features__size=64).predict(scenes())
+
+
+def test_a_pipeline_that_talks_talks_again(tmp_path):
+    pipeline = made("hog", tmp_path).fit(scenes())
+    pipeline.set_params(verbose=True).save(tmp_path / "model.evl")
+    assert load(tmp_path / "model.evl").verbose is True
+
+
+def test_weights_and_names_of_images_reach_the_mixture(tmp_path):
+    images, weights = scenes(), np.arange(1.0, 41.0)
+    pipeline = made("hog", tmp_path).partial_fit(images, mixture__sample_weight=weights)
+    rows = pipeline[:-1].transform(images)
+    alone = DPMixture(random_state=0).partial_fit(rows, sample_weight=weights)
+    np.testing.assert_array_equal(pipeline.predict_proba(images), alone.predict_proba(rows))
+    pipeline.partial_fit(scenes(10, seed=1), mixture__batch_id="monday")
+    pipeline["mixture"].forget("monday")
+    assert pipeline["mixture"].n_rows_seen_ == 40
+    with pytest.raises(TypeError, match=r"takes .*mixture__batch_id, got reduce__copy, weights"):
+        pipeline.partial_fit(["missing.png"], weights=weights, reduce__copy=True)
+
+
 # ----------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform"])
+def test_a_warning_that_is_an_error_leaves_all_steps_as_they_were(method, tmp_path):
+    pipeline = made("hog", tmp_path).fit(scenes())
+    before = pipeline.predict_proba(scenes())
+    pipeline.set_params(mixture__max_laps=1, mixture__tol=0.0)
+    noise = np.random.default_rng(0).integers(0, 255, (100, 32, 32)).astype(np.uint8)
+    with pytest.raises(NotConvergedWarning):  # in tests every warning is an error
+        getattr(pipeline, method)(noise)
+    assert (pipeline["reduce"].n_rows_seen_, pipeline["mixture"].n_rows_seen_) == (40, 40)
+    np.testing.assert_array_equal(pipeline.predict_proba(scenes()), before)
+    begun = made("hog", tmp_path, max_laps=1, tol=0.0)
+    with pytest.raises(NotConvergedWarning):
+        getattr(begun, method)(noise)
+    assert not begun["reduce"].__sklearn_is_fitted__()
+    assert not begun["mixture"].__sklearn_is_fitted__()
+
+
+def test_weights_that_vanish_while_learning_leave_the_pipeline_as_it_was(tmp_path):
+    pipeline = made("cnn", tmp_path)
+
+    def images():
+        yield from scenes()
+        (tmp_path / "tiny.onnx").unlink()
+
+    with pytest.raises(FileNotFoundError, match="'weights' parameter of CNNFeatures"):
+        pipeline.fit(images())
+    assert not pipeline["mixture"].__sklearn_is_fitted__()
+    assert not hasattr(pipeline, "settings_")
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "partial_fit"])
+def test_a_single_image_is_told_as_that(method, tmp_path):
+    pipeline = made("hog", tmp_path)
+    with pytest.raises(ValueError, match="ImagePipeline must hold at least two images"):
+        getattr(pipeline, method)(scenes(1))
+    pipeline.fit(scenes()).partial_fit(scenes(1))
+    assert pipeline["mixture"].n_rows_seen_ == 41
 
 
 @pytest.mark.parametrize(
@@ -223,6 +332,20 @@ def test_a_small_first_portion_is_warned_of(tmp_path):
         pipeline.partial_fit(scenes(10))
     pipeline.partial_fit(scenes(10, seed=1))  # once is enough
     assert pipeline["reduce"].n_components_ == 9
+    other = clone(pipeline)
+    with pytest.raises(UserWarning, match="first 10 images"):
+        other.partial_fit(scenes(10))
+    assert not other["mixture"].__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform"])
+def test_too_few_images_are_warned_of(method, tmp_path):
+    pipeline = made("hog", tmp_path).set_params(reduce__n_components=30)
+    message = "10 images have 9 principal components, where n_components=30 was asked for"
+    with pytest.warns(UserWarning, match=message) as found:
+        getattr(pipeline, method)(scenes(10))
+    assert [one.filename for one in found] == [__file__]
+    getattr(pipeline, method)(scenes(40))
 
 
 @pytest.mark.parametrize("mean", [np.array(0.0), np.float32(1), np.zeros(3, int), (1, 2, 3)])
@@ -270,6 +393,7 @@ def narrower(file):
         (lambda f: f.header["features"].pop("size"), "size"),
         (lambda f: f.header.update(features=None), "features"),
         (lambda f: f.header.update(weights=None), "weights"),
+        (lambda f: f.header.update(verbose="yes"), "verbose"),
         (lambda f: f.header.pop("reduce"), "reduce"),
         (lambda f: f.header.update(mixture=[]), "mixture"),
         (lambda f: f.arrays.update(stray=np.ones(2)), "stray"),

@@ -17,6 +17,7 @@ from estimators.corpora import X as COUNTS
 from everlearn.core.codes import code_means
 from everlearn.core.families.recentred import recentred
 from everlearn.core.stats import Stats
+from everlearn.estimators.image_pipeline import image_pipeline
 from everlearn.estimators.merging import merge
 from everlearn.estimators.mixture import DPMixture
 from everlearn.estimators.mixture_merging import _sealed
@@ -445,6 +446,17 @@ class TestRefusals:
         models = [MedHDPClassifier().fit(COUNTS[:40], LABELS[:40]) for _ in range(2)]
         with pytest.raises(TypeError, match="merge cannot join MedHDPClassifier"):
             merge(models)
+
+    def test_pipelines_and_models_that_are_no_list(self):
+        pipeline = image_pipeline("hog")
+        with pytest.raises(TypeError, match="merge cannot join ImagePipeline"):
+            merge([pipeline, pipeline])
+        for single in (DPMixture(), pipeline):
+            kind = type(single).__name__
+            with pytest.raises(TypeError, match=rf"merge needs a list of models\. Got a {kind}"):
+                merge(single)
+        with pytest.raises(TypeError, match=r"merge needs a list of models\. Got a int"):
+            merge(3)
 
     def test_a_base_with_open_rows(self):
         base = DPMixture(random_state=0).partial_fit(POINTS)

@@ -170,6 +170,19 @@ def test_laps_that_run_out_are_told() -> None:
     assert mixture().fit(X).converged_
 
 
+def test_a_warning_that_is_an_error_leaves_the_model_as_it_was() -> None:
+    model = mixture().fit(rows_of("diagonal", 100, RNG(0)))
+    before = file_of(model)
+    model.set_params(max_laps=1)
+    with pytest.raises(NotConvergedWarning):  # in tests every warning is an error
+        model.fit(rows_of("diagonal", 500, RNG(1)))
+    assert file_of(model.set_params(max_laps=50)) == before
+    begun = mixture(max_laps=1)
+    with pytest.raises(NotConvergedWarning):
+        begun.fit(rows_of("diagonal", 500, RNG(1)))
+    assert not begun.__sklearn_is_fitted__()
+
+
 def test_what_a_stochastic_stream_starts_with() -> None:
     X = rows_of("diagonal", 500, RNG(0))
     still = {"init_components": 6, "moves": ()}

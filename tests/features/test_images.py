@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from PIL import Image
 
 from everlearn.core.errors import ImageDecodeError, ImageSkippedWarning
 from everlearn.features import images as module
-from everlearn.features.images import ImageFolder, as_pixels, as_rgb, read_image
+from everlearn.features.descriptors import random_places
+from everlearn.features.images import ImageFolder, as_pixels, as_rgb, pixels_of, read_image
+from everlearn.features.pixels import pixel_points, shrunken_shape
 from features.pictures import colours, encoded
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -67,6 +70,67 @@ def test_every_mode_becomes_rgb(image, expected):
     assert pixels.dtype == np.uint8
     assert pixels.shape == (1, 1, 3)
     assert tuple(pixels[0, 0].tolist()) == expected
+
+
+def in_mode(mode):
+    """Colours in a mode of Pillow's, and what they look like."""
+    image = Image.fromarray(PHOTO).convert(mode)
+    return image, np.asarray(image.convert("RGB"))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBX", "CMYK", "HSV", "YCbCr", "LAB"])
+def test_images_of_pillow_are_taken_as_they_look(mode):
+    image, expected = in_mode(mode)
+    np.testing.assert_array_equal(pixels_of(image, "test"), expected)
+    np.testing.assert_array_equal(as_pixels(image, "test"), expected)
+    np.testing.assert_array_equal(as_rgb(image, "test"), expected / 255.0)
+
+
+@pytest.mark.parametrize("mode", ["LA", "PA", "RGBA"])
+def test_images_of_pillow_get_a_white_ground(mode):
+    image = Image.new("RGBA", (4, 3), (10, 20, 30, 0)).convert(mode)
+    assert (pixels_of(image, "test") == 255).all()
+
+
+def test_images_of_pillow_are_turned_and_opened_ones_are_decoded():
+    picture = Image.fromarray(np.zeros((4, 8, 3), np.uint8))
+    exif = picture.getexif()
+    exif[0x0112] = 6  # turn by a quarter
+    opened = Image.open(BytesIO(encoded(picture, "JPEG", exif=exif)))
+    assert pixels_of(opened, "test").shape == (8, 4, 3)
+    assert pixel_points(opened).shape == (32, 5)
+    assert shrunken_shape(opened, None) == (8, 4)
+    assert random_places(opened, 5).y.max() > 3.0
+    cut = Image.open(BytesIO(encoded(colours(40, 40))[:500]))
+    with pytest.raises(
+        ImageDecodeError, match=r"an image of Pillow's .* can be decoded .*truncated"
+    ):
+        pixels_of(cut, "test")
+
+
+@pytest.mark.parametrize(("kind", "numbers"), [("TIFF", np.float32), ("PPM", np.float32)])
+def test_floats_in_files_are_from_0_to_1(kind, numbers):
+    grey = np.linspace(0, 1, 12, dtype=numbers).reshape(3, 4)
+    expected = np.repeat(np.rint(255 * grey)[:, :, None], 3, axis=2)
+    np.testing.assert_array_equal(read_image(encoded(grey, kind)), expected)
+    for wrong in (255 * grey, grey - 0.5, grey * np.nan):
+        with pytest.raises(ImageDecodeError, match="its floats must be from 0 to 1, got numbers"):
+            read_image(encoded(wrong.astype(numbers), kind))
+
+
+def test_whole_numbers_of_32_bits_are_refused_unless_they_are_of_16():
+    grey = 257 * np.arange(12, dtype=np.int32).reshape(3, 4)
+    np.testing.assert_array_equal(read_image(encoded(grey, "PPM"))[:, :, 0], grey // 257)
+    for image in (encoded(grey, "TIFF"), Image.fromarray(grey), encoded(70_000 + grey, "TIFF")):
+        with pytest.raises(ImageDecodeError, match=r"have 32 bits, and nothing .* white"):
+            pixels_of(image, "test")
+
+
+@pytest.mark.parametrize("dtype", [">u2", "<u2", ">f4", ">f8", "u1"])
+def test_the_order_of_bytes_does_not_matter(dtype):
+    top = {"u": 2 ** (8 * np.dtype(dtype).itemsize) - 1, "f": 1.0}[np.dtype(dtype).kind]
+    grey = (np.array([[0.0, 0.2, 1.0]]) * top).astype(dtype)
+    assert as_pixels(grey, "test")[0, :, 0].tolist() == [0, 51, 255]
 
 
 def test_photographs_are_turned_as_their_camera_noted():
@@ -140,6 +204,20 @@ def test_damage_in_a_folder_is_raised_or_skipped(folder):
         list(ImageFolder(folder))
     with pytest.warns(ImageSkippedWarning, match=r"left out: .*aa\.jpg"):
         assert len(list(ImageFolder(folder, on_error="skip"))) == 5
+
+
+def test_a_folder_tells_which_files_it_kept(folder):
+    whole, bad = ImageFolder(folder), folder / "cats" / "aa.jpg"
+    assert whole.kept() == list(whole.files())
+    bad.write_bytes(b"no image")
+    images = ImageFolder(folder, on_error="skip")
+    with pytest.warns(ImageSkippedWarning):
+        kept = [one.path for one in images]
+    assert images.kept() == kept
+    assert images.left_out == {bad}
+    assert images == ImageFolder(folder, on_error="skip")
+    bad.write_bytes(encoded(PHOTO))  # repaired, and read again
+    assert [one.path for one in images] == images.kept() == list(images.files())
 
 
 def test_an_empty_folder_has_no_images(tmp_path):

@@ -253,8 +253,16 @@ def test_results_keep_their_order_and_work_stays_near(monkeypatch):
         (np.full((3, 4), np.nan), ValueError, r"image 2 of \w+: .*from 0 to 1"),
         (np.full((3, 4), 7.0), ValueError, r"image 2 of \w+: .*from 0 to 1"),
         (np.zeros((0, 4)), ValueError, r"image 2 of \w+: .*at least one pixel"),
-        (None, ValueError, r"image 2 of \w+: expected a path, bytes or pixels, got NoneType"),
-        (3 + 4j, ValueError, r"image 2 of \w+: expected a path, bytes or pixels, got complex"),
+        (
+            None,
+            ValueError,
+            r"image 2 of \w+: expected a path, bytes, pixels or an image of Pillow's, got NoneType",
+        ),
+        (
+            3 + 4j,
+            ValueError,
+            r"image 2 of \w+: expected a path, bytes, pixels or an image of Pillow's, got complex",
+        ),
     ],
 )
 def test_a_bad_image_is_named(transformer, bad, error, message):

@@ -128,6 +128,7 @@ def assigned(study: Study) -> Assigned:
 
 def agreement(labels: NDArray[np.intp], truth: Truth, n_components: int) -> Agreement:
     """Components compared with the classes."""
+    _check_truth(truth, len(labels))
     table = np.zeros((n_components, len(truth.classes)), np.int64)
     np.add.at(table, (labels, truth.labels), 1)
     return Agreement(
@@ -136,6 +137,23 @@ def agreement(labels: NDArray[np.intp], truth: Truth, n_components: int) -> Agre
         nmi=normalized_mutual_information(truth.labels, labels),
         ami=adjusted_mutual_information(truth.labels, labels),
     )
+
+
+def _check_truth(truth: Truth, n_rows: int) -> None:
+    """Refuse labels that are not one for each row, or not positions of classes."""
+    found = np.asarray(truth.labels)
+    if found.shape != (n_rows,):
+        raise ValueError(
+            f"the 'labels' of Truth must be one for each of the {n_rows} rows, got the shape "
+            f"{found.shape}"
+        )
+    last = len(truth.classes) - 1
+    if found.size and (found.dtype.kind not in "iu" or found.min() < 0 or found.max() > last):
+        shown = [label for label in np.unique(found).tolist() if label not in range(last + 1)]
+        raise ValueError(
+            f"the 'labels' of Truth must be positions of its {last + 1} 'classes', whole numbers "
+            f"from 0 to {last}, got {shown[:5] or found.dtype}"
+        )
 
 
 def components(study: Study, rows: Assigned, classes: Agreement | None) -> tuple[Component, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from everlearn.inference.chunks import Chunk, ChunkedRows
@@ -28,6 +29,13 @@ class RowInfo:
     missing: bool
     head: Any
 
+    @classmethod
+    def of(cls, rows: Rows | None, head: Any) -> RowInfo:
+        """That of the rows, if there are any that count."""
+        if rows is None:
+            return cls(0, 0.0, 0, False, head)
+        return cls(len(rows), rows.mass, rows.nbytes, rows.missing, head)
+
 
 @dataclass(frozen=True, slots=True)
 class RowCheck:
@@ -37,12 +45,21 @@ class RowCheck:
     read: Callable[..., Rows]
 
     def __call__(self, chunk: tuple[Any, Any]) -> tuple[Rows | None, RowInfo | None]:
-        """The rows, which stay, and what is told of them; a chunk may be empty."""
+        """The rows, which stay, and what is told of them; a chunk may be empty, or not count."""
         table, weights = as_rows(chunk[0]), chunk[1]
-        if n_rows_of(table) == 0 or (weights is not None and not np.any(weights)):
+        n_rows = n_rows_of(table)
+        if weights is not None and np.shape(weights) != (n_rows,):
+            raise ValueError(
+                f"'sample_weight' of {type(self.twin).__name__} must be chunked as X is. Got "
+                f"weights of the shape {np.shape(weights)} for a chunk of {n_rows} rows."
+            )
+        if n_rows == 0:
             return None, None
+        if weights is not None and not np.any(weights):  # looked at as others are, and left out
+            self.read(self.twin, table, reset=True)
+            return None, RowInfo.of(None, table[:1])
         rows = self.read(self.twin, table, reset=True, sample_weight=weights)
-        return rows, RowInfo(len(rows), rows.mass, rows.nbytes, rows.missing, table[:1])
+        return rows, RowInfo.of(rows, table[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +83,12 @@ def open_rows(
         known = held_chunks(estimator, engine, chunks, RowCheck(twin_of(estimator), read), "row")
         for _, info in known:
             read(estimator, info.head, reset=info is known[0][1])
-        parts = tuple(Chunk(h, i.n_rows, i.mass, i.nbytes) for h, i in known)
+        parts = tuple(Chunk(h, i.n_rows, i.mass, i.nbytes) for h, i in known if i.n_rows)
+        if not parts:
+            raise ValueError(
+                f"'sample_weight' of {type(estimator).__name__} must have a positive entry. Got "
+                "zeros."
+            )
         missing = any(info.missing for _, info in known)
         yield OpenRows(engine, ChunkedRows(parts, int(estimator.n_features_in_), missing))
 
@@ -83,7 +105,9 @@ def held_chunks(
 
 
 def as_rows(chunk: Any) -> Any:
-    """A chunk as estimators take it: parts of a bag may be iterators."""
+    """A chunk as estimators take it: a part of a bag may be an iterator, sparse ones are CSR."""
+    if sparse.issparse(chunk):
+        return chunk.tocsr()
     return chunk if hasattr(chunk, "shape") else list(chunk)
 
 
@@ -134,10 +158,12 @@ def parts_of(owner: str, argument: str, collection: Any) -> list[Any]:
     if not hasattr(type(collection), "to_delayed"):
         return [collection]
     parts = np.asarray(collection.to_delayed(), dtype=object)
-    if parts.ndim == 2 and parts.shape[1] != 1:
+    across = int(np.prod(parts.shape[1:]))
+    if across > 1:
+        whole = ", ".join(f"{axis}: -1" for axis in range(1, parts.ndim))
         raise ValueError(
-            f"{argument!r} of {owner} must be chunked by rows only: use rechunk({{1: -1}}). "
-            f"Got {parts.shape[1]} chunks side by side."
+            f"{argument!r} of {owner} must be chunked by rows only: use rechunk({{{whole}}}). "
+            f"Got {across} chunks side by side."
         )
     return list(parts.ravel())
 
@@ -173,5 +199,13 @@ def brought_here(estimator: Any, engine: Any = None, /, **given: Any) -> list[An
 def joined(collection: Any, chunks: Iterable[Any]) -> Any:
     """What the collection is when it is computed, from its chunks."""
     finish, more = collection.__dask_postcompute__()
-    side_by_side = isinstance(collection.__dask_keys__()[0], list)  # as arrays of two axes have it
-    return finish([[chunk] if side_by_side else chunk for chunk in chunks], *more)
+    nested, depth = collection.__dask_keys__()[0], 0
+    while isinstance(nested, list):  # once for each axis of an array but the first
+        nested, depth = nested[0], depth + 1
+
+    def at_depth(chunk: Any) -> Any:
+        for _ in range(depth):
+            chunk = [chunk]
+        return chunk
+
+    return finish([at_depth(chunk) for chunk in chunks], *more)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
+from sklearn.base import BaseEstimator, DensityMixin
 
 from everlearn.core.errors import CheckpointError, NotConvergedWarning
 from everlearn.core.params import Constraint, Interval, Options, Subset
@@ -40,9 +40,7 @@ from everlearn.inference.learners.component_tree import TREE_MOVES
 from everlearn.runtime.engine import is_collection
 
 
-class ComponentTree(
-    ComponentTreePredictions, SaveMixin, TransformerMixin, DensityMixin, BaseEstimator
-):
+class ComponentTree(ComponentTreePredictions, SaveMixin, DensityMixin, BaseEstimator):
     """Hierarchical component analysis: a mixture of PCAs whose components are nodes of a tree.
 
     Each row takes a path from the root to the last level and is explained by the loadings of the
@@ -221,13 +219,13 @@ class ComponentTree(
                 (X,) = brought_here(self, X=X)
                 rows = checked_rows(self, X, reset=True)
                 self._learned = learn(self, rows, self._new_seed())
-        if not self.converged_:
-            warnings.warn(
-                f"ComponentTree was still changing after max_sweeps={self.max_sweeps}: allow more "
-                "sweeps, or a larger tol.",
-                NotConvergedWarning,
-                stacklevel=2,
-            )
+            if not self.converged_:  # within, as a warning may be an error
+                warnings.warn(
+                    f"ComponentTree was still changing after max_sweeps={self.max_sweeps}: allow "
+                    "more sweeps, or a larger tol.",
+                    NotConvergedWarning,
+                    stacklevel=2,
+                )
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:

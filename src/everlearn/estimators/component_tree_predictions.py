@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from everlearn.core.arrays import IntVec, Mat, Vec
@@ -118,7 +119,7 @@ class ComponentTreeAttributes:
         return self._learned.settled
 
 
-class ComponentTreePredictions(ComponentTreeAttributes, LearnerMixin):
+class ComponentTreePredictions(ComponentTreeAttributes, LearnerMixin, TransformerMixin):
     """Predictions; none of them changes the model."""
 
     def predict(self, X: Any) -> IntVec:
@@ -158,7 +159,7 @@ class ComponentTreePredictions(ComponentTreeAttributes, LearnerMixin):
             expected coordinate of the row on its likeliest path, 0 on levels that the tree does
             not hold.
         """
-        return np.concatenate([_codes(slots, rows) for slots, rows in self._blocks(X)])
+        return self._coded(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: "path" and an id, then "level" and a number.
@@ -223,7 +224,7 @@ class ComponentTreePredictions(ComponentTreeAttributes, LearnerMixin):
         X : ndarray of shape (n_rows, n_features)
             What `inverse_transform` makes of what `transform` gives.
         """
-        return self.inverse_transform(self.transform(X))
+        return self.inverse_transform(self._coded(X))
 
     def score_samples(self, X: Any) -> Vec:
         """Log-density of each row, all paths summed.
@@ -269,6 +270,9 @@ class ComponentTreePredictions(ComponentTreeAttributes, LearnerMixin):
             Nats per row; larger is better.
         """
         return float(np.mean(self.score_samples(X)))
+
+    def _coded(self, X: Any) -> Mat:
+        return np.concatenate([_codes(slots, rows) for slots, rows in self._blocks(X)])
 
     def _blocks(self, X: Any) -> Iterator[tuple[Slots, Mat]]:
         """The slots, with rows seen from the origin."""

@@ -17,8 +17,12 @@ from everlearn.core.params import Options, check_params
 from everlearn.estimators.image_steps import (
     FEATURES,
     Steps,
+    check_settings,
+    lesson_params,
     pack_steps,
+    settings_of,
     steps_of,
+    told_of_images,
     unpack_steps,
 )
 from everlearn.estimators.mixture import DPMixture
@@ -34,12 +38,21 @@ class ImagePipeline(SaveMixin, Pipeline):
     It is a scikit-learn `Pipeline` with the steps "features" (`HOG`, `LBP` or `CNNFeatures`),
     "reduce" (`ScaledPCA`) and "mixture" (`DPMixture`) that can learn from a stream and be saved
     to one file. `image_pipeline` makes one.
+
+    Attributes
+    ----------
+    settings_ : dict
+        What describes and reduces images, as it was in learning; it must stay so.
+    weights_digest_ : str or None
+        What tells the network's weights from others.
     """
 
     checkpoint_key: ClassVar[str] = "image-pipeline"
     steps: list[tuple[str, Any]]
+    settings_: dict[str, Any]
+    weights_digest_: str | None
 
-    def partial_fit(self, X: Iterable[Any], y: Any = None) -> Self:
+    def partial_fit(self, X: Iterable[Any], y: Any = None, **params: Any) -> Self:
         """Learn from images that need not come again.
 
         The first ones settle the principal components, which stay: give a few hundred at least.
@@ -51,6 +64,9 @@ class ImagePipeline(SaveMixin, Pipeline):
             Paths, bytes of files or arrays.
         y : None
             Ignored.
+        **params : dict
+            `mixture__sample_weight`, how often each image counts, and `mixture__batch_id`, a name
+            under which the mixture can forget them; see `DPMixture.partial_fit`.
 
         Returns
         -------
@@ -58,27 +74,31 @@ class ImagePipeline(SaveMixin, Pipeline):
             The pipeline, which has learned the images.
         """
         features, reduce, mixture = steps_of(self)
+        lesson = lesson_params(params)
         begins = not reduce.__sklearn_is_fitted__()
         if not begins:
-            self.check_weights()
+            self.check_settings()
         if hasattr(mixture, "_learned"):
             check_same_model(mixture, mixture._learned)
         with self._learning():
             rows = features.transform(X)
             if begins:
                 reduce.fit(rows)
-            mixture.partial_fit(reduce.transform(rows))
-        if begins and len(rows) <= min(reduce.n_components, rows.shape[1]):
-            warnings.warn(
-                f"the first {len(rows)} images settle {reduce.n_components_} principal components "
-                f"for good, where n_components={reduce.n_components} was asked for: begin anew "
-                "with a few hundred images in the first call of partial_fit, or with `fit`.",
-                stacklevel=2,
-            )
+            mixture.partial_fit(reduce.transform(rows), **lesson)
+            if begins and steps_of(self).few_images:
+                warnings.warn(
+                    f"the first {len(rows)} images settle {reduce.n_components_} principal "
+                    f"components for good, where n_components={reduce.n_components} was asked "
+                    "for: begin anew with a few hundred images in the first call of partial_fit, "
+                    "or with `fit`.",
+                    stacklevel=2,
+                )
         return self
 
     def fit(self, X: Iterable[Any], y: Any = None, **params: Any) -> Self:
         """Learn from all images at once, forgetting anything learned before.
+
+        Of fewer images than `n_components` there are fewer components, which a warning tells.
 
         Parameters
         ----------
@@ -96,6 +116,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         """
         with self._learning():
             super().fit(X, y, **params)
+            self._tell_of_few_images()
         return self
 
     def fit_predict(self, X: Iterable[Any], y: Any = None, **params: Any) -> Labels:
@@ -116,12 +137,14 @@ class ImagePipeline(SaveMixin, Pipeline):
         """
         with self._learning():
             labels: Labels = super().fit_predict(X, y, **params)
+            self._tell_of_few_images()
         return labels
 
     def fit_transform(self, X: Iterable[Any], y: Any = None, **params: Any) -> Mat:
         """Learn from all images at once, and tell how likely each belongs to each component."""
         with self._learning():
             probabilities: Mat = super().fit_transform(X, y, **params)
+            self._tell_of_few_images()
         return probabilities
 
     def predict(self, X: Iterable[Any], **params: Any) -> Labels:
@@ -138,7 +161,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         -------
         labels : ndarray of shape (n_images,)
         """
-        self.check_weights()
+        self.check_settings()
         labels: Labels = super().predict(X, **params)
         return labels
 
@@ -156,7 +179,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         -------
         probabilities : ndarray of shape (n_images, n_components)
         """
-        self.check_weights()
+        self.check_settings()
         probabilities: Mat = super().predict_proba(X, **params)
         return probabilities
 
@@ -174,13 +197,13 @@ class ImagePipeline(SaveMixin, Pipeline):
         -------
         probabilities : ndarray of shape (n_images, n_components)
         """
-        self.check_weights()
+        self.check_settings()
         probabilities: Mat = super().transform(X, **params)
         return probabilities
 
     def score_samples(self, X: Iterable[Any]) -> Vec:
         """Log-likelihood of the reduced features of each image, (n_images,)."""
-        self.check_weights()
+        self.check_settings()
         scores: Vec = super().score_samples(X)
         return scores
 
@@ -188,15 +211,18 @@ class ImagePipeline(SaveMixin, Pipeline):
         self, X: Iterable[Any], y: Any = None, sample_weight: Any = None, **params: Any
     ) -> float:
         """Mean log-likelihood of the reduced features of an image."""
-        self.check_weights()
+        self.check_settings()
         return float(super().score(X, y, sample_weight, **params))
 
-    def check_weights(self) -> None:
-        """Raise a ValueError if the weights of the network are not those it learned with."""
+    def check_settings(self) -> None:
+        """Raise a ValueError if images would not be described as they were in learning."""
+        if not hasattr(self, "settings_"):
+            return
+        check_settings(self.settings_, self.steps)
         features = self.steps[0][1]  # the only step, perhaps, of a slice of a pipeline
-        known = getattr(self, "weights_digest_", None)
-        network = isinstance(features, CNNFeatures) and known is not None
-        if network and known != weights_digest(features.weights):
+        if isinstance(features, CNNFeatures) and self.weights_digest_ != weights_digest(
+            features.weights
+        ):
             raise ValueError(
                 f"the 'weights' of the pipeline's CNNFeatures, {os.fspath(features.weights)!r}, "
                 "are not those that it learned with"
@@ -204,40 +230,58 @@ class ImagePipeline(SaveMixin, Pipeline):
 
     @contextmanager
     def _learning(self) -> Iterator[None]:
-        """All steps as they were if one refuses; else the weights that they learned with.
+        """All steps as they were if one refuses; else the settings that they learned with.
 
         No image is read before the parameters of all steps have been looked at.
         """
         steps_of(self).check_params()
-        steps = list(self.steps)
+        before = list(self.steps)
         try:
-            with steps_of(self).reduce._unchanged_on_error(), _images_that_differ(self):
+            with steps_of(self).unchanged_on_error(), told_of_images(self):
                 yield
+                features = steps_of(self).features
+                network = isinstance(features, CNNFeatures)
+                digest = weights_digest(features.weights) if network else None
         except BaseException:
-            self.steps = steps
+            self.steps = before
             raise
-        features = steps_of(self).features
-        if isinstance(features, CNNFeatures):
-            self.weights_digest_ = weights_digest(features.weights)
+        self.settings_, self.weights_digest_ = settings_of(self.steps), digest
+
+    def _tell_of_few_images(self) -> None:
+        reduce = steps_of(self).reduce
+        if steps_of(self).few_images:
+            warnings.warn(
+                f"{reduce.n_rows_seen_} images have {reduce.n_components_} principal components, "
+                f"where n_components={reduce.n_components} was asked for: give more images, or "
+                "ask for fewer components.",
+                stacklevel=3,
+            )
 
     def __getitem__(self, which: Any) -> Any:
         part = super().__getitem__(which)
-        if isinstance(part, ImagePipeline) and hasattr(self, "weights_digest_"):
-            part.weights_digest_ = self.weights_digest_
+        if isinstance(part, ImagePipeline) and hasattr(self, "settings_"):
+            part.settings_, part.weights_digest_ = self.settings_, self.weights_digest_
         return part
 
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted pipeline as JSON and arrays; `save` writes them."""
+        """The fitted pipeline as JSON and arrays; `save` writes them.
+
+        Its settings must be those it learned with, so that a file holds no others.
+        """
         header, arrays = pack_steps(steps_of(self))
-        return {**header, "weights": getattr(self, "weights_digest_", None)}, arrays
+        check_settings(getattr(self, "settings_", settings_of(self.steps)), self.steps)
+        digest = getattr(self, "weights_digest_", None)
+        return {**header, "weights": digest, "verbose": bool(self.verbose)}, arrays
 
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
         steps = unpack_steps(header, arrays)
-        pipeline = cls(list(steps._asdict().items()))
-        if isinstance(steps.features, CNNFeatures):
-            pipeline.weights_digest_ = entry(header, "weights", str)
+        shown = "verbose" in header and entry(header, "verbose", bool)
+        pipeline = cls(list(steps._asdict().items()), verbose=shown)
+        network = isinstance(steps.features, CNNFeatures)
+        pipeline.weights_digest_ = entry(header, "weights", str) if network else None
+        pipeline.settings_ = settings_of(pipeline.steps)
         return pipeline
 
 
@@ -289,18 +333,3 @@ def image_pipeline(
         last = DPMixture(prior="shared", init_components="many")
     steps = Steps(kind(**settings), ScaledPCA(n_components), last)
     return ImagePipeline(list(steps._asdict().items()))
-
-
-@contextmanager
-def _images_that_differ(pipeline: ImagePipeline) -> Iterator[None]:
-    """Whatever a mixture says of rows without columns, it is the images that are alike."""
-    try:
-        yield
-    except ValueError as error:
-        reduce = steps_of(pipeline).reduce
-        if reduce.__sklearn_is_fitted__() and not reduce.n_components_:
-            raise ValueError(
-                "X of ImagePipeline must hold images that differ, got images of which all have "
-                "the same features"
-            ) from error
-        raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from everlearn.features.transformers import ImageFeatures
 
 FEATURES: Final[Mapping[str, type[ImageFeatures]]] = {"hog": HOG, "lbp": LBP, "cnn": CNNFeatures}
 """Ways to describe an image, by name."""
+_FREE: Final = frozenset(("batch_size", "n_jobs", "verbose", "weights"))
+"""Parameters of features on which rows do not depend; weights are known by what is in the file."""
+_LESSON: Final = {"mixture__sample_weight": "sample_weight", "mixture__batch_id": "batch_id"}
 
 
 class Steps(NamedTuple):
@@ -37,6 +41,18 @@ class Steps(NamedTuple):
         self.reduce._check_params()
         self.mixture._check_params()
 
+    @property
+    def few_images(self) -> bool:
+        """Whether what was learned first were too few images for as many components as wanted."""
+        reduce = self.reduce
+        return bool(reduce.n_rows_seen_ <= min(reduce.n_components, reduce.n_features_in_))
+
+    @contextmanager
+    def unchanged_on_error(self) -> Iterator[None]:
+        """Whatever goes wrong, what the steps have learned is what it was."""
+        with self.reduce._unchanged_on_error(), self.mixture._unchanged_on_error():
+            yield
+
 
 def steps_of(pipeline: Pipeline) -> Steps:
     """The three steps, if they are of the kinds that an ImagePipeline has."""
@@ -49,6 +65,67 @@ def steps_of(pipeline: Pipeline) -> Steps:
             f"(ScaledPCA) and 'mixture' (DPMixture), got {pipeline.steps!r:.200}"
         )
     return Steps(*steps)
+
+
+def settings_of(steps: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """What decides on the rows of an image, by the names that `set_params` takes."""
+    found: dict[str, Any] = {}
+    for name, part in steps:
+        if isinstance(part, ImageFeatures):
+            own = {k: v for k, v in part.get_params(deep=False).items() if k not in _FREE}
+            own |= {k: _channels(own[k]) for k in ("mean", "std") if k in own}
+            found |= {name: type(part).__name__, **{f"{name}__{k}": v for k, v in own.items()}}
+        elif isinstance(part, ScaledPCA):
+            found[f"{name}__n_components"] = part.n_components
+    return found
+
+
+def _channels(value: Any) -> Any:
+    """A number for each channel, however many were given; text, if these are none."""
+    try:
+        return np.broadcast_to(np.asarray(value, np.float64), 3).tolist()
+    except (TypeError, ValueError):
+        return repr(value)
+
+
+def check_settings(known: Mapping[str, Any], steps: Sequence[tuple[str, Any]]) -> None:
+    """Refuse settings with which rows would not be what they were in learning."""
+    for name, value in settings_of(steps).items():
+        was = known.get(name)
+        if was != value:
+            raise ValueError(
+                f"{name!r} of ImagePipeline must stay what it was in learning. It was {was!r} and "
+                f"is {value!r}: set it back, or begin anew with `fit`."
+            )
+
+
+def lesson_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What `DPMixture.partial_fit` is given, from names as those of a pipeline's `fit`."""
+    if unknown := sorted(set(params) - set(_LESSON)):
+        raise TypeError(
+            f"ImagePipeline.partial_fit takes the parameters {' and '.join(_LESSON)}, got "
+            f"{', '.join(unknown)}"
+        )
+    return {_LESSON[name]: value for name, value in params.items()}
+
+
+@contextmanager
+def told_of_images(pipeline: Pipeline) -> Iterator[None]:
+    """Whatever the steps say of too few rows, or of rows without columns, is said of the images."""
+    try:
+        yield
+    except ValueError as error:
+        reduce = steps_of(pipeline).reduce
+        if "a minimum of 2 is required by ScaledPCA" in str(error):
+            raise ValueError(
+                "X of ImagePipeline must hold at least two images to begin with, got one"
+            ) from error
+        if reduce.__sklearn_is_fitted__() and not reduce.n_components_:
+            raise ValueError(
+                "X of ImagePipeline must hold images that differ, got images of which all have "
+                "the same features"
+            ) from error
+        raise
 
 
 def pack_steps(steps: Steps) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

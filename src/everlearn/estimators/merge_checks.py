@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,17 @@ ROUNDING = 1e-9
 """By which a sum may seem to lack what it contains, relative to its largest part."""
 
 
-def check_alike(models: list[Any], base: Any) -> None:
-    """Refuse models that are not of one kind, or of other parameters, features or classes."""
+def listed(models: Any) -> list[Any]:
+    """The models, unless they are a single one: a pipeline could be gone through, step by step."""
+    if hasattr(models, "get_params") or not isinstance(models, Iterable):
+        raise TypeError(
+            f"merge needs a list of models. Got a {type(models).__name__}: merge([one, other])"
+        )
+    return list(models)
+
+
+def check_alike(models: list[Any], base: Any, kinds: tuple[type, ...]) -> None:
+    """Refuse models that are not of one of these kinds, or of other parameters or features."""
     if len(models) < 2:
         raise ValueError(f"merge needs at least two models. Got {len(models)}.")
     first, every = models[0], [*models, *([] if base is None else [base])]
@@ -24,6 +33,12 @@ def check_alike(models: list[Any], base: Any) -> None:
             raise TypeError(
                 f"merge needs models of one class. Got {type(first).__name__} and "
                 f"{type(model).__name__}."
+            )
+        if not issubclass(type(model), kinds):
+            known = ", ".join(k.__name__ for k in kinds if k.__name__ != "PassiveAggressive")
+            raise TypeError(
+                f"merge cannot join {type(model).__name__}: what it keeps is no sum over its data. "
+                f"It joins {known}, and linear passive-aggressive models."
             )
         if not hasattr(model, "_learned"):
             raise ValueError(f"merge needs fitted models. Got a {type(model).__name__} that is not")

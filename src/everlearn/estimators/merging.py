@@ -20,6 +20,7 @@ from everlearn.estimators.merge_checks import (
     ROUNDING,
     check_alike,
     check_grown,
+    listed,
     not_descended,
     refused,
     totals,
@@ -70,19 +71,13 @@ def merge(models: Sequence[Any], base: Any = None) -> Any:
     >>> both.n_components_, both.n_rows_seen_
     (3, 600)
     """
-    models = list(models)
-    check_alike(models, base)
-    for kind, joined in _KINDS.items():
-        if isinstance(models[0], kind):
-            new = clone(models[0])
-            new.__dict__.update(models[0].__dict__)
-            new._learned = joined(models, base)
-            return new
-    known = ", ".join(kind.__name__ for kind in _KINDS if kind is not PassiveAggressive)
-    raise TypeError(
-        f"merge cannot join {type(models[0]).__name__}: what it keeps is no sum over its data. "
-        f"It joins {known}, and linear passive-aggressive models."
-    )
+    models = listed(models)
+    check_alike(models, base, tuple(_KINDS))
+    joined = next(join for kind, join in _KINDS.items() if isinstance(models[0], kind))
+    new = clone(models[0])
+    new.__dict__.update(models[0].__dict__)
+    new._learned = joined(models, base)
+    return new
 
 
 # ------------------------------------------------------------------ components of variance

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import Tags
 
 from everlearn.core.arrays import Labels
@@ -40,7 +40,7 @@ from everlearn.inference.learners.memoized import ALL_MOVES
 from everlearn.runtime.engine import is_collection
 
 
-class DPMixture(MixtureStorage, MixturePredictions, TransformerMixin, DensityMixin, BaseEstimator):
+class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator):
     """Dirichlet-process mixture with memoized online variational inference.
 
     The number of components is found, not given: components are born, merged and deleted when
@@ -222,13 +222,13 @@ class DPMixture(MixtureStorage, MixturePredictions, TransformerMixin, DensityMix
             else:
                 rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
                 self._learned = learn(self, rows, self._new_seed())
-        if not self.converged_:
-            warnings.warn(
-                f"DPMixture was still changing after max_laps={self.max_laps}: allow more laps, "
-                "or fewer components with max_components.",
-                NotConvergedWarning,
-                stacklevel=2,
-            )
+            if not self.converged_:  # within, as a warning may be an error
+                warnings.warn(
+                    f"DPMixture was still changing after max_laps={self.max_laps}: allow more "
+                    "laps, or fewer components with max_components.",
+                    NotConvergedWarning,
+                    stacklevel=2,
+                )
         return self
 
     def partial_fit(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
+from sklearn.base import TransformerMixin
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.params import Interval, check_params
@@ -24,7 +25,7 @@ _PREDICT_ROWS = 4096
 _SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
 
 
-class MixturePredictions(MixtureAttributes, LearnerMixin):
+class MixturePredictions(MixtureAttributes, LearnerMixin, TransformerMixin):
     """Predictions; none of them changes the model."""
 
     dtype: str

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from everlearn.core.params import Constraint, Instance, Interval, Options
@@ -51,7 +51,7 @@ class LevelPrior:
 _TRUTH = Instance((bool, np.bool_), "a truth value")
 
 
-class TopicTree(TopicTreePredictions, SaveMixin, TransformerMixin, BaseEstimator):
+class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
     """Hierarchical topic model: each document follows one path of a tree of topics.
 
     The root has the words that all documents share, nodes below it those of ever narrower

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import IntVec, Mat, Vec
@@ -32,7 +33,7 @@ _METHODS = {"method": (Options(("completion", "paper")),)}
 _COUNT = {"n": (Interval(1, integer=True),)}
 
 
-class TopicTreePredictions(LearnerMixin):
+class TopicTreePredictions(LearnerMixin, TransformerMixin):
     """Fitted attributes and answers, computed from the counts when asked for."""
 
     _learned: Learned

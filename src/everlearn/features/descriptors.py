@@ -20,7 +20,7 @@ from scipy.ndimage import gaussian_filter
 from everlearn.core.arrays import Cube, Mat, Vec
 from everlearn.core.params import Interval, check_params
 from everlearn.core.random import stream
-from everlearn.features.images import HOW_TO_INSTALL, as_rgb
+from everlearn.features.images import HOW_TO_INSTALL, as_array, as_rgb
 
 try:
     from skimage.color import rgb2gray
@@ -113,7 +113,7 @@ def _drawn_places(
     check_params(owner, {"n": n, "seed": seed}, table)
     sizes = np.unique(np.asarray(scales, dtype=np.float64))
     _check_scales(sizes, scales, owner)
-    pixels = np.ascontiguousarray(image)
+    pixels = np.ascontiguousarray(as_array(image))
     if pixels.ndim not in (2, 3) or not pixels.size:
         raise ValueError(
             f"'image' of {owner} must have the shape (height, width) or (height, width, "

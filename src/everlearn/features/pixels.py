@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from everlearn.core.arrays import Cube, Mat
 from everlearn.core.params import Instance, Interval, check_params
-from everlearn.features.images import HOW_TO_INSTALL, as_rgb
+from everlearn.features.images import HOW_TO_INSTALL, as_array, as_rgb
 
 try:
     from skimage.color import rgb2lab
@@ -118,7 +118,7 @@ def shrunken_shape(image: ArrayLike, max_side: int | None) -> tuple[int, int]:
 
 def _sides(image: ArrayLike, owner: str) -> tuple[int, int]:
     """Height and width."""
-    shape = np.shape(image)
+    shape = as_array(image).shape
     if len(shape) not in (2, 3):
         raise ValueError(
             f"'image' of {owner} must have the shape (height, width), or (height, width, "

@@ -79,8 +79,10 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         ----------
         X : iterable of images
             Paths, the bytes of files, arrays of shape (height, width) or (height, width, 1, 3 or
-            4) as in `everlearn.features.images.as_rgb`, an `ImageFolder`, or what one yields. A
-            generator is read as the work goes on, and files are decoded by all threads.
+            4) as in `everlearn.features.images.as_rgb`, images of Pillow's in any mode, an
+            `ImageFolder`, or what one yields. A generator is read as the work goes on, and files
+            are decoded by all threads. `ImageFolder.kept` tells the files that rows are of, if
+            some were left out.
 
         Returns
         -------

@@ -21,7 +21,6 @@ from sklearn.metrics import (
     normalized_mutual_info_score,
 )
 from sklearn.metrics.cluster import contingency_matrix
-from sklearn.utils import check_consistent_length
 
 Average: TypeAlias = Literal["min", "geometric", "arithmetic", "max"]
 """What mutual information is divided by: a mean of the entropies of classes and of clusters."""
@@ -67,6 +66,7 @@ def clustering_scores(classes: ArrayLike, clusters: ArrayLike) -> ClusteringScor
     >>> scores.n_clusters, scores.purity, scores.homogeneity, round(scores.completeness, 3)
     (3, 1.0, 1.0, 0.667)
     """
+    _check_labels("clustering_scores", classes, clusters)
     homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(classes, clusters)
     return ClusteringScores(
         n_clusters=len(np.unique(np.asarray(clusters))),
@@ -88,10 +88,8 @@ def purity(classes: ArrayLike, clusters: ArrayLike) -> float:
     >>> purity([0, 0, 1, 1, 1], [7, 7, 7, 8, 8])
     0.8
     """
-    check_consistent_length(classes, clusters)
+    _check_labels("purity", classes, clusters)
     table = contingency_matrix(classes, clusters, sparse=True)  # clusters may be as many as rows
-    if not table.sum():
-        raise ValueError("'classes' of purity must be those of at least one row, got none")
     return float(table.max(axis=0).sum() / table.sum())
 
 
@@ -105,6 +103,7 @@ def normalized_mutual_information(
     >>> round(normalized_mutual_information([0, 0, 1, 1], [0, 0, 1, 2]), 3)  # sqrt(2 / 3)
     0.816
     """
+    _check_labels("normalized_mutual_information", classes, clusters)
     return float(normalized_mutual_info_score(classes, clusters, average_method=average))
 
 
@@ -118,4 +117,24 @@ def adjusted_mutual_information(
     >>> adjusted_mutual_information([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
+    _check_labels("adjusted_mutual_information", classes, clusters)
     return float(adjusted_mutual_info_score(classes, clusters, average_method=average))
+
+
+def _check_labels(owner: str, classes: ArrayLike, clusters: ArrayLike) -> None:
+    """Refuse what is not a class and a cluster for each of some rows."""
+    shapes = {"classes": np.shape(classes), "clusters": np.shape(clusters)}
+    for name, shape in shapes.items():
+        if len(shape) != 1:
+            raise ValueError(
+                f"{name!r} of {owner} must have one label for each row, the shape (n_rows,), got "
+                f"the shape {shape}"
+            )
+    n_classes, n_clusters = (shape[0] for shape in shapes.values())
+    if n_classes != n_clusters:
+        raise ValueError(
+            f"'classes' and 'clusters' of {owner} must be of the same rows, got {n_classes} and "
+            f"{n_clusters} labels"
+        )
+    if not n_classes:
+        raise ValueError(f"'classes' and 'clusters' of {owner} must be of some rows, got none")

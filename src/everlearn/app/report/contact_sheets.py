@@ -41,8 +41,8 @@ def contact_sheets(
     study : Study
         The mixture, the rows of the images, title and lead, and classes if they are known.
     images : Collection
-        The images themselves, one for each row: paths, bytes of files or arrays, of which only
-        those that are shown are read.
+        The images themselves, one for each row: paths, bytes of files, arrays or a folder, of
+        which only those that are shown are read.
     growth : mapping of str to sequence of (seconds, components), default=None
         How the number of components grew, for each model named; drawn as curves by plotly.
     max_shown : int, default=60
@@ -191,7 +191,7 @@ def _strip(images: Collection, rows: Assigned, name: str, chosen: Sequence[int])
     for i in chosen:
         label = "" if images.labels is None else f", {images.labels[i]}"
         hint = f"{images.name(i)}{label}, certainty {rows.certainty[i]:.2f}"
-        picture = photograph(images.images[i], hint, title=hint, longest=_THUMBNAIL)
+        picture = photograph(images.image(i), hint, title=hint, longest=_THUMBNAIL)
         tiles.append(f'<div class="tile">{picture}</div>')
     return f'<div class="thumbs"><span>{escape(name)}</span>{"".join(tiles)}</div>'
 

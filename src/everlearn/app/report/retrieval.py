@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,7 @@ from everlearn.app.report.page import page
 from everlearn.app.report.photos import photograph
 from everlearn.core.arrays import IntVec, Mat
 from everlearn.core.params import Interval, check_params
-from everlearn.features.images import AnyImage
+from everlearn.features.images import AnyImage, ImageFolder
 
 Verdicts = NDArray[np.bool_]
 """Whether each neighbour of each query has the query's label, (n_queries, n_neighbours)."""
@@ -29,16 +30,18 @@ class Collection:
     Attributes
     ----------
     images : sequence of paths, bytes of files or arrays, of which `images[i]` is read only if it is
-        shown
+        shown; an `ImageFolder` stands for the files that it kept when it was last gone through
     labels : one for each image, or None
     names : one for each image, such as the names of files, or None
     """
 
-    images: Sequence[AnyImage]
+    images: Sequence[AnyImage] | ImageFolder
     labels: Sequence[str] | None = None
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.images, ImageFolder):
+            object.__setattr__(self, "images", self.images.kept())
         for what, given in (("labels", self.labels), ("names", self.names)):
             if given is not None and len(given) != len(self.images):
                 raise ValueError(
@@ -48,6 +51,10 @@ class Collection:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def image(self, i: int) -> AnyImage:
+        """The image at a position, as it was given."""
+        return cast("Sequence[AnyImage]", self.images)[i]  # folders have become lists of files
 
     def name(self, i: int) -> str:
         """The name of an image, or its number."""
@@ -192,7 +199,7 @@ def _query(
         verdict = None if verdicts is None else bool(verdicts[q, k])
         tiles.append(_tile(searched, i, f"{score_name} {_number(score)}", verdict))
     return (
-        f'<li class="query"><figure><div class="tile">{photograph(queries.images[q], name)}</div>'
+        f'<li class="query"><figure><div class="tile">{photograph(queries.image(q), name)}</div>'
         f"<div><h3>{escape(heading)}</h3>{below}</div></figure>"
         f'<ol class="neighbours">{"".join(tiles)}</ol></li>'
     )
@@ -205,7 +212,7 @@ def _tile(searched: Collection, i: int, number: str, verdict: bool | None) -> st
     kind, mark = _MARKS[verdict]
     alt = ", ".join(part for part in (name, label if label != name else "", kind) if part)
     sign = f'<b aria-hidden="true">{mark}</b> ' if mark else ""
-    picture = photograph(searched.images[i], alt, title=name)
+    picture = photograph(searched.image(i), alt, title=name)
     return (
         f'<li class="{kind}"><figure><div class="tile">{picture}</div>'
         f"<figcaption>{sign}{escape(label)}<span>{escape(number)}</span></figcaption></figure></li>"
