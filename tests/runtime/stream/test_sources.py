@@ -43,7 +43,7 @@ def cut(data, block=1 << 18, delimiter=None):
     """(bytes, end, fault) of the records of some bytes that arrive in blocks."""
     file = io.BytesIO(data)
     out = []
-    for some in cut_lines(lambda n: file.read(block), 0, delimiter):
+    for some in cut_lines(lambda room: file.readinto(room[:block]), 0, delimiter):
         out += [(line.data, line.end, line.fault) for line in (some[i] for i in range(len(some)))]
     return out
 
