@@ -60,8 +60,8 @@ def double_of(w: np.uint64, q: int) -> float:
     if low <= 1 and bits & np.uint64(3) == 1 and bits << shift == high and -4 <= q <= 23:
         bits &= ~_ONE  # half way between two doubles: the even one
     bits = (bits + (bits & _ONE)) >> _ONE
-    # 217706 / 2^16 is log2(10): this is floor(q log2(10)) + 63. The first of the 53 bits is added to
-    # the exponent, which is one less for that, so that a number rounded up to 2^53 comes out right.
+    # 217706 / 2^16 is log2(10): this is floor(q log2(10)) + 63. The first of the 53 bits is added
+    # to the exponent, which is one less for that, so that what is rounded up to 2^53 comes out.
     exponent = ((217706 * q) >> 16) + 63 + np.int64(top) - zeros
     return np.uint64((np.uint64(exponent + 1022) << np.uint64(52)) + bits).view(np.float64)
 
