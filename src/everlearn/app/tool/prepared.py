@@ -65,7 +65,7 @@ class Values:
     """What an estimator takes of some records: `X`, a list or a table, and their `labels`."""
 
     X: Any
-    labels: NDArray[np.object_]
+    labels: NDArray[Any]
 
     def __getitem__(self, picked: IntVec | slice) -> Values:
         return Values(taken_values(self.X, picked), self.labels[picked])
