@@ -108,6 +108,57 @@ class TestNumbers:
         assert np.isnan(number("12345678901234567890")[0])
 
 
+@st.composite
+def decimals(draw):
+    """Numbers as texts, hard ones among them: long, tiny, huge, half way between two doubles."""
+    digits = st.text("0123456789", min_size=1, max_size=draw(st.sampled_from([2, 9, 17, 25, 40])))
+    near = st.integers(0, 2**63 - 1).map(lambda bits: repr(float(np.int64(bits).view(np.float64))))
+    half = st.integers(2**53, 10**19 // 2).map(lambda n: str(2 * n + 1))
+    whole = draw(st.one_of(st.just("0"), digits.map(lambda d: d.lstrip("0") or "0"), half))
+    fraction = draw(st.one_of(st.just(""), digits.map(".{}".format), st.just("." + "0" * 19 + "1")))
+    power = st.integers(-420, 420).flatmap(
+        lambda e: st.sampled_from([f"e{e}", f"E{e:+05d}", f"e{e:+d}"])
+    )
+    text = whole + fraction + draw(st.one_of(st.just(""), st.just(""), power))
+    text = draw(st.one_of(st.just(text), near.filter(lambda x: x[0].isdigit())))
+    return draw(st.sampled_from(["", "-"])) + text
+
+
+class TestHardNumbers:
+    @given(decimals(), st.sampled_from(["", ",", "]\n", "}", "x1234567", " " * 20]))
+    def test_bits_are_those_of_float_or_it_is_left_to_others(self, text, after):
+        data = np.frombuffer((text + after).encode(), np.uint8)
+        value, end = number_at(data, 0, len(data))
+        if end:
+            assert end == len(text)
+            assert same_bits(value, float(text))
+        else:
+            assert np.isnan(value)
+
+    @given(st.integers(1, 17), st.integers(0, 18), st.randoms(use_true_random=False))
+    def test_whatever_digits_are_on_both_sides_of_the_point(self, n_whole, n_fraction, draw):
+        n_fraction = min(n_fraction, 18 - n_whole)
+        whole = str(draw.randrange(10 ** (n_whole - 1), 10**n_whole))
+        fraction = "".join(draw.choice("0123456789") for _ in range(n_fraction))
+        text = f"{whole}.{fraction}" if fraction else whole
+        assert number(text)[1] == len(text)
+        assert same_bits(number(text)[0], float(text))
+
+    @pytest.mark.parametrize("text", ["1e400", "-1e400", "5e-324", "4.9e-324", "1e-400", "1e308"])
+    def test_beyond_the_table_of_powers_others_look(self, text):
+        assert number(text) == (pytest.approx(np.nan, nan_ok=True), 0)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["0.0", "-0.0", "0e-400", "0.000e400", "9007199254740993", "9007199254740993.0",
+         "4503599627370496.5", "4503599627370497.5", "0.1e1", "1e22", "1e23", "1e-22", "1e-23",
+         "8.5e22", "9999999999999999999", "0.30000000000000004", "179769313486231570e1"],
+    )  # fmt: skip
+    def test_known_traps(self, text):
+        assert number(text)[1] == len(text)
+        assert same_bits(number(text)[0], float(text))
+
+
 def read(text, pieces, *, delimiter=-1, marked=-1):
     data = np.frombuffer(text.encode(), np.uint8)
     stops = np.flatnonzero(data == ord("\n")) + 1

@@ -116,6 +116,39 @@ class TestReader:
             assert taken < 10
         assert taken >= 1
 
+    def test_batches_that_come_quickly_are_gathered(self):
+        reader = Reader([Numbers("a", 200)], Ledger(), 4, Listed(), 60.0)
+        groups = list(reader.groups(threading.Event(), lambda: 8))
+        rows = [row for group in groups for one in group for row in one.prepared]
+        assert rows == list(range(200))
+        assert max(map(len, groups)) == 8
+        positions = [p.position for group in groups for one in group for p in one.progress]
+        assert positions == list(range(4, 201, 4))
+
+    def test_what_is_gathered_does_not_wait_for_a_pipe(self):
+        gate = threading.Event()
+        source = Numbers("-", 41, rewinds=False, gate=gate)
+        reader = Reader([source], Ledger(), 4, Listed(), 60.0)
+        rows = []
+        for group in reader.groups(threading.Event(), lambda: 100):
+            rows += [row for one in group for row in one.prepared]
+            if len(rows) == 40:
+                gate.set()
+        assert rows == list(range(41))
+
+    def test_what_is_gathered_before_an_error_is_learned(self):
+        class Broken(Numbers):
+            def read(self, number, start):
+                yield from super().read(number, start)
+                raise OSError("broken")
+
+        reader = Reader([Broken("a", 22)], Ledger(), 4, Listed(), 60.0)
+        groups = reader.groups(threading.Event(), lambda: 100)
+        rows = []
+        with pytest.raises(OSError, match="broken"):
+            rows.extend(row for group in groups for one in group for row in one.prepared)
+        assert rows == list(range(20))
+
     def test_a_silent_pipe_makes_a_batch_of_what_it_has(self):
         gate = threading.Event()
         source = Numbers("-", 3, rewinds=False, gate=gate)

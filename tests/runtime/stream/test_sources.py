@@ -12,10 +12,11 @@ from scipy import sparse
 
 from everlearn.runtime.stream import cutting
 from everlearn.runtime.stream.chunks import Batcher, Chunk, batch_size
-from everlearn.runtime.stream.cutting import cut_lines
+from everlearn.runtime.stream.cutting import BLOCK, cut_lines
 from everlearn.runtime.stream.ledger import Progress, digest
 from everlearn.runtime.stream.lines import LineSource, PipeSource
 from everlearn.runtime.stream.opening import open_sources
+from everlearn.runtime.stream.rooms import Rooms
 from everlearn.runtime.stream.sources import SourceError
 
 
@@ -43,7 +44,7 @@ def cut(data, block=1 << 18, delimiter=None):
     """(bytes, end, fault) of the records of some bytes that arrive in blocks."""
     file = io.BytesIO(data)
     out = []
-    for some in cut_lines(lambda n: file.read(block), 0, delimiter):
+    for some in cut_lines(lambda room: file.readinto(room[:block]), 0, delimiter):
         out += [(line.data, line.end, line.fault) for line in (some[i] for i in range(len(some)))]
     return out
 
@@ -95,6 +96,49 @@ class TestLines:
         assert got[0][1:] == (96, cutting.TOO_LONG)
         assert len(got[0][0]) <= 10
         assert got[1:] == [(b"next\n", 101, "")]
+
+
+class TestRooms:
+    def test_a_room_is_used_again_once_nobody_looks_at_it(self):
+        rooms = Rooms(8)
+        first = rooms.free()
+        assert rooms.free() is first
+        look = np.frombuffer(memoryview(first)[2:4], np.uint8)
+        second = rooms.free()
+        assert second is not first
+        assert len(first) == len(second) == 8
+        del look
+        assert rooms.free() is first
+
+    def test_lines_that_are_kept_stay_as_they_are(self):
+        data = b"".join(b"%d\n" % i for i in range(5000))
+        file = io.BytesIO(data)
+        kept = list(cut_lines(lambda room: file.readinto(room[:100]), 0))
+        assert len(kept) > 100
+        assert b"".join(some[i].data for some in kept for i in range(len(some))) == data
+
+    def test_lines_that_are_done_with_cost_no_more_rooms(self, monkeypatch):
+        made = []
+        free = Rooms.free
+        monkeypatch.setattr(Rooms, "free", lambda self: made.append(free(self)) or made[-1])
+        file = io.BytesIO(b"some line\n" * 5000)
+        assert sum(len(some) for some in cut_lines(lambda r: file.readinto(r[:99]), 0)) == 5000
+        assert len(made) > 100
+        assert len({id(room) for room in made}) <= 3
+
+    @pytest.mark.parametrize("length", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+    @pytest.mark.parametrize("block", [BLOCK // 3, BLOCK])
+    def test_lines_longer_than_a_block_are_whole(self, length, block):
+        lines = [b"a\n", b"x" * length + b"\n", b"b\n", b"y" * length]
+        assert [line for line, _, _ in cut(b"".join(lines), block)] == lines
+
+    @pytest.mark.parametrize("block", [1, 3, 7, 100])
+    def test_a_monstrous_line_costs_no_other(self, block, monkeypatch):
+        monkeypatch.setattr(cutting, "MAX_RECORD", 10)
+        got = cut(b"one\n" + b"x" * 30 + b"\ntwo\nthree\nfour", block)
+        whole = [(line, end) for line, end, fault in got if not fault]
+        small = [(b"one\n", 4), (b"two\n", 39), (b"three\n", 45), (b"four", 49)]
+        assert [one for one in whole if len(one[0]) < 30] == small
 
 
 def _write_table(path, table):

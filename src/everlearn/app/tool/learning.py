@@ -22,6 +22,7 @@ from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves, joined
 from everlearn.app.tool.records import RecordPreparer
 from everlearn.app.tool.session import Session, begun
+from everlearn.runtime.engine import one_blas_thread
 from everlearn.runtime.stream.chunks import Bad
 from everlearn.runtime.stream.reading import Arrived, Reader
 from everlearn.runtime.stream.runlog import BatchLog, read_log
@@ -76,9 +77,14 @@ class Learning:
     _saved_at: float = 0.0
 
     def run(self) -> Session:
-        """Learn until the sources end or `stop` is set; the file is written at the end too."""
+        """Learn until the sources end or `stop` is set; the file is written at the end too.
+
+        Linear algebra has one thread all the while, as it has within every step: to set that for
+        each of them takes time, and so do threads that wait for work beside the one that reads.
+        """
         last = self.session.ledger.batches
         with (
+            one_blas_thread(),
             BatchLog(log_path(self.path), last) as log,
             BatchLog(quarantine_path(self.path), last) as quarantine,
         ):

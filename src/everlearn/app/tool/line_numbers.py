@@ -126,7 +126,7 @@ def _read(rows: LineRows, form: _Form) -> tuple[NumberLines, int]:
     if form.label < 0:
         return NumberLines(table, odd, [None], np.zeros(len(lines), np.int64)), n_fit
     which, first = different_texts(data, spans)
-    labels = [_label(lines.data[start:stop], rows) for start, stop in spans[first].tolist()]
+    labels = [_label(bytes(lines.data[start:stop]), rows) for start, stop in spans[first].tolist()]
     return NumberLines(table, odd, labels, which), n_fit
 
 

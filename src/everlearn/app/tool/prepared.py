@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from everlearn.runtime.stream.chunks import SHOWN, Bad, Batch
 
 R = TypeVar("R")
 Picked = Sequence[int] | IntVec
+_MOST_TIMES: Final = 16
+"""So much larger may be what a batch is cut from and holds on to."""
 
 
 class Origin(NamedTuple):
@@ -63,7 +65,7 @@ class Values:
     """What an estimator takes of some records: `X`, a list or a table, and their `labels`."""
 
     X: Any
-    labels: NDArray[np.object_]
+    labels: NDArray[Any]
 
     def __getitem__(self, picked: IntVec | slice) -> Values:
         return Values(taken_values(self.X, picked), self.labels[picked])
@@ -151,6 +153,12 @@ def joined_values(parts: list[Any]) -> Any:
         return [value for part in parts for value in part]
     if sparse.issparse(parts[0]):
         return sparse.csr_array(sparse.vstack(parts))
-    return np.concatenate(
-        parts
-    )  # a copy: a batch must not hold on to the chunk that it is cut from
+    if len(parts) == 1 and _is_most(parts[0]):
+        return parts[0]
+    return np.concatenate(parts)
+
+
+def _is_most(part: NDArray[Any]) -> bool:
+    """Whether a batch may hold on to what it is cut from: the batch is no small part of it."""
+    whole: Any = part if part.base is None else part.base
+    return isinstance(whole, np.ndarray) and whole.nbytes <= _MOST_TIMES * part.nbytes

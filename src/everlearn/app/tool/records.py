@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from everlearn.app.tool.kinds import Form
@@ -72,7 +73,7 @@ class RecordPreparer:
         X = joined_values([part.X for part in parts])
         y = None
         if self._label is not None and parts:
-            y = _targets(np.concatenate([part.labels for part in parts]).tolist(), self._layout)
+            y = _targets([part.labels for part in parts], self._layout)
         origins = order.taken(np.concatenate(kept)) if bad else order
         refused = [(order[i], fault) for i, fault in bad.items()]
         return Prepared(X, y, origins, refused, order, self._layout)
@@ -94,11 +95,13 @@ class RecordPreparer:
     def _of_lines(self, chunk: Chunk, lines: NumberLines) -> tuple[Values, dict[int, Bad]]:
         """Lines that were read at once, but for odd ones and those without a good label."""
         X, odd = lines.table, lines.odd
-        labels = np.full(len(chunk), None, object)
+        good = [None] * len(lines.labels)
         if self._label is not None:
             good = [self._good(label) for label in lines.labels]
-            labels = np.array(good, object)[lines.which]
             odd |= np.array([label is None for label in good])[lines.which]
+        if self._label is not None and not self._layout.multilabel and not odd.any():
+            return Values(X, np.array(good)[lines.which]), {}
+        labels = np.array(good, object)[lines.which]
         faults: dict[int, Bad] = {}
         if odd.any():
             at = np.flatnonzero(odd)
@@ -234,7 +237,11 @@ def checked_label(label: Any, layout: Layout) -> Any:
     return names if layout.multilabel else names[0]
 
 
-def _targets(labels: list[Any], layout: Layout) -> Any:
+def _targets(parts: list[NDArray[Any]], layout: Layout) -> Any:
+    """Labels as an estimator takes them, out of arrays of objects, texts or numbers."""
+    if not any(part.dtype == object for part in parts):
+        return np.concatenate(parts)
+    labels = [label for part in parts for label in part.tolist()]
     if layout.kind_of_model.target == "number":
         return np.array(labels, np.float64)
     if not layout.multilabel or layout.classes is None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.inference.kernels._bits import trailing_zeros
 from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels._memory import address_of, byte_at, signed, word_at
 from everlearn.inference.kernels.decimals import MOST_DIGITS, double_of
@@ -13,9 +14,10 @@ from everlearn.inference.kernels.decimals import MOST_DIGITS, double_of
 Bytes = NDArray[np.uint8]
 _QUOTE, _MINUS, _PLUS, _POINT, _ZERO, _SMALL_E, _LARGE_E = (ord(c) for c in '"-+.0eE')
 _NEWLINE, _RETURN, _SPACE, _BACKSLASH, _BEYOND_ASCII = (*(ord(c) for c in "\n\r \\"), 128)
-_ZEROS, _ONES, _TOPS, _UP_FROM_TEN = (
-    np.uint64(0x0101010101010101 * byte) for byte in (_ZERO, 1, 0x80, 0x80 - 10)
+_ZEROS, _TOPS, _UP_FROM_TEN = (
+    np.uint64(0x0101010101010101 * byte) for byte in (_ZERO, 0x80, 0x80 - 10)
 )
+_TEN = np.uint64(10)
 _PAIRS = np.uint64(0x000000FF000000FF)
 _TENS = np.array([10**n for n in range(9)], np.uint64)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -40,13 +42,6 @@ class Frame(NamedTuple):
 
 
 @kernel(inline=True)
-def _n_below(tops: np.uint64) -> int:
-    """How many bytes of a word are below the first whose top bit is set."""
-    below = ((tops & (~tops + np.uint64(1))) >> np.uint64(7)) - np.uint64(1)
-    return signed(((below & _ONES) * _ONES) >> np.uint64(56))
-
-
-@kernel(inline=True)
 def _eight_digits(word: np.uint64) -> np.uint64:
     """The number that eight digits make, the first one in the lowest byte."""
     word = word * np.uint64(10) + (word >> np.uint64(8))
@@ -55,20 +50,61 @@ def _eight_digits(word: np.uint64) -> np.uint64:
 
 
 @kernel(inline=True)
+def _is_digit(byte: int) -> bool:
+    return np.uint64(byte - _ZERO) < _TEN  # type: ignore[return-value]  # below 0 is far above
+
+
+@kernel(inline=True)
+def _no_digits(word: np.uint64) -> np.uint64:
+    """The top bits of those bytes of a word that are not from 0 to 9."""
+    return ((word + _UP_FROM_TEN) | word) & _TOPS
+
+
+@kernel(inline=True)
+def _some_digits(word: np.uint64, most: int, w: np.uint64) -> tuple[np.uint64, int]:
+    """`w` with those digits behind its own that a word begins with, and how many there are.
+
+    Free of branches: how many there are is what nobody can guess.
+    """
+    n = min(trailing_zeros(_no_digits(word)) >> 3, most)
+    half = np.uint64(32 - 4 * n)  # a shift by all 64 bits at once would be none
+    return w * _TENS[np.uint64(n)] + _eight_digits(word << half << half), n
+
+
+@kernel()
 def _digits_at(at: int, stop: int, end: int, w: np.uint64) -> tuple[np.uint64, int]:
     """`w` with the digits that begin here behind its own, and where they end."""
-    while at < stop:
+    while True:
+        w, n = _some_digits(word_at(at, end) ^ _ZEROS, stop - at, w)
+        at += n
+        if n < 8:
+            return w, at
+
+
+@kernel(inline=True)
+def _whole_at(first: int, stop: int, end: int) -> tuple[np.uint64, int]:
+    """The digits that begin here, mostly one or two, as a number, and where they end."""
+    w, at = np.uint64(0), first
+    while at < stop and _is_digit(byte_at(at)):
+        if at == first + 3:
+            return _digits_at(at, stop, end, w)
+        w = w * _TEN + np.uint64(byte_at(at) - _ZERO)
+        at += 1
+    return w, at
+
+
+@kernel(inline=True)
+def _fraction_at(at: int, stop: int, end: int, w: np.uint64) -> tuple[np.uint64, int]:
+    """`w` with the digits that begin here behind its own, mostly few or about 16, and their end."""
+    word = word_at(at, end) ^ _ZEROS
+    if _no_digits(word) == 0 and at + 8 <= stop:
+        w = w * _TENS[8] + _eight_digits(word)
+        at += 8
         word = word_at(at, end) ^ _ZEROS
-        others = ((word + _UP_FROM_TEN) | word) & _TOPS
-        if others == 0 and at + 8 <= stop:
-            w = w * _TENS[8] + _eight_digits(word)
-            at += 8
-            continue
-        n = min(_n_below(others), stop - at)
-        if n > 0:
-            w = w * _TENS[n] + _eight_digits(word << np.uint64(64 - 8 * n))
-            at += n
-        break
+    w, n = _some_digits(word, stop - at, w)
+    at += n
+    if (n == 8) & (at < stop) & _is_digit(byte_at(min(at, end - 1))):
+        return _digits_at(at, stop, end, w)
     return w, at
 
 
@@ -95,14 +131,14 @@ def _number_at(start: int, stop: int, end: int) -> tuple[float, int]:
     """
     negative = start < stop and byte_at(start) == _MINUS
     first = start + negative
-    w, at = _digits_at(first, stop, end, np.uint64(0))
+    w, at = _whole_at(first, stop, end)
     n_whole = at - first
     if n_whole == 0 or (n_whole > 1 and byte_at(first) == _ZERO):
         return np.nan, start
     whole, q = True, 0
     if at < stop and byte_at(at) == _POINT:
         point = at
-        w, at = _digits_at(point + 1, stop, end, w)
+        w, at = _fraction_at(point + 1, stop, end, w)
         whole, q = False, point + 1 - at
         if q == 0:
             return np.nan, start

@@ -1,6 +1,6 @@
 """Engines: where local steps run. All of them give the same bits."""
 
-from everlearn.runtime.engine.local import SerialEngine, ThreadEngine
+from everlearn.runtime.engine.local import SerialEngine, ThreadEngine, one_blas_thread
 from everlearn.runtime.engine.opening import (
     Cluster,
     is_client,
@@ -18,6 +18,7 @@ __all__ = [
     "is_client",
     "is_collection",
     "nearby",
+    "one_blas_thread",
     "open_engine",
     "plain_engine",
     "standing",

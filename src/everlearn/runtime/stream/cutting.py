@@ -9,16 +9,18 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from everlearn.core.arrays import IntVec
+from everlearn.runtime.stream.rooms import Rooms
 
-Read: TypeAlias = Callable[[int], bytes]
-"""What there is, up to so many bytes, after waiting for at least one; nothing at the end."""
+Read: TypeAlias = Callable[[memoryview], int]
+"""Puts what there is into a view, from its start on, after waiting for at least one byte, and says
+how many there are; none at the end."""
 
 BLOCK: Final = 1 << 20
 MAX_RECORD: Final = 1 << 26
 MAX_QUOTED_LINES: Final = 10_000
 TOO_LONG: Final = "longer than 64 MiB"
 OPEN_QUOTE: Final = "a quote that is not closed"
-_NEWLINE: Final = ord("\n")
+_NEWLINE, _QUOTE = b'\n"'
 _BLANK: Final = np.isin(np.arange(256), list(b" \r\n"))
 """Whether a line that begins with a byte may hold nothing."""
 
@@ -38,13 +40,13 @@ class Lines:
 
     Attributes
     ----------
-    data : the bytes of all of them, and perhaps others
+    data : the bytes of all of them, and perhaps others; they stay as they are while this is kept
     starts, stops : where each record begins and ends in `data`
     places : the place after each record in the flow
     faults : what is wrong with a record already, by its position
     """
 
-    data: bytes
+    data: memoryview
     starts: IntVec
     stops: IntVec
     places: IntVec
@@ -55,7 +57,7 @@ class Lines:
         """Put together from single ones."""
         stops = np.cumsum([len(line.data) for line in lines], dtype=np.int64)
         return cls(
-            b"".join(line.data for line in lines),
+            memoryview(b"".join(line.data for line in lines)),
             np.concatenate(([0], stops[:-1])),
             stops,
             np.array([line.end for line in lines], np.int64),
@@ -66,7 +68,7 @@ class Lines:
         return len(self.places)
 
     def __getitem__(self, i: int) -> Line:
-        data = self.data[self.starts[i] : self.stops[i]]
+        data = bytes(self.data[self.starts[i] : self.stops[i]])
         return Line(data, int(self.places[i]), self.faults.get(i, ""))
 
     def taken(self, picked: IntVec | slice) -> Lines:
@@ -91,13 +93,13 @@ def cut_lines(read: Read, start: int, delimiter: bytes | None = None) -> Iterato
     closed within `MAX_QUOTED_LINES` lines, or at all, costs the line that it is on, not those after
     it.
     """
-    lines = _physical_lines(read, start)
+    lines = _PhysicalLines(read, start).cut()
     if delimiter is None:
         yield from lines
         return
     joined = _Quotes(delimiter)
     for some in lines:
-        if not joined.inside and b'"' not in some.data:
+        if not joined.inside and _QUOTE not in np.frombuffer(some.data, np.uint8):
             yield some
         elif out := [record for i in range(len(some)) for record in joined.add(some[i])]:
             yield Lines.of(out)
@@ -105,32 +107,74 @@ def cut_lines(read: Read, start: int, delimiter: bytes | None = None) -> Iterato
         yield Lines.of(out)
 
 
-def _physical_lines(read: Read, start: int) -> Iterator[Lines]:
-    """What arrives, cut after the last newline of each block."""
-    pieces: list[bytes] = []
-    held, end = 0, start
-    while block := read(BLOCK):
-        if (cut := block.find(b"\n") + 1) and held and held + cut > MAX_RECORD:
-            end += held + cut
-            yield Lines.of([Line(b"".join(pieces)[:MAX_RECORD], end, TOO_LONG)])
-            pieces, held, block = [], 0, block[cut:]
-        if cut := block.rfind(b"\n") + 1:
-            yield _at_newlines(b"".join([*pieces, block]) if pieces else block, end)
-            end += held + cut
-            pieces, held, block = [], 0, block[cut:]
-        if block:
-            if held <= MAX_RECORD:
-                pieces.append(block)
-            held += len(block)
-    if held:
-        fault = TOO_LONG if held > MAX_RECORD else ""
-        yield Lines.of([Line(b"".join(pieces)[:MAX_RECORD], end + held, fault)])
+class _PhysicalLines:
+    """What arrives, cut after the last newline of each block.
 
+    What is there of a line that is not complete is at the start of `_room`; of one that is longer
+    than a block the beginning is in `_before`.
+    """
 
-def _at_newlines(data: bytes, start: int) -> Lines:
-    """The lines of some bytes, but for what is after the last newline."""
-    stops = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
-    return Lines(data, np.concatenate(([0], stops[:-1])), stops, stops + start)
+    def __init__(self, read: Read, start: int) -> None:
+        self._read, self._end = read, start
+        self._rooms = Rooms(2 * BLOCK)
+        self._room = self._rooms.free()
+        self._is_newline = np.empty(2 * BLOCK, np.bool_)
+        self._before: list[bytes] = []
+        self._n_before = self._n_here = 0
+
+    def cut(self) -> Iterator[Lines]:
+        """The lines, at least one at a time; the very last may lack its newline."""
+        while n := self._more():
+            begin, old, stop = 0, self._n_here, self._n_here + n
+            first = self._room.find(b"\n", old, stop) + 1
+            held = self._n_before + old
+            if first and held and self._n_before + first > MAX_RECORD:
+                self._end += self._n_before + first
+                yield Lines.of([Line(self._unfinished(), self._end, TOO_LONG)])
+                begin = old = first
+                self._before, self._n_before = [], 0
+            last = self._room.rfind(b"\n", old, stop) + 1
+            if last:
+                yield self._lines(begin, stop)
+                self._end += self._n_before + last - begin
+                begin = last
+                self._before, self._n_before = [], 0
+            self._go_on(begin, stop)
+        if held := self._n_before + self._n_here:
+            fault = TOO_LONG if held > MAX_RECORD else ""
+            yield Lines.of([Line(self._unfinished(), self._end + held, fault)])
+
+    def _more(self) -> int:
+        """How many bytes have come, which are behind those that were here."""
+        if self._n_here > BLOCK:
+            if self._n_before <= MAX_RECORD:
+                self._before.append(bytes(self._room[: self._n_here]))
+            self._n_before += self._n_here
+            self._n_here = 0
+        with memoryview(self._room) as room:
+            return self._read(room[self._n_here : self._n_here + BLOCK])
+
+    def _unfinished(self) -> bytes:
+        """What there is of a line, as far as it may be long."""
+        return b"".join([*self._before, self._room[: self._n_here]])[:MAX_RECORD]
+
+    def _lines(self, begin: int, stop: int) -> Lines:
+        """The lines from `begin` on, but for what is after the last newline."""
+        data = memoryview(self._room)[begin:stop].toreadonly()
+        if self._before:
+            data = memoryview(b"".join([*self._before, data]))
+        text = np.frombuffer(data, np.uint8)
+        room = self._is_newline[: len(text)] if len(text) <= len(self._is_newline) else None
+        stops = np.flatnonzero(np.equal(text, _NEWLINE, out=room)) + 1
+        return Lines(data, np.concatenate(([0], stops[:-1])), stops, stops + self._end)
+
+    def _go_on(self, begin: int, stop: int) -> None:
+        """Keep what is from `begin` on, in a room that nobody looks at."""
+        if begin:
+            rest = self._room[begin:stop]
+            self._room = self._rooms.free()
+            self._room[: len(rest)] = rest
+        self._n_here = stop - begin
 
 
 class _Quotes:

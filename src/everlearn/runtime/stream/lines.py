@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
@@ -99,18 +99,18 @@ class LineSource(FileSource):
     def _chunks(self, file: Any, number: int, start: Progress) -> Iterator[Chunk]:
         names = None
         if self.format in _DELIMITERS:
-            names, first = table_head(file.read, self.format)
+            names, first = table_head(_reading(file), self.format)
             start = replace(start, position=max(start.position, first))
         file.seek(0)
         self._first = _read_fully(file.read, min(HEAD, start.position))
         file.seek(start.position)
-        read_some = file.read1 if isinstance(file, gzip.GzipFile) else file.read
+        read_some = _reading(file)
 
-        def read(n_bytes: int) -> bytes:
-            block: bytes = read_some(n_bytes)
+        def read(room: memoryview) -> int:
+            n = read_some(room)
             if len(self._first) < HEAD:
-                self._first = (self._first + block)[:HEAD]
-            return block
+                self._first = (self._first + room[:n])[:HEAD]
+            return n
 
         for lines in cut_lines(read, start.position, _quoting(self.format)):
             chunk = chunk_of(number, lines, self.format, names)
@@ -149,7 +149,12 @@ def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
     return (), 0
 
 
-def _read_fully(read: Read, n_bytes: int) -> bytes:
+def _reading(file: io.FileIO | gzip.GzipFile) -> Read:
+    """What reads from a file, without waiting for more than there is."""
+    return file.readinto1 if isinstance(file, gzip.GzipFile) else file.readinto
+
+
+def _read_fully(read: Callable[[int], bytes], n_bytes: int) -> bytes:
     out = b""
     while len(out) < n_bytes and (piece := read(n_bytes - len(out))):
         out += piece
@@ -204,23 +209,28 @@ class PipeSource:
     def _fully(self, n_bytes: int) -> bytes:
         return _read_fully(self._arrived, n_bytes)
 
-    def _read(self, n_bytes: int) -> bytes:
-        block, self._ahead = self._ahead[:n_bytes], self._ahead[n_bytes:]
-        if not block:
-            block = self._arrived(n_bytes)
+    def _read(self, room: memoryview) -> int:
+        if self._ahead:
+            block, self._ahead = self._ahead[: len(room)], self._ahead[len(room) :]
+            room[: len(block)] = block
+            n = len(block)
+        else:
+            self._waiting.set()
+            n = self._stdin.readinto(room) or 0
+            self._waiting.clear()
         if len(self._first) < HEAD:
-            self._first = (self._first + block)[:HEAD]
-        return block
+            self._first = (self._first + room[:n])[:HEAD]
+        return n
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The records from there on, as soon as they arrive."""
         names: tuple[str, ...] | None = None
         table = self._format in _DELIMITERS
         if table and start.position:
-            names = table_head(io.BytesIO(self._first).read, self._format)[0]
+            names = table_head(io.BytesIO(self._first).readinto, self._format)[0]
         for lines in cut_lines(self._read, start.position, _quoting(self._format)):
             if table and names is None:
-                names, first = table_head(io.BytesIO(lines[0].data).read, self._format)
+                names, first = table_head(io.BytesIO(lines[0].data).readinto, self._format)
                 lines = lines.taken(slice(1, None)) if first else lines
             yield chunk_of(number, lines, self._format, names)
 

@@ -17,6 +17,8 @@ P = TypeVar("P")
 M = TypeVar("M", covariant=True)
 _AHEAD: Final = 1
 _POLL: Final = 0.05
+_GATHER: Final = 0.02
+"""Seconds during which batches are gathered for who learns several at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,9 @@ class Reader(Generic[P]):
         self._batcher = Batcher(size)
         self._lock = threading.Lock()
         self._ready: queue.Queue[list[Arrived[P]] | BaseException | None] = queue.Queue(_AHEAD)
+        self._gathered: list[Arrived[P]] = []
+        self._handed_over = 0.0
+        self._at_once = 1
         self._closing = threading.Event()
         self._abandoned = threading.Event()
         self._waiting_since: float | None = None
@@ -77,8 +82,9 @@ class Reader(Generic[P]):
     ) -> Iterator[Sequence[Arrived[P]]]:
         """Batches until the sources end, or until `stop` is set, `most` of those that wait at once.
 
-        There are none in a group while nothing comes. What a file holds beyond the last batch can
-        be read again, and is left; what came through a pipe cannot, and makes a last batch.
+        There are none in a group while nothing comes. Batches that come quickly are gathered for a
+        moment if several are taken at once. What a file holds beyond the last batch can be read
+        again, and is left; what came through a pipe cannot, and makes a last batch.
         """
         thread = threading.Thread(target=self._run, name="everlearn-reader", daemon=True)
         thread.start()
@@ -89,6 +95,8 @@ class Reader(Generic[P]):
                 try:
                     arrived = self._ready.get(timeout=_POLL)
                 except queue.Empty:
+                    arrived = self._take_gathered()
+                if arrived == []:
                     rest = self._take_rest() if stop.is_set() or self._silent() else None
                     yield [] if rest is None else [rest]
                     if rest is None and stop.is_set() and self._settled():
@@ -100,6 +108,7 @@ class Reader(Generic[P]):
                     return
                 while arrived and not (stop.is_set() and self._rewinds()):
                     n = most()
+                    self._at_once = max(self._at_once, n)
                     yield arrived[:n]
                     arrived = arrived[n:]
         finally:
@@ -117,14 +126,26 @@ class Reader(Generic[P]):
     def _settled(self) -> bool:
         """Whether the reader waits for a pipe, and nothing that has come is still to be learned."""
         waits = self._sources[self._current].is_waiting()
-        return waits and self._ready.empty() and not self._batcher.pending
+        return waits and self._ready.empty() and not (self._gathered or self._batcher.pending)
+
+    def _take_gathered(self) -> list[Arrived[P]]:
+        """The batches that are gathered, unless some are handed over now."""
+        if not self._lock.acquire(timeout=_POLL):
+            return []
+        try:
+            if not self._ready.empty():
+                return []
+            gathered, self._gathered = self._gathered, []
+            return gathered
+        finally:
+            self._lock.release()
 
     def _take_rest(self) -> Arrived[P] | None:
         """The records that wait for a batch to be full, once nothing else is on its way."""
         if not self._sources[self._current].is_waiting() or not self._lock.acquire(timeout=_POLL):
             return None
         try:
-            if not self._ready.empty() or not self._batcher.pending:
+            if not self._ready.empty() or self._gathered or not self._batcher.pending:
                 return None
             self._waiting_since = None
             return self._arrived(self._batcher.rest())
@@ -145,18 +166,30 @@ class Reader(Generic[P]):
                     break
             with self._lock:
                 if self._batcher.pending:
-                    self._put([self._arrived(self._batcher.rest())])
+                    self._gathered.append(self._arrived(self._batcher.rest()))
+                self._hand_over()
             self._put(None)
         except BaseException as error:
+            with self._lock:
+                self._hand_over()
             self._put(error)
 
     def _take(self, chunk: Chunk) -> None:
         with self._lock:
             if full := [self._arrived(batch) for batch in self._batcher.add(chunk)]:
                 self._waiting_since = None
-                self._put(full)
+                self._gathered += full
+                waited = time.monotonic() - self._handed_over
+                if len(self._gathered) >= self._at_once or waited > _GATHER:
+                    self._hand_over()
             if self._batcher.pending and self._waiting_since is None:
                 self._waiting_since = time.monotonic()
+
+    def _hand_over(self) -> None:
+        """Let the batches be learned that are gathered."""
+        if self._gathered:
+            self._put(self._gathered)
+        self._gathered, self._handed_over = [], time.monotonic()
 
     def _arrived(self, batch: Batch) -> Arrived[P]:
         touched = {}
