@@ -66,6 +66,18 @@ class TestNames:
         (line,) = read_log(tmp_path / "m.evl.quarantine.jsonl")
         assert line["reason"] == "no label in the field 'label'"
 
+    def test_a_matrix_of_labels_is_learned_and_predicted_as_lists(self, tmp_path, invoke):
+        X = np.random.default_rng(0).normal(size=(400, 3))
+        np.savez(tmp_path / "a.npz", X=X, y=(X > 0).astype(int))
+        model = tmp_path / "m.evl"
+        result = invoke("learn", model, tmp_path / "a.npz", "--kind", "classifier", "-q")
+        assert result.exit_code == 0, result.stderr
+        assert Session.load(model).layout.classes == ("0", "1", "2")
+        answers = invoke("predict", model, tmp_path / "a.npz").stdout.splitlines()
+        told = [json.loads(answer)["label"] for answer in answers]
+        right = [[str(j) for j in np.flatnonzero(row > 0)] for row in X]
+        assert np.mean([a == b for a, b in zip(told, right, strict=True)]) > 0.9
+
     def test_what_no_record_fits_is_told(self, tmp_path, invoke):
         result = invoke("learn", tmp_path / "m.evl", json_texts(tmp_path), "-q",
                         "--kind", "topics", "--text", "body")  # fmt: skip

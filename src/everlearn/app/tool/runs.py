@@ -24,7 +24,7 @@ from everlearn.core.words import counted
 from everlearn.runtime.engine import standing
 from everlearn.runtime.progress import ProgressLine
 from everlearn.runtime.store import remove_leftovers
-from everlearn.runtime.stream.lines import LineFormat
+from everlearn.runtime.stream.endings import LineFormat
 from everlearn.runtime.stream.lock import only_writer
 from everlearn.runtime.stream.opening import open_sources, standard_input
 
