@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import shutil
 import signal
@@ -144,7 +145,7 @@ class TestStops:
         lines = list(read_log(tmp_path / "m.evl.log.jsonl"))
         assert [line["batch"] for line in lines] == list(range(1, batches + 1))
 
-    def test_a_stop_while_labels_are_looked_for_ends_as_a_stop(self, tmp_path, monkeypatch):
+    def test_a_stop_while_labels_are_looked_for_ends_as_a_stop(self, tmp_path, monkeypatch, capsys):
         path = tmp_path / "rows.csv"
         path.write_text(TABLE)
         request = Request(
@@ -157,8 +158,23 @@ class TestStops:
             return with_form(chunk, layout)
 
         monkeypatch.setattr(labels_module, "with_form", interrupted)
-        assert carry_out(request, quiet=True) == 128 + signal.SIGTERM
+        assert carry_out(request) == 128 + signal.SIGTERM
         assert not request.model.exists()
+        assert "Stopped before the first batch" in " ".join(capsys.readouterr().err.split())
+        assert os.listdir(tmp_path) == ["rows.csv"]
+
+    @pytest.mark.parametrize("quiet", [False, True])
+    def test_quiet_silences_warnings(self, tmp_path, quiet, capsys):
+        path = tmp_path / "rows.jsonl"
+        path.write_text("[1, 2]\n" * 20 + "[1, ")
+        request = Request(tmp_path / "m.evl", (str(path),), {"kind": "mixture"}, {}, Pace())
+        handler = logging.StreamHandler()
+        logging.getLogger("everlearn").addHandler(handler)
+        try:
+            assert carry_out(request, quiet=quiet) == 0
+        finally:
+            logging.getLogger("everlearn").removeHandler(handler)
+        assert ("is not finished" in capsys.readouterr().err) != quiet
 
 
 class TestAudit:

@@ -21,6 +21,9 @@ class TestLooking:
         assert "records learned" in shown.stdout
         as_json = json.loads(invoke("show", request.model, "--json").stdout)
         assert as_json["parts"]
+        counted = [key for key in as_json if "seen" in key or key in ("components", "bound, nats")]
+        assert all(isinstance(as_json[key], (int, float)) for key in counted)
+        assert counted or "classifier" in name or "regressor" in name
         assert as_json["history"]["last"] >= as_json["history"]["first"]
         answers = invoke("predict", request.model, *request.sources)
         assert answers.exit_code == 0, answers.output
@@ -100,11 +103,13 @@ class TestLooking:
         assert first["about"][0] in ("long+1.00", "long-1.00")
         assert second["about"][0] in ("short+1.00", "short-1.00")
 
-    def test_whoever_stops_reading_is_told_nothing(self, tmp_path):
+    @pytest.mark.parametrize("what", ["predict", "show", "log", "audit"])
+    def test_whoever_stops_reading_is_told_nothing(self, tmp_path, what):
         request = learned(tmp_path, "mixture from an array")
         command = "from everlearn.app.cli import app; app()"
+        sources = request.sources if what in ("predict", "audit") else ()
         with subprocess.Popen(
-            [sys.executable, "-c", command, "predict", request.model, *request.sources],
+            [sys.executable, "-c", command, what, request.model, *sources],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(),

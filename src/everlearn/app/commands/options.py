@@ -89,5 +89,7 @@ Seed = Annotated[
     int | None,
     typer.Option("--seed", min=0, max=2**32 - 1, help="Of all random choices (default: 0)."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors, and what --json asks for.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of tables.")]

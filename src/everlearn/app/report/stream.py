@@ -79,12 +79,11 @@ def render_stream(story: StreamStory) -> str:
 def _numbers(story: StreamStory) -> list[tuple[str, str]]:
     ledger = story.session.ledger
     facts = facts_of(story.session.model)
-    facts.pop("model")
     return [
         ("records", f"{ledger.records:,}"),
         ("batches", f"{ledger.batches:,}"),
         ("bad records", f"{ledger.bad:,}"),
-        *((name, minus(value)) for name, value in facts.items()),
+        *((name, minus(f"{value:,.0f}")) for name, value in facts.items()),
     ]
 
 

@@ -44,16 +44,16 @@ def parts_of(model: Any, columns: Sequence[str] | None = None) -> list[Part]:
     return _PORTRAITS[model.checkpoint_key](model)
 
 
-def facts_of(model: Any) -> dict[str, str]:
+def facts_of(model: Any) -> dict[str, int | float]:
     """Numbers that say how large the model is."""
-    facts = {"model": type(model).__name__}
+    facts: dict[str, int | float] = {}
     for label, name in _COUNTS.items():
         value = getattr(model, name, None)
         if value is not None:
-            facts[label] = f"{int(value):,}"
+            facts[label] = int(value)
     bound = getattr(model, "bound_", None)
     if bound is not None:
-        facts["bound, nats"] = f"{bound:,.0f}"
+        facts["bound, nats"] = float(bound)
     return facts
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from everlearn.app.tool.audit import ReportCard
+from everlearn.app.tool.consoles import OutputConsole
 from everlearn.app.tool.differences import Differences
 from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
 from everlearn.app.tool.session import Session
@@ -25,10 +25,11 @@ _RECENT = 8
 
 def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None:
     """Print what a model has found, and what its run log tells."""
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     model, ledger = session.model, session.ledger
     facts = {
-        **facts_of(model),
+        "model": type(model).__name__,
+        **{name: f"{value:,.0f}" for name, value in facts_of(model).items()},
         "records learned": f"{ledger.records:,} in {counted(ledger.batches, 'batch', 'batches')}",
         "bad records": f"{ledger.bad:,}",
     }
@@ -56,6 +57,7 @@ def summary(session: Session, log: Iterable[Mapping[str, Any]]) -> dict[str, Any
     """The same as plain JSON."""
     history = history_of(log)
     return {
+        "model": type(session.model).__name__,
         **facts_of(session.model),
         "records": session.ledger.records,
         "batches": session.ledger.batches,
@@ -115,7 +117,7 @@ def show_log(lines: Iterable[Mapping[str, Any]]) -> None:
         for what in events(line):
             table.add_row(str(line.get("time", "")), f"{line.get('records', 0):,}", Text(what))
             n += 1
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     console.print(table if n else "Nothing was born, merged or deleted yet.")
 
 
@@ -144,7 +146,7 @@ def _ids(ids: Sequence[int]) -> str:
 
 def show_differences(found: Differences) -> None:
     """Print what was born, what is gone and what changed."""
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     for title, parts in (("Born", found.born), ("Gone", found.gone)):
         if parts:
             console.print(_part_table(title, parts))
@@ -177,7 +179,7 @@ def show_card(card: ReportCard) -> None:
             Text(f"{mark.change:+,.4f}", style=style),
             mark.time,
         )
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     console.print(table)
     console.print(_grid({k: f"{v:+,.4f}" for k, v in _verdict(card).items()}))
 

@@ -16,6 +16,7 @@ import numpy as np
 from everlearn.runtime.stream.chunks import Bad, Chunk, ImageFile
 from everlearn.runtime.stream.endings import TEXTS, ending_of, is_packed
 from everlearn.runtime.stream.ledger import Places, Progress
+from everlearn.runtime.stream.lock import COMPANIONS
 from everlearn.runtime.stream.sources import CHUNK
 
 
@@ -40,7 +41,7 @@ def _is_companion(name: str, others: set[str]) -> bool:
 
     A run that is killed before its first checkpoint leaves these and no model.
     """
-    for ending in (".log.jsonl", ".quarantine.jsonl", ".lock"):
+    for ending in (*COMPANIONS, ".lock"):
         if name.endswith(ending):
             model = name.removesuffix(ending)
             return not others.isdisjoint({model, f"{model}.lock"})
