@@ -53,8 +53,8 @@ def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(help="A model file.")],
-    new: Annotated[Path, typer.Argument(help="A later one of the same model.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A model file.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="A later one of the same model.")],
     as_json: opt.AsJson = False,
 ) -> None:
     """Compare two model files: what was born, what is gone, what grew and shrank.
