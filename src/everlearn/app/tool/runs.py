@@ -173,7 +173,7 @@ def _summary(model: Path, session: Session, stopped: bool) -> str:
     bad = f", {counted(ledger.bad, 'bad one')} set aside" if ledger.bad else ""
     if session.model is None:
         if stopped:
-            return f"Stopped before the first batch was learned; there is no {model} yet."
+            return f"Stopped before the first batch was learned{bad}; there is no {model} yet."
         return "Nothing to learn from."
     learned = f"{counted(ledger.records, 'record')} learned"
     return f"{model}: {learned} in {counted(ledger.batches, 'batch', 'batches')}{bad}."
