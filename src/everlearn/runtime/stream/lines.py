@@ -113,8 +113,7 @@ class LineSource(FileSource):
             start = replace(start, position=max(start.position, first))
         file.seek(0)
         self._first = _read_fully(file.read, min(HEAD, start.position))
-        if file.seek(start.position) < start.position:  # a compressed file tells only now
-            raise self._shorter()
+        file.seek(start.position)
         read_some = file.read1 if isinstance(file, gzip.GzipFile) else file.read
 
         def read(n_bytes: int) -> bytes:
@@ -123,6 +122,8 @@ class LineSource(FileSource):
                 self._first = (self._first + block)[:HEAD]
             return block
 
+        if file.tell() < start.position:  # a compressed file tells only now how long it is
+            raise self._shorter()
         for lines in cut_lines(read, start.position, _quoting(self.format)):
             if self.format == "jsonl":
                 check_json_lines(lines, repr(self.name))
