@@ -1,5 +1,6 @@
 """Learning from a stream: what is learned, what is set aside, how it ends."""
 
+import errno
 import gzip
 import json
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from app.stream_cases import CASES, FILES, environment, json_rows, json_texts, learned
@@ -89,6 +91,19 @@ class TestLearning:
         assert lines[0]["record"] == "not JSON"
         assert lines[0]["batch"] == 1
 
+    def test_lines_that_are_set_aside_are_kept_as_they_were(self, tmp_path):
+        request = learned(tmp_path, "mixture from JSON lines")
+        data = Path(request.sources[0]).read_bytes()
+        for line in read_log(Path(f"{request.model}.quarantine.jsonl")):
+            assert data[line["start"] : line["place"]].decode() == line["record"] + "\n"
+            assert "cut" not in line
+        with open(request.sources[0], "a") as file:
+            file.write('{"a": ' + "x" * 100_000 + "}\n")
+        assert carry_out(request, quiet=True) == 0
+        *_, last = read_log(Path(f"{request.model}.quarantine.jsonl"))
+        assert len(last["record"]) == 65_536
+        assert last["cut"]
+
     def test_numbers_that_are_none_are_set_aside(self, tmp_path):
         path = tmp_path / "rows.csv"
         path.write_text("a,b\n" + "1,2\n3,1\n" * 10 + "inf,1\nfour,1\n,1\n")
@@ -148,6 +163,35 @@ class TestLearning:
         assert result.exit_code == USAGE
         assert "cannot be unpacked" in result.stderr
         assert Session.load(model).ledger.records > 200
+
+    def test_what_is_no_record_is_told_and_does_not_say_what_records_are(self, tmp_path, invoke):
+        path = tmp_path / "rows.jsonl"
+        path.write_text('5\nnull\n"text"\n' + "[1, 2]\n[2, 4]\n" * 20)
+        result = invoke("learn", tmp_path / "m.evl", path, "--kind", "mixture", "-q")
+        assert result.exit_code == 0, result.output
+        assert Session.load(tmp_path / "m.evl").ledger.records == 40
+        reasons = [line["reason"] for line in read_log(tmp_path / "m.evl.quarantine.jsonl")]
+        expected = "expected a list of numbers or an object of fields, got "
+        assert reasons == [expected + what for what in ("5", "None", "'text'")]
+
+    def test_texts_are_no_columns(self, tmp_path, invoke):
+        path = tmp_path / "rows.jsonl"
+        path.write_text('{"text": "a b", "tokens": ["a"], "x": 1, "y": 2}\n' * 20)
+        result = invoke("learn", tmp_path / "m.evl", path, "--kind", "mixture", "-q")
+        assert result.exit_code == 0, result.output
+        assert Session.load(tmp_path / "m.evl").layout.columns == ("x", "y")
+
+    @pytest.mark.parametrize("name", ["a.csv", "a.npy", "a.jsonl"])
+    def test_rows_are_no_images(self, tmp_path, invoke, name):
+        path = tmp_path / name
+        if name == "a.npy":
+            np.save(path, np.eye(5))
+        else:
+            path.write_text("1,2,p\n3,4,q\n" if name == "a.csv" else "[1, 2]\n[3, 4]\n")
+        result = invoke("learn", tmp_path / "m.evl", path, "--kind", "clumped")
+        assert result.exit_code == USAGE
+        assert "'points'" in result.stderr or '"points"' in result.stderr
+        assert not (tmp_path / "m.evl").exists()
 
     def test_points_that_are_none_are_set_aside(self, tmp_path, invoke):
         path = tmp_path / "points.jsonl"
@@ -223,6 +267,35 @@ class TestStopping:
             result = invoke("learn", tmp_path / "m.evl", json_rows(tmp_path), "--kind", "mixture")
         assert result.exit_code == LOCKED
         assert "another process is learning" in result.stderr
+        assert os.listdir(tmp_path) == ["rows.jsonl"]  # and no lock where nothing was begun
+
+    def test_a_folder_that_cannot_be_written_to(self, invoke, tmp_path, monkeypatch):
+        request = learned(tmp_path, "mixture from JSON lines")
+
+        def denied(self, **options):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.lock_file)
+
+        monkeypatch.setattr(FileLock, "acquire", denied)
+        result = invoke("learn", request.model, request.sources[0])
+        assert result.exit_code == FAILED
+        assert "Permission denied; the model is as it was" in result.stderr
+        assert repr(str(request.model)) in result.stderr
+
+    def test_a_link_to_a_model_is_the_model(self, invoke, tmp_path):
+        request = learned(tmp_path, "mixture from JSON lines")
+        (tmp_path / "links").mkdir()
+        link = tmp_path / "links" / "l.evl"
+        link.symlink_to(request.model)
+        with open(request.sources[0], "a") as file:
+            file.write('not JSON\n{"a": 1, "b": 2, "c": 3, "d": 4}\n')
+        assert invoke("learn", link, request.sources[0], "-q").exit_code == 0
+        assert os.listdir(tmp_path / "links") == ["l.evl"]
+        assert link.is_symlink()
+        assert Session.load(request.model).ledger.bad == 4
+        log = list(read_log(Path(f"{request.model}.log.jsonl")))
+        assert [line["batch"] for line in log] == list(range(1, len(log) + 1))
+        assert len(list(read_log(Path(f"{request.model}.quarantine.jsonl")))) == 4
+        assert invoke("log", link).stdout == invoke("log", request.model).stdout
 
     def test_a_full_disk_leaves_the_last_checkpoint(self, tmp_path):
         """The limit on the size of files is what a full disk is to a writer."""
@@ -276,6 +349,35 @@ class TestErrors:
             (["rows.jsonl", "--kind", "topics"], USAGE, "none of 240 records"),
             (["rows.jsonl", "--kind", "mixture", "--memory", "a lot"], USAGE, "memory_budget"),
             (["-", "--kind", "classifier"], USAGE, "--classes"),
+            (
+                ["rows.jsonl", "--kind", "mixture", "--seed", "1", "-s", "random_state=2"],
+                USAGE,
+                "--seed and --set random_state are the same",
+            ),
+            (
+                ["rows.jsonl", "--kind", "mixture", "--memory", "1GB", "-s", "memory_budget=1GB"],
+                USAGE,
+                "--memory and --set memory_budget",
+            ),
+            (
+                ["rows.jsonl", "--kind", "mixture", "--engine", "serial", "-s", "engine=threads"],
+                USAGE,
+                "--engine and --set engine",
+            ),
+            (
+                ["rows.jsonl", "--kind", "mixture", "--classes", "a,b"],
+                USAGE,
+                "--classes is of no use to a model of the kind 'mixture'",
+            ),
+            (["rows.jsonl", "--kind", "mixture", "--text", "a"], USAGE, "not learn from texts"),
+            (["rows.jsonl", "--kind", "topics", "--columns", "a"], USAGE, "--columns is of no use"),
+            (["rows.jsonl", "--kind", "topics", "--label", "a"], USAGE, "--label is of no use"),
+            (["rows.jsonl", "--kind", "topics", "--image-side", "9"], USAGE, "--image-side is of"),
+            (
+                ["rows.jsonl", "--kind", "topics", "--memory", "1GB"],
+                USAGE,
+                "TopicModel cannot be given --memory, which is for the kinds mixture, clumped",
+            ),
         ],
     )
     def test_wrong_use_is_told_and_leaves_no_model(
@@ -287,11 +389,13 @@ class TestErrors:
         assert result.exit_code == code, result.output
         assert words in result.stderr
         assert not (tmp_path / "m.evl").exists()
+        if not (tmp_path / "m.evl.log.jsonl").exists():
+            assert os.listdir(tmp_path) == ["rows.jsonl"]
 
     def test_a_damaged_model_is_named(self, invoke, tmp_path):
         (tmp_path / "m.evl").write_bytes(b"nonsense")
-        for command in ("show", "predict", "learn"):
-            sources = [] if command == "show" else [json_rows(tmp_path)]
+        for command in ("show", "log", "predict", "learn"):
+            sources = [] if command in ("show", "log") else [json_rows(tmp_path)]
             result = invoke(command, tmp_path / "m.evl", *sources)
             assert result.exit_code == BAD_MODEL
             assert "cannot read checkpoint" in result.stderr

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import shutil
 import signal
@@ -65,6 +66,18 @@ class TestNames:
         assert Session.load(tmp_path / "m.evl").layout.classes == ("0.0", "1.0")
         (line,) = read_log(tmp_path / "m.evl.quarantine.jsonl")
         assert line["reason"] == "no label in the field 'label'"
+
+    def test_a_matrix_of_labels_is_learned_and_predicted_as_lists(self, tmp_path, invoke):
+        X = np.random.default_rng(0).normal(size=(400, 3))
+        np.savez(tmp_path / "a.npz", X=X, y=(X > 0).astype(int))
+        model = tmp_path / "m.evl"
+        result = invoke("learn", model, tmp_path / "a.npz", "--kind", "classifier", "-q")
+        assert result.exit_code == 0, result.stderr
+        assert Session.load(model).layout.classes == ("0", "1", "2")
+        answers = invoke("predict", model, tmp_path / "a.npz").stdout.splitlines()
+        told = [json.loads(answer)["label"] for answer in answers]
+        right = [[str(j) for j in np.flatnonzero(row > 0)] for row in X]
+        assert np.mean([a == b for a, b in zip(told, right, strict=True)]) > 0.9
 
     def test_what_no_record_fits_is_told(self, tmp_path, invoke):
         result = invoke("learn", tmp_path / "m.evl", json_texts(tmp_path), "-q",
@@ -132,7 +145,7 @@ class TestStops:
         lines = list(read_log(tmp_path / "m.evl.log.jsonl"))
         assert [line["batch"] for line in lines] == list(range(1, batches + 1))
 
-    def test_a_stop_while_labels_are_looked_for_ends_as_a_stop(self, tmp_path, monkeypatch):
+    def test_a_stop_while_labels_are_looked_for_ends_as_a_stop(self, tmp_path, monkeypatch, capsys):
         path = tmp_path / "rows.csv"
         path.write_text(TABLE)
         request = Request(
@@ -145,8 +158,23 @@ class TestStops:
             return with_form(chunk, layout)
 
         monkeypatch.setattr(labels_module, "with_form", interrupted)
-        assert carry_out(request, quiet=True) == 128 + signal.SIGTERM
+        assert carry_out(request) == 128 + signal.SIGTERM
         assert not request.model.exists()
+        assert "Stopped before the first batch" in " ".join(capsys.readouterr().err.split())
+        assert os.listdir(tmp_path) == ["rows.csv"]
+
+    @pytest.mark.parametrize("quiet", [False, True])
+    def test_quiet_silences_warnings(self, tmp_path, quiet, capsys):
+        path = tmp_path / "rows.jsonl"
+        path.write_text("[1, 2]\n" * 20 + "[1, ")
+        request = Request(tmp_path / "m.evl", (str(path),), {"kind": "mixture"}, {}, Pace())
+        handler = logging.StreamHandler()
+        logging.getLogger("everlearn").addHandler(handler)
+        try:
+            assert carry_out(request, quiet=quiet) == 0
+        finally:
+            logging.getLogger("everlearn").removeHandler(handler)
+        assert ("is not finished" in capsys.readouterr().err) != quiet
 
 
 class TestAudit:

@@ -14,6 +14,7 @@ from everlearn.app.tool.learning import BadRecordError, Pace
 from everlearn.app.tool.runs import Request, carry_out
 from everlearn.app.tool.session import Session
 from everlearn.estimators.linear_learning import PassiveAggressive
+from everlearn.estimators.mixture import DPMixture
 from everlearn.runtime.stream.runlog import read_log
 
 HARD = {"slack": "none", "fit_intercept": False}
@@ -131,6 +132,43 @@ class TestStrict:
         assert left.ledger.records == left.model.n_rows_seen_ == 16
         assert np.isfinite(left.model.coef_).all()
 
+    def test_what_the_model_takes_in_halves_is_learned(self, tmp_path, monkeypatch):
+        """A batch that is refused as a whole, none of whose records is."""
+        monkeypatch.setattr(DPMixture, "partial_fit", picky(DPMixture.partial_fit, lambda X: True))
+        request = replace(rows_request(tmp_path, pace=Pace(), kind="mixture"), strict=True)
+        lines = Path(request.sources[0]).read_text().splitlines()
+        Path(request.sources[0]).write_text("\n".join(filter(_is_good, lines)) + "\n")
+        assert carry_out(request, quiet=True) == 0
+        done = Session.load(request.model)
+        assert done.model.n_rows_seen_ == done.ledger.records == 237
+
+
+class TestScores:
+    def test_what_was_kept_of_a_batch_is_scored_and_audited(self, tmp_path, invoke, monkeypatch):
+        for name in ("partial_fit", "score"):
+            method = picky(getattr(DPMixture, name), lambda X: (X > 1e9).any(), most=0)
+            monkeypatch.setattr(DPMixture, name, method)
+        request = rows_request(tmp_path, pace=Pace(score_every=1), kind="mixture")
+        lines = Path(request.sources[0]).read_text().splitlines()
+        far = '{"a": 1e10, "b": 0, "c": 0, "d": 0, "label": "g0"}'
+        kept = [line for line in lines if _is_good(line)]
+        Path(request.sources[0]).write_text("\n".join([*kept[:3], far, *kept[3:12], far]) + "\n")
+        assert carry_out(request, quiet=True) == 0
+        log = list(read_log(Path(f"{request.model}.log.jsonl")))
+        assert [len(next(iter(line["places"].values()))) for line in log] == [7, 5]
+        assert all(isinstance(line["score_after"], float) for line in log)
+        card = json.loads(invoke("audit", request.model, *request.sources, "--json").stdout)
+        assert [mark["records"] for mark in card["marks"]] == [7, 5]
+
+    def test_scores_that_could_not_be_had_are_told_as_such(self, tmp_path, invoke, monkeypatch):
+        monkeypatch.setattr(DPMixture, "score", picky(DPMixture.score, lambda X: True, most=0))
+        request = rows_request(tmp_path, pace=Pace(score_every=1), kind="mixture")
+        assert carry_out(request, quiet=True) == 0
+        result = invoke("audit", request.model, *request.sources)
+        assert result.exit_code == USAGE
+        assert "could be scored" in result.stderr
+        assert "--score-every" not in result.stderr
+
 
 class TestSettings:
     """Settings that a model cannot go on with end the command, and no record is set aside."""
@@ -143,6 +181,9 @@ class TestSettings:
             ("clumped from images", ["--set", "family=diagonal"], "'family'"),
             ("clumped from images", ["--set", "topic_price=3"], "'topic_price'"),
             ("classifier from rows", ["--set", "loss=gibbs"], "loss='averaging'"),
+            ("mixture from JSON lines", ["--set", "random_state=4"], "begun with 3"),
+            ("mixture from JSON lines", ["--classes", "a,b"], "does not learn from classes"),
+            ("classifier from rows", ["--memory", "1MB"], "for the kinds mixture, clumped"),
         ],
     )
     def test_they_are_told(self, tmp_path, invoke, name, option, words):
@@ -158,6 +199,17 @@ class TestSettings:
         assert words in result.stderr
         assert request.model.read_bytes() == before
         assert (set_aside.read_bytes() if set_aside.exists() else b"") == known
+
+
+def picky(method, dislikes, most=2):
+    """The method of an estimator that refuses more than `most` rows if it dislikes them."""
+
+    def refusing(self, X, *rest, **options):
+        if len(X) > most and dislikes(X):
+            raise ValueError("not these")
+        return method(self, X, *rest, **options)
+
+    return refusing
 
 
 def _is_good(line):

@@ -21,6 +21,9 @@ class TestLooking:
         assert "records learned" in shown.stdout
         as_json = json.loads(invoke("show", request.model, "--json").stdout)
         assert as_json["parts"]
+        counted = [key for key in as_json if "seen" in key or key in ("components", "bound, nats")]
+        assert all(isinstance(as_json[key], (int, float)) for key in counted)
+        assert counted or "classifier" in name or "regressor" in name
         assert as_json["history"]["last"] >= as_json["history"]["first"]
         answers = invoke("predict", request.model, *request.sources)
         assert answers.exit_code == 0, answers.output
@@ -73,6 +76,44 @@ class TestLooking:
         assert found["born"]
         assert invoke("diff", old, request.model).exit_code == 0
 
+    @pytest.mark.parametrize("kind", ["classifier", "regressor"])
+    def test_linear_scores_are_told_by_columns_and_compared(self, invoke, tmp_path, kind):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(600, 3))
+        for name, column in (("a", 0), ("b", 1)):
+            y = X[:, column] if kind == "regressor" else np.where(X[:, column] > 0, "p", "q")
+            rows = (",".join(map(str, (*x, label))) for x, label in zip(X, y, strict=True))
+            (tmp_path / f"{name}.csv").write_text(
+                "\n".join(["left,right,none,label", *rows]) + "\n"
+            )
+        old, new = tmp_path / "old.evl", tmp_path / "new.evl"
+        assert invoke("learn", new, tmp_path / "a.csv", "--kind", kind, "-q").exit_code == 0
+        old.write_bytes(new.read_bytes())
+        first = json.loads(invoke("show", old, "--json").stdout)["parts"][0]
+        assert first["about"][0].startswith("left+" if kind == "regressor" else "left")
+        assert first["speaks_for"] == ("value" if kind == "regressor" else "p")
+        shown = invoke("show", old).stdout
+        assert "share" not in shown
+        assert "#0" not in shown
+        same = json.loads(invoke("diff", old, old, "--json").stdout)["stayed"]
+        assert all(change["moved"] == 0 for change in same)
+        assert invoke("learn", new, tmp_path / "b.csv", "-q").exit_code == 0
+        found = json.loads(invoke("diff", old, new, "--json").stdout)["stayed"]
+        assert all(change["moved"] > 0.3 for change in found)
+        assert "Weights that moved" in invoke("diff", old, new).stdout
+
+    def test_nodes_of_a_component_tree_are_told_by_their_columns(self, invoke, tmp_path):
+        X = np.random.default_rng(0).normal(size=(300, 3)) * [9.0, 1.0, 0.1]
+        np.save(tmp_path / "a.npy", X)
+        model = tmp_path / "m.evl"
+        options = ["--kind", "components", "--set", "depth=2", "-q"]
+        assert invoke("learn", model, tmp_path / "a.npy", *options).exit_code == 0
+        parts = json.loads(invoke("show", model, "--json").stdout)["parts"]
+        assert any(part["about"] and part["about"][0].startswith("0") for part in parts)
+        shown = invoke("show", model).stdout
+        assert " ".join(parts[0]["about"]) in shown
+        assert "300 rows" in shown  # how far the source is learned
+
     def test_models_of_two_kinds_do_not_compare(self, invoke, tmp_path):
         one = learned(tmp_path, "mixture from an array", "a.evl").model
         other = learned(tmp_path, "topics from counts", "b.evl").model
@@ -100,11 +141,13 @@ class TestLooking:
         assert first["about"][0] in ("long+1.00", "long-1.00")
         assert second["about"][0] in ("short+1.00", "short-1.00")
 
-    def test_whoever_stops_reading_is_told_nothing(self, tmp_path):
+    @pytest.mark.parametrize("what", ["predict", "show", "log", "audit"])
+    def test_whoever_stops_reading_is_told_nothing(self, tmp_path, what):
         request = learned(tmp_path, "mixture from an array")
         command = "from everlearn.app.cli import app; app()"
+        sources = request.sources if what in ("predict", "audit") else ()
         with subprocess.Popen(
-            [sys.executable, "-c", command, "predict", request.model, *request.sources],
+            [sys.executable, "-c", command, what, request.model, *sources],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(),

@@ -28,6 +28,26 @@ def test_every_kind_has_a_page(tmp_path, name):
     assert 'data-chart="chart-growth"' in text
 
 
+def test_what_a_page_says_is_what_the_model_has(tmp_path):
+    """Permanent numbers, shares and documents only where there are such."""
+    pages = {}
+    for case in ("classifier from rows", "components from an array", "mixture from Parquet"):
+        folder = tmp_path / case.split()[0]
+        folder.mkdir()
+        pages[folder.name] = reported(folder, case).read_text("utf-8")
+    promised = {name for name, text in pages.items() if "# are permanent" in text}
+    assert promised == {"components", "mixture"}
+    found = pages["classifier"].split("What it found")[1].split("How it grew")[0]
+    assert ">share<" not in found
+    assert "#0" not in found
+    assert '"range": [0, 1.02]' in pages["classifier"]
+    assert '"range": [0, 1.02]' not in pages["mixture"]
+    tree = pages["components"].split("What it found")[1]
+    assert " rows\\u003cbr" in tree
+    assert "documents" not in tree
+    assert "240 rows" in pages["mixture"]  # how far the source is learned
+
+
 def test_images_are_shown_by_topic_while_they_are_there(tmp_path):
     page = reported(tmp_path, "clumped from images")
     text = page.read_text("utf-8")

@@ -40,7 +40,15 @@ def main(
 ) -> None:
     """Bayesian models that keep learning from a stream.
 
-    Example: everlearn demo --output digits.html
+    Example: everlearn learn news.evl --kind topics articles/
+
+    Then: everlearn show news.evl
+
+    Or: everlearn predict news.evl new.jsonl > answers.jsonl
+
+    Or: everlearn report news.evl -o news.html
+
+    To look around without data: everlearn demo --output digits.html
     """
 
 

@@ -152,6 +152,12 @@ def _write_table(path, table):
         np.save(path, table)
 
 
+def _save_array(path, array):
+    """Under any name, also one that NumPy would add its ending to."""
+    with open(path, "wb") as file:
+        np.save(file, array)
+
+
 class TestFiles:
     def test_json_lines(self, tmp_path):
         path = tmp_path / "a.jsonl"
@@ -256,6 +262,61 @@ class TestFiles:
         with pytest.raises(SourceError, match="shorter"):
             source.resume(progress)
 
+    @pytest.mark.parametrize("n_left", [1, 3, 30, 100, 199])
+    def test_so_is_a_small_one(self, tmp_path, n_left):
+        path = tmp_path / "a.jsonl"
+        path.write_text("1\n" * 200)
+        source = opened(path)
+        assert len(rows(source)) == 200
+        progress = source.advanced(Progress(source.name), [400])
+        path.write_text("1\n" * n_left)
+        with pytest.raises(SourceError, match="shorter"):
+            source.resume(progress)
+        path.write_text("other\n" * 20)  # another file that is shorter too
+        assert len(records(source, source.resume(progress))) == 20
+
+    @pytest.mark.parametrize("n_bytes", [400, 200_000])
+    def test_so_are_compressed_files_and_arrays(self, tmp_path, n_bytes):
+        n = n_bytes // 2
+        path = tmp_path / "a.jsonl.gz"
+        path.write_bytes(gzip.compress(b"1\n" * n))
+        source = opened(path)
+        assert len(rows(source)) == n
+        progress = source.advanced(Progress(source.name), [n_bytes])
+        path.write_bytes(gzip.compress(b"1\n" * (n - 10)))
+        with pytest.raises(SourceError, match="shorter"):
+            rows(source, source.resume(progress))
+        np.save(tmp_path / "a.npy", np.arange(n * 1.0))
+        source = opened(tmp_path / "a.npy")
+        assert sum(len(chunk) for chunk in source.read(0, Progress(""))) == n
+        progress = source.advanced(Progress(source.name), [n])
+        np.save(tmp_path / "a.npy", np.arange(n - 10.0))
+        with pytest.raises(SourceError, match="shorter"):
+            source.resume(progress)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '[\n  {"a": 1},\n  {"a": 2}\n]\n',
+            '\n[\n{"a": 1}\n]\n',
+            '[{"a": 1},\n {"a": 2}]\n',
+            '[{"a": 1}, {"a": 2}]',
+            '{\n  "a": 1\n}\n{\n  "a": 2\n}\n',
+            '{"a": 1,\n "b": 2}\n',
+        ],
+    )
+    def test_json_that_is_not_lines_is_refused_with_advice(self, tmp_path, text):
+        (tmp_path / "a.json").write_text(text)
+        with pytest.raises(SourceError, match=r"a\.json.*jq -c"):
+            records(opened(tmp_path / "a.json"))
+        with pytest.raises(SourceError, match=r"standard input.*jq -c"):
+            records(PipeSource(io.BytesIO(text.encode())))
+
+    @pytest.mark.parametrize("first", ["[1, 2", '{"a": 1,', "[1, 2,", "oops"])
+    def test_a_first_line_that_is_broken_costs_itself(self, tmp_path, first):
+        (tmp_path / "a.json").write_text(f"{first}\n[1, 2]\n[3, 4]\n")
+        assert rows(opened(tmp_path / "a.json")) == [None, [1, 2], [3, 4]]
+
     def test_stray_quotes_lose_no_row(self, tmp_path):
         path = tmp_path / "a.csv"
         rows_of = ['1,5" pipe' if i % 7 == 3 else f"{i},x" for i in range(50)]
@@ -268,22 +329,39 @@ class TestFiles:
         path.write_bytes(gzip.compress(b"1\n" * 100_000)[:-20])
         with pytest.raises(SourceError, match=r"a\.jsonl\.gz"):
             rows(opened(path))
+        path.write_bytes(b"nonsense")
+        known = Progress(str(path), 4, ((4, digest(b"1\n2\n")),))
+        with pytest.raises(SourceError, match=r"a\.jsonl\.gz"):
+            opened(path).resume(known)
 
-    def test_an_array_that_grew_is_the_same(self, tmp_path):
-        path = tmp_path / "a.npy"
-        np.save(path, np.arange(20.0).reshape(10, 2))
+    @pytest.mark.parametrize("name", ["a.npy", "A.NPY"])
+    def test_an_array_that_grew_is_the_same(self, tmp_path, name):
+        path = tmp_path / name
+        _save_array(path, np.arange(20.0).reshape(10, 2))
         source = opened(path)
         assert len(rows(source)) == 10
         progress = source.advanced(Progress(source.name), [10])
-        np.save(path, np.arange(24.0).reshape(12, 2))
+        _save_array(path, np.arange(24.0).reshape(12, 2))
         assert len(rows(source, source.resume(progress))) == 2
-        np.save(path, np.arange(24.0).reshape(12, 2) + 1)
+        _save_array(path, np.arange(24.0).reshape(12, 2) + 1)
         assert len(rows(source, source.resume(progress))) == 12
 
     def test_labels_must_be_as_many_as_rows(self, tmp_path):
         np.savez(tmp_path / "b.npz", X=np.eye(3), y=np.zeros(2))
         with pytest.raises(SourceError, match="3 rows and 2 labels"):
             rows(opened(tmp_path / "b.npz"))
+
+    def test_a_matrix_of_labels_becomes_lists_of_its_columns(self, tmp_path):
+        np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]]))
+        assert [row[-1] for row in rows(opened(tmp_path / "a.npz"))] == [[0, 2], [], [1]]
+        np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.array([["p"], ["q"], ["p"]]))
+        assert [row[-1] for row in rows(opened(tmp_path / "a.npz"))] == ["p", "q", "p"]
+
+    @pytest.mark.parametrize("y", [np.full((3, 2), 0.5), np.full((3, 2), "p"), np.zeros((3, 1, 2))])
+    def test_other_matrices_of_labels_are_refused(self, tmp_path, y):
+        np.savez(tmp_path / "a.npz", X=np.eye(3), y=y)
+        with pytest.raises(SourceError, match="one label a row"):
+            rows(opened(tmp_path / "a.npz"))
 
     def test_compressed_lines(self, tmp_path):
         path = tmp_path / "a.jsonl.gz"
@@ -326,6 +404,9 @@ class TestFiles:
             ("a.npy", b"nonsense", "no table of rows"),
             ("a.parquet", b"nonsense", "no Parquet file"),
             ("a.xls", b"", "none of the endings"),
+            ("a.npy.gz", b"", "unpack it first"),
+            ("a.md", b"", "give the folder"),
+            ("a.PNG", b"", "give the folder"),
         ],
     )
     def test_what_cannot_be_read_is_named(self, tmp_path, name, content, words):
@@ -357,6 +438,20 @@ class TestFolders:
         progress = source.advanced(Progress(source.name), [place for _, place, _ in got[:2]])
         (tmp_path / "0.txt").write_text("0")
         assert rows(source, source.resume(progress)) == ["0", "sub/c"]
+
+    def test_texts_may_be_compressed(self, tmp_path):
+        (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"first"))
+        (tmp_path / "b.MD").write_text("second")
+        (tmp_path / "c.txt.GZ").write_bytes(gzip.compress(b"third")[:-9])
+        got = records(opened(tmp_path))
+        assert [row for row, _, _ in got] == ["first", "second", None]
+        assert "not a text" in got[2][2]
+
+    def test_what_cannot_be_read_compressed_is_no_source(self, tmp_path):
+        (tmp_path / "a.npy.gz").write_bytes(b"")
+        (tmp_path / "a.png.gz").write_bytes(b"")
+        with pytest.raises(SourceError, match="holds no texts"):
+            opened(tmp_path)
 
     def test_a_folder_of_data_files_is_all_of_them(self, tmp_path):
         (tmp_path / "b.jsonl").write_text("1\n")

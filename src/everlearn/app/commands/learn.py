@@ -62,9 +62,8 @@ def learn(
                 "classes": runs.names_of(classes),
                 "image_side": image_side,
             },
-            runs.params_of(settings or [], memory, engine),
+            runs.params_of(settings or [], memory_budget=memory, engine=engine, random_state=seed),
             runs.pace_of(every, score_every, idle),
-            seed=seed,
             stdin_format=stdin_format,
             strict=strict,
         )

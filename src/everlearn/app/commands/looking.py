@@ -39,12 +39,11 @@ def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
     """
     with told_errors():
         from everlearn.app.tool import views
-        from everlearn.app.tool.kinds import UsageError
         from everlearn.app.tool.learning import log_path
+        from everlearn.app.tool.session import Session
         from everlearn.runtime.stream.runlog import read_log
 
-        if not model.exists():
-            raise UsageError(f"there is no model {str(model)!r}")
+        Session.load(model)  # a log without its model, or beside a foreign file, tells nothing
         lines = read_log(log_path(model))
         if as_json:
             for line in lines:
@@ -54,8 +53,8 @@ def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(help="A model file.")],
-    new: Annotated[Path, typer.Argument(help="A later one of the same model.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A model file.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="A later one of the same model.")],
     as_json: opt.AsJson = False,
 ) -> None:
     """Compare two model files: what was born, what is gone, what grew and shrank.

@@ -12,11 +12,13 @@ KindName: TypeAlias = Literal[
 ]
 LineFormat: TypeAlias = Literal["jsonl", "csv", "tsv", "text"]
 
-ModelFile = Annotated[Path, typer.Argument(help="The model file, such as news.evl.")]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="The model file, such as news.evl.")
+]
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         help="Files (.jsonl .csv .tsv .txt, also .gz; .parquet .npy .npz), folders of texts, "
         "images or such files, or - for standard input.",
     ),
@@ -35,25 +37,40 @@ BatchSize = Annotated[
 Memory = Annotated[
     str | None,
     typer.Option(
-        "--memory", help="Bytes that a mixture or a clumped model may hold, such as 256MB."
+        "--memory",
+        metavar="SIZE",
+        help="Bytes that a mixture or a clumped model may hold, such as 256MB.",
     ),
 ]
 Every = Annotated[
-    str, typer.Option("--every", help="A checkpoint every 30s, every 5m, or every 100 (batches).")
+    str,
+    typer.Option(
+        "--every", metavar="TIME", help="A checkpoint every 30s, every 5m, or every 100 (batches)."
+    ),
 ]
 LabelField = Annotated[
-    str | None, typer.Option("--label", help="The field with the label (default: label).")
+    str | None,
+    typer.Option("--label", metavar="FIELD", help="The field with the label (default: label)."),
 ]
 TextField = Annotated[
-    str | None, typer.Option("--text", help="The field with the text (default: text).")
+    str | None,
+    typer.Option("--text", metavar="FIELD", help="The field with the text (default: text)."),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", help="Names of the columns to learn from, with commas between."),
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        help="Names of the columns to learn from, with commas between.",
+    ),
 ]
 Classes = Annotated[
     str | None,
-    typer.Option("--classes", help="All labels, with commas between; else files are searched."),
+    typer.Option(
+        "--classes",
+        metavar="NAMES",
+        help="All labels, with commas between; else files are searched.",
+    ),
 ]
 ImageSide = Annotated[
     int | None,
@@ -81,6 +98,7 @@ EngineName = Annotated[
     str | None,
     typer.Option(
         "--engine",
+        metavar="ENGINE",
         help="Where to compute: serial, threads (default), dask for worker processes, or the "
         "address of a Dask scheduler such as tcp://host:8786.",
     ),
@@ -89,5 +107,7 @@ Seed = Annotated[
     int | None,
     typer.Option("--seed", min=0, max=2**32 - 1, help="Of all random choices (default: 0)."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors, and what --json asks for.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of tables.")]

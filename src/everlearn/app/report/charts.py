@@ -265,7 +265,9 @@ def axis(title: str = "") -> Figure:
         "zeroline": False,
         "fixedrange": True,
         "automargin": True,
-        "ticks": "",
+        "ticks": "outside",  # not seen, and keeps labels away from what they are labels of
+        "ticklen": 5,
+        "tickcolor": "rgba(0,0,0,0)",
         "tickfont": {"color": "--muted"},
     }
 

@@ -9,7 +9,8 @@ from everlearn.app.report.html import paragraph, section
 from everlearn.app.tool.session import Session
 from everlearn.core.errors import ImageDecodeError
 from everlearn.estimators.clumped import ClumpedTopicModel
-from everlearn.runtime.stream.folders import IMAGES, files_below, mark
+from everlearn.runtime.stream.endings import IMAGES, ending_of
+from everlearn.runtime.stream.folders import files_below, mark
 
 _SHOWN = 8
 
@@ -54,5 +55,5 @@ def _learned_images(session: Session) -> Iterator[str]:
             continue
         done = set(source.done.tolist())
         for name in files_below(source.name):
-            if os.path.splitext(name)[1].lower() in IMAGES and mark(name) in done:
+            if ending_of(name) in IMAGES and mark(name) in done:
                 yield os.path.join(source.name, name)

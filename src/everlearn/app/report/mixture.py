@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 
 from everlearn.app.report import charts
+from everlearn.app.report.accounts import making_section, memory_section
 from everlearn.app.report.components import component_cards, component_table
-from everlearn.app.report.html import details, escape, minus, paragraph, section, table
+from everlearn.app.report.html import details, minus, paragraph, section, table
 from everlearn.app.report.page import NO_SCRIPT, page, save_page
 from everlearn.app.study import (
     Agreement,
@@ -21,7 +21,6 @@ from everlearn.app.study import (
     move_text,
 )
 from everlearn.core.words import megabytes
-from everlearn.estimators.mixture import DPMixture
 
 
 def write_report(study: Study, path: Path, more: Sequence[str] = ()) -> None:
@@ -52,9 +51,9 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
         ),
         _comparison(study, classes, found),
         _moves(study),
-        _memory(study.model),
+        memory_section(study.model),
         *more,
-        _making(study),
+        making_section(study.model, study.notes),
     )
     return page(
         study.title,
@@ -158,51 +157,3 @@ def _moves(study: Study) -> str:
         if listed
         else "",
     )
-
-
-def _memory(model: DPMixture) -> str:
-    report = model.memory_report()
-    budget = report["budget"]
-    held = [
-        ("statistics of components", megabytes(report["statistics"] or 0)),
-        ("overlap of pairs", megabytes(report["pair_entropies"] or 0)),
-        ("rows still open to new components", megabytes(report["open_rows"] or 0)),
-        ("in all", megabytes(report["total"] or 0)),
-        ("budget", "none set" if budget is None else megabytes(budget)),
-        ("one component, in one set of statistics", megabytes(report["bytes_per_component"] or 0)),
-        ("most components allowed", f"{report['max_components']:,}"),
-        ("most rows kept open", f"{report['window_rows']:,}"),
-    ]
-    return section(
-        "memory",
-        "Memory",
-        paragraph(
-            f"The latest {report['window_rows']:,} rows stay open to new components; of earlier "
-            "ones only sums remain, so memory does not grow with the length of the stream."
-        ),
-        table("Memory held by the model", ("what", "size"), held),
-    )
-
-
-def _making(study: Study) -> str:
-    defaults = DPMixture().get_params(deep=False)
-    changed = [
-        (name, repr(value))
-        for name, value in study.model.get_params(deep=False).items()
-        if _canonical(value) != _canonical(defaults[name])
-    ]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in study.notes)
-    machine = f"Python {platform.python_version()} on {platform.machine()}"
-    return section(
-        "making",
-        "How this was made",
-        f'<ul class="notes">{notes}<li>{escape(machine)}.</li></ul>',
-        table("Parameters of DPMixture that are not the default", ("parameter", "value"), changed)
-        if changed
-        else "",
-    )
-
-
-def _canonical(value: object) -> object:
-    """Collections in one order and of one type: moves may be given in any."""
-    return tuple(sorted(value)) if isinstance(value, (list, set, tuple)) else value

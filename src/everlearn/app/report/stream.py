@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.app.report import charts, timeline
+from everlearn.app.report.accounts import making_section, memory_section
 from everlearn.app.report.class_topics import topics_by_class
-from everlearn.app.report.html import details, escape, minus, paragraph, section, table
+from everlearn.app.report.html import details, minus, paragraph, section, table
 from everlearn.app.report.image_topics import images_by_topic
 from everlearn.app.report.page import NO_SCRIPT, page, save_page
 from everlearn.app.report.tree import outline, treemap
-from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
+from everlearn.app.tool.portrait import Part, facts_of, has_permanent_ids, parts_of, tree_of
 from everlearn.app.tool.session import Session
-from everlearn.app.tool.views import events
-from everlearn.core.words import counted, megabytes
+from everlearn.app.tool.views import events, learned_up_to
+from everlearn.core.words import counted
 from everlearn.estimators.tree_view import FittedTree
 
 _MOST = 200
@@ -63,9 +63,9 @@ def render_stream(story: StreamStory) -> str:
         topics_by_class(session.model, story.log),
         _growth(story),
         _happenings(story),
-        _memory(session.model),
+        memory_section(session.model),
         _reading(story),
-        _making(session),
+        making_section(session.model),
     )
     return page(
         story.title,
@@ -79,56 +79,62 @@ def render_stream(story: StreamStory) -> str:
 def _numbers(story: StreamStory) -> list[tuple[str, str]]:
     ledger = story.session.ledger
     facts = facts_of(story.session.model)
-    facts.pop("model")
     return [
         ("records", f"{ledger.records:,}"),
         ("batches", f"{ledger.batches:,}"),
         ("bad records", f"{ledger.bad:,}"),
-        *((name, minus(value)) for name, value in facts.items()),
+        *((name, minus(f"{value:,.0f}")) for name, value in facts.items()),
     ]
 
 
 def _found(story: StreamStory, found: Sequence[Part]) -> str:
-    tree = getattr(story.session.model, "tree_", None)
+    model = story.session.model
+    tree = tree_of(model, story.session.layout.columns)
+    permanent = has_permanent_ids(model)
+    promise = (
+        "Numbers with a # are permanent: they mean the same in every report, log and file of this "
+        "model."
+    )
+    noun = "row" if hasattr(model, "n_rows_seen_") else "document"
     return section(
         "found",
         "What it found",
-        paragraph(
-            "Numbers with a # are permanent: they mean the same in every report, log and file of "
-            "this model."
-        ),
-        *(_parts(found) if tree is None else _tree(tree)),
+        paragraph(promise) if permanent else "",
+        *(_parts(found, "#" if permanent else "") if tree is None else _tree(tree, noun)),
     )
 
 
-def _tree(tree: FittedTree) -> tuple[str, ...]:
+def _tree(tree: FittedTree, noun: str) -> tuple[str, ...]:
     label = f"A map of a tree of {len(tree)} nodes; the outline below lists them all."
-    return charts.chart("chart-tree", treemap(tree), label), outline(tree)
+    return charts.chart("chart-tree", treemap(tree, noun), label), outline(tree)
 
 
-def _parts(found: Sequence[Part]) -> tuple[str, ...]:
+def _parts(found: Sequence[Part], mark: str) -> tuple[str, ...]:
+    """A picture of the shares, and a table with those of share and class that parts have."""
     shared = [part for part in found if part.share is not None]
     picture = ""
     if shared:
         label = f"Shares of the {len(shared)} parts of the model; the table below lists them all."
-        picture = charts.chart("chart-shares", timeline.shares(shared), label)
+        picture = charts.chart("chart-shares", timeline.shares(shared, mark), label)
     classes = any(part.speaks_for for part in found)
-    heads = ("id", *(("speaks for",) if classes else ()), "about", "share")
+    words = ("id", *(("speaks for",) if classes else ()), "about")
     rows = []
     for part in found[:_MOST]:
-        share = "" if part.share is None else f"{part.share:.2%}"
+        share = ["" if part.share is None else f"{part.share:.2%}"] if shared else []
         told = [part.speaks_for or ""] if classes else []
-        rows.append((f"#{part.id}", *told, " ".join(part.about), share))
+        rows.append((f"{mark}{part.id}", *told, " ".join(part.about), *share))
     more = len(found) - len(rows)
+    heads = (*words, *(("share",) if shared else ()))
     return (
         picture,
-        table("What was found", heads, rows, text_columns=len(heads) - 1),
+        table("What was found", heads, rows, text_columns=len(words)),
         paragraph(f"and {more} smaller ones.") if more > 0 else "",
     )
 
 
 def _growth(story: StreamStory) -> str:
-    figure = timeline.growth(story.log)
+    classes = story.session.layout.kind_of_model.target == "class"
+    figure = timeline.growth(story.log, accuracy=classes)
     if figure is None:
         return ""
     return section(
@@ -159,24 +165,6 @@ def _happenings(story: StreamStory) -> str:
     return section("happenings", "What happened", details(counted(len(rows), "event"), listed))
 
 
-def _memory(model: Any) -> str:
-    report = {k: v for k, v in memory_of(model).items() if v is not None}
-    if not report:
-        return ""
-    rows = [(name.replace("_", " "), f"{value:,}") for name, value in report.items()]
-    total = report.get("total")
-    return section(
-        "memory",
-        "Memory",
-        paragraph(f"The model holds {megabytes(total)}.") if total is not None else "",
-        table(
-            "The model's own account: bytes, and counts of what begins with n, max or window",
-            ("what", "size"),
-            rows,
-        ),
-    )
-
-
 def _reading(story: StreamStory) -> str:
     sources = list(story.session.ledger.sources.values())[-_MOST:]
     reasons = story.reasons.most_common(20)
@@ -184,32 +172,9 @@ def _reading(story: StreamStory) -> str:
         "reading",
         "What it read",
         table(
-            "Sources", ("source", "learned up to"), [(p.name, f"{p.position:,}") for p in sources]
+            "Sources", ("source", "learned up to"), [(p.name, learned_up_to(p)) for p in sources]
         ),
         table("Records set aside", ("reason", "times"), [(r, f"{n:,}") for r, n in reasons])
         if reasons
-        else "",
-    )
-
-
-def _making(session: Session) -> str:
-    model = session.model
-    defaults = type(model)().get_params(deep=False)
-    changed = [
-        (name, repr(value))
-        for name, value in model.get_params(deep=False).items()
-        if value != defaults[name]
-    ]
-    machine = f"Python {platform.python_version()} on {platform.machine()}"
-    return section(
-        "making",
-        "How this was made",
-        f'<ul class="notes"><li>{escape(machine)}.</li></ul>',
-        table(
-            f"Parameters of {type(model).__name__} that are not the default",
-            ("parameter", "value"),
-            changed,
-        )
-        if changed
         else "",
     )

@@ -14,14 +14,17 @@ _BARS = 40
 _TOP = 0.9
 
 
-def growth(log: Sequence[dict[str, Any]]) -> Figure | None:
-    """Components and scores over the records learned; None if the log has neither."""
+def growth(log: Sequence[dict[str, Any]], *, accuracy: bool = False) -> Figure | None:
+    """Components and scores over the records learned; None if the log has neither.
+
+    Scores that are an accuracy go from 0 to 1.
+    """
     panels = [
         ("components in use", [("components", "components", "--accent", "hv")]),
         (
-            "score of a batch",
+            "accuracy of a batch" if accuracy else "score of a batch",
             [
-                ("before it was learned", "score_before", "--accent-2", "linear"),
+                ("before", "score_before", "--accent-2", "linear"),
                 ("after", "score_after", "--accent", "linear"),
             ],
         ),
@@ -35,11 +38,17 @@ def growth(log: Sequence[dict[str, Any]]) -> Figure | None:
         return None
     height = 1.0 / len(drawn)
     layout = {
-        **base_layout(60 + 220 * len(drawn)),
+        **base_layout(80 + 220 * len(drawn)),
         "xaxis": {**axis("records learned"), "tickformat": ",", "rangemode": "tozero"},
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 76},
         "showlegend": True,
-        "legend": {"orientation": "h", "y": -0.12, "font": {"color": "--muted"}},
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "font": {"color": "--muted"},
+        },
         "annotations": [],
     }
     data: list[Figure] = []
@@ -49,6 +58,8 @@ def growth(log: Sequence[dict[str, Any]]) -> Figure | None:
         layout[name] = {**axis(), "domain": [low + 0.03, low + _TOP * height]}
         if series[0][0][1] == "components":
             layout[name] |= {"rangemode": "tozero", "tickformat": "d"}
+        elif accuracy:
+            layout[name] |= {"range": [0, 1.02], "tickformat": ".0%"}
         layout["annotations"].append(panel_title(low + 0.96 * height, title))
         data += [_line(s, points, i) for s, points in series]
     layout["xaxis"]["anchor"] = "y" if len(drawn) == 1 else f"y{len(drawn)}"
@@ -76,15 +87,18 @@ def _line(series: tuple[str, str, str, str], points: list[tuple[int, float]], i:
     }
 
 
-def shares(parts: Sequence[Part]) -> Figure:
-    """Bars, the largest part on top."""
+def shares(parts: Sequence[Part], mark: str = "#") -> Figure:
+    """Bars, the largest part on top; ids that are permanent have a mark."""
+    names = [f"{mark}{part.id}" for part in parts[:_BARS]]
     shown = list(parts[:_BARS])
     bars = {
         "type": "bar",
         "orientation": "h",
         "x": [part.share for part in shown],
-        "y": [f"#{part.id}" for part in shown],
-        "hovertext": [escape(" ".join(part.about)) or f"#{part.id}" for part in shown],
+        "y": names,
+        "hovertext": [
+            escape(" ".join(part.about)) or name for part, name in zip(shown, names, strict=True)
+        ],
         "hoverinfo": "text+x",
         "marker": {"color": "--accent"},
         "showlegend": False,

@@ -54,8 +54,8 @@ def tree_page(model: TopicTree, title: str = "A tree of topics") -> str:
     )
 
 
-def treemap(tree: FittedTree) -> charts.Figure:
-    """The tree as areas within areas, each as large as its documents."""
+def treemap(tree: FittedTree, noun: str = "document") -> charts.Figure:
+    """The tree as areas within areas, each as large as its documents, or what `noun` calls them."""
     nodes = list(tree)
     data = {
         "type": "treemap",
@@ -65,7 +65,7 @@ def treemap(tree: FittedTree) -> charts.Figure:
         "values": [_area(tree, node) for node in nodes],
         "branchvalues": "total",
         "maxdepth": 3,
-        "text": [f"{node.mass:,.1f} documents<br>{escape(' '.join(node.words))}" for node in nodes],
+        "text": [f"{node.mass:,.1f} {noun}s<br>{escape(' '.join(node.words))}" for node in nodes],
         "hoverinfo": "label+text",
         "textinfo": "label",
         "marker": {
@@ -77,12 +77,7 @@ def treemap(tree: FittedTree) -> charts.Figure:
         "pathbar": {"visible": True},
         "root": {"color": "rgba(0,0,0,0)"},
     }
-    layout = {
-        "height": _HEIGHT,
-        "margin": {"l": 4, "r": 4, "t": 28, "b": 4},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "font": {"size": 13},
-    }
+    layout = {**charts.base_layout(_HEIGHT), "margin": {"l": 4, "r": 4, "t": 28, "b": 4}}
     return {"data": [data], "layout": layout}
 
 

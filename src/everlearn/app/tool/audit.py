@@ -63,11 +63,11 @@ class ReportCard:
 
 def audited(path: Path, session: Session, sources: Sequence[Source]) -> ReportCard:
     """The report card of a model on the records that it has learned."""
-    scored = {line["batch"]: line for line in read_log(log_path(path)) if _has_score(line)}
+    lines = [line for line in read_log(log_path(path)) if "score_after" in line]
+    scored = {line["batch"]: line for line in lines if _has_score(line)}
     if not scored:
-        raise UsageError(
-            f"the log of {str(path)!r} holds no scores; learn with --score-every above 0"
-        )
+        why = "none of the batches could be scored" if lines else "learn with --score-every above 0"
+        raise UsageError(f"the log of {str(path)!r} holds no scores: {why}")
     marks = sorted(_marks(session, sources, scored), key=lambda mark: mark.batch)
     if not marks:
         raise UsageError("none of the scored batches is in these sources")

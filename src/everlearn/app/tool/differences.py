@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from everlearn.app.tool.kinds import UsageError
-from everlearn.app.tool.portrait import Part, parts_of
+from everlearn.app.tool.portrait import Part, has_permanent_ids, parts_of, scores_of
 from everlearn.app.tool.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A part that is in both states."""
+    """A part that is in both states; `moved` is how far its weights went, by their old size."""
 
     old: Part
     new: Part
+    moved: float | None = None
 
     @property
     def growth(self) -> float:
@@ -30,11 +33,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What was born, what is gone, and what stayed, by how much its share changed."""
+    """What was born, what is gone, and what stayed, by how much its share changed.
+
+    `mark` is what permanent ids are written with, if these are permanent.
+    """
 
     born: tuple[Part, ...]
     gone: tuple[Part, ...]
     stayed: tuple[Change, ...]
+    mark: str = "#"
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -47,6 +54,7 @@ class Differences:
                     "old_share": c.old.share,
                     "share": c.new.share,
                     "arrived": list(c.arrived),
+                    **({} if c.moved is None else {"moved": c.moved}),
                 }
                 for c in self.stayed
             ],
@@ -62,9 +70,27 @@ def differences(old: Session, new: Session) -> Differences:
         {part.id: part for part in parts_of(session.model, session.layout.columns)}
         for session in (old, new)
     )
-    stayed = [Change(before[i], part) for i, part in after.items() if i in before]
+    moved = _moved(old.model, new.model)
+    stayed = [
+        Change(before[i], part, moved.get(part.speaks_for or ""))
+        for i, part in after.items()
+        if i in before
+    ]
     return Differences(
         tuple(part for i, part in after.items() if i not in before),
         tuple(part for i, part in before.items() if i not in after),
-        tuple(sorted(stayed, key=lambda c: (-abs(c.growth), c.new.id))),
+        tuple(sorted(stayed, key=lambda c: (-abs(c.growth), -(c.moved or 0.0), c.new.id))),
+        "#" if has_permanent_ids(new.model) else "",
     )
+
+
+def _moved(old: Any, new: Any) -> dict[str, float]:
+    """How far the weights of linear scores went, in parts of what they were."""
+    before, after = scores_of(old) or {}, scores_of(new) or {}
+    moved = {}
+    for name in before.keys() & after.keys():
+        if before[name].shape != after[name].shape:
+            raise UsageError(f"the models have different columns for {name!r} and do not compare")
+        size = max(float(np.linalg.norm(before[name])), np.finfo(float).tiny)
+        moved[name] = float(np.linalg.norm(after[name] - before[name])) / size
+    return moved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -94,13 +94,58 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
     return params
 
 
+OPTIONS: Final[Mapping[str, str]] = {
+    "memory_budget": "--memory",
+    "engine": "--engine",
+    "random_state": "--seed",
+}
+"""Parameters that have an option of their own."""
+_FORMS_OF_OPTIONS: Final[Mapping[str, Form]] = {
+    "text": "documents",
+    "columns": "rows",
+    "image_side": "points",
+}
+
+
+def check_options(kind: Kind, given: Collection[str]) -> None:
+    """Refuse options on how to read records, by their names in `Layout`, that are of no use."""
+    for name in given:
+        if lacking := _lacking(kind, name):
+            raise UsageError(
+                f"--{name.replace('_', '-')} is of no use to a model of the kind {kind.name!r}, "
+                f"which does not learn from {lacking}"
+            )
+
+
+def _lacking(kind: Kind, option: str) -> str | None:
+    """What an option is about that a kind of model does not learn from."""
+    if option == "classes":
+        return None if kind.target == "class" else "classes"
+    if option == "label":  # rows without the label are columns of a model without labels too
+        return None if kind.target or "rows" in kind.estimators else "labels"
+    form = _FORMS_OF_OPTIONS.get(option)
+    return None if form is None or form in kind.estimators else _FORMS[form]
+
+
 def check_settings(estimator: Any, params: Mapping[str, Any]) -> None:
     """Refuse parameters that the estimator's own table of constraints does not allow."""
     name = estimator.__name__
     known = estimator().get_params(deep=False)
     for unknown in sorted(set(params) - set(known)):
+        if unknown in OPTIONS:
+            raise UsageError(f"{name} cannot be given {OPTIONS[unknown]}{_who_has(unknown)}")
         raise UsageError(f"{name} has no parameter {unknown!r}; it has {', '.join(sorted(known))}")
     try:
         check_params(name, {**known, **params}, estimator._constraints)
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
+
+
+def _who_has(parameter: str) -> str:
+    """The kinds of models that a parameter is for."""
+    kinds = [
+        kind.name
+        for kind in KINDS.values()
+        if any(parameter in kind.estimator(form)().get_params() for form in kind.estimators)
+    ]
+    return f", which is for the kinds {', '.join(kinds)}" if kinds else ""

@@ -23,7 +23,8 @@ from everlearn.app.tool.prepared import Origin, Prepared, Refused, by_halves, jo
 from everlearn.app.tool.records import RecordPreparer
 from everlearn.app.tool.session import Session, begun
 from everlearn.runtime.engine import one_blas_thread
-from everlearn.runtime.stream.chunks import Bad
+from everlearn.runtime.stream.chunks import SHOWN, Bad
+from everlearn.runtime.stream.lock import COMPANIONS
 from everlearn.runtime.stream.reading import Arrived, Reader
 from everlearn.runtime.stream.runlog import BatchLog, read_log
 from everlearn.runtime.stream.sources import Source
@@ -136,11 +137,14 @@ class Learning:
 
     def _fault(self, origin: Origin, fault: Bad) -> dict[str, Any]:
         source = self.sources[origin.source]
+        start = {} if fault.start is None else {"start": fault.start}
         return {
             "source": source.name,
+            **start,
             "place": source.where(origin.place),
             "reason": fault.reason,
             "record": fault.record,
+            **({"cut": True} if fault.is_cut else {}),
         }
 
     # ------------------------------------------------------------------ batches
@@ -237,14 +241,14 @@ class Learning:
         if scored or (self.pace.score_every and number.bit_count() == 1):  # more at the beginning
             line |= class_topics(model, batch.X, batch.y, self.session.ledger.records)
         refused = self._feed(batch)
-        if scored:
-            line |= {"score_after": score_of(model, batch), "places": self._places(batch)}
+        model, kept = self.session.model, batch
+        if refused:
+            gone = {origin for origin, _ in refused}
+            kept = batch.taken([i for i, origin in enumerate(batch.origins) if origin not in gone])
+        if scored and len(kept):
+            line |= {"score_after": score_of(model, kept), "places": self._places(kept)}
         line |= before.changes(model)
-        if not refused:
-            return batch, line
-        gone = {origin for origin, _ in refused}
-        kept = [i for i, origin in enumerate(batch.origins) if origin not in gone]
-        return replace(batch.taken(kept), bad=[*batch.bad, *refused]), line
+        return replace(kept, bad=[*batch.bad, *refused]), line
 
     def _feed(self, batch: Prepared) -> Refused:
         """Learn a batch but for the records that the model refuses; it must not refuse all."""
@@ -261,12 +265,13 @@ class Learning:
             raise UsageError(f"the model refuses the data: {refused[0][1].reason}")
         if self.strict and refused:
             raise self._unfit(*refused[0])
+        self.session = replace(self.session, model=model)
         return refused
 
     def _unfit(self, origin: Origin, fault: Bad) -> BadRecordError:
         where = self._fault(origin, fault)
         return BadRecordError(
-            f"{where['source']}, at {where['place']}: {fault.reason}: {fault.record}"
+            f"{where['source']}, at {where['place']}: {fault.reason}: {fault.record[:SHOWN]}"
         )
 
     def _places(self, batch: Prepared) -> dict[str, list[int]]:
@@ -293,12 +298,18 @@ class Learning:
 
 def log_path(model: Path) -> Path:
     """The run log of a model file."""
-    return model.with_name(f"{model.name}.log.jsonl")
+    return _beside(model, COMPANIONS[0])
 
 
 def quarantine_path(model: Path) -> Path:
     """The records that could not be learned, and why."""
-    return model.with_name(f"{model.name}.quarantine.jsonl")
+    return _beside(model, COMPANIONS[1])
+
+
+def _beside(model: Path, ending: str) -> Path:
+    """A file beside a model, and beside the model itself if a link to it is given."""
+    model = model.resolve() if model.is_symlink() else model
+    return model.with_name(f"{model.name}{ending}")
 
 
 def _partial_fit(model: Any, batch: Prepared) -> None:

@@ -9,9 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from everlearn.app.tool.class_topics import weights_of
+from everlearn.core.arrays import Mat
+from everlearn.core.words import megabytes
+from everlearn.estimators.tree_view import FittedTree
 
 _WORDS: Final = 8
 _NUMBERS: Final = 4
+_SEEN: Final = 0.01
+"""Weights below this part of the largest one are not worth telling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +25,11 @@ class Part:
 
     Attributes
     ----------
-    id : permanent number
+    id : number, which is permanent if `has_permanent_ids`
     share : of the data, from 0 to 1; None where parts do not share the data out
     about : what describes it, best first
     parent : id of the node above it, in a tree
-    speaks_for : the class that a topic of a classifier has the largest weight for
+    speaks_for : the class that a topic of a classifier, or a linear score, has most weight for
     """
 
     id: int
@@ -44,16 +49,44 @@ def parts_of(model: Any, columns: Sequence[str] | None = None) -> list[Part]:
     return _PORTRAITS[model.checkpoint_key](model)
 
 
-def facts_of(model: Any) -> dict[str, str]:
+def has_permanent_ids(model: Any) -> bool:
+    """Whether the numbers of parts mean the same in every state of the model."""
+    return hasattr(model, "component_ids_") or hasattr(model, "tree_")
+
+
+def tree_of(model: Any, columns: Sequence[str] | None = None) -> FittedTree | None:
+    """The model's tree, if it is one; nodes without words are described by their loadings."""
+    tree: FittedTree | None = getattr(model, "tree_", None)
+    if tree is None or not hasattr(model, "components_"):
+        return tree
+    told = _largest(model.components_, model, columns)
+    words = dict(zip(model.component_ids_.tolist(), told, strict=True))
+    return FittedTree(tuple(replace(node, words=words[node.id]) for node in tree))
+
+
+def scores_of(model: Any) -> dict[str, Any] | None:
+    """Weights of the columns by class, or by "value"; None if the model has no linear scores."""
+    if model.checkpoint_key not in _LINEAR:
+        return None
+    weights = np.atleast_2d(model.coef_)
+    names = [str(name) for name in getattr(model, "classes_", ())]
+    if len(names) == 2 and len(weights) == 1:  # one score that tells two classes
+        weights = np.concatenate([-weights, weights])
+    if not names:
+        names = ["value"] if len(weights) == 1 else [f"value {k}" for k in range(len(weights))]
+    return dict(zip(names, weights, strict=True))
+
+
+def facts_of(model: Any) -> dict[str, int | float]:
     """Numbers that say how large the model is."""
-    facts = {"model": type(model).__name__}
+    facts: dict[str, int | float] = {}
     for label, name in _COUNTS.items():
         value = getattr(model, name, None)
         if value is not None:
-            facts[label] = f"{int(value):,}"
+            facts[label] = int(value)
     bound = getattr(model, "bound_", None)
     if bound is not None:
-        facts["bound, nats"] = f"{bound:,.0f}"
+        facts["bound, nats"] = float(bound)
     return facts
 
 
@@ -63,6 +96,12 @@ def memory_of(model: Any) -> Mapping[str, int | None]:
     return {} if report is None else report()
 
 
+def told_size(name: str, value: int) -> str:
+    """An entry of a model's account of its memory: bytes, or a count."""
+    return f"{value:,}" if name.startswith(("n_", "max_", "window_")) else megabytes(value)
+
+
+_LINEAR: Final = frozenset({"bayesian-pa-classifier", "bayesian-pa-regressor"})
 _COUNTS: Final = {
     "components": "n_components_",
     "rows seen": "n_rows_seen_",
@@ -112,42 +151,55 @@ def _topics_of_classes(model: Any) -> list[Part]:
     return named
 
 
-def _tree(model: Any) -> list[Part]:
-    tree = model.tree_
+def _largest(weights: Mat, model: Any, columns: Sequence[str] | None) -> list[tuple[str, ...]]:
+    """The columns of largest weight of each line of a table, with weights that can be seen."""
+    names = _column_names(model, columns, weights.shape[1])
+    order = np.argsort(-np.abs(weights), axis=1, kind="stable")[:, :_NUMBERS]
+    largest = float(np.abs(weights).max(initial=0.0))
+    form = "+.2f" if 0.5 <= largest < 1e4 else "+.2g"
+    return [
+        tuple(f"{names[j]}{line[j]:{form}}" for j in told if abs(line[j]) > _SEEN * largest)
+        for line, told in zip(weights, order, strict=True)
+    ]
+
+
+def _tree(model: Any, columns: Sequence[str] | None) -> list[Part]:
+    tree = tree_of(model, columns) or model.tree_
     whole = max(tree.root.mass, np.finfo(float).tiny)
     return [Part(n.id, n.mass / whole, n.words[:_WORDS], n.parent) for n in tree]
 
 
-def _classes(model: Any) -> list[Part]:
-    names = getattr(model, "classes_", ["value"])
-    return [Part(k, None, (str(name),)) for k, name in enumerate(names)]
+def _classes(model: Any, columns: Sequence[str] | None) -> list[Part]:
+    """Linear scores: what speaks for each class, and for a large value."""
+    scores = scores_of(model) or {}
+    told = _largest(np.array(list(scores.values())), model, columns)
+    return [
+        Part(k, None, about, speaks_for=name)
+        for k, (name, about) in enumerate(zip(scores, told, strict=True))
+    ]
 
 
 def _directions(model: Any, columns: Sequence[str] | None) -> list[Part]:
     """The axes with their shares of the variance, or the members of a mixture with theirs."""
     if model.n_mixtures_ > 1:
         return [Part(k, float(share)) for k, share in enumerate(model.weights_)]
-    axes, parts = model.components_, []
-    names = _column_names(model, columns, axes.shape[1])
-    for k, share in enumerate(model.explained_variance_ratio_):
-        told = np.argsort(-np.abs(axes[k]), kind="stable")[:_NUMBERS]
-        about = tuple(f"{names[j]}{axes[k, j]:+.2f}" for j in told)
-        parts.append(Part(k, float(share), about))
-    return parts
+    told = _largest(model.components_, model, columns)
+    shares = enumerate(model.explained_variance_ratio_)
+    return [Part(k, float(share), about) for (k, share), about in zip(shares, told, strict=True)]
 
 
 _OF_ROWS: Final[Mapping[str, Callable[[Any, Sequence[str] | None], list[Part]]]] = {
-    "clumped-topic-model": _gaussian,
-    "dp-mixture": _gaussian,
-    "online-ppca": _directions,
-}
-_PORTRAITS: Final[Mapping[str, Callable[[Any], list[Part]]]] = {
     "bayesian-pa-classifier": _classes,
     "bayesian-pa-regressor": _classes,
+    "clumped-topic-model": _gaussian,
     "component-tree": _tree,
+    "dp-mixture": _gaussian,
+    "online-ppca": _directions,
+    "topic-tree": _tree,
+}
+_PORTRAITS: Final[Mapping[str, Callable[[Any], list[Part]]]] = {
     "medhdp-classifier": _topics_of_classes,
     "medlda-classifier": _topics_of_classes,
     "medlda-regressor": _topics,
     "topic-model": _topics,
-    "topic-tree": _tree,
 }

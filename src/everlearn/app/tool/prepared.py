@@ -14,7 +14,7 @@ from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.layout import Layout
 from everlearn.core.arrays import IntVec
 from everlearn.core.errors import MemoryBudgetError
-from everlearn.runtime.stream.chunks import SHOWN, Bad, Batch
+from everlearn.runtime.stream.chunks import Bad, Batch
 
 R = TypeVar("R")
 Picked = Sequence[int] | IntVec
@@ -123,18 +123,11 @@ def by_halves(batch: Prepared, act: Callable[[Prepared], R]) -> tuple[list[R], R
         raise
     except ValueError as error:
         if len(batch) == 1:
-            record = batch.X[0]
-            shown = record.tolist() if isinstance(record, np.ndarray) else record
-            return [], [(batch.origins[0], fault_of(error, shown))]
+            return [], [(batch.origins[0], Bad.of(str(error), batch.X[0]))]
     half = len(batch) // 2
     first, refused = by_halves(batch.taken(range(half)), act)
     second, more = by_halves(batch.taken(range(half, len(batch))), act)
     return first + second, refused + more
-
-
-def fault_of(error: Exception, record: Any) -> Bad:
-    """What is wrong with a record, cut to a readable length."""
-    return Bad(str(error)[:SHOWN], repr(record)[:SHOWN])
 
 
 def taken_values(values: Any, picked: Picked | slice) -> Any:

@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from everlearn.app.tool.kinds import Form
+from everlearn.app.tool.kinds import Form, Kind, UsageError
 from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.line_numbers import LineReader, NumberLines
 from everlearn.app.tool.prepared import (
     Origins,
     Prepared,
     Values,
-    fault_of,
     joined_values,
 )
 from everlearn.app.tool.rows import number_rows
 from everlearn.core.errors import ImageDecodeError
-from everlearn.runtime.stream.chunks import Bad, Batch, Chunk, ImageFile
+from everlearn.runtime.stream.chunks import Bad, Batch, Chunk, ImageFile, LineRows
 
 _TOKENS: Final = "tokens"
 _POINTS: Final = "points"
@@ -55,6 +54,8 @@ class RecordPreparer:
             values, faults = self._of_records(chunk.parsed())
         else:
             values, faults = self._of_lines(chunk, lines)
+        if isinstance(chunk.rows, LineRows):  # lines as they were, which can be learned later
+            faults = {i: chunk.rows.bad(i, fault.reason) for i, fault in faults.items()}
         return replace(chunk, rows=values, bad=faults)
 
     def join(self, batch: Batch) -> Prepared:
@@ -89,7 +90,7 @@ class RecordPreparer:
                     try:
                         labels[i] = checked_label(label, self._layout)
                     except ValueError as error:
-                        faults[i] = fault_of(error, chunk.rows[i])
+                        faults[i] = Bad.of(str(error), chunk.rows[i])
         return Values(X, labels), faults
 
     def _of_lines(self, chunk: Chunk, lines: NumberLines) -> tuple[Values, dict[int, Bad]]:
@@ -122,21 +123,30 @@ def with_form(chunk: Chunk, layout: Layout) -> Layout:
     if layout.form is not None and (layout.form != "rows" or layout.columns is not None):
         return layout
     chunk = chunk.parsed()
-    good = next((i for i in range(len(chunk)) if i not in chunk.bad), None)
-    if good is None:
+    kind = layout.kind_of_model
+    good = (chunk.rows[i] for i in range(len(chunk)) if i not in chunk.bad)
+    first = next((row for row in good if _has_form(row, kind)), None)
+    if first is None:
         return layout
-    first = chunk.rows[good]
     if layout.form is None:
         form = _form_of(first, chunk.names, layout)
-        layout.kind_of_model.estimator(form)  # raises if the kind does not learn from such records
+        kind.estimator(form)  # raises if the kind does not learn from such records
         multilabel = isinstance(field_of(first, layout.label, chunk.names), (list, tuple))
         layout = replace(layout, form=form, multilabel=layout.supervised and multilabel)
     if layout.form == "rows" and layout.columns is None:
         names = chunk.names or (tuple(first) if isinstance(first, dict) else None)
         if names is None:
-            names = tuple(str(i) for i in range(np.shape(first)[-1] if np.ndim(first) else 1))
-        layout = replace(layout, columns=tuple(n for n in names if n != layout.label))
+            names = tuple(str(i) for i in range(np.shape(first)[-1]))
+        others = (layout.label, layout.text, _TOKENS)
+        layout = replace(layout, columns=tuple(n for n in names if n not in others))
     return layout
+
+
+def _has_form(row: Any, kind: Kind) -> bool:
+    """Whether a record can tell its form: a single number, say, is no record of any kind."""
+    if isinstance(row, str):
+        return "documents" in kind.estimators
+    return row is not None and not isinstance(row, (bool, int, float))
 
 
 def _form_of(first: Any, names: tuple[str, ...] | None, layout: Layout) -> Form:
@@ -164,20 +174,33 @@ def field_of(row: Any, name: str, names: tuple[str, ...] | None) -> Any:
 
 def _values(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dict[int, Bad]]:
     """One value a record, and what is wrong with those that have none."""
-    if layout.form == "rows":
+    form = layout.form or next(iter(layout.kind_of_model.estimators))
+    if form == "rows":
         return number_rows(chunk, layout, allow_missing)
+    if form == "points" and _is_table(chunk):
+        raise UsageError(
+            "rows of numbers are no images: this kind of model learns from folders of images, or "
+            f'from lines such as {{"{_POINTS}": [[1.0, 2.0], [3.0, 4.0]]}}, rows are for a mixture'
+        )
     if sparse.issparse(chunk.rows):
         return chunk.rows, dict(chunk.bad)
-    read = _document if layout.form == "documents" else _points
+    read = _document if form == "documents" else _points
     values: list[Any] = []
     faults = dict(chunk.bad)
     for i, row in enumerate(chunk.rows):
         try:
             values.append(None if i in faults else read(row, chunk.names, layout))
         except (TypeError, ValueError) as error:
-            faults[i] = fault_of(error, row)
+            faults[i] = Bad.of(str(error), row)
             values.append(None)
     return values, faults
+
+
+def _is_table(chunk: Chunk) -> bool:
+    """Whether records are rows of a table none of whose columns holds points."""
+    if chunk.names is not None:
+        return _POINTS not in chunk.names
+    return isinstance(chunk.rows, np.ndarray) or sparse.issparse(chunk.rows)
 
 
 def _document(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
@@ -205,12 +228,13 @@ def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> Any:
             return pixel_points(read_image(row.path), layout.image_side)
         except (ImageDecodeError, OSError) as error:
             raise ValueError(f"the image cannot be read: {error}") from error
-    given = field_of(row, _POINTS, names) if isinstance(row, dict) else row
-    if given is None or isinstance(given, str):
+    named = isinstance(row, dict) or names is not None
+    given = field_of(row, _POINTS, names) if named else row
+    if not isinstance(given, (list, tuple)):
         raise ValueError(f"no image and no list of points in {_POINTS!r}")
-    points = np.array(given, dtype=np.float64, ndmin=2)
+    points = np.array(given, dtype=np.float64)
     if points.ndim != 2 or not points.size or not np.isfinite(points).all():
-        raise ValueError(f"{_POINTS!r} must be a list of points with finite numbers")
+        raise ValueError(f"{_POINTS!r} must be a list of points, which are lists of finite numbers")
     return points
 
 

@@ -11,9 +11,8 @@ from scipy import sparse
 
 from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.layout import Layout
-from everlearn.app.tool.prepared import fault_of
 from everlearn.core.arrays import Mat
-from everlearn.runtime.stream.chunks import SHOWN, Bad, Chunk
+from everlearn.runtime.stream.chunks import Bad, Chunk
 
 
 def number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dict[int, Bad]]:
@@ -34,7 +33,7 @@ def number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any,
             try:
                 table[i] = _numbers(row, columns)
             except ValueError as error:
-                faults[i] = fault_of(error, chunk.rows[i])
+                faults[i] = Bad.of(str(error), chunk.rows[i])
     return _checked(table, columns, allow_missing, replace(chunk, bad=faults))
 
 
@@ -75,7 +74,7 @@ def _numbers(row: Any, columns: Sequence[str]) -> list[float]:
         lacking = next(name for name in columns if name not in row)
         raise ValueError(f"the field {lacking!r} is missing")
     if not isinstance(row, (list, tuple)):
-        raise ValueError(f"expected a row of {len(columns)} numbers, got {type(row).__name__}")
+        raise ValueError(f"expected a list of numbers or an object of fields, got {row!r:.40}")
     if len(row) != len(columns):
         raise ValueError(f"expected {len(columns)} numbers, got {len(row)}")
     out = []
@@ -99,5 +98,5 @@ def _checked(
             name = columns[int(np.argmax(wrong[i]))]
             value = table[i][int(np.argmax(wrong[i]))]
             what = "is missing" if np.isnan(value) else "is infinite"
-            faults[int(i)] = Bad(f"{name!r} {what}", repr(chunk.rows[int(i)])[:SHOWN])
+            faults[int(i)] = Bad.of(f"{name!r} {what}", chunk.rows[int(i)])
     return table, faults

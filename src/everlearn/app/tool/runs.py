@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from rich.console import Console
 from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
 
-from everlearn.app.tool.kinds import UsageError, parse_settings
+from everlearn.app.tool.consoles import OutputConsole
+from everlearn.app.tool.kinds import OPTIONS, UsageError, parse_settings
 from everlearn.app.tool.learning import Learning, Pace
 from everlearn.app.tool.session import Session, opened
 from everlearn.core.words import counted
 from everlearn.runtime.engine import standing
 from everlearn.runtime.progress import ProgressLine
 from everlearn.runtime.store import remove_leftovers
-from everlearn.runtime.stream.lines import LineFormat
+from everlearn.runtime.stream.endings import LineFormat
 from everlearn.runtime.stream.lock import only_writer
 from everlearn.runtime.stream.opening import open_sources, standard_input
 
@@ -43,7 +45,6 @@ class Request:
     layout : what is said about how records shall be read, by names of `Layout`
     params : parameters of the estimator
     pace : when to write and to score
-    seed : of a new model
     stdin_format : what comes through standard input
     strict : whether a bad record ends the run
     """
@@ -53,16 +54,20 @@ class Request:
     layout: Mapping[str, Any]
     params: Mapping[str, Any]
     pace: Pace
-    seed: int | None = None
     stdin_format: LineFormat = "jsonl"
     strict: bool = False
 
 
 def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -> int:
-    """Learn, showing how it goes; the exit code."""
+    """Learn, showing how it goes; the exit code.
+
+    With `as_json` there is a line of JSON for each batch, and nothing else on standard output;
+    `quiet` leaves that as it is and silences everything on standard error but errors.
+    """
     if not request.model.parent.is_dir():
         raise UsageError(f"there is no folder {str(request.model.parent)!r}")
     with (
+        _silenced() if quiet else nullcontext(),
         only_writer(request.model),
         _stopping() as (stop, caught),
         standing(request.params.get("engine")) as engine,
@@ -77,28 +82,39 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
             if request.params and session.model is not None:
                 session.save(request.model)  # parameters may have changed without a new record
     if not quiet and not as_json:
-        Console(stderr=True).print(_summary(request.model, session), markup=False)
+        OutputConsole(stderr=True).print(
+            _summary(request.model, session, bool(caught)), markup=False
+        )
     return 128 + caught[0] if caught else 0
 
 
 def _prepared(request: Request, stop: threading.Event) -> Learning:
     given = {name: value for name, value in request.layout.items() if value is not None}
     session = opened(request.model, given, request.params)
-    begun_with = None if session.model is None else session.model.random_state
-    if begun_with is not None and request.seed not in (None, begun_with):
-        raise UsageError(
-            f"--seed belongs to the beginning of a model; this one was begun with {begun_with}"
-        )
     sources = open_sources(
         request.sources,
         standard_input(request.sources),
         stdin_format=request.stdin_format,
         label=session.layout.label,
     )
-    params = {"random_state": request.seed or 0, **request.params}
+    params = {"random_state": 0, **request.params}
     learning = Learning(request.model, session, sources, params, request.pace, request.strict)
     learning.stop = stop
     return learning
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """No warnings, neither those of the library's logger nor Python's."""
+    logger = logging.getLogger("everlearn")
+    level, shown = logger.level, warnings.showwarning
+    logger.setLevel(logging.ERROR)
+    warnings.showwarning = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        warnings.showwarning = shown
 
 
 @contextmanager
@@ -129,7 +145,7 @@ class LearnProgress(ProgressLine):
     """Records, bad records and components of a stream whose end nobody knows."""
 
     def __init__(self, *, quiet: bool) -> None:
-        super().__init__(not quiet, None, Console(stderr=True), bad="", found="")
+        super().__init__(not quiet, None, OutputConsole(stderr=True), bad="", found="")
 
     @staticmethod
     def _columns() -> tuple[ProgressColumn, ...]:
@@ -152,10 +168,12 @@ def _print_line(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _summary(model: Path, session: Session) -> str:
+def _summary(model: Path, session: Session, stopped: bool) -> str:
     ledger = session.ledger
     bad = f", {counted(ledger.bad, 'bad one')} set aside" if ledger.bad else ""
     if session.model is None:
+        if stopped:
+            return f"Stopped before the first batch was learned{bad}; there is no {model} yet."
         return "Nothing to learn from."
     learned = f"{counted(ledger.records, 'record')} learned"
     return f"{model}: {learned} in {counted(ledger.batches, 'batch', 'batches')}{bad}."
@@ -174,10 +192,12 @@ def names_of(text: str | None) -> tuple[str, ...] | None:
     return names
 
 
-def params_of(settings: Sequence[str], memory: str | None, engine: str | None) -> dict[str, Any]:
-    """Parameters of the estimator from the options that set them."""
+def params_of(settings: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Parameters of the estimator from ``--set`` and from options that are parameters too."""
     params = parse_settings(settings)
-    for name, value in (("memory_budget", memory), ("engine", engine)):
+    for name, value in options.items():
+        if value is not None and name in params:
+            raise UsageError(f"{OPTIONS[name]} and --set {name} are the same; give one of them")
         if value is not None:
             params[name] = value
     return params

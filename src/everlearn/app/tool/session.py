@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from everlearn.app.tool.kinds import UsageError, check_settings
+from everlearn.app.tool.kinds import UsageError, check_options, check_settings
 from everlearn.app.tool.layout import Layout
 from everlearn.core.errors import CheckpointError
 from everlearn.estimators.persistence import load_with, save_with
@@ -67,9 +67,11 @@ def opened(path: Path, asked: Mapping[str, Any], changes: Mapping[str, Any]) -> 
         if "kind" not in asked:
             raise UsageError(f"there is no model {str(path)!r} yet; say what it shall be by --kind")
         layout = Layout(**asked)
+        check_options(layout.kind_of_model, asked)
         _check_any(layout, changes)
         return Session(None, layout, Ledger())
     session = Session.load(path)
+    check_options(session.layout.kind_of_model, asked)
     for name, given in asked.items():
         known = getattr(session.layout, name)
         if given != known:
@@ -77,6 +79,11 @@ def opened(path: Path, asked: Mapping[str, Any], changes: Mapping[str, Any]) -> 
                 f"--{name.replace('_', '-')} was {known!r} when the model was begun and cannot be "
                 f"{given!r} now"
             )
+    seed = session.model.random_state
+    if changes.get("random_state", seed) != seed:
+        raise UsageError(
+            f"--seed belongs to the beginning of a model; this one was begun with {seed}"
+        )
     if changes:
         check_settings(type(session.model), changes)
         try:

@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from everlearn.app.tool.audit import ReportCard
+from everlearn.app.tool.consoles import OutputConsole
 from everlearn.app.tool.differences import Differences
-from everlearn.app.tool.portrait import Part, facts_of, memory_of, parts_of
+from everlearn.app.tool.portrait import (
+    Part,
+    facts_of,
+    has_permanent_ids,
+    memory_of,
+    parts_of,
+    told_size,
+    tree_of,
+)
 from everlearn.app.tool.session import Session
-from everlearn.core.words import counted, megabytes
+from everlearn.core.words import counted
+from everlearn.runtime.stream.endings import ARRAYS, PARQUET, ending_of
+from everlearn.runtime.stream.ledger import Progress
 
 _MOST = 40
 _RECENT = 8
@@ -25,20 +35,24 @@ _RECENT = 8
 
 def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None:
     """Print what a model has found, and what its run log tells."""
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     model, ledger = session.model, session.ledger
     facts = {
-        **facts_of(model),
+        "model": type(model).__name__,
+        **{name: f"{value:,.0f}" for name, value in facts_of(model).items()},
         "records learned": f"{ledger.records:,} in {counted(ledger.batches, 'batch', 'batches')}",
         "bad records": f"{ledger.bad:,}",
     }
     console.print(Text(str(path), style="bold"))
     console.print(_grid(facts))
-    if hasattr(model, "tree_"):
-        console.print(model.tree_)
+    tree = tree_of(model, session.layout.columns)
+    if tree is not None:
+        console.print(tree)
     else:
-        console.print(_part_table("What was found", parts_of(model, session.layout.columns)))
-    memory = {k: _bytes(k, v) for k, v in memory_of(model).items() if v is not None}
+        mark = "#" if has_permanent_ids(model) else ""
+        found = parts_of(model, session.layout.columns)
+        console.print(_part_table("What was found", found, mark))
+    memory = {k: told_size(k, v) for k, v in memory_of(model).items() if v is not None}
     if memory:
         console.print(_titled("Memory", memory))
     history = history_of(log)
@@ -47,15 +61,11 @@ def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None
     console.print(_source_table(session))
 
 
-def _bytes(name: str, value: int) -> str:
-    counted = name.startswith(("n_", "max_", "window_"))
-    return f"{value:,}" if counted else megabytes(value)
-
-
 def summary(session: Session, log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The same as plain JSON."""
     history = history_of(log)
     return {
+        "model": type(session.model).__name__,
         **facts_of(session.model),
         "records": session.ledger.records,
         "batches": session.ledger.batches,
@@ -115,7 +125,7 @@ def show_log(lines: Iterable[Mapping[str, Any]]) -> None:
         for what in events(line):
             table.add_row(str(line.get("time", "")), f"{line.get('records', 0):,}", Text(what))
             n += 1
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     console.print(table if n else "Nothing was born, merged or deleted yet.")
 
 
@@ -144,22 +154,32 @@ def _ids(ids: Sequence[int]) -> str:
 
 def show_differences(found: Differences) -> None:
     """Print what was born, what is gone and what changed."""
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     for title, parts in (("Born", found.born), ("Gone", found.gone)):
         if parts:
-            console.print(_part_table(title, parts))
+            console.print(_part_table(title, parts, found.mark))
+    console.print(_stayed_table(found))
+    if len(found.stayed) > _MOST:
+        console.print(f"and {len(found.stayed) - _MOST} that changed less")
+
+
+def _stayed_table(found: Differences) -> Table:
+    if any(change.moved is not None for change in found.stayed):
+        table = _table("Weights that moved", ("by",), ("speaks for", "largest now"))
+        for change in found.stayed[:_MOST]:
+            name, now = change.new.speaks_for or "", " ".join(change.new.about)
+            table.add_row(f"{change.moved or 0.0:.1%}", Text(name), Text(now))
+        return table
     table = _table("Stayed", ("id", "share before", "share now", "change"), ("new in it",))
     for change in found.stayed[:_MOST]:
         table.add_row(
-            f"#{change.new.id}",
+            f"{found.mark}{change.new.id}",
             _share(change.old.share),
             _share(change.new.share),
             f"{change.growth:+.1%}",
             Text(" ".join(change.arrived)),
         )
-    console.print(table)
-    if len(found.stayed) > _MOST:
-        console.print(f"and {len(found.stayed) - _MOST} that changed less")
+    return table
 
 
 def show_card(card: ReportCard) -> None:
@@ -177,7 +197,7 @@ def show_card(card: ReportCard) -> None:
             Text(f"{mark.change:+,.4f}", style=style),
             mark.time,
         )
-    console = Console(highlight=False)
+    console = OutputConsole(highlight=False)
     console.print(table)
     console.print(_grid({k: f"{v:+,.4f}" for k, v in _verdict(card).items()}))
 
@@ -224,12 +244,15 @@ def _titled(title: str, facts: Mapping[str, str]) -> Table:
     return table
 
 
-def _part_table(title: str, parts: Sequence[Part]) -> Table:
+def _part_table(title: str, parts: Sequence[Part], mark: str) -> Table:
+    """Parts with those of id, share and class that they have; a permanent id has a mark."""
+    shares = ("share",) if any(part.share is not None for part in parts) else ()
     classes = ("speaks for",) if any(part.speaks_for for part in parts) else ()
-    table = _table(title, ("id", "share"), (*classes, "about"))
+    table = _table(title, ("id", *shares), (*classes, "about"))
     for part in parts[:_MOST]:
+        share = [_share(part.share)] if shares else []
         told = [Text(part.speaks_for or "")] if classes else []
-        table.add_row(f"#{part.id}", _share(part.share), *told, Text(" ".join(part.about)))
+        table.add_row(f"{mark}{part.id}", *share, *told, Text(" ".join(part.about)))
     if len(parts) > _MOST:
         table.caption = f"and {len(parts) - _MOST} smaller ones"
     return table
@@ -242,5 +265,13 @@ def _share(share: float | None) -> str:
 def _source_table(session: Session) -> Table:
     table = _table("Sources", ("learned up to",), ("source",))
     for progress in list(session.ledger.sources.values())[-_MOST:]:
-        table.add_row(f"{progress.position:,}", Text(progress.name))
+        table.add_row(learned_up_to(progress), Text(progress.name))
     return table
+
+
+def learned_up_to(progress: Progress) -> str:
+    """How far a source is learned, with what is counted."""
+    if len(progress.done):
+        return counted(progress.position, "file")
+    rows = ending_of(progress.name) in ARRAYS | PARQUET
+    return counted(progress.position, "row" if rows else "byte")

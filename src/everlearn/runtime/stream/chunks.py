@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -9,21 +10,43 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from everlearn.core.arrays import IntVec
-from everlearn.runtime.stream.cutting import Lines
+from everlearn.runtime.stream.cutting import TOO_LONG, Lines
 from everlearn.runtime.stream.ledger import Places
 
 SHOWN: Final = 200
-"""So much of a bad record, and of the reason, is kept."""
+"""So many letters of a reason are kept."""
+KEPT: Final = 1 << 16
+"""So many letters of a bad record are kept, or bytes of a line."""
 Parse: TypeAlias = Callable[[bytes], tuple[Any, str]]
 """A record out of its bytes, and what is wrong with it, if anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """Why a record cannot be read, and what it was, cut to a readable length."""
+    """Why a record cannot be read, and what it was.
+
+    Attributes
+    ----------
+    reason : what is wrong, cut to a readable length
+    record : the line as it was, or a record of another kind as JSON, if it can be written so
+    start : place before the record, if it was a line
+    is_cut : whether `record` is its beginning only
+    """
 
     reason: str
     record: str = ""
+    start: int | None = None
+    is_cut: bool = False
+
+    @classmethod
+    def of(cls, reason: str, record: Any) -> Bad:
+        """With a record that is no line any more."""
+        plain = record.tolist() if isinstance(record, np.ndarray) else record
+        try:
+            text = json.dumps(plain, ensure_ascii=False)
+        except (TypeError, ValueError):
+            text = repr(plain)
+        return cls(reason[:SHOWN], text[:KEPT], is_cut=len(text) > KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +87,16 @@ class LineRows:
             line = self.lines[i]
             row, reason = (None, line.fault) if line.fault else self.parse(line.data)
             if reason:
-                shown = line.data[:SHOWN].decode("utf-8", "replace").rstrip("\n")
-                bad[i] = Bad(reason[:SHOWN], shown)
+                bad[i] = self.bad(i, reason)
             rows.append(row)
         return rows, bad
+
+    def bad(self, i: int, reason: str) -> Bad:
+        """A record with what is wrong with it."""
+        line = self.lines[i]
+        text = line.data[:KEPT].decode("utf-8", "replace").rstrip("\r\n")
+        start = None if line.fault == TOO_LONG else line.end - len(line.data)
+        return Bad(reason[:SHOWN], text, start, len(line.data) > KEPT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from everlearn.runtime.stream.chunks import Bad, Chunk, ImageFile
+from everlearn.runtime.stream.endings import TEXTS, ending_of, is_packed
 from everlearn.runtime.stream.ledger import Places, Progress
+from everlearn.runtime.stream.lock import COMPANIONS
 from everlearn.runtime.stream.sources import CHUNK
-
-TEXTS: Final = frozenset({".txt", ".md", ".rst", ".text"})
-IMAGES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"})
 
 
 def mark(name: str) -> int:
@@ -40,7 +41,7 @@ def _is_companion(name: str, others: set[str]) -> bool:
 
     A run that is killed before its first checkpoint leaves these and no model.
     """
-    for ending in (".log.jsonl", ".quarantine.jsonl", ".lock"):
+    for ending in (*COMPANIONS, ".lock"):
         if name.endswith(ending):
             model = name.removesuffix(ending)
             return not others.isdisjoint({model, f"{model}.lock"})
@@ -70,7 +71,7 @@ class FolderSource:
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The files that are not learned yet."""
-        names = [n for n in files_below(self.name) if Path(n).suffix.lower() in self.endings]
+        names = [n for n in files_below(self.name) if ending_of(n) in self.endings]
         self._names = {mark(name): name for name in names}
         marks = np.array([mark(name) for name in names], np.uint64)
         new = np.flatnonzero(~np.isin(marks, start.done))
@@ -87,8 +88,8 @@ class FolderSource:
         rows, bad = [], {}
         for i, path in enumerate(paths):
             try:
-                rows.append(Path(path).read_text("utf-8"))
-            except (OSError, UnicodeDecodeError) as error:
+                rows.append(_text_of(path))
+            except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
                 bad[i] = Bad(f"not a text: {error}"[:200], path)
                 rows.append("")
         return rows, bad
@@ -104,3 +105,10 @@ class FolderSource:
     def where(self, place: int) -> str:
         """The name of the file, which is what people know it by."""
         return self._names.get(place, str(place))
+
+
+def _text_of(path: str) -> str:
+    if is_packed(path):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return file.read()
+    return Path(path).read_text("utf-8")

@@ -26,8 +26,10 @@ Marks = NDArray[np.uint64]
 Places: TypeAlias = Sequence[int] | IntVec
 """Where to go on after each of some records."""
 
-_STEPS: Final = (1 << 8, 1 << 10, 1 << 12, 1 << 14)
+PIPE_STEPS: Final = (1 << 8, 1 << 10, 1 << 12, 1 << 14)
 """Prefixes that tell a new pipe from one sent again before all of its head is there."""
+FILE_STEPS: Final = (1 << 4, 1 << 6, *PIPE_STEPS)
+"""Prefixes that tell a file that was cut off from another one that is shorter."""
 
 
 def digest(head: bytes) -> str:
@@ -123,11 +125,16 @@ class Ledger:
         return cls(sources, *(int(c) for c in counts if c is not None))
 
 
-def advanced_by(progress: Progress, position: int, head: bytes) -> Progress:
-    """At a later position of a source with these first bytes, of which `HEAD` matter."""
+def advanced_by(
+    progress: Progress, position: int, head: bytes, steps: Sequence[int] = PIPE_STEPS
+) -> Progress:
+    """At a later position of a source with these first bytes, of which `HEAD` matter.
+
+    Besides all of them, prefixes of the lengths `steps` are kept.
+    """
     known = progress.prefixes[-1][0] if progress.prefixes else 0
     if known < min(HEAD, len(head)):
-        lengths = [*(n for n in _STEPS if n < len(head)), min(HEAD, len(head))]
+        lengths = [*(n for n in steps if n < len(head)), min(HEAD, len(head))]
         prefixes = tuple((n, digest(head[:n])) for n in lengths)
         return replace(progress, position=position, prefixes=prefixes)
     return replace(progress, position=position)

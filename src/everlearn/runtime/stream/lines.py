@@ -10,18 +10,19 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import orjson
 
 from everlearn.runtime.stream.chunks import Chunk, LineRows, Parse
 from everlearn.runtime.stream.cutting import BLOCK, Lines, Read, cut_lines
+from everlearn.runtime.stream.endings import LineFormat, is_packed
 from everlearn.runtime.stream.ledger import HEAD, Places, Progress, advanced_by, digest
 from everlearn.runtime.stream.sources import STDIN, FileSource, SourceError, different_names
 
-LineFormat: TypeAlias = Literal["jsonl", "csv", "tsv", "text"]
 _LOG: Final = logging.getLogger("everlearn")
 _DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 
@@ -70,13 +71,25 @@ class LineSource(FileSource):
     format: LineFormat = "jsonl"
 
     def _open(self) -> io.FileIO | gzip.GzipFile:
-        if self.name.endswith(".gz"):
+        if is_packed(self.name):
             return gzip.open(self.name, "rb")
         return open(self.name, "rb", buffering=0)
 
     def _head(self, n_bytes: int) -> bytes:
-        with self._open() as file:
+        with self._unpacked() as file:
             return _read_fully(file.read, n_bytes)
+
+    @contextmanager
+    def _unpacked(self) -> Iterator[io.FileIO | gzip.GzipFile]:
+        """The open file; if it cannot be unpacked, the error says which one it is."""
+        try:
+            with self._open() as file:
+                yield file
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise SourceError(f"{self.name!r} cannot be unpacked: {error}") from error
+
+    def _grows(self) -> bool:
+        return True
 
     def _settled(self, place: int) -> int:
         return place
@@ -84,17 +97,14 @@ class LineSource(FileSource):
     def resume(self, known: Progress) -> Progress:
         """The place to go on from; a file that is shorter than it was is not the same."""
         progress = FileSource.resume(self, known)
-        if not self.name.endswith(".gz") and progress.position > os.stat(self.name).st_size:
-            raise SourceError(f"{self.name!r} is shorter than what was learned from it before")
+        if not is_packed(self.name) and progress.position > os.stat(self.name).st_size:
+            raise self._shorter()
         return progress
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The records from there on; a broken last line may still be growing and stays unread."""
-        try:
-            with self._open() as file:
-                yield from self._chunks(file, number, start)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise SourceError(f"{self.name!r} cannot be unpacked: {error}") from error
+        with self._unpacked() as file:
+            yield from self._chunks(file, number, start)
 
     def _chunks(self, file: Any, number: int, start: Progress) -> Iterator[Chunk]:
         names = None
@@ -112,7 +122,11 @@ class LineSource(FileSource):
                 self._first = (self._first + room[:n])[:HEAD]
             return n
 
+        if file.tell() < start.position:  # a compressed file tells only now how long it is
+            raise self._shorter()
         for lines in cut_lines(read, start.position, _quoting(self.format)):
+            if self.format == "jsonl":
+                check_json_lines(lines, repr(self.name))
             chunk = chunk_of(number, lines, self.format, names)
             last = len(chunk) - 1
             if not lines[-1].data.endswith(b"\n") and chunk.parsed(slice(last, None)).bad:
@@ -133,6 +147,21 @@ def chunk_of(number: int, lines: Lines, form: LineFormat, names: tuple[str, ...]
         parse = partial(_csv_row, delimiter=_DELIMITERS[form], width=len(names))
     rows = LineRows(lines, parse, _quoting(form), form == "jsonl")
     return Chunk(number, rows, lines.places, names)
+
+
+def check_json_lines(lines: Lines, name: str) -> None:
+    """Refuse JSON that is spread over lines, or one list of all objects, by its first lines."""
+    if lines[0].end > len(lines[0].data):  # not the beginning
+        return
+    lines = lines.without_blanks()
+    first, second = (lines[i].data.strip() if i < len(lines) else b"" for i in range(2))
+    spread = first in (b"[", b"{", b"[{") and second
+    broken = first[:1] in (b"[", b"{") and first[-1:] in (b"[", b"{", b",") and _json(second)[1]
+    if spread or (broken and second) or first.replace(b" ", b"")[:2] == b"[{":
+        raise SourceError(
+            f"{name} is one JSON text, and a record is a line: jq -c '.[]' makes lines of a list, "
+            "jq -c . of objects"
+        )
 
 
 def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
@@ -232,6 +261,8 @@ class PipeSource:
             if table and names is None:
                 names, first = table_head(io.BytesIO(lines[0].data).readinto, self._format)
                 lines = lines.taken(slice(1, None)) if first else lines
+            if self._format == "jsonl":
+                check_json_lines(lines, "standard input")
             yield chunk_of(number, lines, self._format, names)
 
     def advanced(self, progress: Progress, places: Places) -> Progress:

@@ -6,29 +6,27 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from everlearn.runtime.stream.cutting import BLOCK
-from everlearn.runtime.stream.folders import IMAGES, TEXTS, FolderSource, files_below
+from everlearn.runtime.stream.endings import (
+    ARRAYS,
+    DATA,
+    IMAGES,
+    LINES,
+    PARQUET,
+    TEXTS,
+    LineFormat,
+    ending_of,
+)
+from everlearn.runtime.stream.folders import FolderSource, files_below
 from everlearn.runtime.stream.ledger import MAX_SOURCES
-from everlearn.runtime.stream.lines import LineFormat, LineSource, PipeSource
+from everlearn.runtime.stream.lines import LineSource, PipeSource
 from everlearn.runtime.stream.sources import STDIN, Source, SourceError, is_folder
 from everlearn.runtime.stream.tables import ArraySource, ParquetSource
 
 if sys.platform == "linux":
     import fcntl
-
-_LINES: Final[dict[str, LineFormat]] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".txt": "text",
-}
-_ARRAYS: Final = frozenset({".npy", ".npz"})
-_PARQUET: Final = frozenset({".parquet", ".pq"})
 
 
 def open_sources(
@@ -67,32 +65,34 @@ def standard_input(names: Iterable[str]) -> Any:
 
 
 def _of_file(name: str, label: str, folder: str | None = None) -> Source:
-    ending = _ending(name)
-    if ending in _LINES:
-        return LineSource(name, format=_LINES[ending])
-    if ending in _ARRAYS:
+    ending = ending_of(name)
+    if ending in LINES:
+        return LineSource(name, format=LINES[ending])
+    if ending in ARRAYS:
         return ArraySource(name, label=label)
-    if ending in _PARQUET:
+    if ending in PARQUET:
         return ParquetSource(name, folder=folder)
-    known = sorted({*_LINES, *_ARRAYS, *_PARQUET})
+    if ending in TEXTS | IMAGES:
+        raise SourceError(
+            f"{name!r} is one {'image' if ending in IMAGES else 'text'}; give the folder that it "
+            "is in, whose files are records"
+        )
+    if ending.removesuffix(".gz") in ARRAYS | PARQUET | IMAGES:
+        raise SourceError(f"{name!r} cannot be read while it is compressed; unpack it first")
+    known = sorted({*LINES, *ARRAYS, *PARQUET})
     raise SourceError(f"{name!r} has none of the endings {', '.join(known)}")
 
 
 def _of_folder(name: str, label: str) -> list[Source]:
     """A folder of images, of texts, or of data files; a mixture is refused, since it is unclear."""
     files = files_below(name)
-    endings = {_ending(n) for n in files}
-    data = (set(_LINES) - TEXTS) | _ARRAYS | _PARQUET
-    kinds = {"images": endings & IMAGES, "data files": endings & data, "texts": endings & TEXTS}
+    endings = {ending_of(n) for n in files}
+    kinds = {"images": endings & IMAGES, "data files": endings & DATA, "texts": endings & TEXTS}
     held = {kind: sorted(found) for kind, found in kinds.items() if found}
     if len(held) != 1:
         what = f"both {held}" if held else "no texts, images or data files"
         raise SourceError(f"the folder {name!r} holds {what}; give one kind of file")
     if "data files" in held:
-        paths = [os.path.join(name, n) for n in files if _ending(n) in data]
+        paths = [os.path.join(name, n) for n in files if ending_of(n) in DATA]
         return [_of_file(path, label, folder=name) for path in paths]
     return [FolderSource(name, IMAGES if "images" in held else TEXTS)]
-
-
-def _ending(name: str) -> str:
-    return Path(name.removesuffix(".gz")).suffix.lower()

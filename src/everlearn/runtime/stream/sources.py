@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from everlearn.runtime.stream.chunks import Chunk
-from everlearn.runtime.stream.ledger import HEAD, Places, Progress, advanced_by, digest
+from everlearn.runtime.stream.ledger import (
+    FILE_STEPS,
+    HEAD,
+    Places,
+    Progress,
+    advanced_by,
+    digest,
+)
 
 STDIN: Final = "-"
 CHUNK: Final = 512
@@ -78,13 +85,17 @@ class FileSource:
         if not known.prefixes:
             return known
         length, wanted = known.prefixes[-1]
-        same = digest(self._head(length)) == wanted
-        return known if same else Progress(self.key)
+        head = self._head(length)
+        if digest(head) == wanted:
+            return known
+        if self._grows() and 0 < len(head) < length and not _differs(head, known):
+            raise self._shorter()
+        return Progress(self.key)
 
     def advanced(self, progress: Progress, places: Places) -> Progress:
         """After the records with these places are learned."""
         place = int(places[-1])
-        return advanced_by(progress, place, self._first[: self._settled(place)])
+        return advanced_by(progress, place, self._first[: self._settled(place)], FILE_STEPS)
 
     def is_waiting(self) -> bool:
         """Whether nothing has come that is not passed on: a file never waits."""
@@ -97,6 +108,22 @@ class FileSource:
     def _settled(self, place: int) -> int:
         """First bytes that will be the same when the file is read again after this place."""
         return HEAD
+
+    def _grows(self) -> bool:
+        """Whether records may be added at the end, which leaves all before them as it was."""
+        return False
+
+    def _shorter(self) -> SourceError:
+        return SourceError(
+            f"{self.name!r} is shorter than what was learned from it before; if it holds other "
+            "records now, give it another name"
+        )
+
+
+def _differs(head: bytes, known: Progress) -> bool:
+    """Whether a file that is shorter than it was begins differently, as far as that is known."""
+    fitting = [prefix for prefix in known.prefixes if prefix[0] <= len(head)]
+    return bool(fitting) and digest(head[: fitting[-1][0]]) != fitting[-1][1]
 
 
 def different_names(names: Iterable[str]) -> tuple[str, ...]:

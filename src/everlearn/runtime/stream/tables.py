@@ -14,8 +14,14 @@ import numpy as np
 from scipy import sparse
 
 from everlearn.runtime.stream.chunks import Chunk
+from everlearn.runtime.stream.endings import ending_of
 from everlearn.runtime.stream.ledger import HEAD, Progress
-from everlearn.runtime.stream.sources import CHUNK, FileSource, SourceError, different_names
+from everlearn.runtime.stream.sources import (
+    CHUNK,
+    FileSource,
+    SourceError,
+    different_names,
+)
 
 
 @dataclass(slots=True)
@@ -23,24 +29,39 @@ class ArraySource(FileSource):
     """A ``.npy`` file, mapped into memory, or a ``.npz`` file; places are numbers of rows.
 
     A ``.npz`` file holds a sparse table as SciPy writes it, or an array ``X`` and, for learning
-    with labels, ``y``, whose entries become the field `label`.
+    with labels, ``y``, whose entries become the field `label`. If ``y`` is a matrix of 0 and 1, a
+    row's label is the list of the columns that are 1.
     """
 
     label: str = "label"
     _row_bytes: int = field(default=HEAD, init=False, repr=False, compare=False)
 
+    @property
+    def _is_mapped(self) -> bool:
+        return ending_of(self.name) == ".npy"
+
     def _head(self, n_bytes: int) -> bytes:
         """First bytes of the rows themselves: the preamble of an array says how many there are."""
-        if self.name.endswith(".npy"):
+        if self._is_mapped:
             return _first_bytes(self._load(self.name)[0], n_bytes)
         return FileSource._head(self, n_bytes)
+
+    def _grows(self) -> bool:
+        return self._is_mapped
 
     def _settled(self, place: int) -> int:
         return place * self._row_bytes
 
+    def resume(self, known: Progress) -> Progress:
+        """The place to go on from; an array that is shorter than it was is not the same."""
+        progress = FileSource.resume(self, known)
+        if self._is_mapped and progress.position > self._load(self.name)[0].shape[0]:
+            raise self._shorter()
+        return progress
+
     def _opened(self) -> tuple[Any, Any]:
         """The table and the labels of the file that has the name now, which is then known."""
-        if self.name.endswith(".npy"):
+        if self._is_mapped:
             table, labels = self._load(self.name)
             self._first, self._row_bytes = _first_bytes(table, HEAD), table[:1].nbytes
             return table, labels
@@ -60,7 +81,7 @@ class ArraySource(FileSource):
             names = None
             if labels is not None:
                 names = (*(str(i) for i in range(table.shape[1])), self.label)
-                given = labels[first : first + CHUNK].tolist()
+                given = _listed(labels[first : first + CHUNK])
                 rows = [(*row, y) for row, y in zip(rows.tolist(), given, strict=True)]
             yield Chunk(number, rows, range(first + 1, first + n + 1), names)
 
@@ -72,7 +93,7 @@ class ArraySource(FileSource):
                 return _rows_of(loaded, self.name), None
             with loaded:
                 if "X" in loaded:
-                    labels = loaded.get("y")
+                    labels = _labels_of(loaded["y"], self.name) if "y" in loaded else None
                     return _rows_of(loaded["X"], self.name), labels
             if not isinstance(file, str):
                 file.seek(0)
@@ -99,6 +120,26 @@ def _rows_of(array: Any, name: str) -> Any:
             f"{name!r} must hold rows of numbers, got the shape {array.shape} of {array.dtype}"
         )
     return array
+
+
+def _labels_of(array: Any, name: str) -> Any:
+    """One label a row, or a matrix of 0 and 1 that says which labels each row has."""
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    indicates = array.ndim == 2 and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
+    if array.ndim != 1 and not indicates:
+        raise SourceError(
+            f"'y' in {name!r} must be one label a row, or a matrix of 0 and 1 that says which "
+            f"labels each row has, got the shape {array.shape} of {array.dtype}"
+        )
+    return array
+
+
+def _listed(labels: Any) -> list[Any]:
+    """Labels as records have them: those of a matrix are the numbers of the columns with a 1."""
+    if labels.ndim == 1:
+        return list(labels.tolist())
+    return [np.flatnonzero(row).tolist() for row in labels]
 
 
 @dataclass(slots=True)
