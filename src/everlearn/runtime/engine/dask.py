@@ -24,7 +24,7 @@ from distributed.scheduler import KilledWorker
 
 from everlearn.core.errors import ClusterError
 from everlearn.core.stats import Summable, total
-from everlearn.inference.engine import Engine, Handle, Piece
+from everlearn.inference.engine import Handle, LocalEngine, Piece
 from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.groups import Group, grouped
 from everlearn.runtime.engine.remote import Call, Part, Recipe, Remote, by_home, remote_in
@@ -55,7 +55,7 @@ def _failed(future: Any) -> bool:
 class DaskEngine:
     """Runs tasks on the workers of a Dask cluster."""
 
-    def __init__(self, client: Any, here: Engine) -> None:
+    def __init__(self, client: Any, here: LocalEngine) -> None:
         self.client, self._here = client, here
         self._held: dict[tuple[int, int], Any] = {}
         self._homes: dict[tuple[int, int], str] = {}
@@ -63,7 +63,7 @@ class DaskEngine:
         self._look_around()
 
     @property
-    def here(self) -> Engine:
+    def here(self) -> LocalEngine:
         return self._here
 
     def _look_around(self) -> None:
