@@ -88,6 +88,88 @@ class TestMap:
         assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
 
 
+class TestJoin:
+    """Calls that take turns at what is to be done."""
+
+    def test_work_is_done_once_by_all_together(self, engine):
+        left, done = list(range(1000)), []
+
+        def task(shared):
+            while shared:
+                try:
+                    done.append(shared.pop())
+                except IndexError:
+                    return
+
+        engine.join(task, left, 8)
+        assert sorted(done) == list(range(1000))
+
+    def test_others_take_part_while_the_caller_is_at_it(self):
+        meeting = threading.Barrier(3, timeout=30)
+        with ThreadPoolExecutor(2) as pool:
+            ThreadEngine(pool, 3).join(lambda _: meeting.wait(), None, 8)
+        assert not meeting.broken
+
+    @pytest.mark.parametrize("most", [0, 1])
+    def test_little_work_is_left_to_the_caller(self, most):
+        callers = []
+        with ThreadPoolExecutor(2) as pool:
+            engine = ThreadEngine(pool, 3)
+            engine.join(lambda _: callers.append(threading.current_thread()), None, most)
+        assert callers == [threading.main_thread()]
+
+    def test_nobody_waits_for_a_call_that_has_not_begun(self):
+        """The only thread of the pool is busy until the caller has come back."""
+        done, callers = threading.Event(), []
+        with ThreadPoolExecutor(1) as pool:
+            busy = pool.submit(done.wait, 30)
+            ThreadEngine(pool, 2).join(callers.append, "here", 2)
+            done.set()
+            assert busy.result()
+        assert callers == ["here"]
+
+    @pytest.mark.parametrize("in_caller", [True, False])
+    def test_errors_reach_the_caller_after_all_have_ended(self, in_caller):
+        both, ended = threading.Barrier(2, timeout=30), []
+
+        def task(_):
+            both.wait()
+            if (threading.current_thread() is threading.main_thread()) == in_caller:
+                raise ZeroDivisionError("broken")
+            ended.append(1)
+
+        with ThreadPoolExecutor(1) as pool:
+            engine = ThreadEngine(pool, 2)
+            with pytest.raises(ZeroDivisionError, match="broken"):
+                engine.join(task, None, 2)
+            assert ended == [1]
+            assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
+
+
+class TestAhead:
+    """One result is made while the one before it is used."""
+
+    @pytest.mark.parametrize("n", [0, 1, 2, 7])
+    def test_results_come_in_the_order_of_items(self, engine, n):
+        found = list(engine.ahead(lambda shared, item: (shared, item), list(range(n)), "s"))
+        assert found == [("s", i) for i in range(n)]
+
+    def test_the_next_one_is_begun_before_it_is_asked_for(self):
+        begun = [threading.Event() for _ in range(3)]
+        with ThreadPoolExecutor(1) as pool:
+            coming = ThreadEngine(pool, 2).ahead(lambda _, i: begun[i].set(), range(3), None)
+            next(coming)
+            assert begun[1].wait(30)
+            assert not begun[2].is_set()
+            assert len(list(coming)) == 2
+
+    def test_errors_come_in_their_turn(self, engine):
+        coming = engine.ahead(lambda _, item: 1 // item, [1, 0, 1], None)
+        assert next(coming) == 1
+        with pytest.raises(ZeroDivisionError):
+            next(coming)
+
+
 class TestMapSum:
     @pytest.mark.parametrize("n", [1, 2, 3, 8, 13])
     def test_sums_in_the_order_of_items(self, engine, n):

@@ -15,7 +15,7 @@ from everlearn.inference.local.chunked_topics import ChunkedDocuments
 from everlearn.inference.local.topics import picked
 from everlearn.inference.topic_model import Targets
 
-_AT_ONCE: Final = 8
+_AT_ONCE: Final = 4
 """Batches whose documents are put together at a time."""
 
 
@@ -39,9 +39,9 @@ def cut_batches(
                 yield documents[where], targets[where]
             continue
         rows = [order[where] for where in cuts]
-        for start in range(0, len(rows), _AT_ONCE):
-            some = rows[start : start + _AT_ONCE]
-            yield from engine.here.map(_batch, some, (documents, targets))
+        groups = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
+        for some in engine.here.ahead(_batches, groups, (documents, targets)):
+            yield from some
 
 
 def chunked_batches(
@@ -55,6 +55,8 @@ def chunked_batches(
             yield batches[i], targets.take(batches[i].positions)
 
 
-def _batch(whole: tuple[Documents, Targets], rows: IntVec) -> tuple[Documents, Targets]:
+def _batches(
+    whole: tuple[Documents, Targets], group: Sequence[IntVec]
+) -> list[tuple[Documents, Targets]]:
     documents, targets = whole
-    return picked(documents, rows), targets.take(rows)
+    return [(picked(documents, rows), targets.take(rows)) for rows in group]

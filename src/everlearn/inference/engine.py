@@ -131,7 +131,7 @@ class Engine(Protocol):
         """How many tasks run side by side."""
 
     @property
-    def here(self) -> Engine:
+    def here(self) -> LocalEngine:
         """An engine within this process, for tasks that write into its arrays."""
 
     def map(
@@ -172,6 +172,22 @@ class Engine(Protocol):
 
         Each task gets what is shared at the moment when it is sent off.
         """
+
+
+class LocalEngine(Engine, Protocol):
+    """An engine whose workers see the memory of this process."""
+
+    def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
+        """Call `task(shared)` at once in up to `most` workers, of which the caller is one.
+
+        Calls must take turns at the parts of the work until none is left (`kernels.turns`):
+        those that nobody has begun by then are left out.
+        """
+
+    def ahead(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
+    ) -> Iterator[Info]:
+        """The results in the order of `items`, each made while the one before it is used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
@@ -13,6 +15,7 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.dual import ascend_weights
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
 from everlearn.inference.kernels.hinges import Hinges
+from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 
@@ -21,9 +24,24 @@ _MOST_SWEEPS = 50
 _WORTH_SHARING = 1_000_000
 """Multiplications in inverting precisions that are worth sending some to another thread."""
 
+Part = Callable[[], object]
+Share = Callable[[Part], None]
+"""Calls a part of some work, which others may call at the same time, until all of it is done."""
+
+
+def alone(part: Part) -> None:
+    """Work that nobody takes part in."""
+    part()
+
 
 def averaged(
-    loss: Loss, weights: FixedSpread, z: Mat, targets: Targets, box: float, start: Mat
+    loss: Loss,
+    weights: FixedSpread,
+    z: Mat,
+    targets: Targets,
+    box: float,
+    start: Mat,
+    share: Share = alone,
 ) -> tuple[FixedSpread, Mat]:
     """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
 
@@ -34,10 +52,9 @@ def averaged(
     pulls = np.ascontiguousarray((targets.signs * start).T)
     mean, coefficients = weights.mean.copy(), np.clip(pulls, lower, upper)
     width = loss.margin if loss.regression else 0.0
-    tol = _TOLERANCE * loss.margin
-    ascend_weights(
-        z, loss.variance, mean, coefficients, goals, lower, upper, width, tol, _MOST_SWEEPS
-    )
+    limits = (width, _TOLERANCE * loss.margin, _MOST_SWEEPS)
+    arrays = (mean, coefficients, goals, lower, upper)
+    share(partial(ascend_weights, z, loss.variance, *arrays, *limits, new_turns()))
     multipliers = coefficients if loss.regression else np.abs(coefficients)
     return FixedSpread(mean), np.ascontiguousarray(multipliers.T)
 
@@ -71,20 +88,27 @@ def weights_after(
     drawn: Drawn,
     lengths: Vec,
     multipliers: Mat,
+    share: Share = alone,
 ) -> tuple[FixedSpread | Gaussians | None, Mat]:
     """Weights that the draws ask for, and the multipliers of the averaging loss.
 
     `weights` are those before the batch, `lengths` (B,) the tokens of each document, at least 1.
+    `share` is called once, even if there is nothing to do.
     """
     loss = learner.loss
     if loss is None or weights is None:
+        share(_nothing)
         return weights, multipliers
     if isinstance(weights, FixedSpread):
         z = drawn.totals / (learner.n_kept * lengths[:, None])
-        return averaged(loss, weights, z, targets, learner.box, multipliers)
+        return averaged(loss, weights, z, targets, learner.box, multipliers, share)
     tallies, inverses = drawn.tallies, drawn.inverses
-    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts)
+    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts, share)
     return found, multipliers
+
+
+def _nothing() -> None:
+    pass
 
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
@@ -170,6 +194,7 @@ def accumulated(
     inverses: NDArray[np.float64],
     lengths: Vec,
     ghosts: int,
+    share: Share = alone,
 ) -> Gaussians:
     """Natural parameters after a batch (BayesPA eq. 28).
 
@@ -179,5 +204,6 @@ def accumulated(
     precision, shift = weights.precision.copy(), weights.shift.copy()
     signs, offsets = hinge_targets(loss, targets)
     scale = ghosts / len(tallies)
-    add_moments(tallies, lengths, inverses, signs, offsets, loss.c, scale, precision, shift)
+    given = (tallies, lengths, inverses, signs, offsets, loss.c, scale, precision, shift)
+    share(partial(add_moments, *given, new_turns()))
     return Gaussians(precision, shift)

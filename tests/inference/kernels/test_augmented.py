@@ -19,6 +19,7 @@ from everlearn.inference.kernels.topics import (
     Samples,
     WordFactors,
 )
+from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.local.topics import as_bags
 from everlearn.inference.margin_step import no_hinges
 from oracles import bayespa as oracle
@@ -98,7 +99,7 @@ def run(tokens, factors, alpha, hinges, schedule, *, keys=None, z=None, inverses
     if inverses is not None:
         found[-1] = inverses
     keys = stream_keys(1, 2, 3, n) if keys is None else keys
-    sample_augmented(bags, factors, alpha, hinges, keys, schedule, out, tallies, found)
+    sample_augmented(bags, factors, alpha, hinges, keys, schedule, out, tallies, found, new_turns())
     return out, tallies, found
 
 

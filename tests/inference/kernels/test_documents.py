@@ -1,11 +1,14 @@
 """Documents laid out for kernels agree with the plain ones."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.core.documents import Documents
-from everlearn.inference.local.topics import as_bags, picked, word_cuts
+from everlearn.inference.kernels.documents import word_edges
+from everlearn.inference.local.topics import as_bags, picked
 
 texts = st.lists(st.lists(st.integers(0, 6), max_size=9), max_size=7)
 
@@ -31,7 +34,7 @@ def test_tokens_begin_where_those_of_the_document_before_end(tokens):
 
 @given(texts, st.integers(1, 5))
 def test_every_word_is_in_one_of_the_runs(tokens, n_parts):
-    runs = word_cuts(as_bags(Documents.from_tokens(tokens)), 7, n_parts)
+    runs = list(pairwise(word_edges(Documents.from_tokens(tokens).words, 7, n_parts)))
     assert len(runs) == (n_parts if n_parts == 1 or any(tokens) else 1)
     covered = np.concatenate([np.arange(first, stop) for first, stop in runs])
     np.testing.assert_array_equal(covered, np.arange(7))
@@ -40,6 +43,6 @@ def test_every_word_is_in_one_of_the_runs(tokens, n_parts):
 def test_words_are_shared_out_evenly():
     tokens = np.random.default_rng(0).zipf(1.3, (300, 40)).clip(max=5000) - 1
     bags = as_bags(Documents.from_tokens(tokens))
-    runs = word_cuts(bags, 5000, 3)
+    runs = pairwise(word_edges(bags.words, 5000, 3))
     shares = [np.mean((bags.words >= first) & (bags.words < stop)) for first, stop in runs]
     assert max(shares) < 0.45

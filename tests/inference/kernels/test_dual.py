@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.inference.kernels.dual import ascend, ascend_weights
+from everlearn.inference.kernels.turns import new_turns
 from oracles.passive_aggressive import best_tau, dual_value, primal_value
 
 EXACTLY = (1e-12, 20_000)
@@ -38,7 +39,9 @@ def solve(
     start = np.zeros(signs.shape) if tau is None else tau
     coefficients = np.ascontiguousarray(y * start[order].T)
     ends = -box * (y < 0), box * (y > 0)
-    ascend_weights(Z[order], variance, weights, coefficients, margin * y, *ends, 0.0, *stop)
+    ascend_weights(
+        Z[order], variance, weights, coefficients, margin * y, *ends, 0.0, *stop, new_turns()
+    )
     found = np.empty(signs.shape)
     found[order] = np.abs(coefficients.T)
     return weights, found
@@ -147,7 +150,7 @@ def test_weights_and_scores_lead_to_the_same_optimum() -> None:
     bound, order = np.full((2, 15), 0.5), np.arange(15)
     a, b = np.zeros((2, 15)), np.zeros((2, 15))
     weights, scores = mu.copy(), mu @ X.T
-    ascend_weights(X, 0.6, weights, a, targets, -bound, bound, 0.2, 1e-13, 50_000)
+    ascend_weights(X, 0.6, weights, a, targets, -bound, bound, 0.2, 1e-13, 50_000, new_turns())
     gram = 0.6 * X @ X.T
     ascend(gram, scores, b, targets, -bound, bound, 0.2, 0.0, order, np.full(2, 1e-13), 50_000)
     np.testing.assert_allclose(weights @ X.T, scores, atol=1e-9)

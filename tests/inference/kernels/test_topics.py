@@ -14,6 +14,7 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
+from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.kernels.word_counts import add_topics, tally_topics
 from everlearn.inference.local.topics import as_bags
 from oracles import bayespa as oracle
@@ -50,7 +51,7 @@ def run(tokens, factors, alpha, schedule, *, margins=None, closed=KEEP_GIVEN, ke
     )
     margins = no_margins(n, len(alpha)) if margins is None else margins
     keys = stream_keys(1, 2, 3, n) if keys is None else keys
-    sample_documents(bags, factors, alpha, margins, closed, keys, schedule, out)
+    sample_documents(bags, factors, alpha, margins, closed, keys, schedule, out, new_turns())
     return out
 
 

@@ -19,6 +19,7 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
+from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.local import topics as local
 from everlearn.inference.local.topics import (
     Batch,
@@ -159,7 +160,8 @@ class TestRounds:
         factors, keys, schedule, out = self.second(learner, state, batch, tokens, first)
         margins = Margins(weights.mean, batch.targets.signs, multipliers.copy())
         alpha = np.full(4, 0.3)
-        sample_documents(batch.bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
+        given = (batch.bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
+        sample_documents(*given, new_turns())
         np.testing.assert_array_equal(found.kept, out.kept)
         np.testing.assert_array_equal(found.totals, out.totals)
 
@@ -175,7 +177,8 @@ class TestRounds:
         tallies = np.zeros((learner.n_kept, 200, 4))
         hinges = hinges_of(learner.loss, weights, batch.targets)
         alpha = np.full(4, 0.3)
-        sample_augmented(batch.bags, factors, alpha, hinges, keys, schedule, out, tallies, inverses)
+        given = (batch.bags, factors, alpha, hinges, keys, schedule, out, tallies, inverses)
+        sample_augmented(*given, new_turns())
         np.testing.assert_array_equal(found.kept, out.kept)
         np.testing.assert_array_equal(found.tallies, tallies)
         np.testing.assert_allclose(found.inverses, inverses, rtol=1e-9)

@@ -15,7 +15,7 @@ once and serve until some token moves. The law of the draws is the same as witho
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.core.arrays import Mat, Vec
+from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
 from everlearn.inference.kernels.choices import (
     HUGE,
@@ -40,6 +40,7 @@ from everlearn.inference.kernels.hinges import (
     set_exponent,
 )
 from everlearn.inference.kernels.topics import (
+    AT_ONCE,
     CONTINUE,
     UNIFORM,
     Bags,
@@ -48,6 +49,7 @@ from everlearn.inference.kernels.topics import (
     Topics,
     WordFactors,
 )
+from everlearn.inference.kernels.turns import taken
 
 
 @kernel(SUMMED)
@@ -187,6 +189,7 @@ def sample_augmented(
     out: Samples,
     tallies: NDArray[np.float64],
     inverses: NDArray[np.float64],
+    turns: IntVec,
 ) -> None:
     """Sweeps over documents under the Gibbs loss, with word counts that stand still.
 
@@ -195,32 +198,36 @@ def sample_augmented(
     schedule : number of sweeps, how many of them are dropped, and how topics start
     tallies : (kept sweeps, B, K), tokens of each document in each topic, filled
     inverses : (kept sweeps, B, Q), 1 / lambda, filled; before CONTINUE the last ones are read
+    turns : which documents are taken; others may call this at the same time for the same results
     """
     n_sweeps, burn_in, start = schedule
     s = scratch(bags, alpha.size, hinges.weights.shape[0])
     current = np.empty(hinges.weights.shape[0])
     least_alpha = alpha.min()
-    for d in range(bags.indptr.size - 1):
-        n = bags.starts[d + 1] - bags.starts[d]
-        if n == 0:
-            continue
-        word = keys[d]
-        _fill_rows(bags, d, factors, alpha, s)
-        if start == CONTINUE:
-            _count(bags, d, out.topics, s)
-            current[:] = inverses[-1, d]
-        else:
-            word = _begin(bags, d, out.topics, alpha, word, start, s)
-            word = draw_inverses(d, n, word, hinges, current, s)
-        s.held[:] = alpha + s.tally
-        for sweep in range(n_sweeps):
-            set_exponent(d, n, current, hinges, s)
-            word = _sweep(bags, d, out.topics, hinges, least_alpha, word, s)
-            word = draw_inverses(d, n, word, hinges, current, s)
-            if sweep >= burn_in:
-                tallies[sweep - burn_in, d] = s.tally
-                inverses[sweep - burn_in, d] = current
-                out.totals[d] += s.tally
-                out.kept[sweep - burn_in, bags.starts[d] : bags.starts[d + 1]] = out.topics[
-                    bags.starts[d] : bags.starts[d + 1]
-                ]
+    first, n_documents = taken(turns, AT_ONCE), bags.indptr.size - 1
+    while first < n_documents:
+        for d in range(first, min(first + AT_ONCE, n_documents)):
+            n = bags.starts[d + 1] - bags.starts[d]
+            if n == 0:
+                continue
+            word = keys[d]
+            _fill_rows(bags, d, factors, alpha, s)
+            if start == CONTINUE:
+                _count(bags, d, out.topics, s)
+                current[:] = inverses[-1, d]
+            else:
+                word = _begin(bags, d, out.topics, alpha, word, start, s)
+                word = draw_inverses(d, n, word, hinges, current, s)
+            s.held[:] = alpha + s.tally
+            for sweep in range(n_sweeps):
+                set_exponent(d, n, current, hinges, s)
+                word = _sweep(bags, d, out.topics, hinges, least_alpha, word, s)
+                word = draw_inverses(d, n, word, hinges, current, s)
+                if sweep >= burn_in:
+                    tallies[sweep - burn_in, d] = s.tally
+                    inverses[sweep - burn_in, d] = current
+                    out.totals[d] += s.tally
+                    out.kept[sweep - burn_in, bags.starts[d] : bags.starts[d + 1]] = out.topics[
+                        bags.starts[d] : bags.starts[d + 1]
+                    ]
+        first = taken(turns, AT_ONCE)

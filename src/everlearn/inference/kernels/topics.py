@@ -21,12 +21,15 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
 from everlearn.inference.kernels.draws import Words, advanced, uniform_single
 from everlearn.inference.kernels.scalars import exp
+from everlearn.inference.kernels.turns import taken
 
 UNIFORM, PREDICTIVE, CONTINUE = 0, 1, 2
 """How topics start: drawn uniformly; drawn in order without labels; as they are."""
 
 _DEEPEST = -50.0
 """Exponents below this are as good as it, and keep products from float32's slow denormals."""
+AT_ONCE = 4
+"""Documents that a thread takes at a time: places of two threads seldom share a cache line."""
 
 Index = int | np.int64
 Singles = NDArray[np.float32]
@@ -243,6 +246,7 @@ def sample_documents(
     keys: Words,
     schedule: tuple[int, int, int],
     out: Samples,
+    turns: IntVec,
 ) -> None:
     """Sweeps over documents with a constant tilt for each: averaging losses, or no labels at all.
 
@@ -250,33 +254,37 @@ def sample_documents(
     ----------
     closed_form : margin, variance and box of the first multipliers; a box of 0 keeps those given
     schedule : number of sweeps, how many of them are dropped, and how topics start
+    turns : which documents are taken; others may call this at the same time for the same results
     """
     n_sweeps, burn_in, start = schedule
     margin, variance, box = closed_form
     s = _scratch(bags, alpha)
     exponent, tilt = np.empty(alpha.size), np.empty(alpha.size, np.float32)
-    for d in range(bags.indptr.size - 1):
-        n = bags.starts[d + 1] - bags.starts[d]
-        if n == 0:
-            continue
-        s.tally[:] = 0.0
-        n_present, word = 0, keys[d]
-        _word_products(bags, d, factors, s)
-        if start == CONTINUE:
-            n_present = _recount(bags, d, out.topics, s)
-        else:
-            n_present, word = _sweep(bags, d, out.topics, 0, word, start, s)
-        if box > 0.0:
-            _first_multipliers(d, n, n_present, margins, margin, variance, box, s)
-        if _tilt(d, n, margins, exponent, tilt):
-            _tilt_products(bags.indptr[d + 1] - bags.indptr[d], tilt, s)
-        for sweep in range(n_sweeps):
-            n_present, word = _sweep(bags, d, out.topics, n_present, word, CONTINUE, s)
-            if sweep >= burn_in:
-                for i in range(bags.starts[d], bags.starts[d + 1]):
-                    out.kept[sweep - burn_in, i] = out.topics[i]
-                for k in range(alpha.size):
-                    out.totals[d, k] += s.tally[k]
+    first, n_documents = taken(turns, AT_ONCE), bags.indptr.size - 1
+    while first < n_documents:
+        for d in range(first, min(first + AT_ONCE, n_documents)):
+            n = bags.starts[d + 1] - bags.starts[d]
+            if n == 0:
+                continue
+            s.tally[:] = 0.0
+            n_present, word = 0, keys[d]
+            _word_products(bags, d, factors, s)
+            if start == CONTINUE:
+                n_present = _recount(bags, d, out.topics, s)
+            else:
+                n_present, word = _sweep(bags, d, out.topics, 0, word, start, s)
+            if box > 0.0:
+                _first_multipliers(d, n, n_present, margins, margin, variance, box, s)
+            if _tilt(d, n, margins, exponent, tilt):
+                _tilt_products(bags.indptr[d + 1] - bags.indptr[d], tilt, s)
+            for sweep in range(n_sweeps):
+                n_present, word = _sweep(bags, d, out.topics, n_present, word, CONTINUE, s)
+                if sweep >= burn_in:
+                    for i in range(bags.starts[d], bags.starts[d + 1]):
+                        out.kept[sweep - burn_in, i] = out.topics[i]
+                    for k in range(alpha.size):
+                        out.totals[d, k] += s.tally[k]
+        first = taken(turns, AT_ONCE)
 
 
 @kernel()

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels.topics import Bags, Topics
+from everlearn.inference.kernels.turns import taken
 
 _LEAST_COUNT = 1e-9
 
@@ -42,6 +43,27 @@ def add_topics(
                     tally[k] += 1
             i += 1
     return tally
+
+
+@kernel()
+def add_words(
+    bags: Bags,
+    kept: Topics,
+    weight: float,
+    edges: IntVec,
+    counts: Mat,
+    tallies: NDArray[np.int64],
+    turns: IntVec,
+) -> None:
+    """`add_topics` to those runs of words that nobody has taken.
+
+    `edges` says where each run begins, and where the last one ends; `tallies` (runs, K) are filled.
+    """
+    run = taken(turns, 1)
+    while run < edges.size - 1:
+        words = (edges[run], edges[run + 1])
+        tallies[run] = add_topics(bags, kept, weight, words, counts)
+        run = taken(turns, 1)
 
 
 @kernel()

@@ -8,8 +8,8 @@ once. Without a loss this is online LDA, or an online HDP.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
-from everlearn.inference.kernels.word_counts import add_topics
+from everlearn.inference.kernels.documents import word_edges
+from everlearn.inference.kernels.turns import new_turns
+from everlearn.inference.kernels.word_counts import add_words
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.local.sampled import infer_sampled, sampled_words
@@ -29,9 +31,8 @@ from everlearn.inference.local.topics import (
     IndependentSampler,
     as_bags,
     infer,
-    word_cuts,
 )
-from everlearn.inference.margin_step import weights_after
+from everlearn.inference.margin_step import Part, weights_after
 from everlearn.inference.merge_judges import Completion, JointEvidence
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
@@ -158,11 +159,20 @@ def _absorbed(
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state that has learned what was drawn; nothing has been changed before this."""
-    news = _News(learner, prior, batch, draws, multipliers)
-    first, *others = word_cuts(batch.bags, prior.n_words, engine.here.n_workers)
-    # Weights are the longest of these tasks, and what the second thread takes first.
-    tally, weights, *tallies = engine.here.map(_absorb, [first, None, *others], news)
-    prior.totals[:] += learner.ghosts / learner.n_kept * np.sum([tally, *tallies], axis=0)
+    n_parts = engine.here.n_workers
+    edges = word_edges(batch.bags.words, prior.n_words, n_parts)
+    tallies = np.zeros((len(edges) - 1, len(prior.totals)), np.int64)
+    weight = learner.ghosts / learner.n_kept
+    counting = (batch.bags, draws.kept, weight, edges, prior.counts, tallies, new_turns())
+
+    def share(part: Part) -> None:
+        """Words are counted while the weights are found: one call to arms for both."""
+        engine.here.join(_each, (partial(add_words, *counting), part), n_parts)
+
+    weights, _ = weights_after(
+        learner, prior.weights, batch.targets, draws, batch.lengths, multipliers, share
+    )
+    prior.totals[:] += weight * tallies.sum(axis=0)
     shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
     state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
@@ -170,25 +180,6 @@ def _absorbed(
     return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares)
 
 
-@dataclass(frozen=True, slots=True)
-class _News:
-    """What a batch has to say, and to whom."""
-
-    learner: TopicLearner
-    prior: TopicState
-    batch: Batch
-    draws: Draws
-    multipliers: Mat
-
-
-def _absorb(news: _News, words: tuple[int, int] | None) -> Any:
-    """The weights after a batch; or the draws of each topic, those of some words being counted.
-
-    Parts change different rows of the counts, and each count in the same order whatever they are.
-    """
-    learner, prior, draws = news.learner, news.prior, news.draws
-    if words is None:
-        targets, lengths = news.batch.targets, news.batch.lengths
-        return weights_after(learner, prior.weights, targets, draws, lengths, news.multipliers)[0]
-    weight = learner.ghosts / learner.n_kept
-    return add_topics(news.batch.bags, draws.kept, weight, words, prior.counts)
+def _each(parts: tuple[Part, ...]) -> None:
+    for part in parts:
+        part()

@@ -26,8 +26,10 @@ from everlearn.inference.local.topics import (
     Block,
     Draws,
     GibbsStep,
+    Step,
     as_bags,
     deepened,
+    drawn,
 )
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Targets, TopicLearner
@@ -84,7 +86,7 @@ class _Along(NamedTuple):
 class _Round(NamedTuple):
     """What all chunks share in a round; `place` is seed, clock, round and documents of a batch."""
 
-    step: AveragingStep | GibbsStep
+    step: Step
     place: tuple[int, int, int, int]
     n_kept: int
     labels: bool
@@ -129,7 +131,7 @@ def _swept(
     else:
         topics, inverses = before[0].topics, before[0].inverses
     block = Block(bags, keys, topics, along.signs, along.offsets, along.multipliers, inverses)
-    draws = shared.step(block)
+    draws = drawn(shared.step, block)
     counts = np.zeros(shared.step.factors.counts.shape)
     add_topics(bags, draws.kept, 1.0, (0, len(counts)), counts)
     return Swept(counts, (_told(documents, draws, shared.labels),)), draws
@@ -168,7 +170,7 @@ class ChunkedSampler:
         learner, state = self._learner, self._state
         schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
         signs, offsets, factors = self._targets.signs, self._targets.values, self._factors()
-        step: AveragingStep | GibbsStep
+        step: Step
         if isinstance(weights, Gaussians) and learner.loss is not None:
             hinges = hinges_of(learner.loss, weights, self._targets, self._engine)
             signs, offsets = hinges.signs, hinges.offsets

@@ -18,6 +18,7 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
+from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.local.topics import as_bags, cut, even_cuts
 
 _BLOCK_TOKENS = 20_000
@@ -73,5 +74,6 @@ def _draws(drawing: _Drawing, bags: Bags, keys: Words) -> Samples:
     )
     margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
     schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)
-    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
+    turns = new_turns()
+    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out, turns)
     return out

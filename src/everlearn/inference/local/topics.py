@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
+from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.kernels.word_counts import add_topics
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
@@ -42,8 +42,6 @@ from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 _DEEPEST = -50.0
 _FEWEST_TOKENS = 1000
 """A block with fewer is not worth sending to another thread."""
-_LOOKED_AT = 256
-"""Entries by which words are shared out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +102,6 @@ def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges) if b > a]
 
 
-def word_cuts(bags: Bags, n_words: int, n_parts: int) -> list[tuple[int, int]]:
-    """Runs of words that about as many entries of the documents belong to."""
-    if n_parts == 1:
-        return [(0, n_words)]
-    some = np.sort(bags.words[:: max(1, len(bags.words) // _LOOKED_AT)])
-    inner = some[len(some) * np.arange(1, n_parts) // n_parts].tolist() if len(some) else []
-    return list(pairwise([0, *inner, n_words]))
-
-
 def cut(bags: Bags, where: slice) -> Bags:
     """A run of documents."""
     indptr = bags.indptr[where.start : where.stop + 1]
@@ -163,21 +152,24 @@ class AveragingStep:
     closed_form: tuple[float, float, float]
     schedule: tuple[int, int, int]
 
-    def __call__(self, block: Block) -> Draws:
-        """Draw the topics of a block."""
-        out = _room(block, self.schedule, len(self.alpha))
-        margins = Margins(self.weights, block.signs, block.multipliers.copy())
+    def room(self, block: Block) -> Draws:
+        """Room for the draws of a block."""
+        samples = _samples(block, self.schedule, len(self.alpha))
+        return Draws(*samples, block.inverses, block.inverses, np.zeros(0))
+
+    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
+        """Draw the topics of those documents of a block that nobody has taken."""
         sample_documents(
             block.bags,
             self.factors,
             self.alpha,
-            margins,
+            Margins(self.weights, block.signs, block.multipliers.copy()),
             self.closed_form,
             block.keys,
             self.schedule,
-            out,
+            Samples(out.topics, out.kept, out.totals),
+            turns,
         )
-        return Draws(out.topics, out.kept, out.totals, block.inverses, block.inverses, np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +181,14 @@ class GibbsStep:
     hinges: Hinges
     schedule: tuple[int, int, int]
 
-    def __call__(self, block: Block) -> Draws:
-        """Draw the topics of a block."""
-        out = _room(block, self.schedule, len(self.alpha))
-        tallies = np.zeros((len(out.kept), len(block.keys), len(self.alpha)))
-        inverses = block.inverses.copy()
+    def room(self, block: Block) -> Draws:
+        """Room for the draws of a block."""
+        samples = _samples(block, self.schedule, len(self.alpha))
+        tallies = np.zeros((len(samples.kept), *samples.totals.shape))
+        return Draws(*samples, tallies, block.inverses.copy(), np.zeros(0))
+
+    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
+        """Draw the topics of those documents of a block that nobody has taken."""
         sample_augmented(
             block.bags,
             self.factors,
@@ -201,14 +196,17 @@ class GibbsStep:
             self.hinges._replace(signs=block.signs, offsets=block.offsets),
             block.keys,
             self.schedule,
-            out,
-            tallies,
-            inverses,
+            Samples(out.topics, out.kept, out.totals),
+            out.tallies,
+            out.inverses,
+            turns,
         )
-        return Draws(out.topics, out.kept, out.totals, tallies, inverses, np.zeros(0))
 
 
-def _room(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Samples:
+Step = AveragingStep | GibbsStep
+
+
+def _samples(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Samples:
     n_sweeps, burn_in, _ = schedule
     return Samples(
         block.topics.copy(),
@@ -217,9 +215,16 @@ def _room(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Sample
     )
 
 
-def _call(step: Any, block: Block) -> Draws:
-    draws: Draws = step(block)
-    return draws
+def drawn(step: Step, block: Block) -> Draws:
+    """The topics of a block."""
+    out = step.room(block)
+    step.draw(block, out, new_turns())
+    return out
+
+
+def _take_part(work: tuple[Step, Block, Draws, IntVec]) -> None:
+    step, block, out, turns = work
+    step.draw(block, out, turns)
 
 
 def _joined(parts: Sequence[Draws]) -> Draws:
@@ -254,7 +259,7 @@ class IndependentSampler:
         schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
         keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
         signs, offsets = batch.targets.signs, batch.targets.values
-        step: AveragingStep | GibbsStep
+        step: Step
         if isinstance(weights, Gaussians) and learner.loss is not None:
             hinges = hinges_of(learner.loss, weights, batch.targets, self._engine)
             signs, offsets = hinges.signs, hinges.offsets
@@ -265,10 +270,20 @@ class IndependentSampler:
             mean = np.empty((0, len(self._alpha))) if weights is None else weights.mean
             step = AveragingStep(factors, self._alpha, mean, learner.closed_form(number), schedule)
         block = Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
-        cuts = even_cuts(bags, self._engine.n_workers)
-        draws = _joined(self._engine.map(_call, [block.cut(where) for where in cuts], step))
+        draws = self._drawn(step, block)
         self._topics, self._inverses, self._kept = draws.topics, draws.inverses, draws.kept
         return draws
+
+    def _drawn(self, step: Step, block: Block) -> Draws:
+        """The topics of a block: threads write to the same room, other workers to their own."""
+        engine = self._engine
+        if engine.here is not engine:
+            cuts = even_cuts(block.bags, engine.n_workers)
+            return _joined(engine.map(drawn, [block.cut(where) for where in cuts], step))
+        out = step.room(block)
+        n_calls = len(block.topics) // _FEWEST_TOKENS
+        engine.here.join(_take_part, (step, block, out, new_turns()), n_calls)
+        return out
 
     def _start(self, number: int) -> int:
         if number > 0:

@@ -24,7 +24,7 @@ from distributed.scheduler import KilledWorker
 
 from everlearn.core.errors import ClusterError
 from everlearn.core.stats import Summable
-from everlearn.inference.engine import Engine, Handle, Piece
+from everlearn.inference.engine import Handle, LocalEngine, Piece
 from everlearn.runtime.engine import worker
 from everlearn.runtime.engine.direct import Answers, DirectLine, Errand
 from everlearn.runtime.engine.groups import Group, Node, grouped
@@ -57,13 +57,13 @@ def _failed(future: Any) -> bool:
 class DaskEngine:
     """Runs tasks on the workers of a Dask cluster."""
 
-    def __init__(self, client: Any, here: Engine) -> None:
+    def __init__(self, client: Any, here: LocalEngine) -> None:
         self.client, self._here = client, here
         self._sent, self._line = Sent(client), DirectLine(client)
         self._look_around()
 
     @property
-    def here(self) -> Engine:
+    def here(self) -> LocalEngine:
         return self._here
 
     def _look_around(self) -> None:

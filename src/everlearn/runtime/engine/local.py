@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 from everlearn.core.stats import Summable
-from everlearn.inference.engine import Engine, Handle, Here, brought, summed, together
+from everlearn.inference.engine import Handle, Here, LocalEngine, brought, summed, together
 from everlearn.runtime.cores import usable_cores
 
 S = TypeVar("S", bound=Summable)
@@ -34,8 +35,11 @@ class SerialEngine:
     n_workers = 1
 
     @property
-    def here(self) -> Engine:
+    def here(self) -> LocalEngine:
         return self
+
+    def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
+        task(shared)
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
@@ -60,6 +64,12 @@ class SerialEngine:
         whole, infos = self.map_sum(task, items, shared)
         return whole, kept_here(infos, items)
 
+    def ahead(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
+    ) -> Iterator[Info]:
+        for item in items:
+            yield task(shared, brought(item))
+
     def as_they_come(
         self,
         task: Callable[[Shared, Item], Info],
@@ -78,8 +88,21 @@ class ThreadEngine:
         self.n_workers = n_workers
 
     @property
-    def here(self) -> Engine:
+    def here(self) -> LocalEngine:
         return self
+
+    def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
+        calls = [_Call(task, shared) for _ in range(min(most, self.n_workers) - 1)]
+        for call in calls:
+            self._pool.submit(call)
+        try:
+            task(shared)
+        finally:
+            for call in calls:
+                call.end()
+        for call in calls:
+            if call.error is not None:
+                raise call.error
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
@@ -99,6 +122,22 @@ class ThreadEngine:
             return [*mine, *(future.result() for future in futures), *reversed(own)]
         finally:
             for future in futures:
+                future.cancel()
+
+    def ahead(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
+    ) -> Iterator[Info]:
+        work = partial(_worked, task, shared)
+        coming = deque(self._pool.submit(work, item) for item in items[:1])
+        try:
+            for item in items[1:]:
+                found = coming.popleft().result()
+                coming.append(self._pool.submit(work, item))
+                yield found
+            while coming:
+                yield coming.popleft().result()
+        finally:
+            for future in coming:
                 future.cancel()
 
     def map_sum(
@@ -143,6 +182,36 @@ class ThreadEngine:
                 future.cancel()
 
 
+class _Call:
+    """A call in another thread, which is waited for unless nobody has begun it.
+
+    Locks, because a future takes longer to tell than a small batch can afford.
+    """
+
+    __slots__ = ("_begun", "_ended", "_shared", "_task", "error")
+
+    def __init__(self, task: Callable[[Shared], None], shared: Shared) -> None:
+        self._task, self._shared = task, shared
+        self._begun, self._ended = threading.Lock(), threading.Lock()
+        self._ended.acquire()
+        self.error: BaseException | None = None
+
+    def __call__(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            self._task(self._shared)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._ended.release()
+
+    def end(self) -> None:
+        """Wait for the end, or see to it that there will be no beginning."""
+        if not self._begun.acquire(blocking=False):
+            self._ended.acquire()
+
+
 def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
     return task(shared, brought(item))
 
@@ -154,7 +223,7 @@ def kept_here(infos: list[Any], items: Sequence[Any]) -> list[Handle]:
 
 
 @contextmanager
-def open_local(name: str | None, most_workers: int | None = None) -> Iterator[Engine]:
+def open_local(name: str | None, most_workers: int | None = None) -> Iterator[LocalEngine]:
     """An engine in this process: "serial", "threads", or None for what the machine has."""
     workers = min(usable_cores(), most_workers or sys.maxsize)
     with one_blas_thread():
