@@ -86,15 +86,17 @@ def _dot(a: Cube, q: int, i: int, b: Mat) -> float:
 
 
 @kernel()
-def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube) -> bool:
+def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube, turns: IntVec) -> bool:
     """Fill means (Q, K) and covariances (Q, K, K); False if a matrix is not positive definite.
 
+    `turns` says which tasks are taken; others may call this at the same time with the same arrays.
     Blocks are swept without looking for pivots, which positive matrices do not need.
     """
     n_tasks, n = shift.shape
     corner = np.empty((_WIDTH, _WIDTH))
     columns, rows = np.empty((_WIDTH, n)), np.empty((_WIDTH, n))
-    for q in range(n_tasks):
+    q = taken(turns, 1)
+    while q < n_tasks:
         covariance[q] = precision[q]
         for p in range(0, n, _WIDTH):
             width = min(_WIDTH, n - p)
@@ -107,6 +109,7 @@ def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube) -> bool:
                 covariance[q, j, i] = covariance[q, i, j]
         for i in range(n):
             mean[q, i] = _dot(covariance, q, i, shift)
+        q = taken(turns, 1)
     return True
 
 
