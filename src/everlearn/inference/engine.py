@@ -13,8 +13,16 @@ S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
+Part = Callable[[], object]
+Share = Callable[[Part], None]
+"""Calls a part of some work, which others may call at the same time, until all of it is done."""
 CHUNK_ROWS = 8192
 """Rows of data in this process that an engine moves together, and adds up first."""
+
+
+def alone(part: Part) -> None:
+    """Work that nobody takes part in."""
+    part()
 
 
 class Handle(Protocol):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, Mat, Vec
-from everlearn.inference.engine import Engine
-from everlearn.inference.kernels.dual import ascend_weights
+from everlearn.inference.engine import Engine, Part, Share, alone
+from everlearn.inference.kernels.dual import ascend_weights, demands
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
 from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.turns import new_turns
@@ -23,15 +21,6 @@ _TOLERANCE = 1e-3
 _MOST_SWEEPS = 50
 _WORTH_SHARING = 1_000_000
 """Multiplications in inverting precisions that are worth sending some to another thread."""
-
-Part = Callable[[], object]
-Share = Callable[[Part], None]
-"""Calls a part of some work, which others may call at the same time, until all of it is done."""
-
-
-def alone(part: Part) -> None:
-    """Work that nobody takes part in."""
-    part()
 
 
 def averaged(
@@ -48,24 +37,14 @@ def averaged(
     `z` (B, K) are topic frequencies, `start` the multipliers to start from. Multipliers of a
     regression have the sign of the pull.
     """
-    goals, lower, upper = _demands(loss, targets, box)
-    pulls = np.ascontiguousarray((targets.signs * start).T)
-    mean, coefficients = weights.mean.copy(), np.clip(pulls, lower, upper)
+    mean, signs, values = weights.mean.copy(), targets.signs, targets.values
+    given = demands(signs, values, start, loss.margin, box, loss.regression)
     width = loss.margin if loss.regression else 0.0
     limits = (width, _TOLERANCE * loss.margin, _MOST_SWEEPS)
-    arrays = (mean, coefficients, goals, lower, upper)
-    share(partial(ascend_weights, z, loss.variance, *arrays, *limits, new_turns()))
+    share(partial(ascend_weights, z, loss.variance, mean, *given, *limits, new_turns()))
+    coefficients = given[0]
     multipliers = coefficients if loss.regression else np.abs(coefficients)
     return FixedSpread(mean), np.ascontiguousarray(multipliers.T)
-
-
-def _demands(loss: Loss, targets: Targets, box: float) -> tuple[Mat, Mat, Mat]:
-    """What scores (Q, B) should be, and the limits of their coefficients."""
-    signs = np.ascontiguousarray(targets.signs.T).astype(np.float64)
-    if loss.regression:
-        limits = box * np.abs(signs)
-        return np.ascontiguousarray(targets.values.T), -limits, limits
-    return loss.margin * signs, np.where(signs < 0.0, -box, 0.0), np.where(signs > 0.0, box, 0.0)
 
 
 class Drawn(Protocol):
@@ -140,17 +119,13 @@ def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
 def _moments(weights: Gaussians, engine: Engine | None) -> tuple[Mat, Cube]:
     """Means and covariances; many topics are worth sharing the tasks out."""
     q, k = weights.shift.shape
-    n_parts = 1 if engine is None or q * k**3 < _WORTH_SHARING else min(engine.here.n_workers, q)
-    if engine is None or n_parts < 2:
+    if engine is None or q * k**3 < _WORTH_SHARING:
         return weights.moments()
-    edges = [q * i // n_parts for i in range(n_parts + 1)]
-    tasks = [slice(a, b) for a, b in pairwise(edges)]
-    means, covariances = zip(*engine.here.map(_moments_of, tasks, weights), strict=True)
-    return np.concatenate(means), np.concatenate(covariances)
+    return weights.moments(lambda part: engine.here.join(_call, part, q))
 
 
-def _moments_of(weights: Gaussians, tasks: slice) -> tuple[Mat, Cube]:
-    return Gaussians(weights.precision[tasks], weights.shift[tasks]).moments()
+def _call(part: Part) -> None:
+    part()
 
 
 def hinges_of(

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.inference.engine import Share, alone
 from everlearn.inference.kernels.gaussians import invert
+from everlearn.inference.kernels.turns import new_turns
 
 
 class Weights(Protocol):
@@ -84,11 +86,16 @@ class Gaussians:
     def n_tasks(self) -> int:
         return len(self.shift)
 
-    def moments(self) -> tuple[Mat, Cube]:
+    def moments(self, share: Share = alone) -> tuple[Mat, Cube]:
         """Means (Q, K) and covariances (Q, K, K)."""
         mean, covariance = np.empty_like(self.shift), np.empty_like(self.precision)
-        if not invert(self.precision, self.shift, mean, covariance):
-            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        turns = new_turns()
+
+        def part() -> None:
+            if not invert(self.precision, self.shift, mean, covariance, turns):
+                raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+        share(part)
         return mean, covariance
 
     def extended(self, means: Mat, variance: float) -> Gaussians:

@@ -18,6 +18,7 @@ All arrays are C-contiguous. Sums run in a fixed order and nothing depends on th
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
@@ -227,3 +228,39 @@ def ascend_weights(
         _add_combination(weights[q], variance, coefficients[q], X)
         q = taken(turns, 1)
     return most
+
+
+@kernel()
+def demands(
+    signs: NDArray[np.int8],
+    values: Mat,
+    start: Mat,
+    margin: float,
+    box: float,
+    regression: bool,
+) -> tuple[Mat, Mat, Mat, Mat]:
+    """Coefficients to start from, targets, lower and upper bounds, (Q, B), for `ascend_weights`.
+
+    Parameters
+    ----------
+    signs, values, start : (B, Q), labels or which numbers are known; numbers; multipliers
+    margin : that scores should have, unless they are to meet the numbers
+    box : largest multiplier
+    """
+    n_rows, n_tasks = signs.shape
+    shape = (n_tasks, n_rows)
+    coefficients, targets, lower, upper = (
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+    )
+    for q in range(n_tasks):
+        for d in range(n_rows):
+            sign = np.float64(signs[d, q])
+            low = -box if sign < 0.0 or (regression and sign > 0.0) else 0.0
+            high = box if sign > 0.0 or (regression and sign < 0.0) else 0.0
+            targets[q, d] = values[d, q] if regression else margin * sign
+            coefficients[q, d] = min(max(sign * start[d, q], low), high)
+            lower[q, d], upper[q, d] = low, high
+    return coefficients, targets, lower, upper

@@ -12,6 +12,8 @@ from everlearn.inference.kernels.turns import taken
 
 _WIDTH = 4
 """Rows that are eliminated together."""
+_AT_ONCE = 10
+"""Tasks whose sums a thread makes at a time: it looks for the topics of documents each time."""
 
 
 @kernel()
@@ -84,15 +86,17 @@ def _dot(a: Cube, q: int, i: int, b: Mat) -> float:
 
 
 @kernel()
-def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube) -> bool:
+def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube, turns: IntVec) -> bool:
     """Fill means (Q, K) and covariances (Q, K, K); False if a matrix is not positive definite.
 
+    `turns` says which tasks are taken; others may call this at the same time with the same arrays.
     Blocks are swept without looking for pivots, which positive matrices do not need.
     """
     n_tasks, n = shift.shape
     corner = np.empty((_WIDTH, _WIDTH))
     columns, rows = np.empty((_WIDTH, n)), np.empty((_WIDTH, n))
-    for q in range(n_tasks):
+    q = taken(turns, 1)
+    while q < n_tasks:
         covariance[q] = precision[q]
         for p in range(0, n, _WIDTH):
             width = min(_WIDTH, n - p)
@@ -105,6 +109,7 @@ def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube) -> bool:
                 covariance[q, j, i] = covariance[q, i, j]
         for i in range(n):
             mean[q, i] = _dot(covariance, q, i, shift)
+        q = taken(turns, 1)
     return True
 
 
@@ -155,47 +160,47 @@ def add_moments(
     shift : (Q, K), gets c s (1 + c o / lambda) z
     turns : which tasks are taken; others may call this at the same time with the same arrays
     """
-    n_tasks, n_documents = len(shift), len(lengths)
-    ends, topics, shares = _frequencies(tallies, lengths)
-    q = taken(turns, 1)
-    while q < n_tasks:
-        for row in range(ends.size - 1):
-            sweep, d = row // n_documents, row % n_documents
-            own = slice(ends[row], ends[row + 1])
-            for hinge in range(q, signs.shape[1], n_tasks):
-                sign = signs[d, hinge]
-                if sign != 0:
-                    inverse = inverses[sweep, d, hinge]
-                    force = scale * c * sign * (1.0 + c * offsets[d, hinge] * inverse)
-                    weight = scale * c * c * inverse
-                    _add_products(force, weight, topics[own], shares[own], precision, shift, q)
-        q = taken(turns, 1)
-
-
-@kernel()
-def _frequencies(tallies: NDArray[np.float64], lengths: Vec) -> tuple[IntVec, IntVec, Vec]:
-    """Topics that documents have at kept sweeps, with their frequencies, and where each ends."""
-    n_sweeps, n_documents, n_topics = tallies.shape
-    ends = np.zeros(n_sweeps * n_documents + 1, np.int64)
-    topics, shares = np.empty(tallies.size, np.int64), np.empty(tallies.size)
-    m = 0
-    for sweep in range(n_sweeps):
-        for d in range(n_documents):
-            for k in range(n_topics):
-                if tallies[sweep, d, k] != 0.0:
-                    topics[m] = k
-                    shares[m] = tallies[sweep, d, k] / lengths[d]
-                    m += 1
-            ends[sweep * n_documents + d + 1] = m
-    return ends, topics, shares
+    given = (tallies, lengths, inverses, signs, offsets, c, scale, precision, shift)
+    first, n_tasks = taken(turns, _AT_ONCE), len(shift)
+    while first < n_tasks:
+        _add_moments(*given, first, min(first + _AT_ONCE, n_tasks))
+        first = taken(turns, _AT_ONCE)
 
 
 @kernel(SUMMED)
-def _add_products(
-    force: float, weight: float, topics: IntVec, z: Vec, precision: Cube, shift: Mat, q: int
+def _add_moments(
+    tallies: NDArray[np.float64],
+    lengths: Vec,
+    inverses: NDArray[np.float64],
+    signs: NDArray[np.int8],
+    offsets: Mat,
+    c: float,
+    scale: float,
+    precision: Cube,
+    shift: Mat,
+    first: int,
+    stop: int,
 ) -> None:
-    """Add weight * z z' and force * z to the natural parameters of a task."""
-    for i in range(z.size):
-        shift[q, topics[i]] += force * z[i]
-        for j in range(z.size):
-            precision[q, topics[i], topics[j]] += weight * (z[i] * z[j])
+    """To some of the tasks."""
+    n_tasks, n_topics = shift.shape
+    present, z = np.empty(n_topics, np.int64), np.empty(n_topics)
+    for sweep in range(tallies.shape[0]):
+        for d in range(tallies.shape[1]):
+            m = 0
+            for k in range(n_topics):
+                if tallies[sweep, d, k] != 0.0:
+                    present[m] = k
+                    z[m] = tallies[sweep, d, k] / lengths[d]
+                    m += 1
+            for side in range(0, signs.shape[1], n_tasks):
+                for q in range(first, stop):
+                    sign = signs[d, side + q]
+                    if sign == 0:
+                        continue
+                    inverse = inverses[sweep, d, side + q]
+                    force = scale * c * sign * (1.0 + c * offsets[d, side + q] * inverse)
+                    weight = scale * c * c * inverse
+                    for i in range(m):
+                        shift[q, present[i]] += force * z[i]
+                        for j in range(m):
+                            precision[q, present[i], present[j]] += weight * (z[i] * z[j])

@@ -16,7 +16,7 @@ import numpy as np
 from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
 from everlearn.core.random import stream
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, Part
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
 from everlearn.inference.kernels.documents import word_edges
@@ -32,7 +32,7 @@ from everlearn.inference.local.topics import (
     as_bags,
     infer,
 )
-from everlearn.inference.margin_step import Part, weights_after
+from everlearn.inference.margin_step import weights_after
 from everlearn.inference.merge_judges import Completion, JointEvidence
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
