@@ -131,7 +131,14 @@ class TestPage:
         assert "Topics of the classes" not in page.read_text("utf-8")
 
     @pytest.mark.parametrize(
-        "params", [{}, {"strategy": "ovr"}, {"n_topics": 2}, {"n_topics": 70}, {"loss": "gibbs"}]
+        "params",
+        [
+            {},
+            {"strategy": "ovr"},
+            {"n_topics": 2, "word_weights": True},
+            {"n_topics": 70},
+            {"loss": "gibbs"},
+        ],
     )
     @pytest.mark.parametrize(
         "y",

@@ -212,7 +212,8 @@ class MedLDAClassifier(MaxMarginClassifier):
 
     def _start_topics(self, space: LabelSpace) -> int:
         if self.n_topics is not None:
-            if space.kind == "multiclass" and self._n_states(space) == 1:
+            shared = space.kind == "multiclass" and self._n_states(space) == 1
+            if shared and not self.word_weights:  # words tell apart what topics cannot
                 self._check_a_topic_for_each_class("n_topics", space)
             return int(self.n_topics)
         if self._n_states(space) > 1:
