@@ -59,6 +59,7 @@ def test_it_is_a_pipeline_of_scikit_learn():
     assert pipeline["features"].size == 128
     assert pipeline["mixture"].prior == "shared"
     assert pipeline["mixture"].init_components == "many"
+    assert pipeline["mixture"].n_init == 5
     twin = clone(pipeline).set_params(features__cell=32)
     assert isinstance(twin, ImagePipeline)
     assert twin["features"].cell == 32

@@ -301,7 +301,8 @@ def image_pipeline(
     n_components : int, default=100
         Principal components of the features to keep.
     mixture : DPMixture or None, default=None
-        What clusters them; None means `DPMixture(prior="shared", init_components="many")`.
+        What clusters them; None means
+        `DPMixture(prior="shared", init_components="many", n_init=5)`, the best of five starts.
     **settings : dict
         For `HOG`, `LBP` or `CNNFeatures`.
 
@@ -330,6 +331,6 @@ def image_pipeline(
         raise ValueError("image_pipeline('cnn') needs 'weights', the path of an ONNX file")
     last = mixture
     if last is None:
-        last = DPMixture(prior="shared", init_components="many")
+        last = DPMixture(prior="shared", init_components="many", n_init=5)
     steps = Steps(kind(**settings), ScaledPCA(n_components), last)
     return ImagePipeline(list(steps._asdict().items()))
