@@ -145,6 +145,42 @@ class TestJoin:
             assert ended == [1]
             assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
 
+    def test_others_begin_before_the_caller_is_ready(self):
+        begun, callers = threading.Event(), []
+
+        def task(_):
+            callers.append(threading.current_thread() is threading.main_thread())
+            begun.set()
+
+        with ThreadPoolExecutor(1) as pool, ThreadEngine(pool, 2).joined(task, None, 2):
+            assert begun.wait(30)
+            assert callers == [False]
+        assert callers == [False, True]
+
+    def test_the_caller_joins_after_what_it_does_first(self, engine):
+        done = []
+        with engine.joined(done.append, "task", 1):
+            done.append("first")
+        assert done == ["first", "task"]
+
+    def test_errors_of_what_the_caller_does_first(self):
+        """Nobody is left behind, and the caller takes no part any more."""
+        begun, ended = threading.Event(), []
+
+        def task(_):
+            begun.set()
+            ended.append(threading.current_thread() is threading.main_thread())
+
+        def work(engine):
+            with engine.joined(task, None, 2):
+                assert begun.wait(30)
+                raise ZeroDivisionError
+
+        with ThreadPoolExecutor(1) as pool:
+            with pytest.raises(ZeroDivisionError):
+                work(ThreadEngine(pool, 2))
+            assert ended == [False]
+
 
 class TestAhead:
     """One result is made while the one before it is used."""

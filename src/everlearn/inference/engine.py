@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol, TypeVar
@@ -191,6 +192,11 @@ class LocalEngine(Engine, Protocol):
         Calls must take turns at the parts of the work until none is left (`kernels.turns`):
         those that nobody has begun by then are left out.
         """
+
+    def joined(
+        self, task: Callable[[Shared], None], shared: Shared, most: int
+    ) -> AbstractContextManager[None]:
+        """As `join`, with something that the caller does first while others have begun."""
 
     def ahead(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, Mat, Vec
-from everlearn.inference.engine import Engine, Part, Share, alone
+from everlearn.inference.engine import Engine, Part
 from everlearn.inference.kernels.dual import ascend_weights, demands
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
 from everlearn.inference.kernels.hinges import Hinges
-from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 
@@ -30,7 +28,6 @@ def averaged(
     targets: Targets,
     box: float,
     start: Mat,
-    share: Share = alone,
 ) -> tuple[FixedSpread, Mat]:
     """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
 
@@ -41,7 +38,7 @@ def averaged(
     given = demands(signs, values, start, loss.margin, box, loss.regression)
     width = loss.margin if loss.regression else 0.0
     limits = (width, _TOLERANCE * loss.margin, _MOST_SWEEPS)
-    share(partial(ascend_weights, z, loss.variance, mean, *given, *limits, new_turns()))
+    ascend_weights(z, loss.variance, mean, *given, *limits)
     coefficients = given[0]
     multipliers = coefficients if loss.regression else np.abs(coefficients)
     return FixedSpread(mean), np.ascontiguousarray(multipliers.T)
@@ -67,27 +64,20 @@ def weights_after(
     drawn: Drawn,
     lengths: Vec,
     multipliers: Mat,
-    share: Share = alone,
 ) -> tuple[FixedSpread | Gaussians | None, Mat]:
     """Weights that the draws ask for, and the multipliers of the averaging loss.
 
     `weights` are those before the batch, `lengths` (B,) the tokens of each document, at least 1.
-    `share` is called once, even if there is nothing to do.
     """
     loss = learner.loss
     if loss is None or weights is None:
-        share(_nothing)
         return weights, multipliers
     if isinstance(weights, FixedSpread):
         z = drawn.totals / (learner.n_kept * lengths[:, None])
-        return averaged(loss, weights, z, targets, learner.box, multipliers, share)
+        return averaged(loss, weights, z, targets, learner.box, multipliers)
     tallies, inverses = drawn.tallies, drawn.inverses
-    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts, share)
+    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts)
     return found, multipliers
-
-
-def _nothing() -> None:
-    pass
 
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
@@ -169,7 +159,6 @@ def accumulated(
     inverses: NDArray[np.float64],
     lengths: Vec,
     ghosts: int,
-    share: Share = alone,
 ) -> Gaussians:
     """Natural parameters after a batch (BayesPA eq. 28).
 
@@ -179,6 +168,5 @@ def accumulated(
     precision, shift = weights.precision.copy(), weights.shift.copy()
     signs, offsets = hinge_targets(loss, targets)
     scale = ghosts / len(tallies)
-    given = (tallies, lengths, inverses, signs, offsets, loss.c, scale, precision, shift)
-    share(partial(add_moments, *given, new_turns()))
+    add_moments(tallies, lengths, inverses, signs, offsets, loss.c, scale, precision, shift)
     return Gaussians(precision, shift)

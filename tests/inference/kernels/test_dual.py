@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.inference.kernels.dual import ascend, ascend_weights
-from everlearn.inference.kernels.turns import new_turns
+from everlearn.inference.kernels.dual import ascend, ascend_weights, demands
 from oracles.passive_aggressive import best_tau, dual_value, primal_value
 
 EXACTLY = (1e-12, 20_000)
@@ -39,9 +38,7 @@ def solve(
     start = np.zeros(signs.shape) if tau is None else tau
     coefficients = np.ascontiguousarray(y * start[order].T)
     ends = -box * (y < 0), box * (y > 0)
-    ascend_weights(
-        Z[order], variance, weights, coefficients, margin * y, *ends, 0.0, *stop, new_turns()
-    )
+    ascend_weights(Z[order], variance, weights, coefficients, margin * y, *ends, 0.0, *stop)
     found = np.empty(signs.shape)
     found[order] = np.abs(coefficients.T)
     return weights, found
@@ -150,7 +147,7 @@ def test_weights_and_scores_lead_to_the_same_optimum() -> None:
     bound, order = np.full((2, 15), 0.5), np.arange(15)
     a, b = np.zeros((2, 15)), np.zeros((2, 15))
     weights, scores = mu.copy(), mu @ X.T
-    ascend_weights(X, 0.6, weights, a, targets, -bound, bound, 0.2, 1e-13, 50_000, new_turns())
+    ascend_weights(X, 0.6, weights, a, targets, -bound, bound, 0.2, 1e-13, 50_000)
     gram = 0.6 * X @ X.T
     ascend(gram, scores, b, targets, -bound, bound, 0.2, 0.0, order, np.full(2, 1e-13), 50_000)
     np.testing.assert_allclose(weights @ X.T, scores, atol=1e-9)
@@ -177,3 +174,19 @@ def test_numbers_in_a_tube_are_optimal() -> None:
     assert inside.any()
     assert (a == 0).any()
     assert (np.abs(a) == box).any()
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_demands_are_those_of_the_losses(regression):
+    rng = np.random.default_rng(4)
+    signs = rng.integers(0 if regression else -1, 2, (9, 3)).astype(np.int8)
+    values, start = rng.normal(size=(9, 3)), 3.0 * rng.normal(size=(9, 3))
+    coefficients, targets, lower, upper = demands(signs, values, start, 1.5, 2.0, regression)
+    y = signs.T
+    if regression:
+        expected = values.T, -2.0 * (y != 0), 2.0 * (y != 0)
+    else:
+        expected = 1.5 * y, -2.0 * (y < 0), 2.0 * (y > 0)
+    for found, wanted in zip((targets, lower, upper), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(coefficients, np.clip(y * start.T, lower, upper))

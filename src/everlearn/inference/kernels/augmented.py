@@ -202,15 +202,14 @@ def sample_augmented(
     """
     n_sweeps, burn_in, start = schedule
     s = scratch(bags, alpha.size, hinges.weights.shape[0])
-    current = np.empty(hinges.weights.shape[0])
-    least_alpha = alpha.min()
+    current, least_alpha = np.empty(hinges.weights.shape[0]), alpha.min()
     first, n_documents = taken(turns, AT_ONCE), bags.indptr.size - 1
     while first < n_documents:
         for d in range(first, min(first + AT_ONCE, n_documents)):
-            n = bags.starts[d + 1] - bags.starts[d]
+            own = slice(bags.starts[d], bags.starts[d + 1])
+            n, word = own.stop - own.start, keys[d]
             if n == 0:
                 continue
-            word = keys[d]
             _fill_rows(bags, d, factors, alpha, s)
             if start == CONTINUE:
                 _count(bags, d, out.topics, s)
@@ -227,7 +226,5 @@ def sample_augmented(
                     tallies[sweep - burn_in, d] = s.tally
                     inverses[sweep - burn_in, d] = current
                     out.totals[d] += s.tally
-                    out.kept[sweep - burn_in, bags.starts[d] : bags.starts[d + 1]] = out.topics[
-                        bags.starts[d] : bags.starts[d + 1]
-                    ]
+                    out.kept[sweep - burn_in, own] = out.topics[own]
         first = taken(turns, AT_ONCE)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import SUMMED, kernel
-from everlearn.inference.kernels.turns import taken
 
 
 @kernel(SUMMED)
@@ -185,7 +184,6 @@ def ascend_weights(
     width: float,
     tol: float,
     max_sweeps: int,
-    turns: IntVec,
 ) -> int:
     """Weights and coefficients of several tasks over the same rows; both are changed.
 
@@ -202,20 +200,17 @@ def ascend_weights(
         As in `ascend`.
     tol : float
         A task is done when no coordinate moves its own score by more than this in a sweep.
-    turns : ndarray of shape (1,)
-        Which tasks are taken; others may call this at the same time with the same arrays.
 
     Returns
     -------
     n_sweeps : int
-        The most sweeps that a task took of those that this call has taken.
+        The most sweeps that a task took.
     """
     own = np.empty(len(X))
     for d in range(own.size):
         own[d] = variance * _dot(X[d], X[d])
     most = 0
-    q = taken(turns, 1)
-    while q < weights.shape[0]:
+    for q in range(weights.shape[0]):
         task = (coefficients[q], targets[q], lower[q], upper[q], width)
         current = weights[q].copy()
         _add_combination(current, variance, coefficients[q], X)
@@ -226,7 +221,6 @@ def ascend_weights(
                 break
         most = max(most, sweeps)
         _add_combination(weights[q], variance, coefficients[q], X)
-        q = taken(turns, 1)
     return most
 
 

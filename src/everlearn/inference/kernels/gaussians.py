@@ -12,8 +12,6 @@ from everlearn.inference.kernels.turns import taken
 
 _WIDTH = 4
 """Rows that are eliminated together."""
-_AT_ONCE = 10
-"""Tasks whose sums a thread makes at a time: it looks for the topics of documents each time."""
 
 
 @kernel()
@@ -147,7 +145,6 @@ def add_moments(
     scale: float,
     precision: Cube,
     shift: Mat,
-    turns: IntVec,
 ) -> None:
     """Add what kept sweeps and documents say about the weights (BayesPA eq. 28).
 
@@ -158,30 +155,7 @@ def add_moments(
     scale : of all that is added
     precision : (Q, K, K), gets c^2 z z' / lambda
     shift : (Q, K), gets c s (1 + c o / lambda) z
-    turns : which tasks are taken; others may call this at the same time with the same arrays
     """
-    given = (tallies, lengths, inverses, signs, offsets, c, scale, precision, shift)
-    first, n_tasks = taken(turns, _AT_ONCE), len(shift)
-    while first < n_tasks:
-        _add_moments(*given, first, min(first + _AT_ONCE, n_tasks))
-        first = taken(turns, _AT_ONCE)
-
-
-@kernel(SUMMED)
-def _add_moments(
-    tallies: NDArray[np.float64],
-    lengths: Vec,
-    inverses: NDArray[np.float64],
-    signs: NDArray[np.int8],
-    offsets: Mat,
-    c: float,
-    scale: float,
-    precision: Cube,
-    shift: Mat,
-    first: int,
-    stop: int,
-) -> None:
-    """To some of the tasks."""
     n_tasks, n_topics = shift.shape
     present, z = np.empty(n_topics, np.int64), np.empty(n_topics)
     for sweep in range(tallies.shape[0]):
@@ -192,15 +166,15 @@ def _add_moments(
                     present[m] = k
                     z[m] = tallies[sweep, d, k] / lengths[d]
                     m += 1
-            for side in range(0, signs.shape[1], n_tasks):
-                for q in range(first, stop):
-                    sign = signs[d, side + q]
-                    if sign == 0:
-                        continue
-                    inverse = inverses[sweep, d, side + q]
-                    force = scale * c * sign * (1.0 + c * offsets[d, side + q] * inverse)
-                    weight = scale * c * c * inverse
-                    for i in range(m):
-                        shift[q, present[i]] += force * z[i]
-                        for j in range(m):
-                            precision[q, present[i], present[j]] += weight * (z[i] * z[j])
+            for hinge in range(signs.shape[1]):
+                sign = signs[d, hinge]
+                if sign == 0:
+                    continue
+                q = hinge % n_tasks
+                inverse = inverses[sweep, d, hinge]
+                force = scale * c * sign * (1.0 + c * offsets[d, hinge] * inverse)
+                weight = scale * c * c * inverse
+                for i in range(m):
+                    shift[q, present[i]] += force * z[i]
+                    for j in range(m):
+                        precision[q, present[i], present[j]] += weight * (z[i] * z[j])

@@ -9,14 +9,14 @@ once. Without a loss this is online LDA, or an online HDP.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
 from everlearn.core.random import stream
-from everlearn.inference.engine import Engine, Part
+from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
 from everlearn.inference.kernels.documents import word_edges
@@ -38,6 +38,9 @@ from everlearn.inference.spare_topics import settled, with_spares, without_spare
 from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import Gaussians, TopicState
+
+_RUNS = 2
+"""Runs of words for each thread, so that whoever comes later finds some left."""
 
 
 def learn_batch(
@@ -159,19 +162,16 @@ def _absorbed(
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state that has learned what was drawn; nothing has been changed before this."""
-    n_parts = engine.here.n_workers
+    n_workers = engine.here.n_workers
+    n_parts = 1 if n_workers == 1 else _RUNS * n_workers
     edges = word_edges(batch.bags.words, prior.n_words, n_parts)
     tallies = np.zeros((len(edges) - 1, len(prior.totals)), np.int64)
     weight = learner.ghosts / learner.n_kept
     counting = (batch.bags, draws.kept, weight, edges, prior.counts, tallies, new_turns())
-
-    def share(part: Part) -> None:
-        """Words are counted while the weights are found: one call to arms for both."""
-        engine.here.join(_each, (partial(add_words, *counting), part), n_parts)
-
-    weights, _ = weights_after(
-        learner, prior.weights, batch.targets, draws, batch.lengths, multipliers, share
-    )
+    with engine.here.joined(_count, counting, n_workers):  # weights are found meanwhile
+        weights, _ = weights_after(
+            learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
+        )
     prior.totals[:] += weight * tallies.sum(axis=0)
     shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
     tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
@@ -180,6 +180,5 @@ def _absorbed(
     return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares)
 
 
-def _each(parts: tuple[Part, ...]) -> None:
-    for part in parts:
-        part()
+def _count(counting: Any) -> None:
+    add_words(*counting)

@@ -41,6 +41,11 @@ class SerialEngine:
     def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
         task(shared)
 
+    @contextmanager
+    def joined(self, task: Callable[[Shared], None], shared: Shared, most: int) -> Iterator[None]:
+        yield
+        task(shared)
+
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> list[Info]:
@@ -92,10 +97,16 @@ class ThreadEngine:
         return self
 
     def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
+        with self.joined(task, shared, most):
+            pass
+
+    @contextmanager
+    def joined(self, task: Callable[[Shared], None], shared: Shared, most: int) -> Iterator[None]:
         calls = [_Call(task, shared) for _ in range(min(most, self.n_workers) - 1)]
         for call in calls:
             self._pool.submit(call)
         try:
+            yield
             task(shared)
         finally:
             for call in calls:
