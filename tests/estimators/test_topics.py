@@ -35,6 +35,7 @@ from estimators.corpora import (
 from estimators.streams import file_of
 from everlearn.estimators.persistence import load
 from everlearn.estimators.topics import TopicModel
+from everlearn.inference.local import topic_steps
 from everlearn.inference.local import topics as local_topics
 from everlearn.testing import planted_topics
 
@@ -120,7 +121,7 @@ def test_threads_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         return even(bags, n_parts)
 
     monkeypatch.setattr(local_topics, "even_cuts", counted)
-    monkeypatch.setattr(local_topics, "_FEWEST_TOKENS", 20)
+    monkeypatch.setattr(topic_steps, "_FEWEST_TOKENS", 20)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(3)), raising=False)
     threads = fitted(name, engine="threads")
     shared = outputs(threads)

@@ -1,6 +1,8 @@
 """Engines: the same bits from one thread and from many, and errors that are not swallowed."""
 
+import _thread
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -162,6 +164,61 @@ class TestJoin:
         with engine.joined(done.append, "task", 1):
             done.append("first")
         assert done == ["first", "task"]
+
+    def test_a_call_that_fails_is_told_to_whoever_asks(self):
+        failed, asked = threading.Event(), []
+
+        def task(_):
+            failed.set()
+            raise ZeroDivisionError("broken")
+
+        def work(engine):
+            with engine.joined(task, None, 2) as check:
+                assert failed.wait(30)
+                while True:
+                    asked.append(1)
+                    check()
+
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ZeroDivisionError, match="broken"):
+            work(ThreadEngine(pool, 2))
+        assert asked
+
+    @pytest.mark.parametrize("done", [True, False])
+    def test_calls_are_waited_for_unless_all_is_done(self, done):
+        begun, end, ended = threading.Event(), threading.Event(), []
+
+        def task(_):
+            if threading.current_thread() is not threading.main_thread():
+                begun.set()
+                end.wait(30 if done else 0.2)
+                ended.append(1)
+
+        with ThreadPoolExecutor(1) as pool:
+            with ThreadEngine(pool, 2).joined(task, None, 2, lambda: done):
+                assert begun.wait(30)
+            assert ended == ([] if done else [1])
+            end.set()
+
+    def test_an_interrupt_waits_for_calls_that_write(self):
+        """A second one, while the first is on its way: what others write must not come later."""
+        begun, ended = threading.Event(), []
+
+        def task(_):
+            if threading.current_thread() is not threading.main_thread():
+                begun.set()
+                time.sleep(0.3)
+                _thread.interrupt_main()
+                time.sleep(0.3)
+                ended.append(1)
+
+        def work(engine):
+            with engine.joined(task, None, 2):
+                assert begun.wait(30)
+
+        with ThreadPoolExecutor(1) as pool:
+            with pytest.raises(KeyboardInterrupt):
+                work(ThreadEngine(pool, 2))
+            assert ended == [1]
 
     def test_errors_of_what_the_caller_does_first(self):
         """Nobody is left behind, and the caller takes no part any more."""

@@ -26,6 +26,11 @@ def alone(part: Part) -> None:
     part()
 
 
+def never() -> bool:
+    """Nobody says that all is done."""
+    return False
+
+
 class Handle(Protocol):
     """Something that an engine holds; where, is the engine's business.
 
@@ -194,9 +199,17 @@ class LocalEngine(Engine, Protocol):
         """
 
     def joined(
-        self, task: Callable[[Shared], None], shared: Shared, most: int
-    ) -> AbstractContextManager[None]:
-        """As `join`, with something that the caller does first while others have begun."""
+        self,
+        task: Callable[[Shared], None],
+        shared: Shared,
+        most: int,
+        done: Callable[[], bool] = never,
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """As `join`, with something that the caller does first while others have begun.
+
+        What it gets raises the error of a call that has failed: nobody waits for that one's part.
+        If `done` says that no part is left, calls are not waited for: to end takes them a moment.
+        """
 
     def ahead(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared

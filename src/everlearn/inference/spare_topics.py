@@ -15,7 +15,7 @@ from everlearn.core.arrays import IntVec
 from everlearn.core.codes import code_means, n_codes
 from everlearn.inference.kernels.topics import Bags
 from everlearn.inference.kernels.word_counts import tally_topics
-from everlearn.inference.local.topics import Draws
+from everlearn.inference.local.topic_steps import Draws
 from everlearn.inference.topic_model import TopicLearner
 from everlearn.inference.topic_state import TopicState
 

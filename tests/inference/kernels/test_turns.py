@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from everlearn.inference.kernels._jit import kernel
-from everlearn.inference.kernels.turns import new_turns, taken
+from everlearn.inference.kernels.turns import all_ended, ended, new_turns, run_of, taken
 
 
 @kernel()
@@ -37,3 +37,54 @@ def test_who_comes_late_finds_nothing_left():
     assert mark(turns, 4, times) == 10
     assert mark(turns, 4, times) == 0
     assert mark(new_turns(), 4, times[:0]) == 0
+
+
+@kernel()
+def take_runs(turns, times):
+    """Parts by runs, each marked before it is told that they have ended."""
+    first, stop = run_of(taken(turns, 1), times.size)
+    while first < times.size:
+        times[first:stop] += 1
+        ended(turns, stop - first)
+        first, stop = run_of(taken(turns, 1), times.size)
+
+
+@pytest.mark.parametrize("n_parts", [0, 1, 31, 32, 33, 35, 36, 37, 100, 256])
+def test_runs_cover_all_parts(n_parts):
+    times, turns = np.zeros(n_parts, np.int64), new_turns()
+    take_runs(turns, times)
+    np.testing.assert_array_equal(times, 1)
+    assert all_ended(turns, n_parts)
+
+
+@kernel()
+def end(turns, n):
+    return ended(turns, n)
+
+
+def test_who_asks_before_the_end_is_told_so():
+    turns = new_turns()
+    assert all_ended(turns, 0)
+    assert not all_ended(turns, 3)
+    end(turns, 2)
+    assert not all_ended(turns, 3)
+    end(turns, 1)
+    assert all_ended(turns, 3)
+
+
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_what_has_ended_can_be_seen(n_threads):
+    """Whoever is told that all parts have ended finds all of them done."""
+
+    def look(turns, times):
+        take_runs(turns, times)
+        while not all_ended(turns, times.size):
+            pass
+        return times.copy()
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        for _ in range(50):
+            times, turns = np.zeros(300, np.int64), new_turns()
+            seen = [pool.submit(look, turns, times) for _ in range(n_threads)]
+            for found in seen:
+                np.testing.assert_array_equal(found.result(), 1)

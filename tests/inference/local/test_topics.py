@@ -1,5 +1,7 @@
 """Documents cut into runs: nothing is lost, and nothing depends on where the cuts are."""
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from everlearn.core.documents import Documents
 from everlearn.core.priors import FixedTopics
+from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels.augmented import sample_augmented
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.topics import (
@@ -19,17 +22,17 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
-from everlearn.inference.kernels.turns import new_turns
-from everlearn.inference.local import topics as local
-from everlearn.inference.local.topics import (
-    Batch,
+from everlearn.inference.kernels.turns import ended, new_turns, run_of, taken
+from everlearn.inference.kernels.word_counts import Counting, add_topics
+from everlearn.inference.local import topic_steps as local
+from everlearn.inference.local.topic_steps import (
     Block,
-    IndependentSampler,
-    as_bags,
     cut,
+    drawn,
+    drawn_and_counted,
     even_cuts,
-    infer,
 )
+from everlearn.inference.local.topics import Batch, IndependentSampler, as_bags, infer
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import FixedSpread
@@ -182,3 +185,123 @@ class TestRounds:
         np.testing.assert_array_equal(found.kept, out.kept)
         np.testing.assert_array_equal(found.tallies, tallies)
         np.testing.assert_allclose(found.inverses, inverses, rtol=1e-9)
+
+
+class TestCountedWhileLookedAt:
+    """Draws and word counts are those of one thread, whoever draws, counts, sleeps or fails."""
+
+    def case(self, kind="averaging"):
+        learner, state, batch, _ = TestRounds().case(kind)
+        sampler = IndependentSampler(learner, state, batch, SerialEngine())
+        return sampler._prepared(0, state.weights, np.zeros((200, 2)))
+
+    def counting(self, block, counts, n_runs=5):
+        edges = np.linspace(0, TestRounds.n_words, n_runs + 1).astype(np.int64)
+        tallies = np.zeros((n_runs, 4), np.int64)
+        return lambda kept: Counting(block.bags, kept, 0.5, edges, counts, tallies, new_turns())
+
+    def expected(self, step, block):
+        alone = drawn(step, block)
+        counts = np.zeros((TestRounds.n_words, 4))
+        add_topics(block.bags, alone.kept, 0.5, (0, TestRounds.n_words), counts)
+        return alone, counts
+
+    @pytest.mark.parametrize("kind", ["averaging", "gibbs"])
+    @pytest.mark.parametrize("n_threads", [1, 2, 5])
+    def test_whoever_draws_and_counts(self, kind, n_threads, monkeypatch):
+        monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
+        step, block = self.case(kind)
+        alone, words = self.expected(step, block)
+        for _ in range(20):
+            counts = np.zeros_like(words)
+            with ThreadPoolExecutor(n_threads) as pool:
+                engine = ThreadEngine(pool, n_threads)
+                drawing = drawn_and_counted(step, block, engine, self.counting(block, counts))
+                with drawing as draws:
+                    np.testing.assert_array_equal(draws.kept, alone.kept)
+                    np.testing.assert_array_equal(draws.totals, alone.totals)
+                    np.testing.assert_array_equal(draws.inverses, alone.inverses)
+            np.testing.assert_array_equal(counts, words)
+
+    def test_who_sleeps_is_waited_for(self, monkeypatch):
+        """Longer than anybody looks at a counter without a pause."""
+        monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
+        step, block = self.case()
+        alone, words = self.expected(step, block)
+        begun = threading.Event()
+
+        class Sleepy(type(step)):
+            __slots__ = ()
+
+            def draw(self, *given):
+                assert begun.wait(30)
+                super().draw(*given)
+
+            def draw_and_count(self, block, out, turns, counting):
+                if threading.current_thread() is not threading.main_thread():
+                    first = taken_here(turns)
+                    begun.set()
+                    time.sleep(0.2)
+                    some = block.cut(slice(first, first + 4))
+                    super().draw(some, room_of(out, block, first), new_turns())
+                    end_here(turns, 4)
+                super().draw_and_count(block, out, turns, counting)
+
+        counts = np.zeros_like(words)
+        sleepy = Sleepy(*(getattr(step, name) for name in step.__slots__))
+        with ThreadPoolExecutor(1) as pool:
+            engine = ThreadEngine(pool, 2)
+            with drawn_and_counted(sleepy, block, engine, self.counting(block, counts)) as draws:
+                np.testing.assert_array_equal(draws.kept, alone.kept)
+        np.testing.assert_array_equal(counts, words)
+
+    def test_who_fails_is_not_waited_for(self, monkeypatch):
+        monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
+        step, block = self.case()
+        begun = threading.Event()
+
+        class Broken(type(step)):
+            __slots__ = ()
+
+            def draw(self, *given):
+                assert begun.wait(30)
+                super().draw(*given)
+
+            def draw_and_count(self, block, out, turns, counting):
+                taken_here(turns)
+                begun.set()
+                raise MemoryError("no room")
+
+        counts = np.zeros((TestRounds.n_words, 4))
+        broken = Broken(*(getattr(step, name) for name in step.__slots__))
+
+        def look(engine):
+            with drawn_and_counted(broken, block, engine, self.counting(block, counts)):
+                raise AssertionError("documents are missing")
+
+        with ThreadPoolExecutor(1) as pool, pytest.raises(MemoryError, match="no room"):
+            look(ThreadEngine(pool, 2))
+        assert not counts.any()
+
+
+@kernel()
+def taken_here(turns):
+    """The first document of a run that is taken now."""
+    return run_of(taken(turns, 1), 200)[0]
+
+
+@kernel()
+def end_here(turns, n):
+    return ended(turns, n)
+
+
+def room_of(out, block, first):
+    """The room of four documents."""
+    tokens = slice(int(block.bags.starts[first]), int(block.bags.starts[first + 4]))
+    documents = slice(first, first + 4)
+    return replace(
+        out,
+        topics=out.topics[tokens],
+        kept=out.kept[:, tokens],
+        totals=out.totals[documents],
+    )

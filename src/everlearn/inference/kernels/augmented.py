@@ -40,7 +40,6 @@ from everlearn.inference.kernels.hinges import (
     set_exponent,
 )
 from everlearn.inference.kernels.topics import (
-    AT_ONCE,
     CONTINUE,
     UNIFORM,
     Bags,
@@ -49,7 +48,7 @@ from everlearn.inference.kernels.topics import (
     Topics,
     WordFactors,
 )
-from everlearn.inference.kernels.turns import taken
+from everlearn.inference.kernels.turns import ended, run_of, taken
 
 
 @kernel(SUMMED)
@@ -203,9 +202,10 @@ def sample_augmented(
     n_sweeps, burn_in, start = schedule
     s = scratch(bags, alpha.size, hinges.weights.shape[0])
     current, least_alpha = np.empty(hinges.weights.shape[0]), alpha.min()
-    first, n_documents = taken(turns, AT_ONCE), bags.indptr.size - 1
+    n_documents = bags.indptr.size - 1
+    first, stop = run_of(taken(turns, 1), n_documents)
     while first < n_documents:
-        for d in range(first, min(first + AT_ONCE, n_documents)):
+        for d in range(first, stop):
             own = slice(bags.starts[d], bags.starts[d + 1])
             n, word = own.stop - own.start, keys[d]
             if n == 0:
@@ -227,4 +227,5 @@ def sample_augmented(
                     inverses[sweep - burn_in, d] = current
                     out.totals[d] += s.tally
                     out.kept[sweep - burn_in, own] = out.topics[own]
-        first = taken(turns, AT_ONCE)
+        ended(turns, stop - first)
+        first, stop = run_of(taken(turns, 1), n_documents)

@@ -7,7 +7,7 @@ from everlearn.core.arrays import IntVec
 from everlearn.inference.kernels._jit import kernel
 
 Words = NDArray[np.int32]
-_LOOKED_AT = 256
+_LOOKED_AT = 64
 """Entries by which words are shared out."""
 
 

@@ -21,15 +21,13 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
 from everlearn.inference.kernels.draws import Words, advanced, uniform_single
 from everlearn.inference.kernels.scalars import exp
-from everlearn.inference.kernels.turns import taken
+from everlearn.inference.kernels.turns import ended, run_of, taken
 
 UNIFORM, PREDICTIVE, CONTINUE = 0, 1, 2
 """How topics start: drawn uniformly; drawn in order without labels; as they are."""
 
 _DEEPEST = -50.0
 """Exponents below this are as good as it, and keep products from float32's slow denormals."""
-AT_ONCE = 4
-"""Documents that a thread takes at a time: places of two threads seldom share a cache line."""
 
 Index = int | np.int64
 Singles = NDArray[np.float32]
@@ -260,9 +258,10 @@ def sample_documents(
     margin, variance, box = closed_form
     s = _scratch(bags, alpha)
     exponent, tilt = np.empty(alpha.size), np.empty(alpha.size, np.float32)
-    first, n_documents = taken(turns, AT_ONCE), bags.indptr.size - 1
+    n_documents = bags.indptr.size - 1
+    first, stop = run_of(taken(turns, 1), n_documents)
     while first < n_documents:
-        for d in range(first, min(first + AT_ONCE, n_documents)):
+        for d in range(first, stop):
             n = bags.starts[d + 1] - bags.starts[d]
             if n == 0:
                 continue
@@ -284,7 +283,8 @@ def sample_documents(
                         out.kept[sweep - burn_in, i] = out.topics[i]
                     for k in range(alpha.size):
                         out.totals[d, k] += s.tally[k]
-        first = taken(turns, AT_ONCE)
+        ended(turns, stop - first)
+        first, stop = run_of(taken(turns, 1), n_documents)
 
 
 @kernel()

@@ -1,14 +1,40 @@
 """What is added up of the topics drawn for tokens, and what is left of it in time."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels.topics import Bags, Topics
-from everlearn.inference.kernels.turns import taken
+from everlearn.inference.kernels.turns import all_ended, ended, taken
 
 _LEAST_COUNT = 1e-9
+
+
+class Counting(NamedTuple):
+    """Words of documents on their way into the counts, in runs that threads take turns at.
+
+    bags : the documents, and `kept` (kept sweeps, tokens) the topics drawn for them
+    weight : of a token in a kept sweep
+    edges : where each run of words begins, and where the last one ends
+    counts : (words, K), changed in place
+    tallies : (runs, K), tokens counted, filled
+    turns : which runs are taken
+    """
+
+    bags: Bags
+    kept: Topics
+    weight: float
+    edges: IntVec
+    counts: Mat
+    tallies: NDArray[np.int64]
+    turns: IntVec
+
+    def is_done(self) -> bool:
+        """Whether all runs are counted; it waits a little for others."""
+        return all_ended(self.turns, len(self.tallies))
 
 
 @kernel()
@@ -18,51 +44,47 @@ def add_topics(
     """Add `weight` to the word-topic counts for every token and kept sweep; draws of each topic.
 
     Only tokens of words from the first up to the second are looked at: the others are left to
-    whoever adds them at the same time. The draws of a token that stays are added at once, if they
-    are three at most: a loop that compares them would take longer than adding them.
+    whoever adds them at the same time. Words of a document are ascending. The draws of a token that
+    stays are added at once, if they are three at most: a loop that compares them would take longer
+    than adding them.
     """
     first, stop = words
     entries, repeats, n_kept = bags.words, bags.counts, kept.shape[0]
     middle, last, few = n_kept // 2, n_kept - 1, n_kept <= 3
     tally = np.zeros(counts.shape[1], np.int64)
-    i = 0
-    for place in range(entries.size):
-        w = entries[place]
-        if w < first or w >= stop:
+    for d in range(bags.indptr.size - 1):
+        i, place, end = bags.starts[d], bags.indptr[d], bags.indptr[d + 1]
+        while place < end and entries[place] < first:
             i += repeats[place]
-            continue
-        for _ in range(repeats[place]):
-            k = np.int64(kept[0, i])
-            if few and k == kept[middle, i] and k == kept[last, i]:
-                counts[w, k] += weight * n_kept
-                tally[k] += n_kept
-            else:
-                for sweep in range(n_kept):
-                    k = np.int64(kept[sweep, i])
-                    counts[w, k] += weight
-                    tally[k] += 1
-            i += 1
+            place += 1
+        while place < end and entries[place] < stop:
+            w = entries[place]
+            for _ in range(repeats[place]):
+                k = np.int64(kept[0, i])
+                if few and k == kept[middle, i] and k == kept[last, i]:
+                    counts[w, k] += weight * n_kept
+                    tally[k] += n_kept
+                else:
+                    for sweep in range(n_kept):
+                        k = np.int64(kept[sweep, i])
+                        counts[w, k] += weight
+                        tally[k] += 1
+                i += 1
+            place += 1
     return tally
 
 
 @kernel()
-def add_words(
-    bags: Bags,
-    kept: Topics,
-    weight: float,
-    edges: IntVec,
-    counts: Mat,
-    tallies: NDArray[np.int64],
-    turns: IntVec,
-) -> None:
-    """`add_topics` to those runs of words that nobody has taken.
-
-    `edges` says where each run begins, and where the last one ends; `tallies` (runs, K) are filled.
-    """
+def add_words(counting: Counting) -> None:
+    """`add_topics` for those runs of words that nobody has taken."""
+    edges, turns = counting.edges, counting.turns
     run = taken(turns, 1)
     while run < edges.size - 1:
         words = (edges[run], edges[run + 1])
-        tallies[run] = add_topics(bags, kept, weight, words, counts)
+        counting.tallies[run] = add_topics(
+            counting.bags, counting.kept, counting.weight, words, counting.counts
+        )
+        ended(turns, 1)
         run = taken(turns, 1)
 
 

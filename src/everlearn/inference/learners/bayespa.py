@@ -8,8 +8,10 @@ once. Without a loss this is online LDA, or an online HDP.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -20,18 +22,14 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
 from everlearn.inference.kernels.documents import word_edges
+from everlearn.inference.kernels.topics import Topics
 from everlearn.inference.kernels.turns import new_turns
-from everlearn.inference.kernels.word_counts import add_words
+from everlearn.inference.kernels.word_counts import Counting
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.local.sampled import infer_sampled, sampled_words
-from everlearn.inference.local.topics import (
-    Batch,
-    Draws,
-    IndependentSampler,
-    as_bags,
-    infer,
-)
+from everlearn.inference.local.topic_steps import Draws, counted
+from everlearn.inference.local.topics import Batch, IndependentSampler, as_bags, infer
 from everlearn.inference.margin_step import weights_after
 from everlearn.inference.merge_judges import Completion, JointEvidence
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
@@ -39,7 +37,9 @@ from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import Gaussians, TopicState
 
-_RUNS = 2
+_Drawing = Callable[[Callable[[Topics], Counting]], AbstractContextManager[Draws]]
+"""Draws of a batch, whose words are counted while these are looked at, and after that."""
+_RUNS = 4
 """Runs of words for each thread, so that whoever comes later finds some left."""
 
 
@@ -72,16 +72,22 @@ def learn_batch(
     else:
         sampler = IndependentSampler(learner, prior, batch, engine)
     weights, multipliers = prior.weights, np.zeros(targets.signs.shape)
-    for number in range(learner.n_rounds):
+    last = learner.n_rounds - 1
+    for number in range(last):
         draws = sampler.draw(number, weights, multipliers)
-        if number + 1 < learner.n_rounds:
-            weights, multipliers = weights_after(
-                learner, prior.weights, targets, draws, batch.lengths, multipliers
-            )
-    if learner.grows:
-        draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
-        prior = without_spares(prior, left)
-    state, info = _absorbed(learner, prior, batch, draws, multipliers, engine)
+        weights, multipliers = weights_after(
+            learner, prior.weights, targets, draws, batch.lengths, multipliers
+        )
+    drawing: _Drawing
+    if isinstance(sampler, IndependentSampler):
+        drawing = partial(sampler.drawn_and_counted, last, weights, multipliers)
+    else:
+        draws = sampler.draw(last, weights, multipliers)
+        if learner.grows:
+            draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
+            prior = without_spares(prior, left)
+        drawing = partial(counted, draws, engine)
+    state, info, draws = _absorbed(learner, prior, batch, drawing, multipliers, engine)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
     if due and learner.anchored:
@@ -157,28 +163,27 @@ def _absorbed(
     learner: TopicLearner,
     prior: TopicState,
     batch: Batch,
-    draws: Draws,
+    drawing: _Drawing,
     multipliers: Mat,
     engine: Engine,
-) -> tuple[TopicState, RoundInfo]:
+) -> tuple[TopicState, RoundInfo, Draws]:
     """The state that has learned what was drawn; nothing has been changed before this."""
     n_workers = engine.here.n_workers
     n_parts = 1 if n_workers == 1 else _RUNS * n_workers
     edges = word_edges(batch.bags.words, prior.n_words, n_parts)
     tallies = np.zeros((len(edges) - 1, len(prior.totals)), np.int64)
     weight = learner.ghosts / learner.n_kept
-    counting = (batch.bags, draws.kept, weight, edges, prior.counts, tallies, new_turns())
-    with engine.here.joined(_count, counting, n_workers):  # weights are found meanwhile
+
+    def counting(kept: Topics) -> Counting:
+        return Counting(batch.bags, kept, weight, edges, prior.counts, tallies, new_turns())
+
+    with drawing(counting) as draws:
         weights, _ = weights_after(
             learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
         )
+        shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
+        tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
+        state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
     prior.totals[:] += weight * tallies.sum(axis=0)
-    shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
-    tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
-    state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
     n_tokens = int(batch.bags.starts[-1])
-    return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares)
-
-
-def _count(counting: Any) -> None:
-    add_words(*counting)
+    return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares), draws

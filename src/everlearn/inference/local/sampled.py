@@ -19,7 +19,8 @@ from everlearn.inference.kernels.topics import (
     sample_documents,
 )
 from everlearn.inference.kernels.turns import new_turns
-from everlearn.inference.local.topics import as_bags, cut, even_cuts
+from everlearn.inference.local.topic_steps import cut, even_cuts
+from everlearn.inference.local.topics import as_bags
 
 _BLOCK_TOKENS = 20_000
 """Tokens whose draws are held at a time."""

@@ -5,62 +5,45 @@ An engine shares the documents of a batch out; the draws do not depend on how.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import psi
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.inference.engine import Engine
-from everlearn.inference.kernels.augmented import sample_augmented
 from everlearn.inference.kernels.completion import infer_topics
 from everlearn.inference.kernels.documents import gathered, token_starts
-from everlearn.inference.kernels.draws import Words, stream_keys
-from everlearn.inference.kernels.hinges import Hinges
+from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.topics import (
     CONTINUE,
     PREDICTIVE,
     UNIFORM,
     Bags,
-    Margins,
-    Samples,
     Topics,
     WordFactors,
-    sample_documents,
 )
-from everlearn.inference.kernels.turns import new_turns
-from everlearn.inference.kernels.word_counts import add_topics
+from everlearn.inference.kernels.word_counts import Counting, add_topics
+from everlearn.inference.local.topic_steps import (
+    AveragingStep,
+    Block,
+    Draws,
+    GibbsStep,
+    Step,
+    cut,
+    drawn_and_counted,
+    drawn_by,
+    even_cuts,
+)
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 
 _DEEPEST = -50.0
-_FEWEST_TOKENS = 1000
-"""A block with fewer is not worth sending to another thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """What the sweeps of a round leave behind.
-
-    topics : (n_tokens,), after the last sweep
-    kept : (n_kept, n_tokens), after each sweep that counts
-    totals : (B, K), tokens in topics, summed over kept sweeps
-    tallies, inverses : (n_kept, B, K) and (n_kept, B, hinges), under the Gibbs loss
-    tables : (K,), mean over kept sweeps; zero unless topics are born
-    """
-
-    topics: Topics
-    kept: Topics
-    totals: Mat
-    tallies: NDArray[np.float64]
-    inverses: NDArray[np.float64]
-    tables: Vec
 
 
 @dataclass(frozen=True)
@@ -91,155 +74,6 @@ def picked(documents: Documents, rows: IntVec) -> Documents:
     return Documents(*gathered(documents.indptr, documents.words, documents.counts, rows))
 
 
-def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
-    """Runs of documents with about as many tokens each."""
-    n_tokens = int(bags.starts[-1])
-    n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
-    if n_parts == 1 and len(bags.indptr) > 1:
-        return [slice(0, len(bags.indptr) - 1)]
-    inner = np.searchsorted(bags.starts, n_tokens * np.arange(1, n_parts) / n_parts)
-    edges = [0, *inner.tolist(), len(bags.indptr) - 1]
-    return [slice(a, b) for a, b in pairwise(edges) if b > a]
-
-
-def cut(bags: Bags, where: slice) -> Bags:
-    """A run of documents."""
-    indptr = bags.indptr[where.start : where.stop + 1]
-    starts = bags.starts[where.start : where.stop + 1]
-    inside = slice(int(indptr[0]), int(indptr[-1]))
-    return Bags(indptr - indptr[0], bags.words[inside], bags.counts[inside], starts - starts[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Documents on their way through a local step, with what belongs to them."""
-
-    bags: Bags
-    keys: Words
-    topics: Topics
-    signs: NDArray[np.int8]
-    offsets: Mat
-    multipliers: Mat
-    inverses: NDArray[np.float64]
-
-    def cut(self, where: slice) -> Block:
-        """A run of its documents."""
-        if where == slice(0, len(self.keys)):
-            return self
-        tokens = slice(int(self.bags.starts[where.start]), int(self.bags.starts[where.stop]))
-        return Block(
-            cut(self.bags, where),
-            self.keys[where],
-            self.topics[tokens],
-            self.signs[where],
-            self.offsets[where],
-            self.multipliers[where],
-            self.inverses[:, where],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class AveragingStep:
-    """Sweeps under the averaging loss, or without labels (no tasks).
-
-    `closed_form` is margin, variance and box of the first multipliers, which replace those of
-    the block; a box of 0 keeps them.
-    """
-
-    factors: WordFactors
-    alpha: Vec
-    weights: Mat
-    closed_form: tuple[float, float, float]
-    schedule: tuple[int, int, int]
-
-    def room(self, block: Block) -> Draws:
-        """Room for the draws of a block."""
-        samples = _samples(block, self.schedule, len(self.alpha))
-        return Draws(*samples, block.inverses, block.inverses, np.zeros(0))
-
-    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
-        """Draw the topics of those documents of a block that nobody has taken."""
-        sample_documents(
-            block.bags,
-            self.factors,
-            self.alpha,
-            Margins(self.weights, block.signs, block.multipliers.copy()),
-            self.closed_form,
-            block.keys,
-            self.schedule,
-            Samples(out.topics, out.kept, out.totals),
-            turns,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class GibbsStep:
-    """Sweeps under the Gibbs loss; signs and offsets of `hinges` come with the block."""
-
-    factors: WordFactors
-    alpha: Vec
-    hinges: Hinges
-    schedule: tuple[int, int, int]
-
-    def room(self, block: Block) -> Draws:
-        """Room for the draws of a block."""
-        samples = _samples(block, self.schedule, len(self.alpha))
-        tallies = np.zeros((len(samples.kept), *samples.totals.shape))
-        return Draws(*samples, tallies, block.inverses.copy(), np.zeros(0))
-
-    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
-        """Draw the topics of those documents of a block that nobody has taken."""
-        sample_augmented(
-            block.bags,
-            self.factors,
-            self.alpha,
-            self.hinges._replace(signs=block.signs, offsets=block.offsets),
-            block.keys,
-            self.schedule,
-            Samples(out.topics, out.kept, out.totals),
-            out.tallies,
-            out.inverses,
-            turns,
-        )
-
-
-Step = AveragingStep | GibbsStep
-
-
-def _samples(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Samples:
-    n_sweeps, burn_in, _ = schedule
-    return Samples(
-        block.topics.copy(),
-        np.empty((n_sweeps - burn_in, len(block.topics)), np.uint16),
-        np.zeros((len(block.keys), n_topics)),
-    )
-
-
-def drawn(step: Step, block: Block) -> Draws:
-    """The topics of a block."""
-    out = step.room(block)
-    step.draw(block, out, new_turns())
-    return out
-
-
-def _take_part(work: tuple[Step, Block, Draws, IntVec]) -> None:
-    step, block, out, turns = work
-    step.draw(block, out, turns)
-
-
-def _joined(parts: Sequence[Draws]) -> Draws:
-    if len(parts) == 1:
-        return parts[0]
-    return Draws(
-        np.concatenate([p.topics for p in parts]),
-        np.concatenate([p.kept for p in parts], axis=1),
-        np.concatenate([p.totals for p in parts]),
-        np.concatenate([p.tallies for p in parts], axis=1),
-        np.concatenate([p.inverses for p in parts], axis=1),
-        parts[0].tables,
-    )
-
-
 class IndependentSampler:
     """Rounds of sweeps over a batch, each from where the last one stopped."""
 
@@ -254,6 +88,28 @@ class IndependentSampler:
 
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
+        step, block = self._prepared(number, weights, multipliers)
+        draws = drawn_by(self._engine, step, block)
+        self._topics, self._inverses, self._kept = draws.topics, draws.inverses, draws.kept
+        return draws
+
+    @contextmanager
+    def drawn_and_counted(
+        self,
+        number: int,
+        weights: FixedSpread | Gaussians | None,
+        multipliers: Mat,
+        counting: Callable[[Topics], Counting],
+    ) -> Iterator[Draws]:
+        """The draws of the last round, whose words are counted while these are looked at."""
+        step, block = self._prepared(number, weights, multipliers)
+        with drawn_and_counted(step, block, self._engine, counting) as draws:
+            yield draws
+
+    def _prepared(
+        self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
+    ) -> tuple[Step, Block]:
+        """What draws a round, and from what."""
         learner, batch = self._learner, self._batch
         factors, bags = self._factors()
         schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
@@ -269,21 +125,7 @@ class IndependentSampler:
         else:
             mean = np.empty((0, len(self._alpha))) if weights is None else weights.mean
             step = AveragingStep(factors, self._alpha, mean, learner.closed_form(number), schedule)
-        block = Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
-        draws = self._drawn(step, block)
-        self._topics, self._inverses, self._kept = draws.topics, draws.inverses, draws.kept
-        return draws
-
-    def _drawn(self, step: Step, block: Block) -> Draws:
-        """The topics of a block: threads write to the same room, other workers to their own."""
-        engine = self._engine
-        if engine.here is not engine:
-            cuts = even_cuts(block.bags, engine.n_workers)
-            return _joined(engine.map(drawn, [block.cut(where) for where in cuts], step))
-        out = step.room(block)
-        n_calls = len(block.topics) // _FEWEST_TOKENS
-        engine.here.join(_take_part, (step, block, out, new_turns()), n_calls)
-        return out
+        return step, Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
 
     def _start(self, number: int) -> int:
         if number > 0:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 from everlearn.core.stats import Summable
-from everlearn.inference.engine import Handle, Here, LocalEngine, brought, summed, together
+from everlearn.inference.engine import Handle, Here, LocalEngine, brought, never, summed, together
 from everlearn.runtime.cores import usable_cores
 
 S = TypeVar("S", bound=Summable)
@@ -42,8 +42,14 @@ class SerialEngine:
         task(shared)
 
     @contextmanager
-    def joined(self, task: Callable[[Shared], None], shared: Shared, most: int) -> Iterator[None]:
-        yield
+    def joined(
+        self,
+        task: Callable[[Shared], None],
+        shared: Shared,
+        most: int,
+        done: Callable[[], bool] = never,
+    ) -> Iterator[Callable[[], None]]:
+        yield lambda: None
         task(shared)
 
     def map(
@@ -101,19 +107,31 @@ class ThreadEngine:
             pass
 
     @contextmanager
-    def joined(self, task: Callable[[Shared], None], shared: Shared, most: int) -> Iterator[None]:
+    def joined(
+        self,
+        task: Callable[[Shared], None],
+        shared: Shared,
+        most: int,
+        done: Callable[[], bool] = never,
+    ) -> Iterator[Callable[[], None]]:
         calls = [_Call(task, shared) for _ in range(min(most, self.n_workers) - 1)]
+
+        def check() -> None:
+            for call in calls:
+                if call.error is not None:
+                    raise call.error
+
         for call in calls:
             self._pool.submit(call)
+        waits = True
         try:
-            yield
+            yield check
             task(shared)
+            waits = not done()
         finally:
             for call in calls:
-                call.end()
-        for call in calls:
-            if call.error is not None:
-                raise call.error
+                call.end(waits)
+        check()
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
@@ -217,10 +235,15 @@ class _Call:
         finally:
             self._ended.release()
 
-    def end(self) -> None:
-        """Wait for the end, or see to it that there will be no beginning."""
-        if not self._begun.acquire(blocking=False):
+    def end(self, waits: bool) -> None:
+        """See to it that there will be no beginning, or else wait for the end, come what may."""
+        if self._begun.acquire(blocking=False) or not waits:
+            return
+        try:
             self._ended.acquire()
+        except KeyboardInterrupt:
+            self._ended.acquire()  # it writes into arrays that are about to be put right
+            raise
 
 
 def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:

@@ -1,0 +1,277 @@
+"""Steps that draw the topics of documents, under the averaging loss or that of Gibbs classifiers.
+
+Word counts stand still meanwhile, so documents are independent: threads take turns at them, and
+other workers are sent some.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.inference.engine import Engine
+from everlearn.inference.kernels.augmented import sample_augmented
+from everlearn.inference.kernels.batches import (
+    sample_augmented_and_count,
+    sample_documents_and_count,
+)
+from everlearn.inference.kernels.draws import Words
+from everlearn.inference.kernels.hinges import Hinges
+from everlearn.inference.kernels.topics import (
+    Bags,
+    Margins,
+    Samples,
+    Topics,
+    WordFactors,
+    sample_documents,
+)
+from everlearn.inference.kernels.turns import all_ended, new_turns
+from everlearn.inference.kernels.word_counts import Counting, add_words
+
+_FEWEST_TOKENS = 1000
+"""A block with fewer is not worth sending to another thread."""
+_MOMENT = 1e-4
+"""Seconds between looks at whether others have drawn what they took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What the sweeps of a round leave behind.
+
+    topics : (n_tokens,), after the last sweep
+    kept : (n_kept, n_tokens), after each sweep that counts
+    totals : (B, K), tokens in topics, summed over kept sweeps
+    tallies, inverses : (n_kept, B, K) and (n_kept, B, hinges), under the Gibbs loss
+    tables : (K,), mean over kept sweeps; zero unless topics are born
+    """
+
+    topics: Topics
+    kept: Topics
+    totals: Mat
+    tallies: NDArray[np.float64]
+    inverses: NDArray[np.float64]
+    tables: Vec
+
+
+def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
+    """Runs of documents with about as many tokens each."""
+    n_tokens = int(bags.starts[-1])
+    n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
+    if n_parts == 1 and len(bags.indptr) > 1:
+        return [slice(0, len(bags.indptr) - 1)]
+    inner = np.searchsorted(bags.starts, n_tokens * np.arange(1, n_parts) / n_parts)
+    edges = [0, *inner.tolist(), len(bags.indptr) - 1]
+    return [slice(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def cut(bags: Bags, where: slice) -> Bags:
+    """A run of documents."""
+    indptr = bags.indptr[where.start : where.stop + 1]
+    starts = bags.starts[where.start : where.stop + 1]
+    inside = slice(int(indptr[0]), int(indptr[-1]))
+    return Bags(indptr - indptr[0], bags.words[inside], bags.counts[inside], starts - starts[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Documents on their way through a local step, with what belongs to them."""
+
+    bags: Bags
+    keys: Words
+    topics: Topics
+    signs: NDArray[np.int8]
+    offsets: Mat
+    multipliers: Mat
+    inverses: NDArray[np.float64]
+
+    def cut(self, where: slice) -> Block:
+        """A run of its documents."""
+        if where == slice(0, len(self.keys)):
+            return self
+        tokens = slice(int(self.bags.starts[where.start]), int(self.bags.starts[where.stop]))
+        return Block(
+            cut(self.bags, where),
+            self.keys[where],
+            self.topics[tokens],
+            self.signs[where],
+            self.offsets[where],
+            self.multipliers[where],
+            self.inverses[:, where],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AveragingStep:
+    """Sweeps under the averaging loss, or without labels (no tasks).
+
+    `closed_form` is margin, variance and box of the first multipliers, which replace those of
+    the block; a box of 0 keeps them.
+    """
+
+    factors: WordFactors
+    alpha: Vec
+    weights: Mat
+    closed_form: tuple[float, float, float]
+    schedule: tuple[int, int, int]
+
+    def room(self, block: Block) -> Draws:
+        """Room for the draws of a block."""
+        samples = _samples(block, self.schedule, len(self.alpha))
+        return Draws(*samples, block.inverses, block.inverses, np.zeros(0))
+
+    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
+        """Draw the topics of those documents of a block that nobody has taken."""
+        sample_documents(*self._drawing(block, out, turns))
+
+    def draw_and_count(self, block: Block, out: Draws, turns: IntVec, counting: Counting) -> None:
+        """The same, and then count the words that nobody has taken."""
+        sample_documents_and_count(self._drawing(block, out, turns), counting)
+
+    def _drawing(self, block: Block, out: Draws, turns: IntVec) -> tuple[Any, ...]:
+        return (
+            block.bags,
+            self.factors,
+            self.alpha,
+            Margins(self.weights, block.signs, block.multipliers.copy()),
+            self.closed_form,
+            block.keys,
+            self.schedule,
+            Samples(out.topics, out.kept, out.totals),
+            turns,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GibbsStep:
+    """Sweeps under the Gibbs loss; signs and offsets of `hinges` come with the block."""
+
+    factors: WordFactors
+    alpha: Vec
+    hinges: Hinges
+    schedule: tuple[int, int, int]
+
+    def room(self, block: Block) -> Draws:
+        """Room for the draws of a block."""
+        samples = _samples(block, self.schedule, len(self.alpha))
+        tallies = np.zeros((len(samples.kept), *samples.totals.shape))
+        return Draws(*samples, tallies, block.inverses.copy(), np.zeros(0))
+
+    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
+        """Draw the topics of those documents of a block that nobody has taken."""
+        sample_augmented(*self._drawing(block, out, turns))
+
+    def draw_and_count(self, block: Block, out: Draws, turns: IntVec, counting: Counting) -> None:
+        """The same, and then count the words that nobody has taken."""
+        sample_augmented_and_count(self._drawing(block, out, turns), counting)
+
+    def _drawing(self, block: Block, out: Draws, turns: IntVec) -> tuple[Any, ...]:
+        return (
+            block.bags,
+            self.factors,
+            self.alpha,
+            self.hinges._replace(signs=block.signs, offsets=block.offsets),
+            block.keys,
+            self.schedule,
+            Samples(out.topics, out.kept, out.totals),
+            out.tallies,
+            out.inverses,
+            turns,
+        )
+
+
+Step = AveragingStep | GibbsStep
+
+
+def _samples(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Samples:
+    n_sweeps, burn_in, _ = schedule
+    return Samples(
+        block.topics.copy(),
+        np.empty((n_sweeps - burn_in, len(block.topics)), np.uint16),
+        np.zeros((len(block.keys), n_topics)),
+    )
+
+
+def drawn(step: Step, block: Block) -> Draws:
+    """The topics of a block."""
+    out = step.room(block)
+    step.draw(block, out, new_turns())
+    return out
+
+
+def drawn_by(engine: Engine, step: Step, block: Block) -> Draws:
+    """The same: threads write to the same room, other workers to their own."""
+    if engine.here is not engine:
+        cuts = even_cuts(block.bags, engine.n_workers)
+        return _joined(engine.map(drawn, [block.cut(where) for where in cuts], step))
+    out = step.room(block)
+    engine.here.join(_take_part, (step, block, out, new_turns()), _most_calls(block))
+    return out
+
+
+@contextmanager
+def drawn_and_counted(
+    step: Step, block: Block, engine: Engine, counting: Callable[[Topics], Counting]
+) -> Iterator[Draws]:
+    """As `drawn_by`; words are counted while the draws are looked at, and after that.
+
+    `counting` says how from the draws that are kept. The caller finds the weights, say, and then
+    takes part; the draws must not be changed.
+    """
+    if engine.here is not engine:
+        with counted(drawn_by(engine, step, block), engine, counting) as draws:
+            yield draws
+        return
+    out, turns = step.room(block), new_turns()
+    words = counting(out.kept)
+    work = (step, block, out, turns, words)
+    with engine.here.joined(_count_too, work, _most_calls(block), words.is_done) as check:
+        step.draw(block, out, turns)
+        while not all_ended(turns, len(block.keys)):
+            check()
+            time.sleep(_MOMENT)
+        yield out
+
+
+@contextmanager
+def counted(
+    draws: Draws, engine: Engine, counting: Callable[[Topics], Counting]
+) -> Iterator[Draws]:
+    """Draws whose words are counted while these are looked at, and after that."""
+    here, words = engine.here, counting(draws.kept)
+    with here.joined(add_words, words, here.n_workers, words.is_done):
+        yield draws
+
+
+def _most_calls(block: Block) -> int:
+    return len(block.topics) // _FEWEST_TOKENS
+
+
+def _take_part(work: tuple[Step, Block, Draws, IntVec]) -> None:
+    step, block, out, turns = work
+    step.draw(block, out, turns)
+
+
+def _count_too(work: tuple[Step, Block, Draws, IntVec, Counting]) -> None:
+    step, block, out, turns, words = work
+    step.draw_and_count(block, out, turns, words)
+
+
+def _joined(parts: Sequence[Draws]) -> Draws:
+    if len(parts) == 1:
+        return parts[0]
+    return Draws(
+        np.concatenate([p.topics for p in parts]),
+        np.concatenate([p.kept for p in parts], axis=1),
+        np.concatenate([p.totals for p in parts]),
+        np.concatenate([p.tallies for p in parts], axis=1),
+        np.concatenate([p.inverses for p in parts], axis=1),
+        parts[0].tables,
+    )
