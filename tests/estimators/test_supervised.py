@@ -518,6 +518,15 @@ def test_a_list_with_one_document_is_explained_as_the_document_is() -> None:
     assert model.explain([TEXTS[0]]) == told
 
 
+def test_a_word_alone_is_explained_as_the_word_that_it_is() -> None:
+    """A text would be cut into others, and lose its capitals."""
+    tokens = [[word.replace("word", "Word no. ") for word in document] for document in TOKENS]
+    model = MedLDAClassifier(n_topics=8, random_state=0).fit(tokens, LABELS)
+    told = model.explain(tokens[0][:1])
+    assert told.topics[0].words[0][0] == tokens[0][0]
+    assert told == model.explain([tokens[0][:1]]) == model.explain(tuple(tokens[0][:1]))
+
+
 def test_the_parameter_that_was_changed_is_named() -> None:
     model = fitted("averaging").set_params(anchors=False)
     with pytest.raises(ValueError, match=r"'anchors' parameter .* was True"):
