@@ -538,7 +538,10 @@ def test_classifiers_tell_perplexity(name: str) -> None:
     """Better than words by their frequency, worse than their own words."""
     frequent = np.asarray(X.sum(axis=0)).ravel() / X.sum()
     entropy = -(frequent * np.log(np.maximum(frequent, 1e-300))).sum()
-    assert 3.0 < fitted(name).perplexity(X) < 0.95 * np.exp(entropy)
+    model = fitted(name)
+    assert 3.0 < model.perplexity(X) < 0.95 * np.exp(entropy)
+    with pytest.raises(ValueError, match=rf"'X' of {type(model).__name__} .* two words or more"):
+        model.perplexity(np.eye(N_WORDS, dtype=int))
 
 
 @pytest.mark.parametrize("loss", ["averaging", "gibbs"])

@@ -106,6 +106,11 @@ class TopicEstimator(
             Smaller is better.
         """
         log_likelihood, n_tokens = self._completion(X)
+        if not n_tokens.any():
+            raise ValueError(
+                f"'X' of {type(self).__name__} must have a document with two words or more that "
+                "the model knows, of which one half can tell the other. Got none."
+            )
         return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
 
     # ---------------------------------------------------------- for the subclasses
