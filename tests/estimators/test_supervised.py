@@ -182,6 +182,23 @@ def test_documents_without_labels_help_those_that_have_some() -> None:
     assert np.mean(gains) > 0.01
 
 
+@pytest.mark.parametrize("kind", [MedLDAClassifier, MedHDPClassifier])
+def test_many_documents_without_labels_do_not_blur_the_topics_of_the_others(kind: Any) -> None:
+    """A tenth of the labels: in random order, topics would be taken before they stand for classes.
+
+    Three seeds then lost 0.17 and 0.10 of what the labelled documents have alone.
+    """
+    gains = []
+    for seed in range(3):
+        planted = planted_topics(1200, 12, 300, 40, overlap=0.1, random_state=seed)
+        train, test = slice(0, 900), (planted.X[900:], planted.labels[900:])
+        missing = np.random.default_rng(seed).random(900) < 0.9
+        X, y = planted.X[train], np.ma.masked_array(planted.labels[train], missing)
+        alone = kind(random_state=0).fit(X[~missing], y.data[~missing]).score(*test)
+        gains.append(kind(random_state=0).fit(X, y).score(*test) - alone)
+    assert np.mean(gains) > -0.03
+
+
 # What is refused
 
 

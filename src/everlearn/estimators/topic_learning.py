@@ -233,7 +233,10 @@ class TopicEstimator(
         orders: list[IntVec | None] = [None] * self.n_passes
         if self.shuffle:
             seed, n = learned.states[0].seed, len(documents)
-            orders = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
+            drawn = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
+            # Those without any label last: topics must know first what labels mean.
+            silent = np.asarray(~targets.signs.any(axis=1))
+            orders = [order[np.argsort(silent[order], kind="stable")] for order in drawn]
         batches: Iterator[tuple[Any, Targets]]
         if isinstance(documents, ChunkedDocuments):
             batches = chunked_batches(documents, targets, orders, self._size(documents))
