@@ -112,6 +112,31 @@ def test_a_scale_of_few_targets_follows_those_that_come(name: str, size: int) ->
 
 
 @both
+@pytest.mark.parametrize("value", [0.1, 7.3])
+def test_equal_targets_have_no_spread_however_their_mean_is_rounded(
+    name: str, value: float
+) -> None:
+    same = np.full(100, value)
+    assert same.std() > 0.0
+    assert Scale.of(same) == Scale(100, value, 0.0)
+    parts = Scale.of(same[:1]).after(same[:3]).after(same[:64])
+    assert parts == Scale(68, value, 0.0)
+    y = value + (NUMBERS - NUMBERS.mean()) / NUMBERS.std()
+    model = model_of(name).partial_fit(X[:100], same)
+    assert model.partial_fit(X, y).partial_fit(X, y).score(X, y) > 0.3
+
+
+@both
+@pytest.mark.parametrize("first", [[1e-3], [1e-200], [0.01, 0.02, 0.015]])
+def test_small_targets_at_first_do_not_make_a_model_too_sure(name: str, first: list[float]) -> None:
+    y = np.array([*first, *NUMBERS[len(first) :]])
+    model = model_of(name)
+    for i in range(len(y)):
+        model.partial_fit(X[[i]], y[i : i + 1])
+    assert model.score(X, y) > 0.8
+
+
+@both
 def test_a_change_of_scale_does_not_change_what_is_predicted(name: str) -> None:
     model = model_of(name).partial_fit(X[:10], NUMBERS[:10])
     learned = model._fitted()
@@ -119,6 +144,9 @@ def test_a_change_of_scale_does_not_change_what_is_predicted(name: str) -> None:
     model._learned = _measured_by(learned, Scale(20, 3.0, 5.0))
     np.testing.assert_allclose(model.predict(X), before, rtol=1e-9)
     assert model.intercept_ == 3.0
+    if name == "number, gibbs":
+        old, new = (known.states[0].weights.precision for known in (learned, model._learned))
+        np.testing.assert_array_equal(new, old)
 
 
 def test_parts_of_the_targets_have_the_scale_of_all() -> None:

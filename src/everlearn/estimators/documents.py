@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
@@ -143,6 +144,14 @@ def documents_of(
         stop_words = tuple(sorted(str(word).lower() for word in stop_words))
     text = TextSettings(token_pattern=estimator.token_pattern, stop_words=stop_words)
     return read_documents(estimator, X, space, grow=grow, analyzer=text, allow_empty=allow_empty)
+
+
+def is_list_of_one(x: Any, space: WordSpace) -> bool:
+    """Whether this is a list that holds one document, rather than a document of one known word."""
+    if not isinstance(x, (list, tuple)) or len(x) != 1 or isinstance(x[0], Integral):
+        return False
+    known = {} if space.vocabulary is None else space.vocabulary.columns
+    return not (isinstance(x[0], str) and x[0] in known)
 
 
 def word_names(estimator: Any, space: WordSpace) -> NDArray[Any]:

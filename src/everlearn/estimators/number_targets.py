@@ -35,6 +35,8 @@ class Scale:
         known = y[~np.isnan(y)]
         if known.size == 0:
             return cls(0, 0.0, 0.0)
+        if (known == known[0]).all():  # their mean, if it is rounded, would seem to differ
+            return cls(known.size, float(known[0]), 0.0)
         return cls(known.size, float(known.mean()), float(known.std()))
 
     @property

@@ -76,7 +76,8 @@ class MedLDAClassifier(MaxMarginClassifier):
     n_passes : int, default=1
         Passes over the documents in `fit`, each of which counts them once more.
     shuffle : bool, default=True
-        Whether `fit` visits documents in random order. `partial_fit` takes them as they come.
+        Whether `fit` visits documents in random order, those without any label after the others.
+        `partial_fit` takes them as they come.
     retention : float, default=1.0
         Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
         Less follows a stream that drifts. Weights of the averaging loss follow it anyway.

@@ -318,6 +318,8 @@ def _measured_by(learned: Learned[Scale], scale: Scale) -> Learned[Scale]:
     """The same model with its weights on another scale: it predicts the same numbers.
 
     Shares of topics add up to 1, so that what is added to all weights is added to the number.
+    Doubts stay what they are in units of the scale, as the prior is given in these: those of the
+    unit of a small first target would be too small for any other number to be learned.
     """
     old = learned.outputs
     if scale == old:

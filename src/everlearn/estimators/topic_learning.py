@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -25,7 +24,7 @@ from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.chunked_documents import Corpus, learns_in_chunks, open_corpus
 from everlearn.estimators.collapse import Watch
 from everlearn.estimators.collections import brought_here
-from everlearn.estimators.documents import WordSpace, document_tags, documents_of
+from everlearn.estimators.documents import WordSpace, document_tags, documents_of, is_list_of_one
 from everlearn.estimators.persistence import SaveMixin
 from everlearn.estimators.topic_attributes import Learned, TopicAttributes
 from everlearn.estimators.topic_batches import chunked_batches, cut_batches
@@ -107,6 +106,11 @@ class TopicEstimator(
             Smaller is better.
         """
         log_likelihood, n_tokens = self._completion(X)
+        if not n_tokens.any():
+            raise ValueError(
+                f"'X' of {type(self).__name__} must have a document with two words or more that "
+                "the model knows, of which one half can tell the other. Got none."
+            )
         return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
 
     # ---------------------------------------------------------- for the subclasses
@@ -179,9 +183,9 @@ class TopicEstimator(
 
     def _read_one(self, x: Any) -> Documents:
         """A single document for a prediction."""
-        if self._fitted().words.kind != "counts":
-            single = isinstance(x, (list, tuple)) and len(x) == 1 and not isinstance(x[0], Integral)
-            return self._read(x if single else [x])
+        words = self._fitted().words
+        if words.kind != "counts":
+            return self._read(x if is_list_of_one(x, words) else [x])
         if getattr(x, "ndim", 1) != 2:
             x = x.reshape(1, -1) if sparse.issparse(x) else np.asarray(x)[None]
         documents = self._read(x)
@@ -229,7 +233,10 @@ class TopicEstimator(
         orders: list[IntVec | None] = [None] * self.n_passes
         if self.shuffle:
             seed, n = learned.states[0].seed, len(documents)
-            orders = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
+            drawn = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
+            # Those without any label last: topics must know first what labels mean.
+            silent = np.asarray(~targets.signs.any(axis=1))
+            orders = [order[np.argsort(silent[order], kind="stable")] for order in drawn]
         batches: Iterator[tuple[Any, Targets]]
         if isinstance(documents, ChunkedDocuments):
             batches = chunked_batches(documents, targets, orders, self._size(documents))

@@ -37,7 +37,7 @@ class Weights(Protocol):
         """With this share of what documents have said; the prior stays what it is."""
 
     def moved(self, factor: float, shift: float) -> Self:
-        """Beliefs about factor x weight + shift, for every weight."""
+        """With factor x mean + shift for every mean, and as sure of it as before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,7 @@ class Gaussians:
         return Gaussians(share * self.precision + lost * unit, share * self.shift + lost * means)
 
     def moved(self, factor: float, shift: float) -> Gaussians:
-        precision = self.precision / factor**2
-        return Gaussians(precision, self.shift / factor + shift * precision.sum(axis=2))
+        return Gaussians(self.precision, factor * self.shift + shift * self.precision.sum(axis=2))
 
     def drawn(self, rng: np.random.Generator) -> Mat:
         """Weights (Q, K) drawn from the Gaussians."""
