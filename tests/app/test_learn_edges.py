@@ -129,6 +129,27 @@ class TestFolders:
 
 
 class TestMessages:
+    @pytest.mark.parametrize("kind", ["mixture", "classifier"])
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b"a,a,label\n1,2,p\n", "'a' twice"),
+            (b"\xff,\xfe\n1,2\n", "must name its columns"),
+            (b"a,c,label\n1,2,p\n", "columns ['b'] are missing"),
+        ],
+    )
+    def test_a_file_of_a_folder_that_cannot_be_read_is_named(
+        self, tmp_path, invoke, content, words, kind
+    ):
+        folder = tmp_path / "tables"
+        folder.mkdir()
+        (folder / "1.csv").write_text("a,b,label\n" + "1,2,p\n3,4,q\n" * 10)
+        (folder / "2.csv").write_bytes(content)
+        result = invoke("learn", tmp_path / "m.evl", folder, "--kind", kind)
+        assert result.exit_code == USAGE
+        assert words in result.stderr
+        assert f"(in {str(folder / '2.csv')!r})" in result.stderr
+
     @pytest.mark.parametrize("first", ["{}", "[]", '{"label": "p"}'])
     @pytest.mark.parametrize("kind", ["mixture", "classifier"])
     def test_a_first_record_with_nothing_in_it_is_set_aside(self, tmp_path, invoke, first, kind):
