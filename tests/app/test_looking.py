@@ -109,7 +109,7 @@ class TestLooking:
         options = ["--kind", "components", "--set", "depth=2", "-q"]
         assert invoke("learn", model, tmp_path / "a.npy", *options).exit_code == 0
         parts = json.loads(invoke("show", model, "--json").stdout)["parts"]
-        assert any(part["about"] and part["about"][0].startswith("0") for part in parts)
+        assert any(part["about"] and part["about"][0].startswith("x0") for part in parts)
         shown = invoke("show", model).stdout
         assert " ".join(parts[0]["about"]) in shown
         assert "300 rows" in shown  # how far the source is learned

@@ -119,7 +119,9 @@ def _by_share(ids: Any, shares: Any, about: Sequence[Sequence[str]]) -> list[Par
 def _column_names(model: Any, columns: Sequence[str] | None, n_columns: int) -> Sequence[str]:
     names = getattr(model, "feature_names_in_", columns)
     if names is None or len(names) != n_columns:
-        return [f"x{j}" for j in range(n_columns)]
+        names = [str(j) for j in range(n_columns)]
+    if all(name.isdecimal() for name in names):  # beside its value, a number is no name
+        return [f"x{name}" for name in names]
     return names
 
 
