@@ -128,6 +128,49 @@ class TestFolders:
         assert layout.classes == ("a", "b c")
 
 
+class TestMessages:
+    @pytest.mark.parametrize("kind", ["mixture", "classifier"])
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b"a,a,label\n1,2,p\n", "'a' twice"),
+            (b"\xff,\xfe\n1,2\n", "must name its columns"),
+            (b"a,c,label\n1,2,p\n", "columns ['b'] are missing"),
+        ],
+    )
+    def test_a_file_of_a_folder_that_cannot_be_read_is_named(
+        self, tmp_path, invoke, content, words, kind
+    ):
+        folder = tmp_path / "tables"
+        folder.mkdir()
+        (folder / "1.csv").write_text("a,b,label\n" + "1,2,p\n3,4,q\n" * 10)
+        (folder / "2.csv").write_bytes(content)
+        result = invoke("learn", tmp_path / "m.evl", folder, "--kind", kind)
+        assert result.exit_code == USAGE
+        assert words in result.stderr
+        assert f"(in {str(folder / '2.csv')!r})" in result.stderr
+
+    @pytest.mark.parametrize("first", ["{}", "[]", '{"label": "p"}'])
+    @pytest.mark.parametrize("kind", ["mixture", "classifier"])
+    def test_a_first_record_with_nothing_in_it_is_set_aside(self, tmp_path, invoke, first, kind):
+        rows = '{"a": 1, "b": 2, "label": "p"}\n{"a": 3, "b": 4, "label": "q"}\n' * 10
+        (tmp_path / "a.jsonl").write_text(f"{first}\n{rows}")
+        model = tmp_path / "m.evl"
+        result = invoke("learn", model, tmp_path / "a.jsonl", "--kind", kind, "-q")
+        assert result.exit_code == 0, result.stderr
+        assert Session.load(model).layout.columns == ("a", "b")
+        assert Session.load(model).ledger.records == 20
+        (line,) = read_log(tmp_path / "m.evl.quarantine.jsonl")
+        assert line["record"] == first
+
+    def test_records_with_nothing_in_them_are_told_as_such(self, tmp_path, invoke):
+        (tmp_path / "a.jsonl").write_text("{}\n" * 5)
+        result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.jsonl", "--kind", "mixture")
+        assert result.exit_code == USAGE
+        assert "none of 5 records could be learned" in result.stderr
+        assert "there is nothing in it" in result.stderr
+
+
 class TestStops:
     def test_whoever_stops_listening_loses_no_line_of_the_log(self, tmp_path):
         path = tmp_path / "rows.csv"

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from app.stream_cases import FILES, environment, learned
+from app.stream_cases import FILES, WORDS, environment, learned
 from everlearn.app.commands.exits import UNREAD, USAGE
 from everlearn.app.tool.session import Session
 
@@ -109,10 +109,18 @@ class TestLooking:
         options = ["--kind", "components", "--set", "depth=2", "-q"]
         assert invoke("learn", model, tmp_path / "a.npy", *options).exit_code == 0
         parts = json.loads(invoke("show", model, "--json").stdout)["parts"]
-        assert any(part["about"] and part["about"][0].startswith("0") for part in parts)
+        assert any(part["about"] and part["about"][0].startswith("x0") for part in parts)
         shown = invoke("show", model).stdout
         assert " ".join(parts[0]["about"]) in shown
         assert "300 rows" in shown  # how far the source is learned
+
+    def test_nodes_of_a_tree_of_topics_are_told_by_their_words(self, invoke, tmp_path):
+        model = learned(tmp_path, "tree from texts").model
+        parts = json.loads(invoke("show", model, "--json").stdout)["parts"]
+        told = [word for part in parts for word in part["about"]]
+        assert told
+        assert set(told) <= set(WORDS)
+        assert " ".join(parts[-1]["about"]) in invoke("show", model).stdout
 
     def test_models_of_two_kinds_do_not_compare(self, invoke, tmp_path):
         one = learned(tmp_path, "mixture from an array", "a.evl").model

@@ -1,5 +1,7 @@
 """The page about a model that was learned from a stream."""
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -51,6 +53,10 @@ def test_what_a_page_says_is_what_the_model_has(tmp_path):
 def test_images_are_shown_by_topic_while_they_are_there(tmp_path):
     page = reported(tmp_path, "clumped from images")
     text = page.read_text("utf-8")
+    memory = text.split("caption>Memory held by")[1].split("</table")[0]
+    names = re.findall(r'<th scope="row">(.*?)</th>', memory)
+    assert len(names) == len(set(names))
+    assert "number of clumps" in names
     assert "Images by topic" in text
     pictures = text.count("coloured by topic")
     assert pictures > 0

@@ -46,7 +46,7 @@ def told_errors() -> Iterator[None]:
     except BadRecordError as error:
         fail(str(error), BAD_RECORD)
     except (MemoryBudgetError, SourceError, UsageError) as error:
-        fail(str(error), USAGE)
+        fail(_told(error), USAGE)
     except CheckpointError as error:
         fail(str(error), BAD_MODEL)
     except LockedError as error:
@@ -56,4 +56,10 @@ def told_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(UNREAD) from None
     except (ClusterError, ImportError, OSError) as error:
-        fail(str(error))
+        fail(_told(error))
+
+
+def _told(error: Exception) -> str:
+    """What an error says, and the source that was read then, which is noted on it."""
+    names = [name for name in getattr(error, "__notes__", ()) if name not in str(error)]
+    return f"{error} (in {names[0]!r})" if names else str(error)

@@ -45,7 +45,8 @@ def memory_section(model: Any) -> str:
 
 
 def _name(key: str) -> str:
-    return _NAMES.get(key, key.removeprefix("n_").replace("_", " "))
+    told = key.removeprefix("n_").replace("_", " ")
+    return _NAMES.get(key, told if told == key.replace("_", " ") else f"number of {told}")
 
 
 def making_section(model: Any, notes: Sequence[str] = ()) -> str:

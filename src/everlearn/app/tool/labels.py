@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from everlearn.app.tool.kinds import UsageError
 from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.records import checked_label, field_of, with_form
 from everlearn.app.tool.session import Session
+from everlearn.runtime.stream.chunks import Chunk
 from everlearn.runtime.stream.sources import Source
 
 
@@ -21,21 +22,28 @@ def classes_in(
     if not all(source.rewinds for source in sources):
         raise UsageError("labels of a pipe are not known in advance; name them by --classes")
     for number, source in enumerate(sources):
-        start = source.resume(session.ledger.of(source.key))
-        for chunk in source.read(number, start):
-            if stop.is_set():
-                return tuple(sorted(found))
-            layout = with_form(chunk, session.layout)
-            parsed = chunk.parsed()
-            for i, row in enumerate(parsed.rows):
-                if i not in parsed.bad:
-                    found.update(_labels_of(row, chunk.names, layout))
+        try:
+            start = source.resume(session.ledger.of(source.key))
+            for chunk in source.read(number, start):
+                if stop.is_set():
+                    return tuple(sorted(found))
+                found.update(_labels_in(chunk, session.layout))
+        except (OSError, ValueError) as error:
+            error.add_note(source.name)
+            raise
     if len(found) < 2:
         raise UsageError(
             f"a classifier needs at least two labels in the field {session.layout.label!r}, "
             f"found {sorted(found)}"
         )
     return tuple(sorted(found))
+
+
+def _labels_in(chunk: Chunk, layout: Layout) -> Iterator[str]:
+    layout, parsed = with_form(chunk, layout), chunk.parsed()
+    for i, row in enumerate(parsed.rows):
+        if i not in parsed.bad:
+            yield from _labels_of(row, chunk.names, layout)
 
 
 def _labels_of(row: Any, names: tuple[str, ...] | None, layout: Layout) -> list[str]:

@@ -55,9 +55,9 @@ def has_permanent_ids(model: Any) -> bool:
 
 
 def tree_of(model: Any, columns: Sequence[str] | None = None) -> FittedTree | None:
-    """The model's tree, if it is one; nodes without words are described by their loadings."""
+    """The model's tree, if it is one; nodes of rows have no words, but their loadings."""
     tree: FittedTree | None = getattr(model, "tree_", None)
-    if tree is None or not hasattr(model, "components_"):
+    if tree is None or model.checkpoint_key != "component-tree":
         return tree
     told = _largest(model.components_, model, columns)
     words = dict(zip(model.component_ids_.tolist(), told, strict=True))
@@ -119,7 +119,9 @@ def _by_share(ids: Any, shares: Any, about: Sequence[Sequence[str]]) -> list[Par
 def _column_names(model: Any, columns: Sequence[str] | None, n_columns: int) -> Sequence[str]:
     names = getattr(model, "feature_names_in_", columns)
     if names is None or len(names) != n_columns:
-        return [f"x{j}" for j in range(n_columns)]
+        names = [str(j) for j in range(n_columns)]
+    if all(name.isdecimal() for name in names):  # beside its value, a number is no name
+        return [f"x{name}" for name in names]
     return names
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from everlearn.app.tool.kinds import Form, Kind, UsageError
+from everlearn.app.tool.kinds import Form, UsageError
 from everlearn.app.tool.layout import Layout
 from everlearn.app.tool.line_numbers import LineReader, NumberLines
 from everlearn.app.tool.prepared import (
@@ -123,14 +123,13 @@ def with_form(chunk: Chunk, layout: Layout) -> Layout:
     if layout.form is not None and (layout.form != "rows" or layout.columns is not None):
         return layout
     chunk = chunk.parsed()
-    kind = layout.kind_of_model
     good = (chunk.rows[i] for i in range(len(chunk)) if i not in chunk.bad)
-    first = next((row for row in good if _has_form(row, kind)), None)
+    first = next((row for row in good if _has_form(row, layout)), None)
     if first is None:
         return layout
     if layout.form is None:
         form = _form_of(first, chunk.names, layout)
-        kind.estimator(form)  # raises if the kind does not learn from such records
+        layout.kind_of_model.estimator(form)  # raises if the kind does not learn from such records
         multilabel = isinstance(field_of(first, layout.label, chunk.names), (list, tuple))
         layout = replace(layout, form=form, multilabel=layout.supervised and multilabel)
     if layout.form == "rows" and layout.columns is None:
@@ -142,10 +141,12 @@ def with_form(chunk: Chunk, layout: Layout) -> Layout:
     return layout
 
 
-def _has_form(row: Any, kind: Kind) -> bool:
-    """Whether a record can tell its form: a single number, say, is no record of any kind."""
+def _has_form(row: Any, layout: Layout) -> bool:
+    """Whether a record can tell its form: a number, or nothing but a label, is no record."""
     if isinstance(row, str):
-        return "documents" in kind.estimators
+        return "documents" in layout.kind_of_model.estimators
+    if isinstance(row, (dict, list)):
+        return not set(row) <= {layout.label} if isinstance(row, dict) else bool(row)
     return row is not None and not isinstance(row, (bool, int, float))
 
 

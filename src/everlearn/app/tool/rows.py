@@ -43,7 +43,7 @@ def _at_once(rows: list[Any], width: int) -> Mat | None:
         table = np.array(rows, dtype=np.float64)
     except (TypeError, ValueError):
         return None
-    return table if table.shape == (len(rows), width) else None
+    return table if width and table.shape == (len(rows), width) else None
 
 
 def _chosen(chunk: Chunk, columns: Sequence[str]) -> list[Any]:
@@ -70,6 +70,8 @@ def _by_name(row: dict[str, Any], columns: Sequence[str]) -> Any:
 
 
 def _numbers(row: Any, columns: Sequence[str]) -> list[float]:
+    if isinstance(row, (dict, list)) and not row:
+        raise ValueError("there is nothing in it")
     if isinstance(row, dict):
         lacking = next(name for name in columns if name not in row)
         raise ValueError(f"the field {lacking!r} is missing")

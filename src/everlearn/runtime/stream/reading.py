@@ -170,6 +170,7 @@ class Reader(Generic[P]):
                 self._hand_over()
             self._put(None)
         except BaseException as error:
+            error.add_note(self._sources[self._current].name)  # told beside what it says
             with self._lock:
                 self._hand_over()
             self._put(error)
