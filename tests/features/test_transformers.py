@@ -289,7 +289,7 @@ def test_of_a_data_frame_a_column_is_asked_for(transformer, library, tmp_path):
 
 
 def test_a_folder_is_asked_for_by_its_class(transformer, tmp_path):
-    with pytest.raises(ValueError, match="must be a list .* for a folder an ImageFolder"):
+    with pytest.raises(ValueError, match=r"must be a list .* for a folder an ImageFolder"):
         transformer.transform(tmp_path)
 
 
