@@ -138,14 +138,16 @@ def steadiness(runs: Runs, size: int) -> list[str]:
             n = len(known[0])
             if n < FEWEST:
                 continue
+            line = f"- {features}, {name} varies less than full over {n} resamples"
+            if all(run["n_clusters"] == 1 for run in known[1]):
+                lines.append(f"{line}: it finds one cluster in each, so there is nothing to vary.")
+                continue
             said = []
             for key, title in SCORES.items():
                 a, b = (statistics.variance(run[key] for run in found) for found in known)
                 said.append(f"{title} {b:.2g} against {a:.2g}, {_verdict(b < a)}")
-            lines.append(
-                f"- {features}, {name} varies less than full over {n} resamples, variances: "
-                f"{'; '.join(said)}."
-            )
+            a, b = (mean(found, "n_clusters") for found in known)
+            lines.append(f"{line}, K = {b:.1f} against {a:.1f}, variances: {'; '.join(said)}.")
     return lines
 
 

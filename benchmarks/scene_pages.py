@@ -24,7 +24,7 @@ def write_sheets(
     images = caltech().chosen(chosen(scene.size, scene.resample, caltech().y))
     names, labels = np.unique(y, return_inverse=True)
     classes = tuple(images.labels[i] for i in names)
-    model = MODELS[model_name](len(X), len(classes), scene.resample).fit(X)
+    model = MODELS[model_name](len(classes), scene.resample).fit(X)
     study = Study(
         model=model,
         rows=X,

@@ -108,6 +108,10 @@ def test_steadiness_is_told_of_every_score_and_of_both_diagonal_models(claims):
     runs["CNN", 10, "diagonal, Wishart"] = wild
     other = next(line for line in claims.steadiness(runs, 10) if "Wishart" in line)
     assert other.count("0.1 against 0.1, does not hold") == 5
+    assert "K = 4.0 against 4.0, variances" in other
+    runs["CNN", 10, "diagonal, Wishart"] = [run(0.1, k=1)] * 5
+    other = next(line for line in claims.steadiness(runs, 10) if "Wishart" in line)
+    assert other.endswith("5 resamples: it finds one cluster in each, so there is nothing to vary.")
     assert claims.steadiness(runs_of(claims, full=wild[:4], Par_InGMM=calm[:4]), 10) == []
 
 
@@ -121,8 +125,9 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
         done.add((scene, model, told))
         return run()
 
-    spent = {"wall": 1.0, "cpu": 1.0}
-    end = {"width": 5, "features": spent, "reduction": spent, "clustering": spent, "K": 3}
+    spent = {"wall": 1.0, "cpu": 2.0}
+    clustering = {"wall": 2.0, "cpu": 1.0}
+    end = {"width": 5, "features": spent, "reduction": spent, "clustering": clustering, "K": 3}
     for name, value in {
         "DATA": ROOT,
         "clustered": clustered,
@@ -147,4 +152,6 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
         "CNN", "Par-InGMM", "4.0",
         *(f"0.500 ({theirs})" for theirs in (".746", ".511", ".592", ".585", ".510")),
     ]  # fmt: skip
-    assert beside.rows[-1][:4] == ["CNN, variance", "Par-InGMM", "0.0", "0.0000 (.0011)"]
+    assert beside.rows[-1][:4] == ["CNN, variance", "Par-InGMM", "0.0", "0 (.0011)"]
+    (ends,) = (table for table in tables if "End to end" in table.title)
+    assert ends.rows[0][-3:] == ["20.0%", "50.0%", "3"]  # by CPU time, and by the clock

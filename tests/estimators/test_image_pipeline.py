@@ -206,6 +206,20 @@ def test_a_pipeline_that_talks_talks_again(tmp_path):
     assert load(tmp_path / "model.evl").verbose is True
 
 
+@pytest.mark.parametrize("form", ["pandas", "polars"])
+def test_frames_between_steps_are_frames_after_loading(form, tmp_path):
+    """In tests every warning is an error, also that of columns without the names they had."""
+    pytest.importorskip(form)
+    pipeline = made("hog", tmp_path).set_output(transform=form).fit(scenes())
+    pipeline.save(tmp_path / "model.evl")
+    back = load(tmp_path / "model.evl")
+    np.testing.assert_array_equal(back.predict(scenes()), pipeline.predict(scenes()))
+    rows = back[:-1].transform(scenes(3))
+    assert type(rows).__module__.startswith(form)
+    assert list(rows.columns) == ["scaledpca0", "scaledpca1", "scaledpca2"]
+    back.partial_fit(scenes(10, seed=1))
+
+
 def test_weights_and_names_of_images_reach_the_mixture(tmp_path):
     images, weights = scenes(), np.arange(1.0, 41.0)
     pipeline = made("hog", tmp_path).partial_fit(images, mixture__sample_weight=weights)
@@ -396,6 +410,8 @@ def narrower(file):
         (lambda f: f.header.update(features=None), "features"),
         (lambda f: f.header.update(weights=None), "weights"),
         (lambda f: f.header.update(verbose="yes"), "verbose"),
+        (lambda f: f.header.update(output="arrow"), "output"),
+        (lambda f: f.header.update(output=["pandas"]), "output"),
         (lambda f: f.header.pop("reduce"), "reduce"),
         (lambda f: f.header.update(mixture=[]), "mixture"),
         (lambda f: f.arrays.update(stray=np.ones(2)), "stray"),

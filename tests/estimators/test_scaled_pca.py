@@ -4,12 +4,15 @@ import copy
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, IncrementalPCA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimators.spoiling import FLOATS, SHAPES, assert_named, loaded
+from everlearn.estimators.mixture import DPMixture
 from everlearn.estimators.persistence import load
 from everlearn.estimators.scaled_pca import ScaledPCA
+from everlearn.metrics.clustering import adjusted_mutual_information
 from everlearn.runtime.store.checkpoint import Checkpoint
 
 RNG = np.random.default_rng
@@ -189,3 +192,18 @@ def test_what_is_wrong_is_named(spoil, word):
     file = content()
     spoil(file)
     assert_named(file, word)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::everlearn.core.errors.NotConvergedWarning")
+def test_in_its_unit_digits_are_not_split_too_much():
+    """What docs/ask/priors.md advises, against the paper's vague prior."""
+    X, y = load_digits(return_X_y=True)
+    rows = ScaledPCA(30).fit_transform(X)
+    found = []
+    for seed in range(3):
+        vague = DPMixture(prior="par-ingmm", random_state=seed).fit(rows)
+        firm = DPMixture(family="full", prior="wishart", random_state=seed).fit(rows)
+        ami = [adjusted_mutual_information(y, model.predict(rows)) for model in (vague, firm)]
+        found.append((vague.n_components_ >= 50, firm.n_components_ <= 25, ami[1] > 0.7 > ami[0]))
+    assert np.all(found), found

@@ -276,6 +276,23 @@ def test_what_is_no_list_of_images_is_refused(transformer, given):
         transformer.transform(given)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_of_a_data_frame_a_column_is_asked_for(transformer, library, tmp_path):
+    (tmp_path / "one.png").write_bytes(encoded(IMAGES[0]))
+    frames = pytest.importorskip(library)
+    frame = frames.DataFrame({"path": [str(tmp_path / "one.png")]})
+    with pytest.raises(ValueError, match="got a data frame; give the column that holds them"):
+        transformer.transform(frame)
+    np.testing.assert_array_equal(
+        transformer.transform(frame["path"]), transformer.transform(IMAGES[:1])
+    )
+
+
+def test_a_folder_is_asked_for_by_its_class(transformer, tmp_path):
+    with pytest.raises(ValueError, match=r"must be a list .* for a folder an ImageFolder"):
+        transformer.transform(tmp_path)
+
+
 def test_no_images_are_refused(transformer):
     with pytest.raises(ValueError, match="must hold at least one image, got none"):
         transformer.transform([])

@@ -25,6 +25,8 @@ FEATURES: Final[Mapping[str, type[ImageFeatures]]] = {"hog": HOG, "lbp": LBP, "c
 """Ways to describe an image, by name."""
 _FREE: Final = frozenset(("batch_size", "n_jobs", "verbose", "weights"))
 """Parameters of features on which rows do not depend; weights are known by what is in the file."""
+_FORMS: Final = ("default", "pandas", "polars")
+"""What `set_output` may ask for."""
 _LESSON: Final = {"mixture__sample_weight": "sample_weight", "mixture__batch_id": "batch_id"}
 
 
@@ -132,6 +134,8 @@ def pack_steps(steps: Steps) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Fitted steps as JSON and arrays."""
     name = next(name for name, kind in FEATURES.items() if type(steps.features) is kind)
     header: dict[str, Any] = {"features": {"kind": name, **_feature_params(steps.features)}}
+    if (form := getattr(steps.features, "_sklearn_output_config", {}).get("transform")) is not None:
+        header["output"] = form  # the next step knows its columns by the names in such frames
     arrays: dict[str, NDArray[Any]] = {}
     for step, part in (("reduce", steps.reduce), ("mixture", steps.mixture)):
         header[step], members = part.to_checkpoint()
@@ -162,6 +166,13 @@ def unpack_steps(header: Mapping[str, Any], arrays: Arrays) -> Steps:
         raise CheckpointError(
             f"the 'mixture' must be of {width} components of 'reduce', got {wanted}"
         )
+    if (form := header.get("output")) is not None:
+        if form not in _FORMS:
+            raise CheckpointError(
+                f"the header's 'output' must be one of {', '.join(_FORMS)}, got {form!r:.80}"
+            )
+        for step in steps:
+            step.set_output(transform=form)
     return steps
 
 

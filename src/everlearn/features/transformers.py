@@ -190,7 +190,12 @@ def _checked_images(X: Any, owner: str) -> Iterable[Any]:
     if isinstance(X, (str, bytes, os.PathLike)) or not isinstance(X, Iterable):
         raise ValueError(
             f"X of {owner} must be a list of images or of paths, got {type(X).__name__}; "
-            "for a single image give a list that holds it"
+            "for a single image give a list that holds it, for a folder an ImageFolder"
+        )
+    if hasattr(X, "columns"):  # going through a data frame gives the names of its columns
+        raise ValueError(
+            f"X of {owner} must be a list of images or of paths, got a data frame; give the column "
+            "that holds them"
         )
     if isinstance(X, np.ndarray) and X.ndim not in (1, 3, 4):
         raise ValueError(

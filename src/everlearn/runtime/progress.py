@@ -23,7 +23,8 @@ def watched_growth() -> Iterator[Trace]:
     """The number of components over time of whatever is fitted in laps inside, in this thread.
 
     Seconds are CPU seconds of this process since the block began. They belong to a run and not to
-    the model, which keeps bounds and components of its laps only.
+    the model, which keeps bounds and components of its laps only. Of several starts (`n_init`)
+    there are the laps of all, one start after the other, and the best is not always the last.
 
     Examples
     --------
