@@ -15,6 +15,7 @@ from everlearn.app.tool.runs import Request, carry_out
 from everlearn.app.tool.session import Session
 from everlearn.estimators.linear_learning import PassiveAggressive
 from everlearn.estimators.mixture import DPMixture
+from everlearn.estimators.ppca import OnlinePPCA
 from everlearn.runtime.stream.runlog import read_log
 
 HARD = {"slack": "none", "fit_intercept": False}
@@ -68,6 +69,35 @@ class TestAtOnce:
         together = outcome(request, monkeypatch, 16)
         assert max(call_sizes) > 8
         assert together == alone
+
+    @pytest.mark.parametrize(
+        "pace",
+        [Pace(every_batches=100, score_every=0), Pace(every_batches=3, score_every=0), Pace()],
+        ids=["all", "checkpoints", "scores"],
+    )
+    @pytest.mark.parametrize("params", [{}, {"batch_size": 5}, {"n_mixtures": 2}])
+    def test_models_that_are_told_where_batches_end_learn_several(
+        self, tmp_path, monkeypatch, pace, params
+    ):
+        numbers, each = [], OnlinePPCA.partial_fit_each
+
+        def noted(self, batches):
+            numbers.append(len(batches))
+            return each(self, batches)
+
+        monkeypatch.setattr(OnlinePPCA, "partial_fit_each", noted)
+        request = rows_request(tmp_path, pace=pace, kind="ppca", params=params)
+        request = replace(request, layout={**request.layout, "columns": tuple("abcd")})
+        alone = outcome(request, monkeypatch, 1)
+        assert not numbers
+        assert outcome(request, monkeypatch, 16) == alone
+        assert max(numbers) > 1
+
+    def test_batches_that_take_long_are_learned_one_by_one(self, tmp_path, monkeypatch, call_sizes):
+        monkeypatch.setattr(learning, "_LONGEST", 1e-9)
+        pace = Pace(every_batches=100, score_every=0)
+        outcome(rows_request(tmp_path, pace=pace), monkeypatch, 16)
+        assert max(call_sizes) <= 8
 
     def test_nothing_is_joined_over_a_checkpoint_or_a_score(
         self, tmp_path, monkeypatch, call_sizes

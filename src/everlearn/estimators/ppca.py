@@ -12,7 +12,6 @@ from sklearn.utils import Tags
 
 from everlearn.core.errors import CheckpointError
 from everlearn.core.params import Constraint
-from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.collections import open_rows
 from everlearn.estimators.persistence import (
     Arrays,
@@ -22,6 +21,7 @@ from everlearn.estimators.persistence import (
     plain_params,
     section,
 )
+from everlearn.estimators.ppca_batches import PPCABatches
 from everlearn.estimators.ppca_checkpoint import STATE_KEYS, pack_learned, unpack_learned
 from everlearn.estimators.ppca_input import check_chunks, checked_chunk, checked_rows, checked_task
 from everlearn.estimators.ppca_learning import (
@@ -36,7 +36,7 @@ from everlearn.estimators.ppca_predictions import PPCAPredictions
 from everlearn.runtime.engine import is_collection
 
 
-class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
+class OnlinePPCA(PPCAPredictions, PPCABatches, SaveMixin, BaseEstimator):
     """Probabilistic PCA by online EM, with a natural constraint against forgetting.
 
     Rows are Gaussian with a covariance of low rank plus noise. Plain online EM follows the latest
@@ -268,7 +268,7 @@ class OnlinePPCA(PPCAPredictions, LearnerMixin, SaveMixin, BaseEstimator):
             if learned is not None:
                 check_same_model(self, learned)
             rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
-            self._learned = learn_rows(self, learned, rows, checked_task(self, task))
+            self._learned = learn_rows(self, learned, [rows], checked_task(self, task))
         return self
 
     def consolidate(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -165,25 +166,26 @@ def _completed(
 
 
 def learn_rows(
-    estimator: Any, learned: Learned | None, rows: Rows, task: int | str | None
+    estimator: Any, learned: Learned | None, calls: Sequence[Rows], task: int | str | None
 ) -> Learned:
-    """What is known after more rows, in batches and in their order."""
-    learner = learner_of(estimator)
+    """What is known after the rows of one or several calls, in batches and in their order."""
+    learner, longest = learner_of(estimator), max(calls, key=len)
     if learned is None:
-        blank = PPCAState.blank(_first(estimator, rows), learner.rank, estimator._new_seed())
+        blank = PPCAState.blank(_first(estimator, calls[0]), learner.rank, estimator._new_seed())
         form, mixture = form_of(estimator), is_mixture(estimator)
         learned = Learned(replace(blank, task=task), form, mixture)
-    state = learned.state
-    size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
+    state, done = learned.state, 0
+    size = len(longest) if estimator.batch_size is None else int(estimator.batch_size)
     with (
-        engine_for(estimator, rows) as engine,
-        RowProgress(estimator.verbose, len(rows)) as progress,
+        engine_for(estimator, longest) as engine,
+        RowProgress(estimator.verbose, sum(map(len, calls))) as progress,
     ):
         if task is not None and task != state.task:
             state = replace(learner.consolidate(state), task=task)
-        for done, batch in enumerate(rows.blocks(size), start=1):
+        for batch in (batch for rows in calls for batch in rows.blocks(size)):
             state = _after(estimator, learner, state, batch, engine)
-            progress.show(min(done * size, len(rows)), None)
+            done += len(batch)
+            progress.show(done, None)
     return replace(learned, state=state)
 
 

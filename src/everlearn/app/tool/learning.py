@@ -31,6 +31,8 @@ from everlearn.runtime.stream.sources import Source
 
 _MOST_AT_ONCE: Final = 16
 """Batches that may be learned in one call, so that a stop is not far away."""
+_LONGEST: Final = 0.25
+"""Seconds that such a call takes at most, as far as the batches before tell."""
 
 
 class BadRecordError(ValueError):
@@ -76,6 +78,7 @@ class Learning:
     stop: threading.Event = field(default_factory=threading.Event)
     _saved: int = 0
     _saved_at: float = 0.0
+    _seconds_each: float = np.inf
 
     def run(self) -> Session:
         """Learn until the sources end or `stop` is set; the file is written at the end too.
@@ -184,16 +187,20 @@ class Learning:
         """Bad records and line of a batch that the model has learned, and the ledger has now."""
         ledger = self.session.ledger.after(arrived.progress, len(done), len(done.bad))
         self.session = replace(self.session, ledger=ledger, layout=done.layout)
+        self._seconds_each = seconds
         return done.bad, {"batch": ledger.batches, **line, **self._counts(seconds)}
 
     def _at_once(self) -> int:
         """How many batches may be learned in one call, nothing being due between them.
 
-        For a model that learns row by row that is the same, and a call costs more than its rows.
+        For a model that learns row by row that is the same, for others if they can be told where
+        a batch ends, and a call costs more than the rows of a small batch.
         """
-        if not getattr(self.session.model, "learns_row_by_row", False):
+        model = self.session.model
+        if not (getattr(model, "learns_row_by_row", False) or hasattr(model, "partial_fit_each")):
             return 1
         number, most = self.session.ledger.batches, _MOST_AT_ONCE
+        most = min(most, int(_LONGEST / max(self._seconds_each, 1e-6)))
         if self.pace.score_every:
             most = min(most, -number % self.pace.score_every)
         if self.pace.every_batches is not None:
@@ -218,7 +225,7 @@ class Learning:
         if len(batches) < 2 or any(batch.bad or not len(batch) for batch in batches):
             return False
         try:
-            _partial_fit(self.session.model, joined(batches))
+            _partial_fit_each(self.session.model, batches)
         except ValueError:
             return False
         return True
@@ -319,6 +326,14 @@ def _partial_fit(model: Any, batch: Prepared) -> None:
         model.partial_fit(batch.X, batch.y, classes=list(batch.layout.classes or ()))
     else:
         model.partial_fit(batch.X, batch.y)
+
+
+def _partial_fit_each(model: Any, batches: list[Prepared]) -> None:
+    """Learn batches in one call, each as if it came alone."""
+    if hasattr(model, "partial_fit_each"):
+        model.partial_fit_each([batch.X for batch in batches])
+    else:
+        _partial_fit(model, joined(batches))
 
 
 def score_of(model: Any, batch: Prepared) -> float | None:
