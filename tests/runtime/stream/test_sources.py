@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -61,6 +62,30 @@ class TestLines:
         assert b"".join(line for line, _, _ in got) == data
         assert [end for _, end, _ in got] == list(np.cumsum([len(line) for line, _, _ in got]))
         assert all(line.endswith(b"\n") for line, _, _ in got[:-1])
+
+    @given(
+        st.lists(
+            st.tuples(st.integers(1, 40), st.sampled_from([1, 2, 9, 64, 401, 3000])), max_size=6
+        ),
+        st.integers(1, 5000),
+    )
+    def test_newlines_are_found_however_far_apart_they_are(self, runs, block):
+        """By words or by bytes, in parts of a text or at once, as they were before or not."""
+        data = b"".join((b"x" * (length - 1) + b"\n") * n for n, length in runs)
+        with mock.patch.object(cutting, "_TILE", 256):
+            got = cut(data, block)
+        assert [line for line, _, _ in got] == data.splitlines(keepends=True)
+        assert [end for _, end, _ in got] == list(np.cumsum([len(line) for line, _, _ in got]))
+
+    @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 255, 256, 263, 264, 3000])
+    def test_newlines_at_the_edges_of_words_and_parts_are_found(self, size, monkeypatch):
+        monkeypatch.setattr(cutting, "_TILE", 256)
+        text = np.full(size, ord("x"), np.uint8)
+        text[[i for i in (0, 7, 8, 254, 255, 256, 262, 263, 264, 2999) if i < size]] = ord("\n")
+        newlines = cutting._Newlines(2000)
+        for far_apart in (False, True):
+            newlines._far_apart = far_apart
+            assert newlines.of(text).tolist() == np.flatnonzero(text == ord("\n")).tolist()
 
     @pytest.mark.parametrize("block", [1, 3, 100])
     def test_a_quoted_field_may_span_lines(self, block):

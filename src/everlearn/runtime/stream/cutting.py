@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec
 from everlearn.runtime.stream.rooms import Rooms
@@ -21,6 +22,12 @@ MAX_QUOTED_LINES: Final = 10_000
 TOO_LONG: Final = "longer than 64 MiB"
 OPEN_QUOTE: Final = "a quote that is not closed"
 _NEWLINE, _QUOTE = b'\n"'
+_WORD: Final = 8
+_TILE: Final = 1 << 18
+"""Bytes that stay in the processor's cache with what is said about them."""
+_NONE: Final = np.empty(0, np.int64)
+_FAR: Final = 400
+"""Newlines that are so many bytes apart are found sooner by looking at words."""
 _BLANK: Final = np.isin(np.arange(256), list(b" \r\n"))
 """Whether a line that begins with a byte may hold nothing."""
 
@@ -118,7 +125,7 @@ class _PhysicalLines:
         self._read, self._end = read, start
         self._rooms = Rooms(2 * BLOCK)
         self._room = self._rooms.free()
-        self._is_newline = np.empty(2 * BLOCK, np.bool_)
+        self._newlines = _Newlines(2 * BLOCK)
         self._before: list[bytes] = []
         self._n_before = self._n_here = 0
 
@@ -163,9 +170,7 @@ class _PhysicalLines:
         data = memoryview(self._room)[begin:stop].toreadonly()
         if self._before:
             data = memoryview(b"".join([*self._before, data]))
-        text = np.frombuffer(data, np.uint8)
-        room = self._is_newline[: len(text)] if len(text) <= len(self._is_newline) else None
-        stops = np.flatnonzero(np.equal(text, _NEWLINE, out=room)) + 1
+        stops = self._newlines.of(np.frombuffer(data, np.uint8)) + 1
         return Lines(data, np.concatenate(([0], stops[:-1])), stops, stops + self._end)
 
     def _go_on(self, begin: int, stop: int) -> None:
@@ -175,6 +180,47 @@ class _PhysicalLines:
             self._room = self._rooms.free()
             self._room[: len(rest)] = rest
         self._n_here = stop - begin
+
+
+class _Newlines:
+    """Looks for newlines, in room that is used again; texts are mostly of at most `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._is_newline = np.empty(_TILE, np.bool_)
+        self._in_word = np.empty(size // _WORD, np.bool_)
+        self._far_apart = False
+
+    def of(self, text: NDArray[np.uint8]) -> IntVec:
+        """Where they are.
+
+        If they were far apart the last time, they are looked for in whole words first.
+        """
+        if self._far_apart and len(text) <= _WORD * len(self._in_word):
+            where = self._by_words(text)
+        else:
+            tiles = range(0, len(text), _TILE)
+            where = np.concatenate([self._in_tile(text, start) for start in tiles] or [_NONE])
+        self._far_apart = len(where) * _FAR < len(text)
+        return where
+
+    def _in_tile(self, text: NDArray[np.uint8], start: int) -> IntVec:
+        tile = text[start : start + _TILE]
+        found = np.equal(tile, _NEWLINE, out=self._is_newline[: len(tile)])
+        return np.flatnonzero(found) + start
+
+    def _by_words(self, text: NDArray[np.uint8]) -> IntVec:
+        """The same by parts that stay in the processor's cache, which then holds the text still."""
+        n_words = len(text) // _WORD
+        whole = n_words * _WORD
+        for start in range(0, whole, _TILE):
+            tile = text[start : min(start + _TILE, whole)]
+            found = np.equal(tile, _NEWLINE, out=self._is_newline[: len(tile)]).view(np.uint64)
+            first = start // _WORD
+            np.not_equal(found, 0, out=self._in_word[first : first + len(found)])
+        at = np.flatnonzero(self._in_word[:n_words])
+        within = np.flatnonzero(text[:whole].reshape(-1, _WORD)[at] == _NEWLINE)
+        rest = np.flatnonzero(text[whole:] == _NEWLINE) + whole
+        return np.concatenate((at[within // _WORD] * _WORD + within % _WORD, rest))
 
 
 class _Quotes:
