@@ -24,6 +24,7 @@ from everlearn.app.tool.learning import Learning, Pace
 from everlearn.app.tool.session import Session, opened
 from everlearn.core.words import counted
 from everlearn.runtime.engine import standing
+from everlearn.runtime.memory import keep_freed_memory
 from everlearn.runtime.progress import ProgressLine
 from everlearn.runtime.store import remove_leftovers
 from everlearn.runtime.stream.endings import LineFormat
@@ -66,6 +67,7 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
     """
     if not request.model.parent.is_dir():
         raise UsageError(f"there is no folder {str(request.model.parent)!r}")
+    keep_freed_memory()
     with (
         _silenced() if quiet else nullcontext(),
         only_writer(request.model),
