@@ -39,6 +39,9 @@ class Origins:
     @classmethod
     def of(cls, batch: Batch) -> Origins:
         """Those of all records of a batch, in order."""
+        if len(batch) == 1:
+            (chunk,) = batch
+            return cls(np.full(len(chunk), chunk.source), np.array(chunk.places, np.uint64))
         sizes = [len(chunk) for chunk in batch]
         places = [np.asarray(chunk.places, np.uint64) for chunk in batch]
         return cls(
