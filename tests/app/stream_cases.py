@@ -144,7 +144,7 @@ CASES = {
     "regressor from a table": Case("regressor", csv_rows),
     "tree from texts": Case("tree", json_texts),
     "components from an array": Case("components", numpy_rows, params={"max_nodes": 8}),
-    "ppca from a table": Case("ppca", csv_rows, params={"n_components": 2}),
+    "ppca from a table": Case("ppca", csv_rows, every=4, params={"n_components": 2}),
     "clumped from images": Case("clumped", image_folder, batch=3, options={"image_side": 10}),
 }
 FILES = [name for name, case in CASES.items() if not case.stdin]
