@@ -66,11 +66,7 @@ def learn_batch(
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
     prior = with_spares(learner, state, len(documents))
     batch = Batch(as_bags(documents), targets)
-    sampler: CollapsedSampler | IndependentSampler
-    if learner.collapsed:
-        sampler = CollapsedSampler(learner, prior, batch)
-    else:
-        sampler = IndependentSampler(learner, prior, batch, engine)
+    sampler = _sampler(learner, prior, batch, engine)
     weights, multipliers = prior.weights, np.zeros(targets.signs.shape)
     last = learner.n_rounds - 1
     for number in range(last):
@@ -94,6 +90,15 @@ def learn_batch(
         evidence = JointEvidence.of(learner, draws.tallies[-1], state)
         state = merged(learner, state, evidence)
     return state, info
+
+
+def _sampler(
+    learner: TopicLearner, prior: TopicState, batch: Batch, engine: Engine
+) -> CollapsedSampler | IndependentSampler:
+    """What draws the topics of a batch."""
+    if learner.collapsed:
+        return CollapsedSampler(learner, prior, batch)
+    return IndependentSampler(learner, prior, batch, engine)
 
 
 def topic_proportions(
