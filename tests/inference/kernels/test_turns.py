@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from everlearn.inference.kernels._jit import kernel
-from everlearn.inference.kernels.turns import all_ended, ended, new_turns, run_of, taken
+from everlearn.inference.kernels.turns import (
+    all_ended,
+    ended,
+    have_ended,
+    new_turns,
+    run_of,
+    taken,
+)
 
 
 @kernel()
@@ -68,8 +75,10 @@ def test_who_asks_before_the_end_is_told_so():
     assert not all_ended(turns, 3)
     end(turns, 2)
     assert not all_ended(turns, 3)
+    assert not have_ended(turns, 3)
     end(turns, 1)
     assert all_ended(turns, 3)
+    assert have_ended(turns, 3)
 
 
 @pytest.mark.parametrize("n_threads", [2, 5])

@@ -37,6 +37,11 @@ def new_turns() -> IntVec:
     return np.zeros(_SIZE, np.int64)
 
 
+def have_ended(turns: IntVec, n_parts: int) -> bool:
+    """Whether all parts are done now; nobody is waited for."""
+    return bool(turns[_ENDED] >= n_parts)
+
+
 def _atomic_add(place: int) -> Callable[[IntVec, int], int]:
     def typed(_: Any, turns: Any, n: Any) -> tuple[Any, Callable[..., Any]]:
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:

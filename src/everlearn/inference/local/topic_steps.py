@@ -33,7 +33,7 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
-from everlearn.inference.kernels.turns import all_ended, new_turns
+from everlearn.inference.kernels.turns import all_ended, have_ended, new_turns
 from everlearn.inference.kernels.word_counts import Counting, add_words
 
 _FEWEST_TOKENS = 1000
@@ -261,7 +261,10 @@ def _take_part(work: tuple[Step, Block, Draws, IntVec]) -> None:
 
 def _count_too(work: tuple[Step, Block, Draws, IntVec, Counting]) -> None:
     step, block, out, turns, words = work
-    step.draw_and_count(block, out, turns, words)
+    if have_ended(turns, len(block.keys)):
+        add_words(words)
+    else:
+        step.draw_and_count(block, out, turns, words)
 
 
 def _joined(parts: Sequence[Draws]) -> Draws:
