@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from estimators.ppca_data import SETTINGS, model_of, rows_of
+from estimators.ppca_data import SETTINGS, WIDTH, model_of, rows_of
 from estimators.streams import file_of
 from everlearn.estimators.ppca import OnlinePPCA
+from everlearn.inference.local.ppca import block_rows
 
 SIZES = (40, 1, 7, 25, 40, 3)
+BLOCK = block_rows(WIDTH, 2)
 
 
 def batches_of(gaps: float = 0.0) -> list[Any]:
@@ -34,6 +36,16 @@ def test_it_is_the_same_model(setting: str, params: dict[str, Any], begun: int) 
     alone = one_by_one(model_of(setting, **params), batches)
     together = one_by_one(model_of(setting, **params), batches[:begun])
     assert file_of(together.partial_fit_each(batches[begun:])) == file_of(alone)
+
+
+def test_small_batches_beside_one_that_is_worth_threads() -> None:
+    """Alone, they would be learned by one thread."""
+    rows = rows_of(3 * BLOCK + 60)
+    batches = np.split(rows, [20, 20 + 3 * BLOCK])
+    alone, together = (OnlinePPCA(2, engine="threads", random_state=0) for _ in range(2))
+    for model in (alone, together):
+        model.partial_fit(rows_of(30))
+    assert file_of(together.partial_fit_each(batches)) == file_of(one_by_one(alone, batches))
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.2])

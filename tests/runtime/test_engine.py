@@ -199,26 +199,42 @@ class TestJoin:
             assert ended == ([] if done else [1])
             end.set()
 
-    def test_an_interrupt_waits_for_calls_that_write(self):
-        """A second one, while the first is on its way: what others write must not come later."""
-        begun, ended = threading.Event(), []
+    def test_an_interrupt_waits_for_all_calls_that_write(self):
+        """What others write must not come after what is put right."""
+        begun, ended = threading.Barrier(4, timeout=30), []
 
         def task(_):
             if threading.current_thread() is not threading.main_thread():
-                begun.set()
+                first = begun.wait() == 0
                 time.sleep(0.3)
-                _thread.interrupt_main()
+                if first:
+                    _thread.interrupt_main()
                 time.sleep(0.3)
                 ended.append(1)
 
         def work(engine):
-            with engine.joined(task, None, 2):
-                assert begun.wait(30)
+            with engine.joined(task, None, 4):
+                begun.wait()
 
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(3) as pool:
             with pytest.raises(KeyboardInterrupt):
-                work(ThreadEngine(pool, 2))
-            assert ended == [1]
+                work(ThreadEngine(pool, 4))
+            assert ended == [1, 1, 1]
+
+    def test_what_fails_after_all_is_done_is_nobodys_business(self):
+        failed = threading.Event()
+
+        def task(_):
+            if threading.current_thread() is not threading.main_thread():
+                failed.set()
+                raise ZeroDivisionError
+
+        with (
+            ThreadPoolExecutor(1) as pool,
+            ThreadEngine(pool, 2).joined(task, None, 2, lambda: True),
+        ):
+            assert failed.wait(30)
+            time.sleep(0.1)
 
     def test_errors_of_what_the_caller_does_first(self):
         """Nobody is left behind, and the caller takes no part any more."""

@@ -172,7 +172,10 @@ def _absorbed(
     multipliers: Mat,
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo, Draws]:
-    """The state that has learned what was drawn; nothing has been changed before this."""
+    """The state that has learned what was drawn; nothing has been changed before this.
+
+    If anything fails in here, counts may have been changed in part.
+    """
     n_workers = engine.here.n_workers
     n_parts = 1 if n_workers == 1 else _RUNS * n_workers
     edges = word_edges(batch.bags.words, prior.n_words, n_parts)

@@ -27,6 +27,8 @@ S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
+_LOOK = 1.0
+"""Seconds after which a thread that waits for a call looks whether it is over."""
 
 
 class SerialEngine:
@@ -121,17 +123,17 @@ class ThreadEngine:
                 if call.error is not None:
                     raise call.error
 
-        for call in calls:
-            self._pool.submit(call)
         waits = True
         try:
+            for call in calls:
+                self._pool.submit(call)
             yield check
             task(shared)
             waits = not done()
         finally:
-            for call in calls:
-                call.end(waits)
-        check()
+            _end(calls, waits)
+        if waits:
+            check()
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
@@ -217,12 +219,13 @@ class _Call:
     Locks, because a future takes longer to tell than a small batch can afford.
     """
 
-    __slots__ = ("_begun", "_ended", "_shared", "_task", "error")
+    __slots__ = ("_begun", "_ended", "_over", "_shared", "_task", "error")
 
     def __init__(self, task: Callable[[Shared], None], shared: Shared) -> None:
         self._task, self._shared = task, shared
         self._begun, self._ended = threading.Lock(), threading.Lock()
         self._ended.acquire()
+        self._over = False
         self.error: BaseException | None = None
 
     def __call__(self) -> None:
@@ -233,17 +236,33 @@ class _Call:
         except BaseException as error:
             self.error = error
         finally:
+            self._over = True
             self._ended.release()
 
     def end(self, waits: bool) -> None:
         """See to it that there will be no beginning, or else wait for the end, come what may."""
         if self._begun.acquire(blocking=False) or not waits:
             return
+        interrupt: KeyboardInterrupt | None = None
+        while not self._over:  # it writes into arrays that may be about to be put right
+            try:
+                self._ended.acquire(timeout=_LOOK)
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+
+def _end(calls: Sequence[_Call], waits: bool) -> None:
+    """End all of them, and tell of an interrupt after that."""
+    interrupt: KeyboardInterrupt | None = None
+    for call in calls:
         try:
-            self._ended.acquire()
-        except KeyboardInterrupt:
-            self._ended.acquire()  # it writes into arrays that are about to be put right
-            raise
+            call.end(waits)
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
