@@ -85,7 +85,7 @@ def test_a_stream_gives_the_same_bits_everywhere(case, client, sent):
 
 @pytest.mark.parametrize("case", FITTED)
 def test_topic_models_learn_the_same_bits_everywhere(case, client, sent, monkeypatch):
-    monkeypatch.setattr("everlearn.inference.local.topics._FEWEST_TOKENS", 100)
+    monkeypatch.setattr("everlearn.inference.local.topic_steps._FEWEST_TOKENS", 100)
     asked = [] if targets_of(case) is None else [targets_of(case)]
     serial = model_of(case).fit(COUNTS[:64], *[y[:64] for y in asked])
     far = model_of(case, engine=client).fit(COUNTS[:64], *[y[:64] for y in asked])

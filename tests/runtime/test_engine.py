@@ -1,6 +1,7 @@
 """Engines: the same bits from one thread and from many, and errors that are not swallowed."""
 
 import _thread
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -88,6 +89,14 @@ class TestMap:
         with pytest.raises(RuntimeError, match="broken"):
             engine.map(task, list(range(5)), None)
         assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
+
+
+@pytest.fixture
+def interruptible():
+    """Whatever a shell that runs tests in the background has said about interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class TestJoin:
@@ -199,7 +208,7 @@ class TestJoin:
             assert ended == ([] if done else [1])
             end.set()
 
-    def test_an_interrupt_waits_for_all_calls_that_write(self):
+    def test_an_interrupt_waits_for_all_calls_that_write(self, interruptible):
         """What others write must not come after what is put right."""
         begun, ended = threading.Barrier(4, timeout=30), []
 
