@@ -19,8 +19,8 @@ def keep_freed_memory() -> bool:
     """Let glibc keep what is freed, for all of this process; whether it does.
 
     By default it gives back to the system what an array of a megabyte took, and the next batch
-    gets the same from there again, page by page, each cleared first, which takes a fifth of the
-    time of a quick model.
+    gets the same from there again, page by page, each cleared first, which a model that learns a
+    record in a few microseconds feels.
     """
     if sys.platform != "linux":
         return False

@@ -29,7 +29,7 @@ _TAKEN, _ENDED, _SIZE = 0, 8, 16
 _AT_ONCE, _SINGLY = 4, 32
 """Parts of a run, and how many at the end are taken one by one."""
 _PATIENCE = 20_000
-"""Looks at a counter, which take about half a millisecond."""
+"""Looks at a counter, which take about half a millisecond if nobody else looks."""
 
 
 def new_turns() -> IntVec:
