@@ -18,7 +18,8 @@ from everlearn.estimators.topics import TopicModel
 from everlearn.inference.engine import Here
 from everlearn.inference.learners.bayespa import learn_batch
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
-from everlearn.inference.local.chunked_topics import ChunkedDocuments, DocumentChunk
+from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments, DocumentChunk
+from everlearn.inference.local.topics import Batch
 from everlearn.inference.topic_model import Targets
 from everlearn.runtime.engine import SerialEngine
 
@@ -97,9 +98,9 @@ class TestOneBatch:
             )
 
         engine = SerialEngine()
-        here, info = learn_batch(learner, copied(), documents, targets, engine)
+        here, info = learn_batch(learner, copied(), Batch.of(documents, targets), engine)
         chunks = chunks_here(documents)
-        far, told = learn_chunked_batch(learner, copied(), chunks, targets, engine)
+        far, told = learn_chunked_batch(learner, copied(), ChunkedBatch(chunks, targets), engine)
         assert_allclose(far.counts, here.counts, rtol=1e-9, atol=1e-9)
         assert_allclose(far.totals, here.totals, rtol=1e-9)
         assert_allclose(far.weights.mean, here.weights.mean, rtol=1e-7, atol=1e-9)

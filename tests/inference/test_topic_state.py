@@ -157,7 +157,7 @@ class TestUndo:
         undo.remember(documents.words)
         kept = np.random.default_rng(seed).integers(0, 3, (2, documents.n_tokens))
         bags, kept = as_bags(documents), kept.astype(np.uint16)
-        state.totals[:] += 0.3 * add_topics(bags, kept, 0.3, (0, state.n_words), state.counts)
+        state.totals[:] += 0.3 * add_topics(bags, kept, 0.3, state.counts)
 
     def test_every_bit_comes_back(self):
         state = state_of()

@@ -32,7 +32,8 @@ from everlearn.estimators.topic_params import PAIRS
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
-from everlearn.inference.local.chunked_topics import ChunkedDocuments
+from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments
+from everlearn.inference.local.topics import Batch
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import completion_log_likelihood, npmi_coherence, perplexity
@@ -237,7 +238,7 @@ class TopicEstimator(
             # Those without any label last: topics must know first what labels mean.
             silent = np.asarray(~targets.signs.any(axis=1))
             orders = [order[np.argsort(silent[order], kind="stable")] for order in drawn]
-        batches: Iterator[tuple[Any, Targets]]
+        batches: Iterator[Batch | ChunkedBatch]
         if isinstance(documents, ChunkedDocuments):
             batches = chunked_batches(documents, targets, orders, self._size(documents))
         else:
@@ -255,7 +256,7 @@ class TopicEstimator(
         ):
             size = self._size(documents)
             batches = cut_batches(documents, targets, [None], (size, size), engine)
-            return self._visit(learned, batches, len(documents), engine, undos)
+            return self._visit(learned, _remembered(batches, undos), len(documents), engine)
 
     # ------------------------------------------------------------------ inner
 
@@ -270,20 +271,17 @@ class TopicEstimator(
     def _visit(
         self,
         learned: Learned[T],
-        batches: Iterator[tuple[Any, Targets]],
+        batches: Iterator[Batch | ChunkedBatch],
         n_documents: int,
         engine: Engine,
-        undos: tuple[Undo, ...] = (),
     ) -> Learned[T]:
         learner = self._current(learned)
         states = tuple(s.with_room(learned.words.n_words, s.n_topics) for s in learned.states)
         n_before = learned.n_documents
         with DocumentProgress(self.verbose, n_documents) as progress:
-            for batch, asked in batches:
-                for undo in undos:
-                    undo.remember(batch.words)
+            for batch in batches:
                 n_known = learned.n_documents
-                states, infos = _learn_batch(learner, states, n_known, batch, asked, engine)
+                states, infos = _learn_batch(learner, states, n_known, batch, engine)
                 learned = replace(
                     learned,
                     states=states,
@@ -313,8 +311,7 @@ def _learn_batch(
     learner: TopicLearner,
     states: tuple[TopicState, ...],
     n_known: int,
-    batch: Documents | ChunkedDocuments,
-    targets: Targets,
+    batch: Batch | ChunkedBatch,
     engine: Engine,
 ) -> tuple[tuple[TopicState, ...], list[RoundInfo]]:
     """All states after one more batch, before which `n_known` documents came; what it did to each.
@@ -322,13 +319,24 @@ def _learn_batch(
     Chunks lie on several workers, so counts cannot follow every draw even in a young model.
     """
     learn: Any = learn_chunked_batch
-    if not isinstance(batch, ChunkedDocuments):
+    if isinstance(batch, Batch):
         learn, learner = partial(learn_batch, n_known=n_known), learner.after(n_known)
+    if len(states) == 1:
+        parts = [batch]
+    else:
+        parts = [replace(batch, targets=batch.targets.of_task(q)) for q in range(len(states))]
     learned = [
-        learn(learner, state, batch, targets.of_task(q, len(states)), engine)
-        for q, state in enumerate(states)
+        learn(learner, state, part, engine) for state, part in zip(states, parts, strict=True)
     ]
     return tuple(state for state, _ in learned), [info for _, info in learned]
+
+
+def _remembered(batches: Iterator[Batch], undos: Sequence[Undo]) -> Iterator[Batch]:
+    """The batches, the rows of whose words are kept before each is learned."""
+    for batch in batches:
+        for undo in undos:
+            undo.remember(batch.documents.words)
+        yield batch
 
 
 @contextmanager

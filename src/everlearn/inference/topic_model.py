@@ -151,10 +151,8 @@ class Targets:
         """Those of the documents at these positions."""
         return Targets(self.signs[rows], self.values[rows])
 
-    def of_task(self, task: int, n_states: int) -> Targets:
-        """What a state asks for: one task if each has its own, else all of them."""
-        if n_states == 1:
-            return self
+    def of_task(self, task: int) -> Targets:
+        """Those of one task."""
         one = slice(task, task + 1)
         return Targets(
             np.ascontiguousarray(self.signs[:, one]), np.ascontiguousarray(self.values[:, one])

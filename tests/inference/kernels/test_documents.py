@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.core.documents import Documents
-from everlearn.inference.kernels.documents import word_edges
+from everlearn.inference.kernels.word_counts import word_runs
 from everlearn.inference.local.topics import as_bags, picked
 
 texts = st.lists(st.lists(st.integers(0, 6), max_size=9), max_size=7)
@@ -33,16 +33,22 @@ def test_tokens_begin_where_those_of_the_document_before_end(tokens):
 
 
 @given(texts, st.integers(1, 5))
-def test_every_word_is_in_one_of_the_runs(tokens, n_parts):
-    runs = list(pairwise(word_edges(Documents.from_tokens(tokens).words, 7, n_parts)))
-    assert len(runs) == (n_parts if n_parts == 1 or any(tokens) else 1)
-    covered = np.concatenate([np.arange(first, stop) for first, stop in runs])
-    np.testing.assert_array_equal(covered, np.arange(7))
+def test_every_entry_is_in_one_of_the_runs_and_every_word_too(tokens, n_runs):
+    bags = as_bags(Documents.from_tokens(tokens))
+    runs = word_runs(bags, n_runs)
+    np.testing.assert_array_equal(runs.entries[0], bags.indptr[:-1])
+    np.testing.assert_array_equal(runs.entries[-1], bags.indptr[1:])
+    places = np.concatenate([[0], np.cumsum(bags.counts)])
+    np.testing.assert_array_equal(runs.tokens, places[runs.entries[:-1]])
+    seen = [
+        {int(w) for a, b in zip(*ends, strict=True) for w in bags.words[a:b]}
+        for ends in pairwise(runs.entries)
+    ]
+    assert sum(map(len, seen)) == len(set(bags.words.tolist()))
 
 
 def test_words_are_shared_out_evenly():
     tokens = np.random.default_rng(0).zipf(1.3, (300, 40)).clip(max=5000) - 1
     bags = as_bags(Documents.from_tokens(tokens))
-    runs = pairwise(word_edges(bags.words, 5000, 3))
-    shares = [np.mean((bags.words >= first) & (bags.words < stop)) for first, stop in runs]
-    assert max(shares) < 0.45
+    sizes = np.diff(word_runs(bags, 3).entries, axis=0).sum(axis=1)
+    assert sizes.max() < 0.45 * len(bags.words)

@@ -23,7 +23,7 @@ from everlearn.inference.kernels.topics import (
     sample_documents,
 )
 from everlearn.inference.kernels.turns import ended, new_turns, run_of, taken
-from everlearn.inference.kernels.word_counts import Counting, add_topics
+from everlearn.inference.kernels.word_counts import Counting, add_topics, word_runs
 from everlearn.inference.local import topic_steps as local
 from everlearn.inference.local.topic_steps import (
     Block,
@@ -133,9 +133,7 @@ class TestRounds:
         tokens = [rng.integers(0, self.n_words, n).tolist() for n in rng.integers(0, 12, 200)]
         tokens = [sorted(words) for words in tokens]
         signs = rng.choice([-1, 0, 1], (200, 2)).astype(np.int8)
-        batch = Batch(
-            as_bags(Documents.from_tokens(tokens)), Targets(signs, np.full((200, 2), 2.0))
-        )
+        batch = Batch.of(Documents.from_tokens(tokens), Targets(signs, np.full((200, 2), 2.0)))
         return learner, replace(state, clock=7), batch, tokens
 
     def second(self, learner, state, batch, tokens, first):
@@ -196,14 +194,13 @@ class TestCountedWhileLookedAt:
         return sampler._prepared(0, state.weights, np.zeros((200, 2)))
 
     def counting(self, block, counts, n_runs=5):
-        edges = np.linspace(0, TestRounds.n_words, n_runs + 1).astype(np.int64)
-        tallies = np.zeros((n_runs, 4), np.int64)
-        return lambda kept: Counting(block.bags, kept, 0.5, edges, counts, tallies, new_turns())
+        runs, tallies = word_runs(block.bags, n_runs), np.zeros((n_runs, 4), np.int64)
+        return lambda kept: Counting(block.bags, kept, 0.5, runs, counts, tallies, new_turns())
 
     def expected(self, step, block):
         alone = drawn(step, block)
         counts = np.zeros((TestRounds.n_words, 4))
-        add_topics(block.bags, alone.kept, 0.5, (0, TestRounds.n_words), counts)
+        add_topics(block.bags, alone.kept, 0.5, counts)
         return alone, counts
 
     @pytest.mark.parametrize("kind", ["averaging", "gibbs"])

@@ -7,8 +7,6 @@ from everlearn.core.arrays import IntVec
 from everlearn.inference.kernels._jit import kernel
 
 Words = NDArray[np.int32]
-_LOOKED_AT = 64
-"""Entries by which words are shared out."""
 
 
 @kernel()
@@ -38,16 +36,3 @@ def token_starts(indptr: IntVec, counts: Words) -> IntVec:
             n += own[place]
         starts[d + 1] = n
     return starts
-
-
-@kernel()
-def word_edges(words: Words, n_words: int, n_parts: int) -> IntVec:
-    """Where runs of words begin and end that about as many entries of documents belong to."""
-    if n_parts == 1 or words.size == 0:
-        return np.array([0, n_words])
-    edges = np.empty(n_parts + 1, np.int64)
-    some = np.sort(words[:: max(1, words.size // _LOOKED_AT)])
-    for part in range(n_parts):
-        edges[part] = some[some.size * part // n_parts]
-    edges[0], edges[n_parts] = 0, n_words
-    return edges

@@ -21,7 +21,6 @@ from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
-from everlearn.inference.kernels.documents import word_edges
 from everlearn.inference.kernels.topics import Topics
 from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.kernels.word_counts import Counting
@@ -34,20 +33,17 @@ from everlearn.inference.margin_step import weights_after
 from everlearn.inference.merge_judges import Completion, JointEvidence
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
-from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner, word_factors
+from everlearn.inference.topic_model import RoundInfo, TopicLearner, word_factors
 from everlearn.inference.topic_state import Gaussians, TopicState
 
 _Drawing = Callable[[Callable[[Topics], Counting]], AbstractContextManager[Draws]]
 """Draws of a batch, whose words are counted while these are looked at, and after that."""
-_RUNS = 4
-"""Runs of words for each thread, so that whoever comes later finds some left."""
 
 
 def learn_batch(
     learner: TopicLearner,
     state: TopicState,
-    documents: Documents,
-    targets: Targets,
+    batch: Batch,
     engine: Engine,
     n_known: int = 0,
 ) -> tuple[TopicState, RoundInfo]:
@@ -56,23 +52,22 @@ def learn_batch(
     Counts and totals of the old one are changed in place.
     """
     state = faded(learner, state)
-    due = learner.grows and is_due(n_known, n_known + len(documents))
+    due = learner.grows and is_due(n_known, n_known + len(batch))
     if due and learner.loss is None and state.clock > 0:
-        judge = Completion.of(learner, documents, engine)
+        judge = Completion.of(learner, batch.documents, engine)
         state = state if judge is None else merged(learner, state, judge)
     offsets = None
     if learner.word_box > 0 and state.weights is not None:
-        offsets = topic_scores(learner, state, documents, state.weights.mean, engine)
+        offsets = topic_scores(learner, state, batch.documents, state.weights.mean, engine)
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
-    prior = with_spares(learner, state, len(documents))
-    batch = Batch(as_bags(documents), targets)
+    prior = with_spares(learner, state, len(batch))
     sampler = _sampler(learner, prior, batch, engine)
-    weights, multipliers = prior.weights, np.zeros(targets.signs.shape)
+    weights, multipliers = prior.weights, np.zeros(batch.targets.signs.shape)
     last = learner.n_rounds - 1
     for number in range(last):
         draws = sampler.draw(number, weights, multipliers)
         weights, multipliers = weights_after(
-            learner, prior.weights, targets, draws, batch.lengths, multipliers
+            learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
         )
     drawing: _Drawing
     if isinstance(sampler, IndependentSampler):
@@ -83,7 +78,7 @@ def learn_batch(
             draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
             prior = without_spares(prior, left)
         drawing = partial(counted, draws, engine)
-    state, info, draws = _absorbed(learner, prior, batch, drawing, multipliers, engine)
+    state, info, draws = _absorbed(learner, prior, batch, drawing, multipliers)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
     if due and learner.anchored:
@@ -170,20 +165,16 @@ def _absorbed(
     batch: Batch,
     drawing: _Drawing,
     multipliers: Mat,
-    engine: Engine,
 ) -> tuple[TopicState, RoundInfo, Draws]:
     """The state that has learned what was drawn; nothing has been changed before this.
 
     If anything fails in here, counts may have been changed in part.
     """
-    n_workers = engine.here.n_workers
-    n_parts = 1 if n_workers == 1 else _RUNS * n_workers
-    edges = word_edges(batch.bags.words, prior.n_words, n_parts)
-    tallies = np.zeros((len(edges) - 1, len(prior.totals)), np.int64)
+    tallies = np.zeros((len(batch.runs.tokens), len(prior.totals)), np.int64)
     weight = learner.ghosts / learner.n_kept
 
     def counting(kept: Topics) -> Counting:
-        return Counting(batch.bags, kept, weight, edges, prior.counts, tallies, new_turns())
+        return Counting(batch.bags, kept, weight, batch.runs, prior.counts, tallies, new_turns())
 
     with drawing(counting) as draws:
         weights, _ = weights_after(
@@ -193,5 +184,5 @@ def _absorbed(
         tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
         state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
     prior.totals[:] += weight * tallies.sum(axis=0)
-    n_tokens = int(batch.bags.starts[-1])
-    return state, RoundInfo(state.clock, len(batch), n_tokens, state.ids, shares), draws
+    info = RoundInfo(state.clock, len(batch), batch.n_tokens, state.ids, shares)
+    return state, info, draws

@@ -12,22 +12,22 @@ import numpy as np
 
 from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
-from everlearn.inference.local.chunked_topics import ChunkedDocuments, ChunkedSampler, Told
+from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedSampler, Told
 from everlearn.inference.margin_step import weights_after
-from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
+from everlearn.inference.topic_model import RoundInfo, TopicLearner
 from everlearn.inference.topic_state import TopicState
 
 
 def learn_chunked_batch(
     learner: TopicLearner,
     state: TopicState,
-    batch: ChunkedDocuments,
-    targets: Targets,
+    batch: ChunkedBatch,
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
     """The state after one more batch. Counts and totals of the old one are changed in place."""
     prior = faded(learner, state)
-    sampler = ChunkedSampler(learner, prior, batch, targets, engine)
+    targets = batch.targets
+    sampler = ChunkedSampler(learner, prior, batch.documents, targets, engine)
     weights, multipliers = prior.weights, np.zeros(targets.signs.shape)
     for number in range(learner.n_rounds):
         told = _together(sampler.draw(number, weights, multipliers))
@@ -38,9 +38,10 @@ def learn_chunked_batch(
     weight, k = learner.ghosts / learner.n_kept, prior.n_topics
     prior.counts[:, :k] += weight * sampler.counts
     prior.totals[:k] += weight * sampler.counts.sum(axis=0)
-    shares = told.shares / len(batch)
+    n = len(batch.documents)
     after = replace(prior, weights=weights, clock=prior.clock + 1)
-    return after, RoundInfo(after.clock, len(batch), batch.n_tokens, after.ids, shares)
+    n_tokens = batch.documents.n_tokens
+    return after, RoundInfo(after.clock, n, n_tokens, after.ids, told.shares / n)
 
 
 def _together(told: tuple[Told, ...]) -> Told:

@@ -73,6 +73,14 @@ class ChunkedDocuments:
         return np.concatenate(parts)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkedBatch:
+    """Documents in chunks, with what their tasks ask for."""
+
+    documents: ChunkedDocuments
+    targets: Targets
+
+
 class _Along(NamedTuple):
     """What goes with a chunk: its place in the batch, and what its documents are asked for."""
 
@@ -132,7 +140,7 @@ def _swept(
     block = Block(bags, keys, topics, along.signs, along.offsets, along.multipliers, inverses)
     draws = drawn(shared.step, block)
     counts = np.zeros(shared.step.factors.counts.shape)
-    add_topics(bags, draws.kept, 1.0, (0, len(counts)), counts)
+    add_topics(bags, draws.kept, 1.0, counts)
     return Swept(counts, (_told(documents, draws, shared.labels),)), draws
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.special import psi
@@ -27,7 +26,7 @@ from everlearn.inference.kernels.topics import (
     Topics,
     WordFactors,
 )
-from everlearn.inference.kernels.word_counts import Counting, add_topics
+from everlearn.inference.kernels.word_counts import Counting, WordRuns, add_topics, word_runs
 from everlearn.inference.local.topic_steps import (
     AveragingStep,
     Block,
@@ -44,23 +43,40 @@ from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 
 _DEEPEST = -50.0
+_RUNS = 4
+"""Runs of words for each thread, so that whoever comes later finds some left."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Batch:
-    """Documents with what their tasks ask for."""
+    """Documents laid out for learning, with what their tasks ask for.
 
-    bags: Bags
+    bags : the documents in the form that kernels take
+    lengths : (B,), tokens of each document, at least 1
+    runs : how threads share the words out when these are counted
+    """
+
+    documents: Documents
     targets: Targets
+    bags: Bags
+    lengths: Vec
+    runs: WordRuns
+
+    @classmethod
+    def of(cls, documents: Documents, targets: Targets, n_workers: int = 1) -> Batch:
+        """Documents and targets, laid out for so many threads."""
+        bags = as_bags(documents)
+        lengths = np.maximum(np.diff(bags.starts), 1).astype(np.float64)
+        runs = word_runs(bags, 1 if n_workers == 1 else _RUNS * n_workers)
+        return cls(documents, targets, bags, lengths, runs)
 
     def __len__(self) -> int:
-        return len(self.bags.indptr) - 1
+        return len(self.lengths)
 
-    @cached_property
-    def lengths(self) -> Vec:
-        """Tokens of each document, at least 1."""
-        starts = self.bags.starts
-        return np.asarray(np.maximum(starts[1:] - starts[:-1], 1), np.float64)
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all documents."""
+        return int(self.bags.starts[-1])
 
 
 def as_bags(documents: Documents) -> Bags:
@@ -82,7 +98,7 @@ class IndependentSampler:
     ) -> None:
         self._learner, self._state, self._batch, self._engine = learner, state, batch, engine
         self._alpha = learner.prior.document_prior(state.tables)
-        self._topics = np.zeros(int(batch.bags.starts[-1]), np.uint16)
+        self._topics = np.zeros(batch.n_tokens, np.uint16)
         self._inverses = np.zeros((learner.n_kept, len(batch), 0))
         self._kept: Topics | None = None
 
@@ -149,7 +165,7 @@ class IndependentSampler:
         counts, totals = state.counts[distinct, :k], state.totals[:k].copy()
         if self._kept is not None:
             weight = learner.ghosts / learner.n_kept
-            tally = add_topics(bags, self._kept, weight, (0, len(distinct)), counts)
+            tally = add_topics(bags, self._kept, weight, counts)
             totals += weight * tally
         totals += learner.smoothing * state.n_words
         if digamma:

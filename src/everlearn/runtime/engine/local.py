@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import islice
@@ -159,17 +158,16 @@ class ThreadEngine:
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> Iterator[Info]:
         work = partial(_worked, task, shared)
-        coming = deque(self._pool.submit(work, item) for item in items[:1])
+        coming: Future[Info] | None = None
         try:
-            for item in items[1:]:
-                found = coming.popleft().result()
-                coming.append(self._pool.submit(work, item))
+            for number, item in enumerate(items):
+                found = work(item) if coming is None else coming.result()
+                more = number + 1 < len(items)
+                coming = self._pool.submit(work, items[number + 1]) if more else None
                 yield found
-            while coming:
-                yield coming.popleft().result()
         finally:
-            for future in coming:
-                future.cancel()
+            if coming is not None:
+                coming.cancel()
 
     def map_sum(
         self,
