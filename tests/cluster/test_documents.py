@@ -19,7 +19,7 @@ from everlearn.inference.engine import Here
 from everlearn.inference.learners.bayespa import learn_batch
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
 from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments, DocumentChunk
-from everlearn.inference.local.topics import Batch
+from everlearn.inference.local.topic_batches import Batch
 from everlearn.inference.topic_model import Targets
 from everlearn.runtime.engine import SerialEngine
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from everlearn.core.documents import Documents
 from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.inference.local.topic_batches import as_bags
 from everlearn.inference.local.topic_steps import Draws
-from everlearn.inference.local.topics import as_bags
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_model import Loss, TopicLearner, first_state
 

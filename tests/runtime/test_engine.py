@@ -264,28 +264,85 @@ class TestJoin:
             assert ended == [False]
 
 
-class TestAhead:
-    """One result is made while the one before it is used."""
+class TestLingering:
+    """Whoever is done with a piece of work may wait for the next, which it then takes at once."""
 
-    @pytest.mark.parametrize("n", [0, 1, 2, 7])
-    def test_results_come_in_the_order_of_items(self, engine, n):
-        found = list(engine.ahead(lambda shared, item: (shared, item), list(range(n)), "s"))
-        assert found == [("s", i) for i in range(n)]
+    def lingering(self, turns, threads):
+        """A task of other threads, which wait until these turns are called."""
+        begun = threading.Event()
 
-    def test_the_next_one_is_begun_before_it_is_asked_for(self):
-        begun = [threading.Event() for _ in range(3)]
-        with ThreadPoolExecutor(1) as pool:
-            coming = ThreadEngine(pool, 2).ahead(lambda _, i: begun[i].set(), range(3), None)
-            next(coming)
-            assert begun[1].wait(30)
-            assert not begun[2].is_set()
-            assert len(list(coming)) == 2
+        def task(_):
+            if threading.current_thread() is not threading.main_thread():
+                threads.append(threading.current_thread())
+                begun.set()
+                until(lambda: turns.any())
 
-    def test_errors_come_in_their_turn(self, engine):
-        coming = engine.ahead(lambda _, item: 1 // item, [1, 0, 1], None)
-        assert next(coming) == 1
-        with pytest.raises(ZeroDivisionError):
-            next(coming)
+        return task, begun
+
+    def test_what_is_to_come_comes_next(self, engine):
+        before = engine.shift()
+        assert not before.turns.any()
+        assert not before.coming.any()
+        assert before.turns is not before.coming
+        if isinstance(engine, ThreadEngine):
+            assert engine.shift().turns is before.coming
+
+    def test_the_same_thread_takes_the_next_call(self):
+        threads = []
+        with ThreadPoolExecutor(2) as pool:
+            engine = ThreadEngine(pool, 2)
+            shift = engine.shift()
+            task, begun = self.lingering(shift.coming, threads)
+            with engine.joined(task, None, 2, lambda: True):
+                assert begun.wait(30)
+            shift = engine.shift()
+            again, begun = self.lingering(shift.coming, threads)
+            with engine.joined(again, None, 2, lambda: True):
+                assert not begun.wait(0.1)  # nothing calls it yet
+                shift.turns[0] += 1
+                assert begun.wait(30)
+            engine.dismiss()
+        assert len(threads) == 2
+        assert threads[0] is threads[1]
+
+    @pytest.mark.parametrize(
+        "work",
+        [
+            lambda engine: engine.join(lambda _: None, None, 2),
+            lambda engine: engine.map(lambda _, item: item, [1, 2, 3], None),
+            lambda engine: engine.dismiss(),
+        ],
+    )
+    def test_nobody_lingers_while_there_is_other_work(self, work):
+        threads = []
+        with ThreadPoolExecutor(2) as pool:
+            engine = ThreadEngine(pool, 2)
+            coming = engine.shift().coming
+            task, begun = self.lingering(coming, threads)
+            with engine.joined(task, None, 2, lambda: True):
+                assert begun.wait(30)
+            assert not coming.any()
+            work(engine)
+            assert coming.any()
+            assert not engine.shift().turns.any()
+
+    def test_none_is_left_when_the_engine_is_closed(self):
+        threads = []
+        with open_engine("threads") as engine:
+            if engine.n_workers == 1:
+                pytest.skip("one core")
+            task, begun = self.lingering(engine.shift().coming, threads)
+            with engine.joined(task, None, 2, lambda: True):
+                assert begun.wait(30)
+        assert not threads[0].is_alive()
+
+
+def until(condition):
+    """Wait for it, but not for ever."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 class TestMapSum:

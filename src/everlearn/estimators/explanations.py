@@ -14,7 +14,7 @@ from everlearn.core.documents import Documents
 from everlearn.estimators.targets import LabelSpace
 from everlearn.inference.kernels.word_weights import word_features
 from everlearn.inference.learners.bayespa import decision_weights, topics_of_words
-from everlearn.inference.local.topics import as_bags
+from everlearn.inference.local.topic_batches import as_bags
 from everlearn.inference.topic_model import TopicLearner
 from everlearn.inference.topic_state import TopicState
 

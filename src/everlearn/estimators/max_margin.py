@@ -296,11 +296,11 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             spread = spread.mean(axis=1, keepdims=True)
         return np.asarray(mean_scores / np.sqrt(spread))
 
-    def _look_at(self, learned: Learned[LabelSpace], infos: Sequence[RoundInfo]) -> Watch:
-        watch, collapse = learned.watch.after(infos)
+    def _look_at(self, watch: Watch, infos: Sequence[RoundInfo], outputs: LabelSpace) -> Watch:
+        watch, collapse = watch.after(infos)
         if collapse is not None:
             remedy = "other values of 'c' and 'variance'" if self.anchors else "anchors=True"
-            model = f" for class {learned.outputs.classes[collapse.model]!s}"
+            model = f" for class {outputs.classes[collapse.model]!s}"
             warnings.warn(
                 f"{type(self).__name__} has put {collapse.share:.0%} of its documents' words into "
                 f"one of {collapse.n_topics} topics{model if len(infos) > 1 else ''}. "

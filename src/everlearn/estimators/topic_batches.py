@@ -10,13 +10,13 @@ import numpy as np
 
 from everlearn.core.arrays import IntVec
 from everlearn.core.documents import Documents
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, among
 from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments
-from everlearn.inference.local.topics import Batch, picked
+from everlearn.inference.local.topic_batches import Batch, laid_out, layout_of
 from everlearn.inference.topic_model import Targets
 
-_AT_ONCE: Final = 4
-"""Batches that are laid out at a time."""
+_AT_ONCE: Final = 4096
+"""Documents of the batches that are laid out together."""
 
 
 def cut_batches(
@@ -28,18 +28,21 @@ def cut_batches(
 ) -> Iterator[Batch]:
     """All documents once for each order, with what their tasks ask for.
 
-    `sizes` are those of the very first batch and of all others. Batches are laid out while the
-    ones before them are learned.
+    `sizes` are those of the very first batch and of all others.
     """
     first, size = sizes
-    whole = (documents, targets, engine.here.n_workers)
+    parts = []
     for number, order in enumerate(orders):
+        rows = np.arange(len(documents)) if order is None else order
         inner = range(size if number else first, len(documents), size)
-        cuts = [slice(*ends) for ends in pairwise([0, *inner, len(documents)])]
-        parts = cuts if order is None else [order[where] for where in cuts]
-        groups = [parts[start : start + _AT_ONCE] for start in range(0, len(parts), _AT_ONCE)]
-        for some in engine.here.ahead(_batches, groups, whole):
-            yield from some
+        parts += [rows[a:b] for a, b in pairwise([0, *inner, len(documents)])]
+    at_once = max(1, _AT_ONCE // size)
+    share, n_workers = among(engine.here, at_once), engine.here.n_workers
+    layout = layout_of(documents, parts[:at_once], n_workers)
+    for start in range(at_once, len(parts) + at_once, at_once):
+        ahead = layout_of(documents, parts[start : start + at_once], n_workers)
+        yield from laid_out(layout, targets, ahead, share)
+        layout = ahead
 
 
 def chunked_batches(
@@ -51,13 +54,3 @@ def chunked_batches(
         places = range(len(batches)) if order is None else np.argsort(order[: len(batches)])
         for i in places:
             yield ChunkedBatch(batches[i], targets.take(batches[i].positions))
-
-
-def _batches(whole: tuple[Documents, Targets, int], group: Sequence[slice | IntVec]) -> list[Batch]:
-    documents, targets, n_workers = whole
-    return [
-        Batch.of(documents[rows], targets[rows], n_workers)
-        if isinstance(rows, slice)
-        else Batch.of(picked(documents, rows), targets.take(rows), n_workers)
-        for rows in group
-    ]

@@ -33,7 +33,7 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
 from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments
-from everlearn.inference.local.topics import Batch
+from everlearn.inference.local.topic_batches import Batch
 from everlearn.inference.topic_model import RoundInfo, Targets, TopicLearner
 from everlearn.inference.topic_state import Gaussians, TopicState, Undo
 from everlearn.metrics.topics import completion_log_likelihood, npmi_coherence, perplexity
@@ -277,31 +277,27 @@ class TopicEstimator(
     ) -> Learned[T]:
         learner = self._current(learned)
         states = tuple(s.with_room(learned.words.n_words, s.n_topics) for s in learned.states)
-        n_before = learned.n_documents
+        n_known, n_tokens, watch = learned.n_documents, learned.n_tokens, learned.watch
         with DocumentProgress(self.verbose, n_documents) as progress:
             for batch in batches:
-                n_known = learned.n_documents
                 states, infos = _learn_batch(learner, states, n_known, batch, engine)
-                learned = replace(
-                    learned,
-                    states=states,
-                    n_documents=n_known + infos[0].n_documents,
-                    n_tokens=learned.n_tokens + infos[0].n_tokens,
-                    watch=self._look_at(learned, infos),
-                )
-                progress.show(learned.n_documents - n_before, sum(s.n_topics for s in states))
+                n_known += infos[0].n_documents
+                n_tokens += infos[0].n_tokens
+                watch = self._look_at(watch, infos, learned.outputs)
+                n_done = n_known - learned.n_documents
+                progress.show(n_done, sum(s.n_topics for s in states))
         for state in states:
             if isinstance(state.weights, Gaussians):
                 state.weights.moments()  # what cannot be used must not be kept
-        return replace(learned, states=states)
+        return replace(learned, states=states, n_documents=n_known, n_tokens=n_tokens, watch=watch)
 
     def _size(self, documents: Documents | ChunkedDocuments) -> int:
         """Documents of a batch."""
         return len(documents) if self.batch_size == "all" else int(self.batch_size)
 
-    def _look_at(self, learned: Learned[T], infos: Sequence[RoundInfo]) -> Watch:
+    def _look_at(self, watch: Watch, infos: Sequence[RoundInfo], outputs: T) -> Watch:
         """What a batch tells the user, and what to remember for it; nothing in general."""
-        return learned.watch
+        return watch
 
     def __sklearn_tags__(self) -> Tags:
         return document_tags(super().__sklearn_tags__())

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from everlearn.core.stats import Summable, total
+from everlearn.inference.shifts import Shift
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
@@ -23,6 +24,15 @@ CHUNK_ROWS = 8192
 
 def alone(part: Part) -> None:
     """Work that nobody takes part in."""
+    part()
+
+
+def among(engine: LocalEngine, most: int) -> Share:
+    """Shares the work of up to `most` calls out among the threads of an engine."""
+    return lambda part: engine.join(_call, part, most)
+
+
+def _call(part: Part) -> None:
     part()
 
 
@@ -191,6 +201,9 @@ class Engine(Protocol):
 class LocalEngine(Engine, Protocol):
     """An engine whose workers see the memory of this process."""
 
+    def shift(self) -> Shift:
+        """The turns of the next piece of work, for which workers may linger already."""
+
     def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
         """Call `task(shared)` at once in up to `most` workers, of which the caller is one.
 
@@ -210,11 +223,6 @@ class LocalEngine(Engine, Protocol):
         What it gets raises the error of a call that has failed: nobody waits for that one's part.
         If `done` says that no part is left, calls are not waited for: to end takes them a moment.
         """
-
-    def ahead(
-        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
-    ) -> Iterator[Info]:
-        """The results in the order of `items`, each made while the one before it is used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, Mat, Vec
-from everlearn.inference.engine import Engine, Part
+from everlearn.inference.engine import Engine, among
 from everlearn.inference.kernels.dual import ascend_weights, demands
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
 from everlearn.inference.kernels.hinges import Hinges
@@ -111,11 +111,7 @@ def _moments(weights: Gaussians, engine: Engine | None) -> tuple[Mat, Cube]:
     q, k = weights.shift.shape
     if engine is None or q * k**3 < _WORTH_SHARING:
         return weights.moments()
-    return weights.moments(lambda part: engine.here.join(_call, part, q))
-
-
-def _call(part: Part) -> None:
-    part()
+    return weights.moments(among(engine.here, q))
 
 
 def hinges_of(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.inference.engine import Share, alone
 from everlearn.inference.kernels.gaussians import invert
-from everlearn.inference.kernels.turns import new_turns
+from everlearn.inference.shifts import new_turns
 
 
 class Weights(Protocol):

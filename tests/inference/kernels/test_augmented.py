@@ -19,9 +19,9 @@ from everlearn.inference.kernels.topics import (
     Samples,
     WordFactors,
 )
-from everlearn.inference.kernels.turns import new_turns
-from everlearn.inference.local.topics import as_bags
+from everlearn.inference.local.topic_batches import as_bags
 from everlearn.inference.margin_step import no_hinges
+from everlearn.inference.shifts import new_turns
 from oracles import bayespa as oracle
 
 N_WORDS = 4

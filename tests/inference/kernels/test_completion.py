@@ -10,7 +10,7 @@ from everlearn.core.documents import Documents
 from everlearn.inference.kernels import completion as kernels
 from everlearn.inference.kernels.completion import infer_topics
 from everlearn.inference.kernels.topics import WordFactors
-from everlearn.inference.local.topics import as_bags
+from everlearn.inference.local.topic_batches import as_bags
 from oracles.bayespa import cvb0
 
 N_WORDS = 6

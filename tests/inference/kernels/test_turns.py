@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from everlearn.inference.kernels._jit import kernel
-from everlearn.inference.kernels.turns import (
-    all_ended,
-    ended,
-    have_ended,
-    new_turns,
-    run_of,
-    taken,
-)
+from everlearn.inference.kernels.turns import all_ended, ended, linger, run_of, taken
+from everlearn.inference.shifts import Shift, have_ended, new_turns
 
 
 @kernel()
@@ -97,3 +91,20 @@ def test_what_has_ended_can_be_seen(n_threads):
             seen = [pool.submit(look, turns, times) for _ in range(n_threads)]
             for found in seen:
                 np.testing.assert_array_equal(found.result(), 1)
+
+
+def test_who_lingers_goes_on_when_the_work_to_come_begins():
+    """The caller has taken a turn, or calls without one, before patience is at an end."""
+    times = np.zeros(3, np.int64)
+    for begin in (lambda turns: mark(turns, 1, times), lambda turns: Shift(turns, turns).call()):
+        coming = new_turns()
+        begin(coming)
+        before = coming.copy()
+        linger(coming)
+        np.testing.assert_array_equal(coming, before)
+
+
+def test_nobody_lingers_for_ever():
+    coming = new_turns()
+    linger(coming)
+    assert not coming.any()

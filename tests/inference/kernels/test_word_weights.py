@@ -7,7 +7,7 @@ import pytest
 
 from everlearn.core.documents import Documents
 from everlearn.inference.kernels.word_weights import learn_words, score_words, word_features
-from everlearn.inference.local.topics import as_bags
+from everlearn.inference.local.topic_batches import as_bags
 
 N_WORDS = 8
 

@@ -11,7 +11,8 @@ from scipy.special import psi
 from everlearn.core.documents import Documents
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.inference.learners.bayespa import learn_batch
-from everlearn.inference.local.topics import Batch, infer
+from everlearn.inference.local.topic_batches import Batch
+from everlearn.inference.local.topics import infer
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 from everlearn.runtime.engine import SerialEngine, ThreadEngine

@@ -10,7 +10,7 @@ from everlearn.core.documents import Documents
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.local.collapsed import CollapsedSampler
-from everlearn.inference.local.topics import Batch
+from everlearn.inference.local.topic_batches import Batch
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import FixedSpread
 from oracles import bayespa as oracle

@@ -22,9 +22,10 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
-from everlearn.inference.kernels.turns import ended, new_turns, run_of, taken
-from everlearn.inference.kernels.word_counts import Counting, add_topics, word_runs
+from everlearn.inference.kernels.turns import ended, run_of, taken
+from everlearn.inference.kernels.word_counts import Counting, add_topics
 from everlearn.inference.local import topic_steps as local
+from everlearn.inference.local.topic_batches import Batch, as_bags, laid_out, layout_of
 from everlearn.inference.local.topic_steps import (
     Block,
     cut,
@@ -32,8 +33,9 @@ from everlearn.inference.local.topic_steps import (
     drawn_and_counted,
     even_cuts,
 )
-from everlearn.inference.local.topics import Batch, IndependentSampler, as_bags, infer
+from everlearn.inference.local.topics import IndependentSampler, infer
 from everlearn.inference.margin_step import hinges_of
+from everlearn.inference.shifts import have_ended, new_turns
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import FixedSpread
 from everlearn.runtime.engine import SerialEngine, ThreadEngine
@@ -193,9 +195,9 @@ class TestCountedWhileLookedAt:
         sampler = IndependentSampler(learner, state, batch, SerialEngine())
         return sampler._prepared(0, state.weights, np.zeros((200, 2)))
 
-    def counting(self, block, counts, n_runs=5):
-        runs, tallies = word_runs(block.bags, n_runs), np.zeros((n_runs, 4), np.int64)
-        return lambda kept: Counting(block.bags, kept, 0.5, runs, counts, tallies, new_turns())
+    def counting(self, block, counts):
+        runs = Batch.of(Documents(*block.bags[:3]), Targets.none(200), n_workers=2).runs
+        return lambda kept: Counting(block.bags, kept, 0.5, runs, counts, new_turns())
 
     def expected(self, step, block):
         alone = drawn(step, block)
@@ -213,8 +215,8 @@ class TestCountedWhileLookedAt:
             counts = np.zeros_like(words)
             with ThreadPoolExecutor(n_threads) as pool:
                 engine = ThreadEngine(pool, n_threads)
-                drawing = drawn_and_counted(step, block, engine, self.counting(block, counts))
-                with drawing as draws:
+                how, ahead = self.counting(block, counts), nothing_ahead()
+                with drawn_and_counted(step, block, engine, how, ahead) as draws:
                     np.testing.assert_array_equal(draws.kept, alone.kept)
                     np.testing.assert_array_equal(draws.totals, alone.totals)
                     np.testing.assert_array_equal(draws.inverses, alone.inverses)
@@ -234,23 +236,57 @@ class TestCountedWhileLookedAt:
                 assert begun.wait(30)
                 super().draw(*given)
 
-            def draw_and_count(self, block, out, turns, counting):
+            def draw_and_count(self, given, counting, rest):
                 if threading.current_thread() is not threading.main_thread():
+                    out, turns = given[-2:]
                     first = taken_here(turns)
                     begun.set()
                     time.sleep(0.2)
                     some = block.cut(slice(first, first + 4))
-                    super().draw(some, room_of(out, block, first), new_turns())
+                    super().draw(self.given(some, room_of(out, block, first), new_turns()))
                     end_here(turns, 4)
-                super().draw_and_count(block, out, turns, counting)
+                super().draw_and_count(given, counting, rest)
 
         counts = np.zeros_like(words)
         sleepy = Sleepy(*(getattr(step, name) for name in step.__slots__))
         with ThreadPoolExecutor(1) as pool:
-            engine = ThreadEngine(pool, 2)
-            with drawn_and_counted(sleepy, block, engine, self.counting(block, counts)) as draws:
+            engine, how = ThreadEngine(pool, 2), self.counting(block, counts)
+            with drawn_and_counted(sleepy, block, engine, how, nothing_ahead()) as draws:
                 np.testing.assert_array_equal(draws.kept, alone.kept)
         np.testing.assert_array_equal(counts, words)
+
+    @pytest.mark.parametrize("kind", ["averaging", "gibbs"])
+    def test_whoever_is_done_lays_out_a_batch(self, kind, monkeypatch):
+        monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
+        step, block = self.case(kind)
+        documents, targets = Documents(*block.bags[:3]), Targets.none(200)
+        parts = [np.arange(0, 200, 3), np.arange(50)]
+        ahead, counts = layout_of(documents, parts, 2), np.zeros((TestRounds.n_words, 4))
+        begun = threading.Semaphore(0)
+
+        class Watched(type(step)):
+            __slots__ = ()
+
+            def draw(self, given):
+                assert begun.acquire(timeout=30)
+                super().draw(given)
+
+            def draw_and_count(self, given, counting, rest):
+                begun.release()
+                super().draw_and_count(given, counting, rest)
+
+        watched = Watched(*(getattr(step, name) for name in step.__slots__))
+        for n_laid_out in (1, 2):
+            with ThreadPoolExecutor(1) as pool:
+                engine, how = ThreadEngine(pool, 2), self.counting(block, counts)
+                with drawn_and_counted(watched, block, engine, how, ahead):
+                    pass
+            assert have_ended(ahead.turns, n_laid_out)
+            assert not have_ended(ahead.turns, n_laid_out + 1)
+        for found, rows in zip(laid_out(ahead, targets, ahead), parts, strict=True):
+            expected = documents.take(rows)
+            np.testing.assert_array_equal(found.bags.words, expected.words)
+            np.testing.assert_array_equal(found.bags.counts, expected.counts)
 
     def test_who_fails_is_not_waited_for(self, monkeypatch):
         monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
@@ -264,8 +300,8 @@ class TestCountedWhileLookedAt:
                 assert begun.wait(30)
                 super().draw(*given)
 
-            def draw_and_count(self, block, out, turns, counting):
-                taken_here(turns)
+            def draw_and_count(self, given, counting, rest):
+                taken_here(given[-1])
                 begun.set()
                 raise MemoryError("no room")
 
@@ -273,12 +309,18 @@ class TestCountedWhileLookedAt:
         broken = Broken(*(getattr(step, name) for name in step.__slots__))
 
         def look(engine):
-            with drawn_and_counted(broken, block, engine, self.counting(block, counts)):
+            how = self.counting(block, counts)
+            with drawn_and_counted(broken, block, engine, how, nothing_ahead()):
                 raise AssertionError("documents are missing")
 
         with ThreadPoolExecutor(1) as pool, pytest.raises(MemoryError, match="no room"):
             look(ThreadEngine(pool, 2))
         assert not counts.any()
+
+
+def nothing_ahead():
+    """A layout without batches."""
+    return layout_of(Documents.from_tokens([]), [], 2)
 
 
 @kernel()
@@ -296,9 +338,4 @@ def room_of(out, block, first):
     """The room of four documents."""
     tokens = slice(int(block.bags.starts[first]), int(block.bags.starts[first + 4]))
     documents = slice(first, first + 4)
-    return replace(
-        out,
-        topics=out.topics[tokens],
-        kept=out.kept[:, tokens],
-        totals=out.totals[documents],
-    )
+    return Samples(out.topics[tokens], out.kept[:, tokens], out.totals[documents])

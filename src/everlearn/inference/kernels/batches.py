@@ -4,29 +4,47 @@ To wake a thread takes as long as to draw the topics of several documents, so wh
 on with counting. What the kernels called here do is said where they are.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from everlearn.core.arrays import IntVec
 from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels.augmented import sample_augmented
+from everlearn.inference.kernels.documents import Layout, lay_out_one
 from everlearn.inference.kernels.topics import sample_documents
-from everlearn.inference.kernels.turns import all_ended
+from everlearn.inference.kernels.turns import all_ended, linger
 from everlearn.inference.kernels.word_counts import Counting, add_words
 
 
+class Rest(NamedTuple):
+    """What there is to do until the next batch: lay one out of those to come, and linger."""
+
+    ahead: Layout
+    coming: IntVec
+
+
 @kernel()
-def sample_documents_and_count(drawing: Any, counting: Counting) -> None:
-    """`sample_documents`, and `add_words` once all documents are drawn.
+def spend(rest: Rest) -> None:
+    """Do it."""
+    lay_out_one(rest.ahead)
+    linger(rest.coming)
+
+
+@kernel()
+def sample_documents_and_count(drawing: Any, counting: Counting, rest: Rest) -> None:
+    """`sample_documents`, and `add_words` once all documents are drawn; then `rest`.
 
     Whoever waits too long for the others leaves the words to them.
     """
     sample_documents(*drawing)
     if all_ended(drawing[-1], drawing[0].indptr.size - 1):
         add_words(counting)
+    spend(rest)
 
 
 @kernel()
-def sample_augmented_and_count(drawing: Any, counting: Counting) -> None:
+def sample_augmented_and_count(drawing: Any, counting: Counting, rest: Rest) -> None:
     """The same with `sample_augmented`."""
     sample_augmented(*drawing)
     if all_ended(drawing[-1], drawing[0].indptr.size - 1):
         add_words(counting)
+    spend(rest)

@@ -17,29 +17,17 @@ Parts write to different places, hence results do not depend on who did what.
 from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
 from everlearn.core.arrays import IntVec
 from everlearn.inference.kernels._jit import kernel
+from everlearn.inference.shifts import ENDED, TAKEN
 
-_TAKEN, _ENDED, _SIZE = 0, 8, 16
-"""Counters lie on different cache lines: whoever waits for one does not disturb the other."""
 _AT_ONCE, _SINGLY = 4, 32
 """Parts of a run, and how many at the end are taken one by one."""
-_PATIENCE = 20_000
-"""Looks at a counter, which take about half a millisecond if nobody else looks."""
-
-
-def new_turns() -> IntVec:
-    """Counters of a piece of work of which nothing is taken."""
-    return np.zeros(_SIZE, np.int64)
-
-
-def have_ended(turns: IntVec, n_parts: int) -> bool:
-    """Whether all parts are done now; nobody is waited for."""
-    return bool(turns[_ENDED] >= n_parts)
+_PATIENCE, _LINGERING = 20_000, 200_000
+"""Looks at a counter; ten thousand take some 60 microseconds, or more if others look at it too."""
 
 
 def _atomic_add(place: int) -> Callable[[IntVec, int], int]:
@@ -54,9 +42,9 @@ def _atomic_add(place: int) -> Callable[[IntVec, int], int]:
     return cast(Callable[[IntVec, int], int], intrinsic(typed))
 
 
-taken = _atomic_add(_TAKEN)
+taken = _atomic_add(TAKEN)
 """Take the next `n` parts, and return the number of the first; for kernels only."""
-ended = _atomic_add(_ENDED)
+ended = _atomic_add(ENDED)
 """Say that `n` parts more are done, and return how many were before; for kernels only."""
 
 
@@ -81,3 +69,11 @@ def all_ended(turns: IntVec, n_parts: int) -> bool:
     while left > 0 and ended(turns, 0) < n_parts:
         left -= 1
     return left > 0
+
+
+@kernel()
+def linger(coming: IntVec) -> None:
+    """Wait a little for the first turn of the piece of work to come."""
+    left = _LINGERING
+    while left > 0 and taken(coming, 0) == 0:
+        left -= 1

@@ -11,18 +11,16 @@ from everlearn.inference.kernels.topics import Bags, Topics
 from everlearn.inference.kernels.turns import all_ended, ended, taken
 
 _LEAST_COUNT = 1e-9
-_LOOKED_AT = 64
-"""Entries by which words are shared out."""
 
 
 class WordRuns(NamedTuple):
     """Runs of words that different threads may count, and where they begin in documents.
 
-    entries : (runs + 1, B), the first entry of each run in each document, and where the last ends
+    firsts : (runs + 1, B), the first entry of each run in each document, and where the last ends
     tokens : (runs, B), the first token of that entry
     """
 
-    entries: NDArray[np.int64]
+    firsts: NDArray[np.int64]
     tokens: NDArray[np.int64]
 
 
@@ -33,7 +31,6 @@ class Counting(NamedTuple):
     weight : of a token in a kept sweep
     runs : what is counted together
     counts : (words, K), changed in place
-    tallies : (runs, K), tokens counted, filled
     turns : which runs are taken
     """
 
@@ -42,48 +39,27 @@ class Counting(NamedTuple):
     weight: float
     runs: WordRuns
     counts: Mat
-    tallies: NDArray[np.int64]
     turns: IntVec
 
     def is_done(self) -> bool:
         """Whether all runs are counted; it waits a little for others."""
-        return all_ended(self.turns, len(self.tallies))
+        return all_ended(self.turns, len(self.runs.tokens))
 
 
 @kernel()
-def word_runs(bags: Bags, n_runs: int) -> WordRuns:
-    """Runs that about as many entries of documents belong to."""
-    words, repeats, n = bags.words, bags.counts, bags.indptr.size - 1
-    some = np.sort(words[:: max(1, words.size // _LOOKED_AT)])
-    entries, tokens = np.empty((n_runs + 1, n), np.int64), np.empty((n_runs, n), np.int64)
-    for d in range(n):
-        place, i, end = bags.indptr[d], bags.starts[d], bags.indptr[d + 1]
-        for run in range(n_runs):
-            first = some[some.size * run // n_runs] if run > 0 and some.size > 0 else 0
-            while place < end and words[place] < first:
-                i += repeats[place]
-                place += 1
-            entries[run, d], tokens[run, d] = place, i
-        entries[n_runs, d] = end
-    return WordRuns(entries, tokens)
-
-
-@kernel()
-def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat) -> IntVec:
-    """Add `weight` to the word-topic counts for every token and kept sweep; draws of each topic."""
-    return _add_run(bags, kept, weight, bags.indptr, bags.indptr[1:], bags.starts, counts)
+def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat) -> None:
+    """Add `weight` to the word-topic counts for every token and kept sweep."""
+    _add_run(bags, kept, weight, bags.indptr, bags.indptr[1:], bags.starts, counts)
 
 
 @kernel()
 def add_words(counting: Counting) -> None:
     """`add_topics` for those runs of words that nobody has taken."""
     bags, kept, weight, counts = counting.bags, counting.kept, counting.weight, counting.counts
-    entries, tokens, turns = counting.runs.entries, counting.runs.tokens, counting.turns
+    firsts, tokens, turns = counting.runs.firsts, counting.runs.tokens, counting.turns
     run = taken(turns, 1)
     while run < tokens.shape[0]:
-        counting.tallies[run] = _add_run(
-            bags, kept, weight, entries[run], entries[run + 1], tokens[run], counts
-        )
+        _add_run(bags, kept, weight, firsts[run], firsts[run + 1], tokens[run], counts)
         ended(turns, 1)
         run = taken(turns, 1)
 
@@ -97,7 +73,7 @@ def _add_run(
     stops: IntVec,
     tokens: IntVec,
     counts: Mat,
-) -> IntVec:
+) -> None:
     """Add the entries of each document from its first up to its stop, whose tokens begin there.
 
     The draws of a token that stays are added at once, if they are three at most: a loop that
@@ -105,7 +81,6 @@ def _add_run(
     """
     words, repeats, n_kept = bags.words, bags.counts, kept.shape[0]
     middle, last, few = n_kept // 2, n_kept - 1, n_kept <= 3
-    tally = np.zeros(counts.shape[1], np.int64)
     for d in range(bags.indptr.size - 1):
         i = tokens[d]
         for place in range(firsts[d], stops[d]):
@@ -114,14 +89,10 @@ def _add_run(
                 k = np.int64(kept[0, i])
                 if few and k == kept[middle, i] and k == kept[last, i]:
                     counts[w, k] += weight * n_kept
-                    tally[k] += n_kept
                 else:
                     for sweep in range(n_kept):
-                        k = np.int64(kept[sweep, i])
-                        counts[w, k] += weight
-                        tally[k] += 1
+                        counts[w, np.int64(kept[sweep, i])] += weight
                 i += 1
-    return tally
 
 
 @kernel()

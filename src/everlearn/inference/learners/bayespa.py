@@ -22,15 +22,16 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
 from everlearn.inference.kernels.topics import Topics
-from everlearn.inference.kernels.turns import new_turns
 from everlearn.inference.kernels.word_counts import Counting
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.local.sampled import infer_sampled, sampled_words
+from everlearn.inference.local.topic_batches import Batch, as_bags
 from everlearn.inference.local.topic_steps import Draws, counted
-from everlearn.inference.local.topics import Batch, IndependentSampler, as_bags, infer
+from everlearn.inference.local.topics import IndependentSampler, infer
 from everlearn.inference.margin_step import weights_after
 from everlearn.inference.merge_judges import Completion, JointEvidence
+from everlearn.inference.shifts import new_turns
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, TopicLearner, word_factors
@@ -170,11 +171,10 @@ def _absorbed(
 
     If anything fails in here, counts may have been changed in part.
     """
-    tallies = np.zeros((len(batch.runs.tokens), len(prior.totals)), np.int64)
     weight = learner.ghosts / learner.n_kept
 
     def counting(kept: Topics) -> Counting:
-        return Counting(batch.bags, kept, weight, batch.runs, prior.counts, tallies, new_turns())
+        return Counting(batch.bags, kept, weight, batch.runs, prior.counts, new_turns())
 
     with drawing(counting) as draws:
         weights, _ = weights_after(
@@ -183,6 +183,7 @@ def _absorbed(
         shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
         tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
         state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
-    prior.totals[:] += weight * tallies.sum(axis=0)
+        tokens = draws.totals.sum(axis=0)
+    prior.totals[: len(tokens)] += weight * tokens
     info = RoundInfo(state.clock, len(batch), batch.n_tokens, state.ids, shares)
     return state, info, draws

@@ -21,6 +21,7 @@ from everlearn.inference.engine import Engine, Handle
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.topics import CONTINUE, PREDICTIVE, UNIFORM, WordFactors
 from everlearn.inference.kernels.word_counts import add_topics
+from everlearn.inference.local.topic_batches import as_bags
 from everlearn.inference.local.topic_steps import (
     AveragingStep,
     Block,
@@ -29,7 +30,7 @@ from everlearn.inference.local.topic_steps import (
     Step,
     drawn,
 )
-from everlearn.inference.local.topics import as_bags, deepened
+from everlearn.inference.local.topics import deepened
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.topic_model import Targets, TopicLearner
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState

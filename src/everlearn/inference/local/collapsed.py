@@ -15,8 +15,8 @@ from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.tables import count_tables
 from everlearn.inference.kernels.topics import CONTINUE, PREDICTIVE, UNIFORM
+from everlearn.inference.local.topic_batches import Batch
 from everlearn.inference.local.topic_steps import Draws
-from everlearn.inference.local.topics import Batch
 from everlearn.inference.margin_step import first_multipliers, hinges_of, no_hinges, tilts
 from everlearn.inference.topic_model import TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState

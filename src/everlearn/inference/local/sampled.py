@@ -18,9 +18,9 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
-from everlearn.inference.kernels.turns import new_turns
+from everlearn.inference.local.topic_batches import as_bags
 from everlearn.inference.local.topic_steps import cut, even_cuts
-from everlearn.inference.local.topics import as_bags
+from everlearn.inference.shifts import new_turns
 
 _BLOCK_TOKENS = 20_000
 """Tokens whose draws are held at a time."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,15 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.augmented import sample_augmented
 from everlearn.inference.kernels.batches import (
+    Rest,
     sample_augmented_and_count,
     sample_documents_and_count,
 )
+from everlearn.inference.kernels.documents import Layout
 from everlearn.inference.kernels.draws import Words
 from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.topics import (
+    CONTINUE,
     Bags,
     Margins,
     Samples,
@@ -33,9 +36,12 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
     sample_documents,
 )
-from everlearn.inference.kernels.turns import all_ended, have_ended, new_turns
+from everlearn.inference.kernels.turns import all_ended
 from everlearn.inference.kernels.word_counts import Counting, add_words
+from everlearn.inference.shifts import have_ended, new_turns
 
+Given: TypeAlias = tuple[Any, ...]
+"""The arguments of a kernel that draws."""
 _FEWEST_TOKENS = 1000
 """A block with fewer is not worth sending to another thread."""
 _MOMENT = 1e-4
@@ -127,20 +133,23 @@ class AveragingStep:
         samples = _samples(block, self.schedule, len(self.alpha))
         return Draws(*samples, block.inverses, block.inverses, np.zeros(0))
 
-    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
-        """Draw the topics of those documents of a block that nobody has taken."""
-        sample_documents(*self._drawing(block, out, turns))
+    def draw(self, given: Given) -> None:
+        """Draw the topics of those documents that nobody has taken."""
+        sample_documents(*given)
 
-    def draw_and_count(self, block: Block, out: Draws, turns: IntVec, counting: Counting) -> None:
-        """The same, and then count the words that nobody has taken."""
-        sample_documents_and_count(self._drawing(block, out, turns), counting)
+    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> None:
+        """The same, then count the words that nobody has taken, and spend the rest of the time."""
+        sample_documents_and_count(given, counting, rest)
 
-    def _drawing(self, block: Block, out: Draws, turns: IntVec) -> tuple[Any, ...]:
+    def given(self, block: Block, out: Draws, turns: IntVec) -> Given:
+        """What all who draw from a block are given."""
+        own = self.closed_form[2] > 0.0
+        multipliers = np.empty_like(block.multipliers) if own else block.multipliers
         return (
             block.bags,
             self.factors,
             self.alpha,
-            Margins(self.weights, block.signs, block.multipliers.copy()),
+            Margins(self.weights, block.signs, multipliers),
             self.closed_form,
             block.keys,
             self.schedule,
@@ -164,15 +173,16 @@ class GibbsStep:
         tallies = np.zeros((len(samples.kept), *samples.totals.shape))
         return Draws(*samples, tallies, block.inverses.copy(), np.zeros(0))
 
-    def draw(self, block: Block, out: Draws, turns: IntVec) -> None:
-        """Draw the topics of those documents of a block that nobody has taken."""
-        sample_augmented(*self._drawing(block, out, turns))
+    def draw(self, given: Given) -> None:
+        """Draw the topics of those documents that nobody has taken."""
+        sample_augmented(*given)
 
-    def draw_and_count(self, block: Block, out: Draws, turns: IntVec, counting: Counting) -> None:
-        """The same, and then count the words that nobody has taken."""
-        sample_augmented_and_count(self._drawing(block, out, turns), counting)
+    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> None:
+        """The same, then count the words that nobody has taken, and spend the rest of the time."""
+        sample_augmented_and_count(given, counting, rest)
 
-    def _drawing(self, block: Block, out: Draws, turns: IntVec) -> tuple[Any, ...]:
+    def given(self, block: Block, out: Draws, turns: IntVec) -> Given:
+        """What all who draw from a block are given."""
         return (
             block.bags,
             self.factors,
@@ -191,9 +201,9 @@ Step = AveragingStep | GibbsStep
 
 
 def _samples(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Samples:
-    n_sweeps, burn_in, _ = schedule
+    n_sweeps, burn_in, start = schedule
     return Samples(
-        block.topics.copy(),
+        block.topics.copy() if start == CONTINUE else np.empty_like(block.topics),
         np.empty((n_sweeps - burn_in, len(block.topics)), np.uint16),
         np.zeros((len(block.keys), n_topics)),
     )
@@ -202,7 +212,7 @@ def _samples(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Sam
 def drawn(step: Step, block: Block) -> Draws:
     """The topics of a block."""
     out = step.room(block)
-    step.draw(block, out, new_turns())
+    step.draw(step.given(block, out, new_turns()))
     return out
 
 
@@ -212,29 +222,35 @@ def drawn_by(engine: Engine, step: Step, block: Block) -> Draws:
         cuts = even_cuts(block.bags, engine.n_workers)
         return _joined(engine.map(drawn, [block.cut(where) for where in cuts], step))
     out = step.room(block)
-    engine.here.join(_take_part, (step, block, out, new_turns()), _most_calls(block))
+    engine.here.join(step.draw, step.given(block, out, new_turns()), _most_calls(block))
     return out
 
 
 @contextmanager
 def drawn_and_counted(
-    step: Step, block: Block, engine: Engine, counting: Callable[[Topics], Counting]
+    step: Step,
+    block: Block,
+    engine: Engine,
+    counting: Callable[[Topics], Counting],
+    ahead: Layout,
 ) -> Iterator[Draws]:
     """As `drawn_by`; words are counted while the draws are looked at, and after that.
 
     `counting` says how from the draws that are kept. The caller finds the weights, say, and then
-    takes part; the draws must not be changed.
+    takes part; the draws must not be changed. Whoever has nothing left to do until then lays out
+    one of the batches `ahead`.
     """
     if engine.here is not engine:
         with counted(drawn_by(engine, step, block), engine, counting) as draws:
             yield draws
         return
-    out, turns = step.room(block), new_turns()
+    out, shift = step.room(block), engine.here.shift()
     words = counting(out.kept)
-    work = (step, block, out, turns, words)
+    given, rest = step.given(block, out, shift.turns), Rest(ahead, shift.coming)
+    work = _Work(step, given, words, rest, shift.turns, len(block.keys))
     with engine.here.joined(_count_too, work, _most_calls(block), words.is_done) as check:
-        step.draw(block, out, turns)
-        while not all_ended(turns, len(block.keys)):
+        step.draw(given)
+        while not all_ended(shift.turns, len(block.keys)):
             check()
             time.sleep(_MOMENT)
         yield out
@@ -254,17 +270,20 @@ def _most_calls(block: Block) -> int:
     return len(block.topics) // _FEWEST_TOKENS
 
 
-def _take_part(work: tuple[Step, Block, Draws, IntVec]) -> None:
-    step, block, out, turns = work
-    step.draw(block, out, turns)
+class _Work(NamedTuple):
+    step: Step
+    given: Given
+    counting: Counting
+    rest: Rest
+    turns: IntVec
+    n_documents: int
 
 
-def _count_too(work: tuple[Step, Block, Draws, IntVec, Counting]) -> None:
-    step, block, out, turns, words = work
-    if have_ended(turns, len(block.keys)):
-        add_words(words)
+def _count_too(work: _Work) -> None:
+    if have_ended(work.turns, work.n_documents):
+        add_words(work.counting)
     else:
-        step.draw_and_count(block, out, turns, words)
+        work.step.draw_and_count(work.given, work.counting, work.rest)
 
 
 def _joined(parts: Sequence[Draws]) -> Draws:

@@ -5,18 +5,16 @@ An engine shares the documents of a batch out; the draws do not depend on how.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import numpy as np
 from scipy.special import psi
 
-from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.arrays import Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.inference.engine import Engine
 from everlearn.inference.kernels.completion import infer_topics
-from everlearn.inference.kernels.documents import gathered, token_starts
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.topics import (
     CONTINUE,
@@ -26,7 +24,8 @@ from everlearn.inference.kernels.topics import (
     Topics,
     WordFactors,
 )
-from everlearn.inference.kernels.word_counts import Counting, WordRuns, add_topics, word_runs
+from everlearn.inference.kernels.word_counts import Counting, add_topics
+from everlearn.inference.local.topic_batches import Batch, as_bags
 from everlearn.inference.local.topic_steps import (
     AveragingStep,
     Block,
@@ -39,55 +38,10 @@ from everlearn.inference.local.topic_steps import (
     even_cuts,
 )
 from everlearn.inference.margin_step import hinges_of
-from everlearn.inference.topic_model import Targets, TopicLearner, word_factors
+from everlearn.inference.topic_model import TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 
 _DEEPEST = -50.0
-_RUNS = 4
-"""Runs of words for each thread, so that whoever comes later finds some left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Documents laid out for learning, with what their tasks ask for.
-
-    bags : the documents in the form that kernels take
-    lengths : (B,), tokens of each document, at least 1
-    runs : how threads share the words out when these are counted
-    """
-
-    documents: Documents
-    targets: Targets
-    bags: Bags
-    lengths: Vec
-    runs: WordRuns
-
-    @classmethod
-    def of(cls, documents: Documents, targets: Targets, n_workers: int = 1) -> Batch:
-        """Documents and targets, laid out for so many threads."""
-        bags = as_bags(documents)
-        lengths = np.maximum(np.diff(bags.starts), 1).astype(np.float64)
-        runs = word_runs(bags, 1 if n_workers == 1 else _RUNS * n_workers)
-        return cls(documents, targets, bags, lengths, runs)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens of all documents."""
-        return int(self.bags.starts[-1])
-
-
-def as_bags(documents: Documents) -> Bags:
-    """The form that kernels take."""
-    starts = token_starts(documents.indptr, documents.counts)
-    return Bags(documents.indptr, documents.words, documents.counts, starts)
-
-
-def picked(documents: Documents, rows: IntVec) -> Documents:
-    """The documents at these positions, in that order."""
-    return Documents(*gathered(documents.indptr, documents.words, documents.counts, rows))
 
 
 class IndependentSampler:
@@ -98,29 +52,27 @@ class IndependentSampler:
     ) -> None:
         self._learner, self._state, self._batch, self._engine = learner, state, batch, engine
         self._alpha = learner.prior.document_prior(state.tables)
-        self._topics = np.zeros(batch.n_tokens, np.uint16)
+        self._topics = np.empty(batch.n_tokens, np.uint16)
         self._inverses = np.zeros((learner.n_kept, len(batch), 0))
-        self._kept: Topics | None = None
+        self._draws: Draws | None = None
 
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
         step, block = self._prepared(number, weights, multipliers)
         draws = drawn_by(self._engine, step, block)
-        self._topics, self._inverses, self._kept = draws.topics, draws.inverses, draws.kept
+        self._topics, self._inverses, self._draws = draws.topics, draws.inverses, draws
         return draws
 
-    @contextmanager
     def drawn_and_counted(
         self,
         number: int,
         weights: FixedSpread | Gaussians | None,
         multipliers: Mat,
         counting: Callable[[Topics], Counting],
-    ) -> Iterator[Draws]:
+    ) -> AbstractContextManager[Draws]:
         """The draws of the last round, whose words are counted while these are looked at."""
         step, block = self._prepared(number, weights, multipliers)
-        with drawn_and_counted(step, block, self._engine, counting) as draws:
-            yield draws
+        return drawn_and_counted(step, block, self._engine, counting, self._batch.ahead)
 
     def _prepared(
         self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
@@ -157,16 +109,16 @@ class IndependentSampler:
         """
         learner, state, bags = self._learner, self._state, self._batch.bags
         digamma = learner.word_factor == "digamma"
-        if self._kept is None and not digamma:
+        if self._draws is None and not digamma:
             return word_factors(learner, state), bags
         k = state.n_topics
         distinct, places = np.unique(bags.words, return_inverse=True)
         bags = bags._replace(words=places.astype(np.int32))
         counts, totals = state.counts[distinct, :k], state.totals[:k].copy()
-        if self._kept is not None:
+        if self._draws is not None:
             weight = learner.ghosts / learner.n_kept
-            tally = add_topics(bags, self._kept, weight, counts)
-            totals += weight * tally
+            add_topics(bags, self._draws.kept, weight, counts)
+            totals += weight * self._draws.totals.sum(axis=0)
         totals += learner.smoothing * state.n_words
         if digamma:
             table = psi(counts + learner.smoothing) - psi(totals)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import islice
@@ -20,14 +20,14 @@ from threadpoolctl import ThreadpoolController
 
 from everlearn.core.stats import Summable
 from everlearn.inference.engine import Handle, Here, LocalEngine, brought, never, summed, together
+from everlearn.inference.shifts import Shift, new_turns
 from everlearn.runtime.cores import usable_cores
+from everlearn.runtime.engine.crew import Call, Crew, end_all
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
-_LOOK = 1.0
-"""Seconds after which a thread that waits for a call looks whether it is over."""
 
 
 class SerialEngine:
@@ -38,6 +38,9 @@ class SerialEngine:
     @property
     def here(self) -> LocalEngine:
         return self
+
+    def shift(self) -> Shift:
+        return Shift(new_turns(), new_turns())
 
     def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
         task(shared)
@@ -76,12 +79,6 @@ class SerialEngine:
         whole, infos = self.map_sum(task, items, shared)
         return whole, kept_here(infos, items)
 
-    def ahead(
-        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
-    ) -> Iterator[Info]:
-        for item in items:
-            yield task(shared, brought(item))
-
     def as_they_come(
         self,
         task: Callable[[Shared, Item], Info],
@@ -97,13 +94,22 @@ class ThreadEngine:
 
     def __init__(self, pool: ThreadPoolExecutor, n_workers: int) -> None:
         self._pool = pool
+        self._crew = Crew(pool)
         self.n_workers = n_workers
+
+    def shift(self) -> Shift:
+        return self._crew.next_shift()
+
+    def dismiss(self) -> None:
+        """Let nobody linger for a piece of work that need not come."""
+        self._crew.dismiss()
 
     @property
     def here(self) -> LocalEngine:
         return self
 
     def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
+        self.dismiss()
         with self.joined(task, shared, most):
             pass
 
@@ -115,7 +121,7 @@ class ThreadEngine:
         most: int,
         done: Callable[[], bool] = never,
     ) -> Iterator[Callable[[], None]]:
-        calls = [_Call(task, shared) for _ in range(min(most, self.n_workers) - 1)]
+        calls = [Call(task, shared) for _ in range(min(most, self.n_workers) - 1)]
 
         def check() -> None:
             for call in calls:
@@ -124,13 +130,12 @@ class ThreadEngine:
 
         waits = True
         try:
-            for call in calls:
-                self._pool.submit(call)
+            self._crew.send(calls)
             yield check
             task(shared)
             waits = not done()
         finally:
-            _end(calls, waits)
+            end_all(calls, waits)
         if waits:
             check()
 
@@ -141,6 +146,7 @@ class ThreadEngine:
 
         Nobody waits for a thread to wake up that way while there is something to do.
         """
+        self.dismiss()
         work = partial(_worked, task, shared)
         futures = [self._pool.submit(work, item) for item in items[1:]]
         try:
@@ -153,21 +159,6 @@ class ThreadEngine:
         finally:
             for future in futures:
                 future.cancel()
-
-    def ahead(
-        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
-    ) -> Iterator[Info]:
-        work = partial(_worked, task, shared)
-        coming: Future[Info] | None = None
-        try:
-            for number, item in enumerate(items):
-                found = work(item) if coming is None else coming.result()
-                more = number + 1 < len(items)
-                coming = self._pool.submit(work, items[number + 1]) if more else None
-                yield found
-        finally:
-            if coming is not None:
-                coming.cancel()
 
     def map_sum(
         self,
@@ -211,58 +202,6 @@ class ThreadEngine:
                 future.cancel()
 
 
-class _Call:
-    """A call in another thread, which is waited for unless nobody has begun it.
-
-    Locks, because a future takes longer to tell than a small batch can afford.
-    """
-
-    __slots__ = ("_begun", "_ended", "_over", "_shared", "_task", "error")
-
-    def __init__(self, task: Callable[[Shared], None], shared: Shared) -> None:
-        self._task, self._shared = task, shared
-        self._begun, self._ended = threading.Lock(), threading.Lock()
-        self._ended.acquire()
-        self._over = False
-        self.error: BaseException | None = None
-
-    def __call__(self) -> None:
-        if not self._begun.acquire(blocking=False):
-            return
-        try:
-            self._task(self._shared)
-        except BaseException as error:
-            self.error = error
-        finally:
-            self._over = True
-            self._ended.release()
-
-    def end(self, waits: bool) -> None:
-        """See to it that there will be no beginning, or else wait for the end, come what may."""
-        if self._begun.acquire(blocking=False) or not waits:
-            return
-        interrupt: KeyboardInterrupt | None = None
-        while not self._over:  # it writes into arrays that may be about to be put right
-            try:
-                self._ended.acquire(timeout=_LOOK)
-            except KeyboardInterrupt as error:
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
-
-
-def _end(calls: Sequence[_Call], waits: bool) -> None:
-    """End all of them, and tell of an interrupt after that."""
-    interrupt: KeyboardInterrupt | None = None
-    for call in calls:
-        try:
-            call.end(waits)
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
-
-
 def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
     return task(shared, brought(item))
 
@@ -282,7 +221,11 @@ def open_local(name: str | None, most_workers: int | None = None) -> Iterator[Lo
             yield SerialEngine()
             return
         with ThreadPoolExecutor(workers, thread_name_prefix="everlearn") as pool:
-            yield ThreadEngine(pool, workers)
+            engine = ThreadEngine(pool, workers)
+            try:
+                yield engine
+            finally:
+                engine.dismiss()
 
 
 class _BlasLimit:

@@ -1,0 +1,113 @@
+"""Documents on their way into a topic model: laid out for kernels, with what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Vec
+from everlearn.core.documents import Documents
+from everlearn.inference.engine import Share, alone
+from everlearn.inference.kernels.documents import Layout, lay_out, token_starts
+from everlearn.inference.kernels.topics import Bags
+from everlearn.inference.kernels.turns import all_ended
+from everlearn.inference.kernels.word_counts import WordRuns
+from everlearn.inference.shifts import have_ended, new_turns
+from everlearn.inference.topic_model import Targets
+
+_RUNS = 4
+"""Runs of words for each thread, so that whoever comes later finds some left."""
+
+
+def as_bags(documents: Documents) -> Bags:
+    """The form that kernels take."""
+    starts = token_starts(documents.indptr, documents.counts)
+    return Bags(documents.indptr, documents.words, documents.counts, starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Documents that are learned together, with what their tasks ask for.
+
+    lengths : (B,), tokens of each document, at least 1
+    runs : how threads share the words out when these are counted
+    ahead : batches to come, which whoever has nothing else to do lays out
+    """
+
+    bags: Bags
+    targets: Targets
+    lengths: Vec
+    runs: WordRuns
+    ahead: Layout
+
+    @classmethod
+    def of(cls, documents: Documents, targets: Targets, n_workers: int = 1) -> Batch:
+        """All of the documents."""
+        layout = layout_of(documents, [np.arange(len(documents))], n_workers)
+        return laid_out(layout, targets, layout)[0]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def documents(self) -> Documents:
+        """The documents alone."""
+        return Documents(*self.bags[:3])
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all documents."""
+        return int(self.bags.starts[-1])
+
+
+def layout_of(documents: Documents, parts: Sequence[IntVec], n_workers: int) -> Layout:
+    """Room for batches of the documents at these positions, to be learned by so many workers."""
+    indptr, n_runs = documents.indptr, 1 if n_workers == 1 else _RUNS * n_workers
+    rows = np.concatenate([np.empty(0, np.int64), *parts])
+    edges = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
+    sizes = indptr[rows + 1] - indptr[rows]
+    places = np.concatenate([[0], np.cumsum(sizes)])[edges]
+    n, n_ends = len(rows), len(rows) + len(parts)
+    return Layout(
+        (indptr, documents.words, documents.counts),
+        n_runs,
+        rows,
+        edges,
+        places,
+        np.empty(n_ends, np.int64),
+        np.empty(n_ends, np.int64),
+        np.empty(places[-1], np.int32),
+        np.empty(places[-1], np.int32),
+        np.empty(n),
+        np.empty(n * (n_runs + 1), np.int64),
+        np.empty(n * n_runs, np.int64),
+        new_turns(),
+    )
+
+
+def laid_out(layout: Layout, targets: Targets, ahead: Layout, share: Share = alone) -> list[Batch]:
+    """The batches of a layout; `targets` are those of all documents that it is made of."""
+    n_batches = len(layout.edges) - 1
+    if not have_ended(layout.turns, n_batches):
+        share(lambda: lay_out(layout))
+    if not all_ended(layout.turns, n_batches):  # somebody sleeps over one
+        lay_out(layout._replace(turns=new_turns()))
+    asked = targets.take(layout.rows)
+    return [_batch(layout, asked, ahead, number) for number in range(n_batches)]
+
+
+def _batch(layout: Layout, targets: Targets, ahead: Layout, number: int) -> Batch:
+    n_runs = layout.n_runs
+    first, stop = layout.edges[number : number + 2].tolist()
+    ends, n = slice(first + number, stop + number + 1), stop - first
+    entries = slice(*layout.places[number : number + 2].tolist())
+    bags = Bags(
+        layout.indptr[ends], layout.words[entries], layout.counts[entries], layout.starts[ends]
+    )
+    runs = WordRuns(
+        layout.firsts[first * (n_runs + 1) : stop * (n_runs + 1)].reshape(n_runs + 1, n),
+        layout.tokens[first * n_runs : stop * n_runs].reshape(n_runs, n),
+    )
+    return Batch(bags, targets[first:stop], layout.lengths[first:stop], runs, ahead)

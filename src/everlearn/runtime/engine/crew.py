@@ -1,0 +1,110 @@
+"""Calls in other threads, by which these take part in what one of them has begun."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from everlearn.inference.shifts import Shift, new_turns
+
+Shared = TypeVar("Shared")
+_LOOK = 1.0
+"""Seconds after which a thread that waits for a call looks whether it is over."""
+
+
+class Call:
+    """A call in another thread, which is waited for unless nobody has begun it.
+
+    Locks, because a future takes longer to tell than a small batch can afford.
+    """
+
+    __slots__ = ("_begun", "_ended", "_over", "_shared", "_task", "error")
+
+    def __init__(self, task: Callable[[Shared], None], shared: Shared) -> None:
+        self._task, self._shared = task, shared
+        self._begun, self._ended = threading.Lock(), threading.Lock()
+        self._ended.acquire()
+        self._over = False
+        self.error: BaseException | None = None
+
+    def __call__(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            self._task(self._shared)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._over = True
+            self._ended.release()
+
+    def end(self, waits: bool) -> None:
+        """See to it that there will be no beginning, or else wait for the end, come what may."""
+        if self._begun.acquire(blocking=False) or not waits:
+            return
+        interrupt: KeyboardInterrupt | None = None
+        while not self._over:  # it writes into arrays that may be about to be put right
+            try:
+                self._ended.acquire(timeout=_LOOK)
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+
+def end_all(calls: Sequence[Call], waits: bool) -> None:
+    """End all of them, and tell of an interrupt after that."""
+    interrupt: KeyboardInterrupt | None = None
+    for call in calls:
+        try:
+            call.end(waits)
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
+
+
+class Crew:
+    """Threads of a pool that take call after call.
+
+    A call may linger at its end (`kernels.turns.linger`) until the next piece of work begins: the
+    thread then takes the call that belongs to it at once, since whoever began has left the
+    interpreter to others. Nobody depends on that: a call that is not begun in time is left out.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool, self._lock = pool, threading.Lock()
+        self._calls: deque[Call] = deque()
+        self._n_awake = 0
+        self._shift = Shift(new_turns(), new_turns())
+
+    def next_shift(self) -> Shift:
+        """The turns that were to come, and those after them."""
+        self._shift = Shift(self._shift.coming, new_turns())
+        return self._shift
+
+    def dismiss(self) -> None:
+        """Let nobody linger any longer."""
+        self._shift.call()
+        self.next_shift()
+
+    def send(self, calls: Sequence[Call]) -> None:
+        """Leave the calls to threads that are awake, one each, and wake others for the rest."""
+        with self._lock:
+            self._calls.extend(calls)
+            n_missing = max(0, len(self._calls) - self._n_awake)
+            self._n_awake += n_missing
+        for _ in range(n_missing):
+            self._pool.submit(self._work)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._calls:
+                    self._n_awake -= 1
+                    return
+                call = self._calls.popleft()
+            call()
