@@ -19,9 +19,9 @@ from everlearn.inference.engine import Here
 from everlearn.inference.learners.bayespa import learn_batch
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
 from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments, DocumentChunk
-from everlearn.inference.local.topic_batches import Batch
 from everlearn.inference.topic_model import Targets
 from everlearn.runtime.engine import SerialEngine
+from oracles.batches import batch_of
 
 N, PARTS = 96, 4
 COMMON = {"batch_size": 48, "random_state": 1, "n_topics": 4}
@@ -98,7 +98,7 @@ class TestOneBatch:
             )
 
         engine = SerialEngine()
-        here, info = learn_batch(learner, copied(), Batch.of(documents, targets), engine)
+        here, info = learn_batch(learner, copied(), batch_of(documents, targets), engine)
         chunks = chunks_here(documents)
         far, told = learn_chunked_batch(learner, copied(), ChunkedBatch(chunks, targets), engine)
         assert_allclose(far.counts, here.counts, rtol=1e-9, atol=1e-9)

@@ -1,7 +1,5 @@
 """How weights take in a batch: optimality of the dual, and sums under the Gibbs loss."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
@@ -196,8 +194,8 @@ class TestHinges:
         weights, (_, targets) = gaussians(), batch()
         alone = hinges_of(GIBBS, weights, targets)
         monkeypatch.setattr(margin_step, "_WORTH_SHARING", 0)
-        with ThreadPoolExecutor(n_workers) as pool:
-            shared = hinges_of(GIBBS, weights, targets, ThreadEngine(pool, n_workers))
+        with ThreadEngine(n_workers) as engine:
+            shared = hinges_of(GIBBS, weights, targets, engine)
         for one, other in zip(alone[:5], shared[:5], strict=True):
             np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(alone.squares, shared.squares)

@@ -4,9 +4,9 @@ import _thread
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -49,8 +49,8 @@ def engine(request):
     if request.param == "serial":
         yield SerialEngine()
         return
-    with ThreadPoolExecutor(request.param) as pool:
-        yield ThreadEngine(pool, 2)
+    with ThreadEngine(request.param) as engine:
+        yield engine
 
 
 class TestMap:
@@ -60,24 +60,25 @@ class TestMap:
         assert found == [("s", i) for i in range(n)]
 
     def test_the_caller_does_what_nobody_has_begun(self):
-        """The only thread of the pool waits until the caller has done all the rest."""
-        done, begun = threading.Event(), threading.Event()
+        """Both threads of the pool wait until the caller has done all the rest."""
+        done, all_begun = threading.Event(), threading.Barrier(3, timeout=30)
         callers = []
 
         def task(_, item):
             if threading.current_thread() is not threading.main_thread():
-                begun.set()
+                all_begun.wait()
                 assert done.wait(30)
             else:
-                assert begun.wait(30)
+                if item == 0:
+                    all_begun.wait()
                 callers.append(item)
-                if len(callers) == 4:
+                if len(callers) == 3:
                     done.set()
             return item
 
-        with ThreadPoolExecutor(1) as pool:
-            assert ThreadEngine(pool, 2).map(task, list(range(5)), None) == list(range(5))
-        assert callers == [0, 4, 3, 2]
+        with ThreadEngine(2) as engine:
+            assert engine.map(task, list(range(5)), None) == list(range(5))
+        assert callers == [0, 4, 3]
 
     @pytest.mark.parametrize("bad", [0, 1, 4])
     def test_errors_reach_the_caller_and_leave_the_engine_usable(self, engine, bad):
@@ -117,26 +118,31 @@ class TestJoin:
 
     def test_others_take_part_while_the_caller_is_at_it(self):
         meeting = threading.Barrier(3, timeout=30)
-        with ThreadPoolExecutor(2) as pool:
-            ThreadEngine(pool, 3).join(lambda _: meeting.wait(), None, 8)
+        with ThreadEngine(3) as engine:
+            engine.join(lambda _: meeting.wait(), None, 8)
         assert not meeting.broken
 
     @pytest.mark.parametrize("most", [0, 1])
     def test_little_work_is_left_to_the_caller(self, most):
         callers = []
-        with ThreadPoolExecutor(2) as pool:
-            engine = ThreadEngine(pool, 3)
+        with ThreadEngine(3) as engine:
             engine.join(lambda _: callers.append(threading.current_thread()), None, most)
         assert callers == [threading.main_thread()]
 
     def test_nobody_waits_for_a_call_that_has_not_begun(self):
-        """The only thread of the pool is busy until the caller has come back."""
-        done, callers = threading.Event(), []
-        with ThreadPoolExecutor(1) as pool:
-            busy = pool.submit(done.wait, 30)
-            ThreadEngine(pool, 2).join(callers.append, "here", 2)
+        """The only other thread is busy until the caller has come back."""
+        begun, done, callers = threading.Event(), threading.Event(), []
+
+        def busy(_):
+            if threading.current_thread() is not threading.main_thread():
+                begun.set()
+                assert done.wait(30)
+
+        with ThreadEngine(2) as engine:
+            with engine.joined(busy, None, 2, lambda: True):
+                assert begun.wait(30)
+            engine.join(callers.append, "here", 2)
             done.set()
-            assert busy.result()
         assert callers == ["here"]
 
     @pytest.mark.parametrize("in_caller", [True, False])
@@ -149,8 +155,7 @@ class TestJoin:
                 raise ZeroDivisionError("broken")
             ended.append(1)
 
-        with ThreadPoolExecutor(1) as pool:
-            engine = ThreadEngine(pool, 2)
+        with ThreadEngine(2) as engine:
             with pytest.raises(ZeroDivisionError, match="broken"):
                 engine.join(task, None, 2)
             assert ended == [1]
@@ -163,7 +168,7 @@ class TestJoin:
             callers.append(threading.current_thread() is threading.main_thread())
             begun.set()
 
-        with ThreadPoolExecutor(1) as pool, ThreadEngine(pool, 2).joined(task, None, 2):
+        with ThreadEngine(2) as engine, engine.joined(task, None, 2):
             assert begun.wait(30)
             assert callers == [False]
         assert callers == [False, True]
@@ -188,11 +193,11 @@ class TestJoin:
                     asked.append(1)
                     check()
 
-        with ThreadPoolExecutor(1) as pool, pytest.raises(ZeroDivisionError, match="broken"):
-            work(ThreadEngine(pool, 2))
+        with ThreadEngine(2) as engine, pytest.raises(ZeroDivisionError, match="broken"):
+            work(engine)
         assert asked
 
-    @pytest.mark.parametrize("done", [True, False])
+    @pytest.mark.parametrize("done", [lambda: True, None])
     def test_calls_are_waited_for_unless_all_is_done(self, done):
         begun, end, ended = threading.Event(), threading.Event(), []
 
@@ -202,21 +207,44 @@ class TestJoin:
                 end.wait(30 if done else 0.2)
                 ended.append(1)
 
-        with ThreadPoolExecutor(1) as pool:
-            with ThreadEngine(pool, 2).joined(task, None, 2, lambda: done):
+        with ThreadEngine(2) as engine:
+            with engine.joined(task, None, 2, done):
                 assert begun.wait(30)
             assert ended == ([] if done else [1])
             end.set()
 
+    def test_parts_of_others_are_waited_for(self):
+        """Until they are done, or one of the others has failed."""
+        looks = []
+
+        def done():
+            looks.append(1)
+            return len(looks) == 4
+
+        with ThreadEngine(2) as engine, engine.joined(lambda _: None, None, 2, done):
+            pass
+        assert len(looks) == 4
+
+        def fail(_):
+            if threading.current_thread() is not threading.main_thread():
+                raise ZeroDivisionError
+
+        with (
+            ThreadEngine(2) as engine,
+            pytest.raises(ZeroDivisionError),
+            engine.joined(fail, None, 2, lambda: False),
+        ):
+            pass
+
     def test_an_interrupt_waits_for_all_calls_that_write(self, interruptible):
         """What others write must not come after what is put right."""
-        begun, ended = threading.Barrier(4, timeout=30), []
+        begun, ended, numbers = threading.Barrier(4, timeout=30), [], count()
 
         def task(_):
             if threading.current_thread() is not threading.main_thread():
-                first = begun.wait() == 0
+                begun.wait()
                 time.sleep(0.3)
-                if first:
+                if next(numbers) == 0:
                     _thread.interrupt_main()
                 time.sleep(0.3)
                 ended.append(1)
@@ -225,9 +253,9 @@ class TestJoin:
             with engine.joined(task, None, 4):
                 begun.wait()
 
-        with ThreadPoolExecutor(3) as pool:
+        with ThreadEngine(4) as engine:
             with pytest.raises(KeyboardInterrupt):
-                work(ThreadEngine(pool, 4))
+                work(engine)
             assert ended == [1, 1, 1]
 
     def test_what_fails_after_all_is_done_is_nobodys_business(self):
@@ -238,10 +266,7 @@ class TestJoin:
                 failed.set()
                 raise ZeroDivisionError
 
-        with (
-            ThreadPoolExecutor(1) as pool,
-            ThreadEngine(pool, 2).joined(task, None, 2, lambda: True),
-        ):
+        with ThreadEngine(2) as engine, engine.joined(task, None, 2, lambda: True):
             assert failed.wait(30)
             time.sleep(0.1)
 
@@ -258,24 +283,26 @@ class TestJoin:
                 assert begun.wait(30)
                 raise ZeroDivisionError
 
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadEngine(2) as engine:
             with pytest.raises(ZeroDivisionError):
-                work(ThreadEngine(pool, 2))
+                work(engine)
             assert ended == [False]
 
 
 class TestLingering:
     """Whoever is done with a piece of work may wait for the next, which it then takes at once."""
 
-    def lingering(self, turns, threads):
-        """A task of other threads, which wait until these turns are called."""
+    def lingering(self, coming, called):
+        """A task of other threads, which wait until these turns begin, and the event of that."""
         begun = threading.Event()
 
         def task(_):
             if threading.current_thread() is not threading.main_thread():
-                threads.append(threading.current_thread())
                 begun.set()
-                until(lambda: turns.any())
+                end = time.monotonic() + 30
+                while not coming.any() and time.monotonic() < end:
+                    time.sleep(0.001)
+                called.append((threading.current_thread(), bool(coming.any())))
 
         return task, begun
 
@@ -288,61 +315,52 @@ class TestLingering:
             assert engine.shift().turns is before.coming
 
     def test_the_same_thread_takes_the_next_call(self):
-        threads = []
-        with ThreadPoolExecutor(2) as pool:
-            engine = ThreadEngine(pool, 2)
-            shift = engine.shift()
-            task, begun = self.lingering(shift.coming, threads)
+        called = []
+        with ThreadEngine(2) as engine:
+            task, begun = self.lingering(engine.shift().coming, called)
             with engine.joined(task, None, 2, lambda: True):
                 assert begun.wait(30)
             shift = engine.shift()
-            again, begun = self.lingering(shift.coming, threads)
+            again, begun = self.lingering(shift.coming, called)
             with engine.joined(again, None, 2, lambda: True):
                 assert not begun.wait(0.1)  # nothing calls it yet
                 shift.turns[0] += 1
                 assert begun.wait(30)
-            engine.dismiss()
-        assert len(threads) == 2
-        assert threads[0] is threads[1]
+        (first, was_called), (second, _) = called
+        assert was_called
+        assert first is second
 
     @pytest.mark.parametrize(
         "work",
         [
             lambda engine: engine.join(lambda _: None, None, 2),
             lambda engine: engine.map(lambda _, item: item, [1, 2, 3], None),
-            lambda engine: engine.dismiss(),
+            lambda engine: engine.map_sum(spell, [1, 2, 3], None),
+            lambda engine: list(engine.as_they_come(spell, [1, 2, 3], lambda: None)),
         ],
     )
     def test_nobody_lingers_while_there_is_other_work(self, work):
-        threads = []
-        with ThreadPoolExecutor(2) as pool:
-            engine = ThreadEngine(pool, 2)
+        called = []
+        with ThreadEngine(2) as engine:
             coming = engine.shift().coming
-            task, begun = self.lingering(coming, threads)
+            task, begun = self.lingering(coming, called)
             with engine.joined(task, None, 2, lambda: True):
                 assert begun.wait(30)
             assert not coming.any()
             work(engine)
             assert coming.any()
             assert not engine.shift().turns.any()
+        assert [was_called for _, was_called in called] == [True]
 
     def test_none_is_left_when_the_engine_is_closed(self):
-        threads = []
-        with open_engine("threads") as engine:
-            if engine.n_workers == 1:
-                pytest.skip("one core")
-            task, begun = self.lingering(engine.shift().coming, threads)
+        called = []
+        with ThreadEngine(2) as engine:
+            task, begun = self.lingering(engine.shift().coming, called)
             with engine.joined(task, None, 2, lambda: True):
                 assert begun.wait(30)
-        assert not threads[0].is_alive()
-
-
-def until(condition):
-    """Wait for it, but not for ever."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
+        ((thread, was_called),) = called
+        assert was_called
+        assert not thread.is_alive()
 
 
 class TestMapSum:
@@ -364,8 +382,8 @@ class TestMapSum:
                 done.set()
             return Concat((item,)), item
 
-        with ThreadPoolExecutor(4) as pool:
-            summed, infos = ThreadEngine(pool, 2).map_sum(task, range(4), None)
+        with ThreadEngine(4) as engine:
+            summed, infos = engine.map_sum(task, range(4), None)
         assert summed == (((0,), (1,)), ((2,), (3,)))
         assert infos == [0, 1, 2, 3]
 

@@ -45,9 +45,9 @@ class Watch:
         else:
             largest = [float(info.shares.max(initial=0.0)) for info in infos]
         worst = max(range(len(largest)), key=lambda q: largest[q] if infos[q].n_topics > 2 else 0.0)
-        if largest[worst] <= _COLLAPSED or infos[worst].n_topics <= 2:
-            return Watch(), None
-        return Watch(), Collapse(worst, largest[worst], infos[worst].n_topics)
+        if largest[worst] > _COLLAPSED and infos[worst].n_topics > 2:
+            return Watch(), Collapse(worst, largest[worst], infos[worst].n_topics)
+        return Watch(), None
 
 
 def _added(sums: Mapping[int, float], info: RoundInfo) -> dict[int, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Final
 
 import numpy as np
@@ -30,19 +30,22 @@ def cut_batches(
 
     `sizes` are those of the very first batch and of all others.
     """
+    parts, at_once = _parts(len(documents), orders, sizes), max(1, _AT_ONCE // sizes[1])
+    groups = iter(lambda: list(islice(parts, at_once)), [])
+    layouts = (layout_of(documents, group, engine.here.n_workers) for group in groups)
+    for layout, ahead in pairwise(chain(layouts, [None])):
+        assert layout is not None
+        share = among(engine.here, layout.n_batches)
+        yield from laid_out(layout, targets, ahead or layout, share)
+
+
+def _parts(n: int, orders: Sequence[IntVec | None], sizes: tuple[int, int]) -> Iterator[IntVec]:
+    """Positions of the documents of each batch."""
     first, size = sizes
-    parts = []
     for number, order in enumerate(orders):
-        rows = np.arange(len(documents)) if order is None else order
-        inner = range(size if number else first, len(documents), size)
-        parts += [rows[a:b] for a, b in pairwise([0, *inner, len(documents)])]
-    at_once = max(1, _AT_ONCE // size)
-    share, n_workers = among(engine.here, at_once), engine.here.n_workers
-    layout = layout_of(documents, parts[:at_once], n_workers)
-    for start in range(at_once, len(parts) + at_once, at_once):
-        ahead = layout_of(documents, parts[start : start + at_once], n_workers)
-        yield from laid_out(layout, targets, ahead, share)
-        layout = ahead
+        rows = np.arange(n) if order is None else order
+        inner = range(size if number else first, n, size)
+        yield from (rows[start:stop] for start, stop in pairwise(chain([0], inner, [n])))
 
 
 def chunked_batches(

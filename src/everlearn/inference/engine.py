@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ Info = TypeVar("Info")
 Part = Callable[[], object]
 Share = Callable[[Part], None]
 """Calls a part of some work, which others may call at the same time, until all of it is done."""
+_MOMENT = 1e-4
+"""Seconds between looks at whether others are done."""
 CHUNK_ROWS = 8192
 """Rows of data in this process that an engine moves together, and adds up first."""
 
@@ -36,9 +39,11 @@ def _call(part: Part) -> None:
     part()
 
 
-def never() -> bool:
-    """Nobody says that all is done."""
-    return False
+def wait_until(done: Callable[[], bool], check: Part = lambda: None) -> None:
+    """Wait for others; `check` raises an error if one of them has failed."""
+    while not done():
+        check()
+        time.sleep(_MOMENT)
 
 
 class Handle(Protocol):
@@ -216,12 +221,12 @@ class LocalEngine(Engine, Protocol):
         task: Callable[[Shared], None],
         shared: Shared,
         most: int,
-        done: Callable[[], bool] = never,
+        done: Callable[[], bool] | None = None,
     ) -> AbstractContextManager[Callable[[], None]]:
         """As `join`, with something that the caller does first while others have begun.
 
         What it gets raises the error of a call that has failed: nobody waits for that one's part.
-        If `done` says that no part is left, calls are not waited for: to end takes them a moment.
+        With `done`, it is waited until that says that no part is left, and not until calls end.
         """
 
 

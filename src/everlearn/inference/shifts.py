@@ -31,7 +31,3 @@ class Shift(NamedTuple):
 
     turns: IntVec
     coming: IntVec
-
-    def call(self) -> None:
-        """Call whoever lingers for the coming piece, which there may never be."""
-        self.coming[TAKEN] += 1

@@ -286,9 +286,10 @@ class Undo:
         """Keep the rows of these words, unless they are kept already."""
         if self._touched.all():
             return
-        known = words[words < len(self._touched)]
-        fresh = np.unique(known[~self._touched[known]])
-        self._touched[fresh] = True
+        now = np.zeros_like(self._touched)
+        now[words[words < len(now)]] = True
+        fresh = np.flatnonzero(now & ~self._touched)
+        self._touched |= now
         self._saved.append((fresh, [table[fresh] for table in self._tables]))
 
     def __call__(self) -> None:

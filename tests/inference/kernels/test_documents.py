@@ -1,6 +1,5 @@
 """Documents laid out for kernels agree with the plain ones."""
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +10,12 @@ from hypothesis import strategies as st
 from everlearn.core.documents import Documents
 from everlearn.inference.engine import among
 from everlearn.inference.kernels.documents import lay_out_one
-from everlearn.inference.local.topic_batches import Batch, as_bags, laid_out, layout_of
+from everlearn.inference.local import topic_batches
+from everlearn.inference.local.topic_batches import as_bags, laid_out, layout_of
 from everlearn.inference.shifts import TAKEN
 from everlearn.inference.topic_model import Targets
 from everlearn.runtime.engine import ThreadEngine
+from oracles.batches import batch_of
 
 texts = st.lists(st.lists(st.integers(0, 6), max_size=9), max_size=7)
 
@@ -63,14 +64,14 @@ def test_whoever_lays_them_out(many, n_ahead, n_threads):
     assert [lay_out_one(layout) for _ in range(n_ahead)] == [True] * min(n_ahead, 10) + [False] * (
         n_ahead - 10
     )
-    with ThreadPoolExecutor(n_threads) as pool:
-        share = among(ThreadEngine(pool, n_threads), 10)
-        batches = laid_out(layout, targets, layout, share)
+    with ThreadEngine(n_threads) as engine:
+        batches = laid_out(layout, targets, layout, among(engine, 10))
     for batch, part in zip(batches, parts, strict=True):
         assert_taken(batch, documents, targets, part)
 
 
-def test_nobody_waits_for_one_who_sleeps_over_a_batch(many):
+def test_nobody_waits_for_ever_for_one_who_sleeps_over_a_batch(many, monkeypatch):
+    monkeypatch.setattr(topic_batches, "_SLEEP", 0.01)
     documents, targets, parts = many
     layout = layout_of(documents, parts, 1)
     layout.turns[TAKEN] = 3
@@ -87,7 +88,7 @@ def test_tokens_begin_where_those_of_the_document_before_end(tokens):
 
 @given(texts, st.integers(1, 3))
 def test_every_entry_is_in_one_of_the_runs_and_every_word_too(tokens, n_workers):
-    batch = Batch.of(Documents.from_tokens(tokens), Targets.none(len(tokens)), n_workers)
+    batch = batch_of(Documents.from_tokens(tokens), Targets.none(len(tokens)), n_workers)
     (firsts, starts), bags = batch.runs, batch.bags
     np.testing.assert_array_equal(firsts[0], bags.indptr[:-1])
     np.testing.assert_array_equal(firsts[-1], bags.indptr[1:])
@@ -101,7 +102,7 @@ def test_every_entry_is_in_one_of_the_runs_and_every_word_too(tokens, n_workers)
 
 
 def test_words_are_shared_out_evenly(many):
-    batch = Batch.of(many[0], many[1], n_workers=2)
+    batch = batch_of(many[0], many[1], n_workers=2)
     sizes = np.diff(batch.runs.firsts, axis=0).sum(axis=1)
     assert len(sizes) > 2
     assert sizes.max() < 0.3 * len(batch.bags.words)

@@ -1,5 +1,6 @@
 """Parts of a piece of work that threads take turns at: each is done once, by whomever."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels.turns import all_ended, ended, linger, run_of, taken
-from everlearn.inference.shifts import Shift, have_ended, new_turns
+from everlearn.inference.shifts import have_ended, new_turns
 
 
 @kernel()
@@ -93,18 +94,32 @@ def test_what_has_ended_can_be_seen(n_threads):
                 np.testing.assert_array_equal(found.result(), 1)
 
 
-def test_who_lingers_goes_on_when_the_work_to_come_begins():
-    """The caller has taken a turn, or calls without one, before patience is at an end."""
-    times = np.zeros(3, np.int64)
-    for begin in (lambda turns: mark(turns, 1, times), lambda turns: Shift(turns, turns).call()):
-        coming = new_turns()
-        begin(coming)
-        before = coming.copy()
-        linger(coming)
-        np.testing.assert_array_equal(coming, before)
+def test_who_lingers_is_told_when_the_work_to_come_begins():
+    times, coming = np.zeros(3, np.int64), new_turns()
+    mark(coming, 1, times)
+    assert linger(coming)
 
 
 def test_nobody_lingers_for_ever():
     coming = new_turns()
-    linger(coming)
+    assert not linger(coming)
     assert not coming.any()
+
+
+def test_who_lingers_sees_the_beginning():
+    """It is called again and again, since nobody knows how long a thread takes to begin."""
+    coming, begun = new_turns(), threading.Event()
+
+    def wait():
+        found = linger(coming)
+        begun.set()
+        while not found:
+            found = linger(coming)
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait)
+        assert begun.wait(30)
+        assert not waiting.done()
+        mark(coming, 1, np.zeros(3, np.int64))
+        assert waiting.result(30)

@@ -1,6 +1,5 @@
 """Online max-margin topic models: what a batch must do to the state, and what it must not."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +10,13 @@ from scipy.special import psi
 from everlearn.core.documents import Documents
 from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.inference.learners.bayespa import learn_batch
-from everlearn.inference.local.topic_batches import Batch
 from everlearn.inference.local.topics import infer
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians
 from everlearn.runtime.engine import SerialEngine, ThreadEngine
 from everlearn.testing import planted_topics
 from oracles import bayespa as oracle
+from oracles.batches import batch_of
 from oracles.passive_aggressive import gibbs_batch
 
 SERIAL = SerialEngine()
@@ -59,7 +58,8 @@ def begin(learner, *, n_topics=6, n_tasks=4, seed=0, n_words=60):
 def learn(learner, state, documents, targets, batch_size=30, engine=SERIAL):
     for i in range(0, len(documents), batch_size):
         where = slice(i, i + batch_size)
-        state, _ = learn_batch(learner, state, Batch.of(documents[where], targets[where]), engine)
+        batch = batch_of(documents[where], targets[where], engine.n_workers)
+        state, _ = learn_batch(learner, state, batch, engine)
     return state
 
 
@@ -139,13 +139,13 @@ class TestCounts:
     def test_info(self):
         learner = LEARNERS["averaging"]
         targets = targets_of(PLANTED.labels, 4, AVERAGING)
-        _, info = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
+        _, info = learn_batch(learner, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
         assert info.clock == 1
         assert info.n_documents == 90
         assert info.n_tokens == PLANTED.documents.n_tokens
         assert info.n_topics == 6
         one = begin(learner, n_topics=1)
-        _, info = learn_batch(learner, one, Batch.of(PLANTED.documents, targets), SERIAL)
+        _, info = learn_batch(learner, one, batch_of(PLANTED.documents, targets), SERIAL)
         assert info.shares.max() == pytest.approx(1.0)
 
 
@@ -175,7 +175,7 @@ class TestPassive:
             before, totals = state.weights.mean.copy(), state.totals.copy()
             signs = np.array([[1, -1, 0, -1]], np.int8)
             document = PLANTED.documents[5:6]
-            batch = Batch.of(document, Targets(signs, np.full((1, 4), 16.0)))
+            batch = batch_of(document, Targets(signs, np.full((1, 4), 16.0)))
             state, _ = learn_batch(learner, state, batch, SERIAL)
             z = (state.totals - totals) / (ghosts * document.n_tokens)
             for q in range(4):
@@ -200,7 +200,7 @@ class TestGibbsRounds:
         y = np.where(PLANTED.labels[:20] < 2, 1, -1)
         targets = Targets(y[:, None].astype(np.int8), np.full((20, 1), 2.0))
         precision, shift = state.weights.precision[0], state.weights.shift[0]
-        after, _ = learn_batch(learner, state, Batch.of(PLANTED.documents[:20], targets), SERIAL)
+        after, _ = learn_batch(learner, state, batch_of(PLANTED.documents[:20], targets), SERIAL)
         expected = gibbs_batch(X, y, precision, shift, 2.0, 0.7, n_rounds)
         assert_allclose(after.weights.precision[0], expected[0], rtol=1e-9)
         assert_allclose(after.weights.shift[0], expected[1], rtol=1e-9)
@@ -216,7 +216,7 @@ class TestGibbsRounds:
             old = state.weights.precision.copy()
             where = slice(i, i + 30)
             state, _ = learn_batch(
-                learner, state, Batch.of(PLANTED.documents[where], targets[where]), SERIAL
+                learner, state, batch_of(PLANTED.documents[where], targets[where]), SERIAL
             )
             kept = [k for k, n in enumerate(state.ids.tolist()) if n in before]
             places = [before[n] for n in state.ids[kept].tolist()]
@@ -232,8 +232,7 @@ class TestEquivalentCalls:
         targets = targets_of(PLANTED.labels, 4, learner.loss)
         alone = learn(learner, begin(learner), PLANTED.documents, targets, 45)
         for workers in (2, 3):
-            with ThreadPoolExecutor(workers) as pool:
-                engine = ThreadEngine(pool, workers)
+            with ThreadEngine(workers) as engine:
                 many = learn(learner, begin(learner), PLANTED.documents, targets, 45, engine)
             assert_same(alone, many)
 
@@ -261,7 +260,7 @@ class TestEquivalentCalls:
         counts = []
         for clock in (1, 2):
             state = replace(learned(learner), clock=clock)
-            state, _ = learn_batch(learner, state, Batch.of(PLANTED.documents, targets), SERIAL)
+            state, _ = learn_batch(learner, state, batch_of(PLANTED.documents, targets), SERIAL)
             counts.append(state.counts)
         assert counts[0].shape != counts[1].shape or (counts[0] != counts[1]).any()
 
@@ -271,7 +270,7 @@ class TestEquivalentCalls:
         state = learned(learner)
         before = [array.copy() for array in arrays_of(state)[2:]]
         targets = targets_of(PLANTED.labels, 4, learner.loss)
-        learn_batch(learner, state, Batch.of(PLANTED.documents[:20], targets[:20]), SERIAL)
+        learn_batch(learner, state, batch_of(PLANTED.documents[:20], targets[:20]), SERIAL)
         for x, y in zip(before, arrays_of(state)[2:], strict=True):
             assert_array_equal(x, y)
 
@@ -365,9 +364,9 @@ class TestGhosts:
         learner = TopicLearner(prior, 0.1, GIBBS, word_factor)
         targets = targets_of(PLANTED.labels, 4, GIBBS)
         start = begin(learner)
-        one, _ = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
+        one, _ = learn_batch(learner, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
         many = replace(learner, ghosts=8)
-        two, _ = learn_batch(many, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
+        two, _ = learn_batch(many, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
         assert_allclose(two.counts, 8 * one.counts, rtol=1e-12)
         assert_array_equal(two.tables, 8 * one.tables)
         k = [start.ids.tolist().index(n) for n in one.ids.tolist()]
@@ -382,9 +381,9 @@ class TestGhosts:
         loss = replace(AVERAGING, anchored=False, c=1e-3)
         learner = TopicLearner(FIXED, 0.1, loss)
         targets = targets_of(PLANTED.labels, 4, loss)
-        one, _ = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
+        one, _ = learn_batch(learner, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
         many = replace(learner, ghosts=8)
-        two, _ = learn_batch(many, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
+        two, _ = learn_batch(many, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
         assert_allclose(two.counts, 8 * one.counts, rtol=1e-12)
         assert_allclose(two.weights.mean, 8 * one.weights.mean, rtol=1e-9)  # all at the box
 
@@ -400,7 +399,7 @@ class TestBurnIn:
 
         def run(n_sweeps, burn_in):
             each = replace(learner, n_sweeps=n_sweeps, burn_in=burn_in)
-            state, _ = learn_batch(each, begin(each), Batch.of(PLANTED.documents, targets), SERIAL)
+            state, _ = learn_batch(each, begin(each), batch_of(PLANTED.documents, targets), SERIAL)
             return state
 
         whole = run(3, 0)
@@ -431,7 +430,7 @@ class TestLaws:
     def observed(self, learner, state, targets):
         before = state.totals.copy()
         documents = Documents.from_tokens([[1]] * self.n)
-        after, _ = learn_batch(learner, state, Batch.of(documents, targets), SERIAL)
+        after, _ = learn_batch(learner, state, batch_of(documents, targets), SERIAL)
         return np.rint(after.totals - before)
 
     @pytest.mark.parametrize("word_factor", ["ratio", "digamma", "collapsed"])
@@ -467,12 +466,12 @@ class TestLaws:
         again = replace(first, counts=before.copy(), totals=first.totals.copy())
         once = replace(learner, n_rounds=1)
         documents = Documents.from_tokens([[1]] * self.n)
-        after, _ = learn_batch(once, first, Batch.of(documents, Targets.none(self.n)), SERIAL)
+        after, _ = learn_batch(once, first, batch_of(documents, Targets.none(self.n)), SERIAL)
         delta = after.counts + 0.3
         expected = delta[1] / delta.sum(axis=0)
         if word_factor == "digamma":
             expected = np.exp(psi(delta[1]) - psi(delta.sum(axis=0)))
-        twice, _ = learn_batch(learner, again, Batch.of(documents, Targets.none(self.n)), SERIAL)
+        twice, _ = learn_batch(learner, again, batch_of(documents, Targets.none(self.n)), SERIAL)
         gained = (twice.counts - before).sum(axis=0)
         assert gained.sum() == pytest.approx(2 * self.n)
         assert oracle.deviations(np.rint(gained / 2), expected / expected.sum()) < 4.5
@@ -643,7 +642,7 @@ class TestWildInput:
         targets.signs[:, 1:2] = 0
         state = begin(learner)
         for _ in range(3):
-            state, info = learn_batch(learner, state, Batch.of(documents, targets), SERIAL)
+            state, info = learn_batch(learner, state, batch_of(documents, targets), SERIAL)
         assert all(np.isfinite(array).all() for array in arrays_of(state))
         assert (state.counts >= 0).all()
         assert state.counts.sum() == pytest.approx(3 * documents.n_tokens)
@@ -659,7 +658,7 @@ class TestWildInput:
         before = [array.copy() for array in arrays_of(state)]
         targets = targets_of(np.zeros(2), 4, learner.loss)
         after, info = learn_batch(
-            learner, state, Batch.of(Documents.from_tokens([[], []]), targets), SERIAL
+            learner, state, batch_of(Documents.from_tokens([[], []]), targets), SERIAL
         )
         assert info.n_tokens == 0
         assert after.clock == state.clock + 1

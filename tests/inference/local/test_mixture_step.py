@@ -1,7 +1,5 @@
 """The local step against plain sums: dense, with the largest responsibilities, in float32."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -94,8 +92,8 @@ class TestBlocks:
         assert runner_of(case, block_bytes=1000 * width, dtype=np.float32).block_rows(K) == 2000
 
     def test_blocks_do_not_depend_on_the_engine(self, case):
-        with ThreadPoolExecutor(3) as pool:
-            threads = runner_of(case, ThreadEngine(pool, 2))
+        with ThreadEngine(2) as engine:
+            threads = runner_of(case, engine)
             assert threads.block_rows(K) == runner_of(case).block_rows(K)
 
     def test_many_rows_keep_no_features(self):

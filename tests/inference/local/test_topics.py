@@ -2,7 +2,6 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +13,7 @@ from everlearn.core.documents import Documents
 from everlearn.core.priors import FixedTopics
 from everlearn.inference.kernels._jit import kernel
 from everlearn.inference.kernels.augmented import sample_augmented
+from everlearn.inference.kernels.batches import Rest
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.topics import (
     CONTINUE,
@@ -25,7 +25,7 @@ from everlearn.inference.kernels.topics import (
 from everlearn.inference.kernels.turns import ended, run_of, taken
 from everlearn.inference.kernels.word_counts import Counting, add_topics
 from everlearn.inference.local import topic_steps as local
-from everlearn.inference.local.topic_batches import Batch, as_bags, laid_out, layout_of
+from everlearn.inference.local.topic_batches import as_bags, laid_out, layout_of
 from everlearn.inference.local.topic_steps import (
     Block,
     cut,
@@ -35,11 +35,12 @@ from everlearn.inference.local.topic_steps import (
 )
 from everlearn.inference.local.topics import IndependentSampler, infer
 from everlearn.inference.margin_step import hinges_of
-from everlearn.inference.shifts import have_ended, new_turns
+from everlearn.inference.shifts import TAKEN, have_ended, new_turns
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import FixedSpread
 from everlearn.runtime.engine import SerialEngine, ThreadEngine
 from oracles import bayespa as oracle
+from oracles.batches import batch_of
 
 token_lists = st.lists(st.lists(st.integers(0, 5), max_size=6), max_size=12)
 
@@ -111,8 +112,8 @@ def test_inference_does_not_depend_on_the_engine():
     factors = WordFactors(counts, 0.1, 1.0 / counts.sum(axis=0))
     alpha = np.full(32, 0.2)
     alone = infer(documents, factors, alpha, 3, SerialEngine())
-    with ThreadPoolExecutor(3) as pool:
-        threads = infer(documents, factors, alpha, 3, ThreadEngine(pool, 3))
+    with ThreadEngine(3) as engine:
+        threads = infer(documents, factors, alpha, 3, engine)
     np.testing.assert_array_equal(alone, threads)
     np.testing.assert_array_equal(
         infer(documents[7:9], factors, alpha, 3, SerialEngine()), alone[7:9]
@@ -135,7 +136,7 @@ class TestRounds:
         tokens = [rng.integers(0, self.n_words, n).tolist() for n in rng.integers(0, 12, 200)]
         tokens = [sorted(words) for words in tokens]
         signs = rng.choice([-1, 0, 1], (200, 2)).astype(np.int8)
-        batch = Batch.of(Documents.from_tokens(tokens), Targets(signs, np.full((200, 2), 2.0)))
+        batch = batch_of(Documents.from_tokens(tokens), Targets(signs, np.full((200, 2), 2.0)))
         return learner, replace(state, clock=7), batch, tokens
 
     def second(self, learner, state, batch, tokens, first):
@@ -196,7 +197,7 @@ class TestCountedWhileLookedAt:
         return sampler._prepared(0, state.weights, np.zeros((200, 2)))
 
     def counting(self, block, counts):
-        runs = Batch.of(Documents(*block.bags[:3]), Targets.none(200), n_workers=2).runs
+        runs = batch_of(Documents(*block.bags[:3]), Targets.none(200), n_workers=2).runs
         return lambda kept: Counting(block.bags, kept, 0.5, runs, counts, new_turns())
 
     def expected(self, step, block):
@@ -213,8 +214,7 @@ class TestCountedWhileLookedAt:
         alone, words = self.expected(step, block)
         for _ in range(20):
             counts = np.zeros_like(words)
-            with ThreadPoolExecutor(n_threads) as pool:
-                engine = ThreadEngine(pool, n_threads)
+            with ThreadEngine(n_threads) as engine:
                 how, ahead = self.counting(block, counts), nothing_ahead()
                 with drawn_and_counted(step, block, engine, how, ahead) as draws:
                     np.testing.assert_array_equal(draws.kept, alone.kept)
@@ -249,8 +249,8 @@ class TestCountedWhileLookedAt:
 
         counts = np.zeros_like(words)
         sleepy = Sleepy(*(getattr(step, name) for name in step.__slots__))
-        with ThreadPoolExecutor(1) as pool:
-            engine, how = ThreadEngine(pool, 2), self.counting(block, counts)
+        with ThreadEngine(2) as engine:
+            how = self.counting(block, counts)
             with drawn_and_counted(sleepy, block, engine, how, nothing_ahead()) as draws:
                 np.testing.assert_array_equal(draws.kept, alone.kept)
         np.testing.assert_array_equal(counts, words)
@@ -277,8 +277,8 @@ class TestCountedWhileLookedAt:
 
         watched = Watched(*(getattr(step, name) for name in step.__slots__))
         for n_laid_out in (1, 2):
-            with ThreadPoolExecutor(1) as pool:
-                engine, how = ThreadEngine(pool, 2), self.counting(block, counts)
+            with ThreadEngine(2) as engine:
+                how = self.counting(block, counts)
                 with drawn_and_counted(watched, block, engine, how, ahead):
                     pass
             assert have_ended(ahead.turns, n_laid_out)
@@ -287,6 +287,18 @@ class TestCountedWhileLookedAt:
             expected = documents.take(rows)
             np.testing.assert_array_equal(found.bags.words, expected.words)
             np.testing.assert_array_equal(found.bags.counts, expected.counts)
+
+    @pytest.mark.parametrize("kind", ["averaging", "gibbs"])
+    @pytest.mark.parametrize("begins", [True, False])
+    def test_whoever_is_done_lingers_for_what_comes_next(self, kind, begins):
+        step, block = self.case(kind)
+        coming, out, counts = new_turns(), step.room(block), np.zeros((TestRounds.n_words, 4))
+        coming[TAKEN] = begins
+        given, rest = step.given(block, out, new_turns()), Rest(nothing_ahead(), coming)
+        assert step.draw_and_count(given, self.counting(block, counts)(out.kept), rest) == begins
+        alone, words = self.expected(step, block)
+        np.testing.assert_array_equal(out.kept, alone.kept)
+        np.testing.assert_array_equal(counts, words)
 
     def test_who_fails_is_not_waited_for(self, monkeypatch):
         monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
@@ -313,8 +325,8 @@ class TestCountedWhileLookedAt:
             with drawn_and_counted(broken, block, engine, how, nothing_ahead()):
                 raise AssertionError("documents are missing")
 
-        with ThreadPoolExecutor(1) as pool, pytest.raises(MemoryError, match="no room"):
-            look(ThreadEngine(pool, 2))
+        with ThreadEngine(2) as engine, pytest.raises(MemoryError, match="no room"):
+            look(engine)
         assert not counts.any()
 
 

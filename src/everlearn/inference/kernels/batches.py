@@ -16,35 +16,35 @@ from everlearn.inference.kernels.word_counts import Counting, add_words
 
 
 class Rest(NamedTuple):
-    """What there is to do until the next batch: lay one out of those to come, and linger."""
+    """What to do until the next batch: lay out one of those ahead, and wait for what is coming."""
 
     ahead: Layout
     coming: IntVec
 
 
 @kernel()
-def spend(rest: Rest) -> None:
-    """Do it."""
+def stand_by(rest: Rest) -> bool:
+    """Lay one batch out, then linger; whether the next piece of work has begun."""
     lay_out_one(rest.ahead)
-    linger(rest.coming)
+    return linger(rest.coming)
 
 
 @kernel()
-def sample_documents_and_count(drawing: Any, counting: Counting, rest: Rest) -> None:
-    """`sample_documents`, and `add_words` once all documents are drawn; then `rest`.
+def sample_documents_and_count(given: Any, counting: Counting, rest: Rest) -> bool:
+    """`sample_documents`, and `add_words` once all documents are drawn; then `stand_by`.
 
     Whoever waits too long for the others leaves the words to them.
     """
-    sample_documents(*drawing)
-    if all_ended(drawing[-1], drawing[0].indptr.size - 1):
+    sample_documents(*given)
+    if all_ended(given[-1], given[0].indptr.size - 1):
         add_words(counting)
-    spend(rest)
+    return stand_by(rest)
 
 
 @kernel()
-def sample_augmented_and_count(drawing: Any, counting: Counting, rest: Rest) -> None:
+def sample_augmented_and_count(given: Any, counting: Counting, rest: Rest) -> bool:
     """The same with `sample_augmented`."""
-    sample_augmented(*drawing)
-    if all_ended(drawing[-1], drawing[0].indptr.size - 1):
+    sample_augmented(*given)
+    if all_ended(given[-1], given[0].indptr.size - 1):
         add_words(counting)
-    spend(rest)
+    return stand_by(rest)

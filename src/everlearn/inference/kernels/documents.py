@@ -45,6 +45,11 @@ class Layout(NamedTuple):
     tokens: IntVec
     turns: IntVec
 
+    @property
+    def n_batches(self) -> int:
+        """How many they are."""
+        return len(self.edges) - 1
+
 
 @kernel()
 def lay_out(out: Layout) -> None:

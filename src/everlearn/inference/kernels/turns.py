@@ -72,8 +72,9 @@ def all_ended(turns: IntVec, n_parts: int) -> bool:
 
 
 @kernel()
-def linger(coming: IntVec) -> None:
-    """Wait a little for the first turn of the piece of work to come."""
+def linger(coming: IntVec) -> bool:
+    """Wait a little for the first turn of the piece of work to come; whether it was taken."""
     left = _LINGERING
     while left > 0 and taken(coming, 0) == 0:
         left -= 1
+    return left > 0

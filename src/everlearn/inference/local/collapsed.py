@@ -34,7 +34,7 @@ class CollapsedSampler:
         scale = self._factors.scale.copy()
         self._live = Live(places.astype(np.int64), counts, 1.0 / scale, scale)
         self._streams = stream_keys(state.seed, state.clock, 0, n)
-        self._topics = np.zeros(int(batch.bags.starts[-1]), np.uint16)
+        self._topics = np.zeros(batch.n_tokens, np.uint16)
         self._tallies = np.zeros((n, k))
         self._inverses = np.zeros((n, 0))
         self._tables = np.zeros(k)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from everlearn.core.arrays import IntVec, Vec
 from everlearn.core.documents import Documents
-from everlearn.inference.engine import Share, alone
+from everlearn.inference.engine import Share, alone, wait_until
 from everlearn.inference.kernels.documents import Layout, lay_out, token_starts
 from everlearn.inference.kernels.topics import Bags
 from everlearn.inference.kernels.turns import all_ended
@@ -17,8 +18,10 @@ from everlearn.inference.kernels.word_counts import WordRuns
 from everlearn.inference.shifts import have_ended, new_turns
 from everlearn.inference.topic_model import Targets
 
-_RUNS = 4
-"""Runs of words for each thread, so that whoever comes later finds some left."""
+_RUNS, _MOST_RUNS = 4, 32
+"""Runs of words for each thread, so that whoever comes later finds some left, and for all."""
+_SLEEP = 1.0
+"""Seconds after which nobody waits any longer for a batch that another thread lays out."""
 
 
 def as_bags(documents: Documents) -> Bags:
@@ -42,12 +45,6 @@ class Batch:
     runs: WordRuns
     ahead: Layout
 
-    @classmethod
-    def of(cls, documents: Documents, targets: Targets, n_workers: int = 1) -> Batch:
-        """All of the documents."""
-        layout = layout_of(documents, [np.arange(len(documents))], n_workers)
-        return laid_out(layout, targets, layout)[0]
-
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -64,7 +61,7 @@ class Batch:
 
 def layout_of(documents: Documents, parts: Sequence[IntVec], n_workers: int) -> Layout:
     """Room for batches of the documents at these positions, to be learned by so many workers."""
-    indptr, n_runs = documents.indptr, 1 if n_workers == 1 else _RUNS * n_workers
+    indptr, n_runs = documents.indptr, 1 if n_workers == 1 else min(_RUNS * n_workers, _MOST_RUNS)
     rows = np.concatenate([np.empty(0, np.int64), *parts])
     edges = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
     sizes = indptr[rows + 1] - indptr[rows]
@@ -89,13 +86,14 @@ def layout_of(documents: Documents, parts: Sequence[IntVec], n_workers: int) -> 
 
 def laid_out(layout: Layout, targets: Targets, ahead: Layout, share: Share = alone) -> list[Batch]:
     """The batches of a layout; `targets` are those of all documents that it is made of."""
-    n_batches = len(layout.edges) - 1
-    if not have_ended(layout.turns, n_batches):
+    if not have_ended(layout.turns, layout.n_batches):
         share(lambda: lay_out(layout))
-    if not all_ended(layout.turns, n_batches):  # somebody sleeps over one
+    end = time.monotonic() + _SLEEP
+    wait_until(lambda: all_ended(layout.turns, layout.n_batches) or time.monotonic() > end)
+    if not have_ended(layout.turns, layout.n_batches):  # somebody sleeps over one, or has failed
         lay_out(layout._replace(turns=new_turns()))
     asked = targets.take(layout.rows)
-    return [_batch(layout, asked, ahead, number) for number in range(n_batches)]
+    return [_batch(layout, asked, ahead, number) for number in range(layout.n_batches)]
 
 
 def _batch(layout: Layout, targets: Targets, ahead: Layout, number: int) -> Batch:

@@ -6,10 +6,10 @@ other workers are sent some.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.inference.engine import Engine
+from everlearn.inference.engine import Engine, wait_until
 from everlearn.inference.kernels.augmented import sample_augmented
 from everlearn.inference.kernels.batches import (
     Rest,
@@ -44,8 +44,6 @@ Given: TypeAlias = tuple[Any, ...]
 """The arguments of a kernel that draws."""
 _FEWEST_TOKENS = 1000
 """A block with fewer is not worth sending to another thread."""
-_MOMENT = 1e-4
-"""Seconds between looks at whether others have drawn what they took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +135,9 @@ class AveragingStep:
         """Draw the topics of those documents that nobody has taken."""
         sample_documents(*given)
 
-    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> None:
-        """The same, then count the words that nobody has taken, and spend the rest of the time."""
-        sample_documents_and_count(given, counting, rest)
+    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> bool:
+        """The same, then count the words that nobody has taken, and stand by; `stand_by`'s word."""
+        return sample_documents_and_count(given, counting, rest)
 
     def given(self, block: Block, out: Draws, turns: IntVec) -> Given:
         """What all who draw from a block are given."""
@@ -177,9 +175,9 @@ class GibbsStep:
         """Draw the topics of those documents that nobody has taken."""
         sample_augmented(*given)
 
-    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> None:
-        """The same, then count the words that nobody has taken, and spend the rest of the time."""
-        sample_augmented_and_count(given, counting, rest)
+    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> bool:
+        """The same, then count the words that nobody has taken, and stand by; `stand_by`'s word."""
+        return sample_augmented_and_count(given, counting, rest)
 
     def given(self, block: Block, out: Draws, turns: IntVec) -> Given:
         """What all who draw from a block are given."""
@@ -237,8 +235,8 @@ def drawn_and_counted(
     """As `drawn_by`; words are counted while the draws are looked at, and after that.
 
     `counting` says how from the draws that are kept. The caller finds the weights, say, and then
-    takes part; the draws must not be changed. Whoever has nothing left to do until then lays out
-    one of the batches `ahead`.
+    takes part; the draws must not be changed. Threads that have taken part from the beginning lay
+    out one of the batches `ahead` each, and then linger for the next piece of work.
     """
     if engine.here is not engine:
         with counted(drawn_by(engine, step, block), engine, counting) as draws:
@@ -250,9 +248,7 @@ def drawn_and_counted(
     work = _Work(step, given, words, rest, shift.turns, len(block.keys))
     with engine.here.joined(_count_too, work, _most_calls(block), words.is_done) as check:
         step.draw(given)
-        while not all_ended(shift.turns, len(block.keys)):
-            check()
-            time.sleep(_MOMENT)
+        wait_until(partial(all_ended, shift.turns, len(block.keys)), check)
         yield out
 
 
@@ -271,6 +267,8 @@ def _most_calls(block: Block) -> int:
 
 
 class _Work(NamedTuple):
+    """All that others need to draw, to count and to be of use until they are needed again."""
+
     step: Step
     given: Given
     counting: Counting

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TypeVar
 
-from everlearn.inference.shifts import Shift, new_turns
+from everlearn.inference.shifts import TAKEN, Shift, new_turns
 
 Shared = TypeVar("Shared")
 _LOOK = 1.0
@@ -68,17 +67,19 @@ def end_all(calls: Sequence[Call], waits: bool) -> None:
 
 
 class Crew:
-    """Threads of a pool that take call after call.
+    """Threads that take call after call, for one caller.
 
     A call may linger at its end (`kernels.turns.linger`) until the next piece of work begins: the
     thread then takes the call that belongs to it at once, since whoever began has left the
     interpreter to others. Nobody depends on that: a call that is not begun in time is left out.
+
+    A pool would do, but an interrupt while work is submitted may leave its locks closed for ever.
     """
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
-        self._pool, self._lock = pool, threading.Lock()
-        self._calls: deque[Call] = deque()
-        self._n_awake = 0
+    def __init__(self, n_threads: int) -> None:
+        self._n_threads = n_threads
+        self._threads: list[threading.Thread] = []
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._shift = Shift(new_turns(), new_turns())
 
     def next_shift(self) -> Shift:
@@ -87,24 +88,27 @@ class Crew:
         return self._shift
 
     def dismiss(self) -> None:
-        """Let nobody linger any longer."""
-        self._shift.call()
-        self.next_shift()
+        """Let nobody linger any longer: the work to come begins, and there is none."""
+        self.next_shift().turns[TAKEN] += 1
 
     def send(self, calls: Sequence[Call]) -> None:
-        """Leave the calls to threads that are awake, one each, and wake others for the rest."""
-        with self._lock:
-            self._calls.extend(calls)
-            n_missing = max(0, len(self._calls) - self._n_awake)
-            self._n_awake += n_missing
-        for _ in range(n_missing):
-            self._pool.submit(self._work)
+        """Leave the calls to the threads, the first of which are begun with the first calls."""
+        while len(self._threads) < min(len(calls), self._n_threads):
+            thread = threading.Thread(target=self._work, name="everlearn", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        for call in calls:
+            self._calls.put(call)
+
+    def close(self) -> None:
+        """Send everybody home, and wait until they have gone."""
+        self.dismiss()
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._calls:
-                    self._n_awake -= 1
-                    return
-                call = self._calls.popleft()
+        while (call := self._calls.get()) is not None:
             call()

@@ -14,12 +14,20 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from everlearn.core.stats import Summable
-from everlearn.inference.engine import Handle, Here, LocalEngine, brought, never, summed, together
+from everlearn.inference.engine import (
+    Handle,
+    Here,
+    LocalEngine,
+    brought,
+    summed,
+    together,
+    wait_until,
+)
 from everlearn.inference.shifts import Shift, new_turns
 from everlearn.runtime.cores import usable_cores
 from everlearn.runtime.engine.crew import Call, Crew, end_all
@@ -51,7 +59,7 @@ class SerialEngine:
         task: Callable[[Shared], None],
         shared: Shared,
         most: int,
-        done: Callable[[], bool] = never,
+        done: Callable[[], bool] | None = None,
     ) -> Iterator[Callable[[], None]]:
         yield lambda: None
         task(shared)
@@ -92,24 +100,27 @@ class SerialEngine:
 class ThreadEngine:
     """Blocks side by side; the heavy work releases the interpreter lock."""
 
-    def __init__(self, pool: ThreadPoolExecutor, n_workers: int) -> None:
-        self._pool = pool
-        self._crew = Crew(pool)
+    def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
+        self._pool = ThreadPoolExecutor(n_workers, thread_name_prefix="everlearn")
+        self._crew = Crew(n_workers - 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._crew.close()
+        self._pool.shutdown()
 
     def shift(self) -> Shift:
         return self._crew.next_shift()
-
-    def dismiss(self) -> None:
-        """Let nobody linger for a piece of work that need not come."""
-        self._crew.dismiss()
 
     @property
     def here(self) -> LocalEngine:
         return self
 
     def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
-        self.dismiss()
+        self._crew.dismiss()
         with self.joined(task, shared, most):
             pass
 
@@ -119,7 +130,7 @@ class ThreadEngine:
         task: Callable[[Shared], None],
         shared: Shared,
         most: int,
-        done: Callable[[], bool] = never,
+        done: Callable[[], bool] | None = None,
     ) -> Iterator[Callable[[], None]]:
         calls = [Call(task, shared) for _ in range(min(most, self.n_workers) - 1)]
 
@@ -133,7 +144,9 @@ class ThreadEngine:
             self._crew.send(calls)
             yield check
             task(shared)
-            waits = not done()
+            if done is not None:
+                wait_until(done, check)
+                waits = False
         finally:
             end_all(calls, waits)
         if waits:
@@ -146,7 +159,7 @@ class ThreadEngine:
 
         Nobody waits for a thread to wake up that way while there is something to do.
         """
-        self.dismiss()
+        self._crew.dismiss()
         work = partial(_worked, task, shared)
         futures = [self._pool.submit(work, item) for item in items[1:]]
         try:
@@ -166,6 +179,7 @@ class ThreadEngine:
         items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
+        self._crew.dismiss()
         if len(items) == 1:
             return SerialEngine().map_sum(task, items, shared)
         sizes = [len(run) for run in together(items)]
@@ -186,6 +200,7 @@ class ThreadEngine:
         items: Sequence[Any],
         shared: Callable[[], Shared],
     ) -> Iterator[tuple[int, Info]]:
+        self._crew.dismiss()
         waiting = iter(enumerate(items))
         first = [next(waiting) for _ in range(min(self.n_workers, len(items)))]
         running = {self._pool.submit(_worked, task, shared(), item): n for n, item in first}
@@ -220,12 +235,8 @@ def open_local(name: str | None, most_workers: int | None = None) -> Iterator[Lo
         if name == "serial" or (name is None and workers == 1):
             yield SerialEngine()
             return
-        with ThreadPoolExecutor(workers, thread_name_prefix="everlearn") as pool:
-            engine = ThreadEngine(pool, workers)
-            try:
-                yield engine
-            finally:
-                engine.dismiss()
+        with ThreadEngine(workers) as engine:
+            yield engine
 
 
 class _BlasLimit:
