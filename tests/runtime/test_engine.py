@@ -2,6 +2,7 @@
 
 import _thread
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -302,7 +303,7 @@ class TestLingering:
                 end = time.monotonic() + 30
                 while not coming.any() and time.monotonic() < end:
                     time.sleep(0.001)
-                called.append((threading.current_thread(), bool(coming.any())))
+                called.append((threading.get_ident(), bool(coming.any())))
 
         return task, begun
 
@@ -328,7 +329,7 @@ class TestLingering:
                 assert begun.wait(30)
         (first, was_called), (second, _) = called
         assert was_called
-        assert first is second
+        assert first == second
 
     @pytest.mark.parametrize(
         "work",
@@ -360,7 +361,10 @@ class TestLingering:
                 assert begun.wait(30)
         ((thread, was_called),) = called
         assert was_called
-        assert not thread.is_alive()
+        end = time.monotonic() + 30
+        while thread in sys._current_frames() and time.monotonic() < end:
+            time.sleep(0.001)
+        assert thread not in sys._current_frames()
 
 
 class TestMapSum:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -54,12 +54,18 @@ class LearnerMixin:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Whatever goes wrong, the estimator is as it was before."""
+    def _unchanged_on_error(self) -> Iterator[list[Callable[[], None]]]:
+        """Whatever goes wrong, the estimator is as it was before.
+
+        The block adds to the list what undoes changes of arrays that others refer to.
+        """
         before = dict(self.__dict__)
+        undos: list[Callable[[], None]] = []
         try:
-            yield
+            yield undos
         except BaseException as error:
+            for undo in undos:
+                undo()
             self.__dict__.clear()
             self.__dict__.update(before)
             if isinstance(error, np.linalg.LinAlgError):

@@ -124,7 +124,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         self
             The estimator, which has learned the documents.
         """
-        with self._unchanged_on_error():
+        with self._unchanged_on_error() as undos:
             self._check_params()
             known = self._known()
             documents, words = self._documents(X, None if known is None else known.words, grow=True)
@@ -135,7 +135,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             else:
                 self._check_same_form(known)
                 learned = self._with_words(known, words)
-            self._learned = self._go_on(learned, documents, self._targets(space, signs))
+            self._learned = self._go_on(learned, documents, self._targets(space, signs), undos)
         return self
 
     # ------------------------------------------------------------------ predicting

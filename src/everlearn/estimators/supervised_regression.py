@@ -209,7 +209,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         self
             The estimator, which has learned the documents.
         """
-        with self._unchanged_on_error():
+        with self._unchanged_on_error() as undos:
             self._check_params()
             known = self._known()
             documents, words = self._documents(X, None if known is None else known.words, grow=True)
@@ -219,7 +219,9 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
             else:
                 self._check_same_form(known)
                 learned = _measured_by(self._with_words(known, words), known.outputs.after(values))
-            self._learned = self._go_on(learned, documents, number_targets(learned.outputs, values))
+            self._learned = self._go_on(
+                learned, documents, number_targets(learned.outputs, values), undos
+            )
         return self
 
     def predict(self, X: Any) -> Vec:

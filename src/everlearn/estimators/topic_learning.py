@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -247,16 +247,24 @@ class TopicEstimator(
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
 
-    def _go_on(self, learned: Learned[T], documents: Documents, targets: Targets) -> Learned[T]:
-        """What is known after the documents in the order in which they came."""
+    def _go_on(
+        self,
+        learned: Learned[T],
+        documents: Documents,
+        targets: Targets,
+        undos: list[Callable[[], None]],
+    ) -> Learned[T]:
+        """What is known after the documents in the order in which they came.
+
+        Counts are changed in place; `undos` gets what puts them right.
+        """
         touched = len(documents.words) if self.retention == 1.0 else sys.maxsize
-        with (
-            _undone_on_error(learned.states, touched) as undos,
-            open_engine(self.engine) as engine,
-        ):
+        kept = [Undo(state, touched) for state in learned.states]
+        undos.extend(kept)
+        with open_engine(self.engine) as engine:
             size = self._size(documents)
             batches = cut_batches(documents, targets, [None], (size, size), engine)
-            return self._visit(learned, _remembered(batches, undos), len(documents), engine)
+            return self._visit(learned, _remembered(batches, kept), len(documents), engine)
 
     # ------------------------------------------------------------------ inner
 
@@ -333,15 +341,3 @@ def _remembered(batches: Iterator[Batch], undos: Sequence[Undo]) -> Iterator[Bat
         for undo in undos:
             undo.remember(batch.documents.words)
         yield batch
-
-
-@contextmanager
-def _undone_on_error(states: tuple[TopicState, ...], n_entries: int) -> Iterator[tuple[Undo, ...]]:
-    """States whose arrays are as they were if anything goes wrong."""
-    undos = tuple(Undo(state, n_entries) for state in states)
-    try:
-        yield undos
-    except BaseException:
-        for undo in undos:
-            undo()
-        raise

@@ -235,12 +235,12 @@ class TopicModel(TopicCheckpoint[None]):
         self
             The estimator, which has learned the documents.
         """
-        with self._unchanged_on_error():
+        with self._unchanged_on_error() as undos:
             self._check_params()
             known = self._known()
             documents, words = self._documents(X, None if known is None else known.words, grow=True)
             learned = self._begin(words) if known is None else self._with_words(known, words)
-            self._learned = self._go_on(learned, documents, Targets.none(len(documents)))
+            self._learned = self._go_on(learned, documents, Targets.none(len(documents)), undos)
         return self
 
     def score_samples(self, X: Any) -> Vec:

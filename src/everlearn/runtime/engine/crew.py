@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -73,13 +74,14 @@ class Crew:
     thread then takes the call that belongs to it at once, since whoever began has left the
     interpreter to others. Nobody depends on that: a call that is not begun in time is left out.
 
-    A pool would do, but an interrupt while work is submitted may leave its locks closed for ever.
+    Queues that are not written in Python, and bare threads: in those that are, an interrupt may
+    leave a lock closed for ever.
     """
 
     def __init__(self, n_threads: int) -> None:
-        self._n_threads = n_threads
-        self._threads: list[threading.Thread] = []
+        self._n_threads, self._n_begun = n_threads, 0
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._gone: SimpleQueue[None] = SimpleQueue()
         self._shift = Shift(new_turns(), new_turns())
 
     def next_shift(self) -> Shift:
@@ -92,23 +94,22 @@ class Crew:
         self.next_shift().turns[TAKEN] += 1
 
     def send(self, calls: Sequence[Call]) -> None:
-        """Leave the calls to the threads, the first of which are begun with the first calls."""
-        while len(self._threads) < min(len(calls), self._n_threads):
-            thread = threading.Thread(target=self._work, name="everlearn", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        """Leave the calls to the threads, of which there are as many as were ever needed."""
+        while self._n_begun < min(len(calls), self._n_threads):
+            _thread.start_new_thread(self._work, ())
+            self._n_begun += 1
         for call in calls:
             self._calls.put(call)
 
     def close(self) -> None:
         """Send everybody home, and wait until they have gone."""
         self.dismiss()
-        for _ in self._threads:
+        for _ in range(self._n_begun):
             self._calls.put(None)
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+        for _ in range(self._n_begun):
+            self._gone.get()
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+        self._gone.put(None)
