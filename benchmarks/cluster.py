@@ -31,6 +31,7 @@ from everlearn.estimators.mixture_input import checked_rows
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
 from everlearn.inference.learners.fitting import start_posterior
 from everlearn.inference.learners.memoized import open_batches, visit
+from everlearn.inference.local.chunked_topics import ChunkedBatch
 from everlearn.inference.local.mixture import MixtureStep
 from everlearn.inference.local.runner import LocalRunner
 from everlearn.inference.local.tracking import Plan
@@ -186,8 +187,8 @@ def topics_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
             def lap() -> None:
                 nonlocal state
                 for batch in batches:
-                    none = Targets.none(len(batch))
-                    state, _ = learn_chunked_batch(learner, state, batch, none, corpus.engine)
+                    asked = ChunkedBatch(batch, Targets.none(len(batch)))
+                    state, _ = learn_chunked_batch(learner, state, asked, corpus.engine)
 
             cost = step_cost(client, lap)
     return cost, *[len(cloudpickle.dumps(state.counts))] * 2

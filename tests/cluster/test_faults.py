@@ -271,6 +271,18 @@ def test_a_lost_scheduler_is_told_and_the_last_checkpoint_goes_on(scheduler, tmp
     assert_same_model(resumed.partial_fit(POINTS[400:]), here.partial_fit(POINTS[400:]))
 
 
+def test_a_scheduler_that_was_lost_before_the_call(scheduler):
+    address, process = scheduler
+    with distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(1)
+        process.kill()
+        end = time.monotonic() + 30
+        while client.status == "running" and time.monotonic() < end:
+            time.sleep(0.01)
+        with pytest.raises(ClusterError, match="scheduler was lost"):
+            mixture(client).fit(POINTS)
+
+
 def test_an_address_where_nobody_answers(monkeypatch):
     monkeypatch.setattr("everlearn.runtime.engine.clusters._PATIENCE", 0.5)
     with pytest.raises(ClusterError, match="no Dask scheduler answers at 'tcp:"):

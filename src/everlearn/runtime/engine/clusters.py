@@ -66,6 +66,8 @@ def open_client(engine: Any) -> Iterator[Any]:
 
 def _client(engine: Any, stack: ExitStack) -> Any:
     if isinstance(engine, distributed.Client):
+        if engine.status == "connecting":  # again: a new client waits for its scheduler
+            raise scheduler_lost(CommClosedError("the client given as engine is connecting"))
         if engine.status != "running":
             raise ClusterError(f"the client given as engine is {engine.status}")
         return _waiting(engine)

@@ -109,8 +109,10 @@ class ThreadEngine:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._crew.close()
-        self._pool.shutdown()
+        try:
+            self._crew.close()
+        finally:
+            self._pool.shutdown()
 
     def shift(self) -> Shift:
         return self._crew.next_shift()
