@@ -16,6 +16,7 @@ PLANTED = planted_topics(256, 4, N_WORDS, 30, overlap=0.2, random_state=0)
 X = PLANTED.X
 NAMES = np.array(["ash", "elm", "fir", "oak"])
 LABELS = NAMES[PLANTED.labels]
+BINARY = np.where(np.isin(LABELS, ["ash", "elm"]), "yes", "no")
 NUMBERS = 10.0 * PLANTED.theta[:, 0] - 4.0 * PLANTED.theta[:, 1] + 7.0
 INDICATORS = (PLANTED.theta > 0.2).astype(float)
 VOCABULARY = np.array([f"word{i:02d}" for i in range(N_WORDS)], dtype=object)
