@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -322,4 +323,35 @@ def test_documents_are_not_kept(name: str) -> None:
     table[:] = 7
     if y is not None:
         y[:] = "oak"
+    assert_same(content(model), before)
+
+
+@pytest.mark.parametrize(
+    ("causes", "told"),
+    [
+        ([KeyboardInterrupt, SystemError], KeyboardInterrupt),
+        ([KeyboardInterrupt, SystemError, SystemError], KeyboardInterrupt),
+        ([ValueError, SystemError], SystemError),
+        ([KeyboardInterrupt, ValueError], ValueError),
+        ([SystemError], SystemError),
+    ],
+)
+def test_an_interrupt_is_told_as_one(
+    causes: list[type[BaseException]],
+    told: type[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Compiled functions may tell of it as an error of the interpreter, once or twice."""
+    model = teach(model_of("averaging"), "averaging", slice(0, BATCH))
+    before = content(model)
+    chain = [cause("stop") for cause in causes]
+    for cause, error in pairwise(chain):
+        error.__cause__ = cause
+
+    def fail(*args: Any, **known: int) -> Any:
+        raise chain[-1]
+
+    monkeypatch.setattr(topic_learning, "learn_batch", fail)
+    with pytest.raises(told):
+        teach(model, "averaging", slice(BATCH, 2 * BATCH))
     assert_same(content(model), before)

@@ -73,7 +73,18 @@ class LearnerMixin:
                     f"{type(self).__name__} cannot learn from X with this prior: {error}. "
                     "Scale X or the prior."
                 ) from error
+            if _tells_of_an_interrupt(error):
+                raise KeyboardInterrupt from error
             raise
+
+
+def _tells_of_an_interrupt(error: BaseException) -> bool:
+    """Whether a compiled function was interrupted while it read its arguments."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+        if isinstance(error, KeyboardInterrupt):
+            return True
+    return False
 
 
 @contextmanager
