@@ -27,6 +27,7 @@ from oracles.runs import (
     runner_of,
     started,
 )
+from runtime.threads import assert_gone, running
 
 
 class Concat(tuple):
@@ -40,6 +41,12 @@ def spell(shared, item):
     return Concat((item,)), (shared, item)
 
 
+def meet(engine):
+    """Make a call in every thread of the engine at the same time."""
+    meeting = threading.Barrier(engine.n_workers, timeout=30)
+    engine.map(lambda *_: meeting.wait(), range(engine.n_workers), None)
+
+
 class TestMap:
     @pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 13])
     def test_results_come_in_the_order_of_items(self, engine, n):
@@ -47,7 +54,7 @@ class TestMap:
         assert found == [("s", i) for i in range(n)]
 
     def test_the_caller_does_what_nobody_has_begun(self):
-        """Both threads of the pool wait until the caller has done all the rest."""
+        """Both other threads wait until the caller has done all the rest."""
         done, all_begun = threading.Event(), threading.Barrier(3, timeout=30)
         callers = []
 
@@ -63,9 +70,9 @@ class TestMap:
                     done.set()
             return item
 
-        with ThreadEngine(2) as engine:
+        with ThreadEngine(3) as engine:
             assert engine.map(task, list(range(5)), None) == list(range(5))
-        assert callers == [0, 4, 3]
+        assert callers == [0, 3, 4]
 
     @pytest.mark.parametrize("bad", [0, 1, 4])
     def test_errors_reach_the_caller_and_leave_the_engine_usable(self, engine, bad):
@@ -268,18 +275,23 @@ class TestOpening:
         assert counts() == before
 
     def test_threads_end_with_the_engine(self):
-        before = threading.active_count()
-        with open_engine("threads") as engine:
-            engine.map_sum(spell, list(range(8)), 0)
-        assert threading.active_count() == before
+        before = running()
+        with ThreadEngine(3) as engine:
+            meet(engine)
+            threads = running() - before
+        assert len(threads) == 2
+        assert_gone(threads)
 
     def test_errors_close_it_too(self):
+        before, threads = running(), set()
+
         def work():
-            with open_engine("threads") as engine:
-                engine.map_sum(spell, list(range(8)), 0)
+            with ThreadEngine(3) as engine:
+                meet(engine)
+                threads.update(running() - before)
                 raise ZeroDivisionError
 
-        before = threading.active_count()
         with pytest.raises(ZeroDivisionError):
             work()
-        assert threading.active_count() == before
+        assert len(threads) == 2
+        assert_gone(threads)

@@ -2,7 +2,6 @@
 
 import _thread
 import signal
-import sys
 import threading
 import time
 from itertools import count
@@ -10,6 +9,7 @@ from itertools import count
 import pytest
 
 from everlearn.runtime.engine import ThreadEngine
+from runtime.threads import assert_gone
 
 
 @pytest.fixture
@@ -280,7 +280,4 @@ class TestLingering:
                 assert begun.wait(30)
         ((thread, was_called),) = called
         assert was_called
-        end = time.monotonic() + 30
-        while thread in sys._current_frames() and time.monotonic() < end:
-            time.sleep(0.001)
-        assert thread not in sys._current_frames()
+        assert_gone({thread})

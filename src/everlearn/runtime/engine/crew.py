@@ -4,49 +4,63 @@ from __future__ import annotations
 
 import _thread
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from everlearn.inference.shifts import TAKEN, Shift, new_turns
 
-Shared = TypeVar("Shared")
+Result = TypeVar("Result")
 _LOOK = 1.0
-"""Seconds after which a thread that waits for a call looks whether it is over."""
+"""Seconds after which somebody who waits for a call looks whether it is over."""
 
 
-class Call:
-    """A call in another thread, which is waited for unless nobody has begun it.
+class Call(Generic[Result]):
+    """A call that is made once, by whoever comes first, and waited for unless nobody has begun it.
 
     Locks, because a future takes longer to tell than a small batch can afford.
     """
 
-    __slots__ = ("_begun", "_ended", "_over", "_shared", "_task", "error")
+    __slots__ = ("_begun", "_ended", "_given", "_result", "_task", "error", "is_over")
 
-    def __init__(self, task: Callable[[Shared], None], shared: Shared) -> None:
-        self._task, self._shared = task, shared
-        self._begun, self._ended = threading.Lock(), threading.Lock()
+    def __init__(self, task: Callable[..., Result], *given: Any) -> None:
+        self._task, self._given = task, given
+        self._begun = threading.RLock()  # whoever has it, and is interrupted, need not wait for it
+        self._ended = threading.Lock()
         self._ended.acquire()
-        self._over = False
+        self.is_over = False
         self.error: BaseException | None = None
 
-    def __call__(self) -> None:
+    def __call__(self) -> bool:
+        """Make the call, unless somebody has begun; whether it was made here."""
         if not self._begun.acquire(blocking=False):
-            return
+            return False
         try:
-            self._task(self._shared)
+            self._result = self._task(*self._given)
         except BaseException as error:
             self.error = error
         finally:
-            self._over = True
+            self.is_over = True
             self._ended.release()
+        return True
+
+    def taken(self) -> Result:
+        """The result, which is not kept, when somebody has made the call."""
+        self._wait()
+        if self.error is not None:
+            raise self.error
+        result = self._result
+        del self._result
+        return result
 
     def end(self, waits: bool) -> None:
         """See to it that there will be no beginning, or else wait for the end, come what may."""
-        if self._begun.acquire(blocking=False) or not waits:
-            return
+        if not self._begun.acquire(blocking=False) and waits:
+            self._wait()
+
+    def _wait(self) -> None:
         interrupt: KeyboardInterrupt | None = None
-        while not self._over:  # it writes into arrays that may be about to be put right
+        while not self.is_over:  # it writes into arrays that may be about to be put right
             try:
                 self._ended.acquire(timeout=_LOOK)
             except KeyboardInterrupt as error:
@@ -55,7 +69,7 @@ class Call:
             raise interrupt
 
 
-def end_all(calls: Sequence[Call], waits: bool) -> None:
+def end_all(calls: Sequence[Call[Any]], waits: bool) -> None:
     """End all of them, and tell of an interrupt after that."""
     interrupt: KeyboardInterrupt | None = None
     for call in calls:
@@ -80,7 +94,7 @@ class Crew:
 
     def __init__(self, n_threads: int) -> None:
         self._n_threads, self._n_begun = n_threads, 0
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[Call[Any] | None] = SimpleQueue()
         self._gone: SimpleQueue[None] = SimpleQueue()
         self._shift = Shift(new_turns(), new_turns())
 
@@ -93,13 +107,28 @@ class Crew:
         """Let nobody linger any longer: the work to come begins, and there is none."""
         self.next_shift().turns[TAKEN] += 1
 
-    def send(self, calls: Sequence[Call]) -> None:
+    def send(self, calls: Sequence[Call[Any]]) -> None:
         """Leave the calls to the threads, of which there are as many as were ever needed."""
         while self._n_begun < min(len(calls), self._n_threads):
             _thread.start_new_thread(self._work, ())
             self._n_begun += 1
         for call in calls:
             self._calls.put(call)
+
+    def results(self, calls: Sequence[Call[Result]]) -> Iterator[Result]:
+        """Those of the calls, in their order; the caller, too, makes those that nobody has begun.
+
+        Nobody waits for a thread to wake up that way while there is something to do.
+        """
+        try:
+            self.send(calls[1:])
+            left = iter(calls)
+            for call in calls:
+                while not call.is_over and any(own() for own in left):
+                    pass
+                yield call.taken()
+        finally:
+            end_all(calls, waits=True)
 
     def close(self) -> None:
         """Send everybody home, and wait until they have gone."""
@@ -112,4 +141,5 @@ class Crew:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+            del call  # what it was given must not stay until the next one
         self._gone.put(None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from functools import cache, partial
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cache
 from itertools import islice
+from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -102,17 +102,13 @@ class ThreadEngine:
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
-        self._pool = ThreadPoolExecutor(n_workers, thread_name_prefix="everlearn")
         self._crew = Crew(n_workers - 1)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            self._crew.close()
-        finally:
-            self._pool.shutdown()
+        self._crew.close()
 
     def shift(self) -> Shift:
         return self._crew.next_shift()
@@ -157,23 +153,7 @@ class ThreadEngine:
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> list[Info]:
-        """The caller takes the first item and then, from the last on, what nobody has begun.
-
-        Nobody waits for a thread to wake up that way while there is something to do.
-        """
-        self._crew.dismiss()
-        work = partial(_worked, task, shared)
-        futures = [self._pool.submit(work, item) for item in items[1:]]
-        try:
-            mine = [work(item) for item in items[:1]]
-            own: list[Info] = []
-            while futures and futures[-1].cancel():
-                futures.pop()
-                own.append(work(items[1 + len(futures)]))
-            return [*mine, *(future.result() for future in futures), *reversed(own)]
-        finally:
-            for future in futures:
-                future.cancel()
+        return list(self._results(task, items, shared))
 
     def map_sum(
         self,
@@ -181,11 +161,15 @@ class ThreadEngine:
         items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
-        self._crew.dismiss()
-        if len(items) == 1:
-            return SerialEngine().map_sum(task, items, shared)
         sizes = [len(run) for run in together(items)]
-        return summed(self._pool.map(partial(_worked, task, shared), items), sizes)
+        with closing(self._results(task, items, shared)) as results:
+            return summed(results, sizes)
+
+    def _results(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
+    ) -> Generator[Info, None, None]:
+        self._crew.dismiss()
+        yield from self._crew.results([Call(_worked, task, shared, item) for item in items])
 
     def map_sum_kept(
         self,
@@ -202,21 +186,31 @@ class ThreadEngine:
         items: Sequence[Any],
         shared: Callable[[], Shared],
     ) -> Iterator[tuple[int, Info]]:
+        """With threads of its own, because the caller has other things to do meanwhile."""
         self._crew.dismiss()
-        waiting = iter(enumerate(items))
-        first = [next(waiting) for _ in range(min(self.n_workers, len(items)))]
-        running = {self._pool.submit(_worked, task, shared(), item): n for n, item in first}
-        try:
-            while running:
-                ready, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    yield running.pop(future), future.result()
-                    for number, item in islice(waiting, 1):
-                        again = self._pool.submit(_worked, task, shared(), item)
-                        running[again] = number
-        finally:
-            for future in running:
-                future.cancel()
+        waiting, running = iter(enumerate(items)), dict[int, Call[Info]]()
+        ready: SimpleQueue[int] = SimpleQueue()
+
+        def visit(number: int, given: Shared, item: Any) -> Info:
+            try:
+                return _worked(task, given, item)
+            finally:
+                ready.put(number)
+
+        def send(crew: Crew, most: int) -> None:
+            sent = {n: Call(visit, n, shared(), item) for n, item in islice(waiting, most)}
+            running.update(sent)
+            crew.send(list(sent.values()))
+
+        with closing(Crew(self.n_workers)) as crew:
+            try:
+                send(crew, self.n_workers)
+                while running:
+                    number = ready.get()
+                    yield number, running.pop(number).taken()
+                    send(crew, 1)
+            finally:
+                end_all(list(running.values()), waits=True)
 
 
 def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
