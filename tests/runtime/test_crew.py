@@ -1,15 +1,20 @@
 """Calls that the caller and other threads make: results in order, and nobody hangs."""
 
+import faulthandler
+import gc
 import sys
-from contextlib import closing
+import threading
+import time
+from contextlib import closing, suppress
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
 import pytest
 
-from everlearn.runtime.engine import ThreadEngine, crew
+from everlearn.runtime.engine import ThreadEngine, crew, local
 from everlearn.runtime.engine.crew import Call, Crew
+from runtime.threads import assert_gone, running
 
 
 def test_a_call_is_made_once() -> None:
@@ -18,16 +23,18 @@ def test_a_call_is_made_once() -> None:
     assert not call.is_over
     assert call()
     assert call.is_over
+    assert not call()
     with closing(Crew(1)) as others:
         others.send([call])
-    assert call.taken() is None
+    assert call.result() is None
     assert calls == [3]
 
 
 def test_a_call_that_is_ended_is_never_made() -> None:
     calls: list[int] = []
     call = Call(calls.append, 3)
-    call.end(waits=True)
+    call.end()
+    assert not call()
     with closing(Crew(1)) as others:
         others.send([call])
     assert calls == []
@@ -47,6 +54,29 @@ def test_what_fails_is_told_in_order(n_threads: int) -> None:
             found.extend(results)
         assert found == [0, 1]
         assert list(others.results([Call(task, i) for i in (0, 1, 3)])) == [0, 1, 3]
+
+
+def test_an_interrupt_of_the_caller_is_told_before_errors_of_others() -> None:
+    """It makes no further call, either."""
+    interrupt, made = threading.Event(), []
+
+    def task(i: int) -> None:
+        made.append(i)
+        if i == 0:
+            assert interrupt.wait(30)
+            time.sleep(0.1)
+            raise ValueError
+        interrupt.set()
+        raise KeyboardInterrupt
+
+    calls = [Call(task, i) for i in range(5)]
+    with closing(Crew(1)) as others:
+        others.send(calls[:1])
+        while not made:
+            time.sleep(0.001)
+        with pytest.raises(KeyboardInterrupt):
+            list(others.results(calls))
+    assert made == [0, 1]
 
 
 class Large:
@@ -76,14 +106,44 @@ def test_results_do_not_pile_up() -> None:
     assert len(ALIVE) == 0
 
 
-class Interrupt:
-    """A trace function that interrupts at the n-th line of the module that is run here."""
+def fail(shared: Large, item: Any = None) -> None:
+    raise ZeroDivisionError
 
-    def __init__(self, n: int) -> None:
-        self.left = n
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda engine, shared: engine.map(lambda shared, item: item, [1, 2, 3], shared),
+        lambda engine, shared: engine.map(fail, [1, 2, 3], shared),
+        lambda engine, shared: engine.join(fail, shared, 2),
+        lambda engine, shared: list(engine.as_they_come(fail, [1, 2], lambda: shared)),
+    ],
+    ids=["map", "map that fails", "join that fails", "one by one, failing"],
+)
+def test_what_was_shared_is_not_kept(n_workers: int, work: Any) -> None:
+    """Neither by calls that nobody has taken, nor by errors, which would wait to be collected."""
+    gc.disable()
+    try:
+        with ThreadEngine(n_workers) as engine:
+            with suppress(ZeroDivisionError):
+                work(engine, Large())
+            end = time.monotonic() + 30
+            while len(ALIVE) and time.monotonic() < end:  # of those that are just ending
+                time.sleep(0.001)
+            assert len(ALIVE) == 0
+    finally:
+        gc.enable()
+
+
+class Interrupt:
+    """A trace function that interrupts when so many lines of the engine have been run here."""
+
+    def __init__(self, n_lines: int) -> None:
+        self.left = n_lines
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename != crew.__file__:
+        if frame.f_code.co_filename not in (crew.__file__, local.__file__):
             return None
         if event == "line":
             self.left -= 1
@@ -92,31 +152,72 @@ class Interrupt:
         return self
 
 
-def interrupted(n: int, task: Any) -> bool:
-    """Whether an interrupt at line n came while the task was under way."""
-    sys.settrace(Interrupt(n))
+def interrupted(n_lines: int, task: Any) -> bool:
+    """Whether the task was under way when so many lines had been run."""
+    before = sys.gettrace()
+    sys.settrace(Interrupt(n_lines))
     try:
         task()
     except KeyboardInterrupt:
         return True
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return False
 
 
-def test_an_interrupt_at_any_line_hangs_nobody() -> None:
-    """The engine is of use after it, and closes."""
-    n, seen = 0, 0
-    while True:
+WORK = {
+    "map": lambda engine, task: engine.map(task, [1, 2, 3], None),
+    "map_sum": lambda engine, task: engine.map_sum(lambda *given: (task(*given), 0), [1, 2], None),
+    "join": lambda engine, task: engine.join(task, None, 2),
+    "as_they_come": lambda engine, task: list(engine.as_they_come(task, [1, 2], lambda: None)),
+}
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+def test_an_interrupt_at_any_line_leaves_nothing_behind(work: Any) -> None:
+    """No call that still runs, no thread, and nobody who waits; until the engine is left."""
+    before, under_way, n_lines = running(), set(), 0
+
+    def task(_: None, item: int = 1) -> int:
+        me = threading.get_ident()
+        under_way.add(me)
+        time.sleep(0.001)
+        under_way.discard(me)
+        return item
+
+    def at(n_lines: int) -> bool:
         with ThreadEngine(2) as engine:
-            work = [
-                lambda: engine.map(lambda _, i: i, [1, 2, 3], None),
-                lambda: engine.join(lambda _: None, None, 2),
-                lambda: list(engine.as_they_come(lambda _, i: i, [1, 2, 3], lambda: None)),
-            ]
-            came = [interrupted(n, task) for task in work]
-            assert engine.map(lambda _, i: i, [1, 2], None) == [1, 2]
-        if not any(came):
-            break
-        n, seen = n + 1, seen + sum(came)
-    assert seen > 50
+            if not interrupted(n_lines, lambda: work(engine, task)):
+                return False
+            assert not under_way - {threading.get_ident()}
+            under_way.clear()
+            assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
+        return True
+
+    faulthandler.dump_traceback_later(120, exit=True)
+    while at(n_lines):
+        n_lines += 1
+    faulthandler.cancel_dump_traceback_later()
+    assert n_lines > 20
+    gc.collect()
+    assert_gone(running() - before)
+
+
+def test_threads_leave_when_nobody_says_goodbye() -> None:
+    before = running()
+    others = Crew(2)
+    meeting = threading.Barrier(2, timeout=30)
+    others.send([Call(meeting.wait), Call(meeting.wait)])
+    end = time.monotonic() + 30
+    while len(threads := running() - before) < 2 and time.monotonic() < end:
+        time.sleep(0.001)
+    assert len(threads) == 2
+    del others
+    assert_gone(threads)
+
+
+def test_closing_twice() -> None:
+    others = Crew(1)
+    others.send([Call(int)])
+    others.close()
+    others.close()

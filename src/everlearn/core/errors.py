@@ -31,3 +31,10 @@ class TopicCollapseWarning(UserWarning):
 
 class ForcedJoinWarning(UserWarning):
     """Topics were joined against the evidence, because memory does not hold all of them."""
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is one, also in the words of a compiled function that was reading arguments."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)

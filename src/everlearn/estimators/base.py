@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from everlearn.core.errors import is_interrupt
 from everlearn.core.params import Constraint, Instance, Interval, Options, check_params
 from everlearn.runtime.engine import Cluster, is_client, plain_engine
 
@@ -73,18 +74,9 @@ class LearnerMixin:
                     f"{type(self).__name__} cannot learn from X with this prior: {error}. "
                     "Scale X or the prior."
                 ) from error
-            if _tells_of_an_interrupt(error):
+            if isinstance(error, SystemError) and is_interrupt(error):
                 raise KeyboardInterrupt from error
             raise
-
-
-def _tells_of_an_interrupt(error: BaseException) -> bool:
-    """Whether a compiled function was interrupted while it read its arguments."""
-    while isinstance(error, SystemError) and error.__cause__ is not None:
-        error = error.__cause__
-        if isinstance(error, KeyboardInterrupt):
-            return True
-    return False
 
 
 @contextmanager

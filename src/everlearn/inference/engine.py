@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
@@ -196,10 +196,11 @@ class Engine(Protocol):
         task: Callable[[Shared, Item], Info],
         items: Sequence[Any],
         shared: Callable[[], Shared],
-    ) -> Iterator[tuple[int, Info]]:
+    ) -> Generator[tuple[int, Info], None, None]:
         """Positions of items and their results, in the order in which they are ready.
 
-        Each task gets what is shared at the moment when it is sent off.
+        Each task gets what is shared at the moment when it is sent off. Whoever stops before the
+        last closes it, so that nobody goes on.
         """
 
 

@@ -9,6 +9,7 @@ promise is that after a lap it rests on all rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 
 from everlearn.core.mixture import Mixture, MixturePosterior
@@ -53,17 +54,18 @@ def fit(
         return runner.step, model.posterior(known + stand_in), runner.block_rows(len(start.total))
 
     items = [chunks[place] for place in visits]
-    for number, (visit, stats) in enumerate(runner.engine.as_they_come(_said, items, believed), 1):
-        place = visits[visit]
-        if place in arrived:
-            known = known - arrived[place] + stats
-        else:
-            known, missing = known + stats, missing - float(stats.n.sum())
-        arrived[place] = stats
-        if number % len(chunks) == 0 and len(arrived) == len(chunks):
-            known = total([arrived[p] for p in range(len(chunks))])
-            laps.append(_info(model, known, len(laps) + 1))
-            on_lap(laps[-1])
+    with closing(runner.engine.as_they_come(_said, items, believed)) as coming:
+        for number, (visit, stats) in enumerate(coming, 1):
+            place = visits[visit]
+            if place in arrived:
+                known = known - arrived[place] + stats
+            else:
+                known, missing = known + stats, missing - float(stats.n.sum())
+            arrived[place] = stats
+            if number % len(chunks) == 0 and len(arrived) == len(chunks):
+                known = total([arrived[p] for p in range(len(chunks))])
+                laps.append(_info(model, known, len(laps) + 1))
+                on_lap(laps[-1])
     state = _state(start, total([arrived[p] for p in range(len(chunks))]), clock=len(laps))
     return Fit(state, True, tuple(laps))
 
@@ -82,8 +84,9 @@ def absorb(
         return runner.step, state.model.posterior(known), runner.block_rows(len(known))
 
     items = rows.pieces(_whole(rows, batch_rows))
-    for _, stats in runner.engine.as_they_come(_said, items, believed):
-        known = known + stats
+    with closing(runner.engine.as_they_come(_said, items, believed)) as coming:
+        for _, stats in coming:
+            known = known + stats
     after = _state(state, known, clock=state.clock + 1)
     on_lap(_info(state.model, known, after.clock))
     return after

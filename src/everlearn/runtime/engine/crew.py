@@ -1,13 +1,15 @@
-"""Calls in other threads, by which these take part in what one of them has begun."""
+"""Calls that threads make together: one of them has begun, and the others take part."""
 
 from __future__ import annotations
 
 import _thread
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Collection, Generator, Sequence
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
+from everlearn.core.errors import is_interrupt
 from everlearn.inference.shifts import TAKEN, Shift, new_turns
 
 Result = TypeVar("Result")
@@ -16,7 +18,7 @@ _LOOK = 1.0
 
 
 class Call(Generic[Result]):
-    """A call that is made once, by whoever comes first, and waited for unless nobody has begun it.
+    """A call that is made once, by whoever comes first, or by nobody if it is ended before.
 
     Locks, because a future takes longer to tell than a small batch can afford.
     """
@@ -33,7 +35,7 @@ class Call(Generic[Result]):
 
     def __call__(self) -> bool:
         """Make the call, unless somebody has begun; whether it was made here."""
-        if not self._begun.acquire(blocking=False):
+        if not self._begun.acquire(blocking=False) or self.is_over:
             return False
         try:
             self._result = self._task(*self._given)
@@ -42,23 +44,33 @@ class Call(Generic[Result]):
         finally:
             self.is_over = True
             self._ended.release()
+            del self  # an error knows this frame, and would keep itself alive
         return True
 
-    def taken(self) -> Result:
-        """The result, which is not kept, when somebody has made the call."""
-        self._wait()
+    def check(self) -> None:
+        """Raise the error of the call, if it has failed; it is not kept."""
         if self.error is not None:
-            raise self.error
+            error, self.error = self.error, None
+            try:
+                raise error
+            finally:
+                del error
+
+    def result(self) -> Result:
+        """What the call gives, when somebody has made it; it is not kept."""
+        self.wait()
+        self.check()
         result = self._result
         del self._result
         return result
 
-    def end(self, waits: bool) -> None:
-        """See to it that there will be no beginning, or else wait for the end, come what may."""
-        if not self._begun.acquire(blocking=False) and waits:
-            self._wait()
+    def end(self) -> None:
+        """See to it that nobody begins any more."""
+        if self._begun.acquire(blocking=False):
+            self.is_over = True
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Wait until somebody has made the call; an interrupt is told after that."""
         interrupt: KeyboardInterrupt | None = None
         while not self.is_over:  # it writes into arrays that may be about to be put right
             try:
@@ -69,16 +81,30 @@ class Call(Generic[Result]):
             raise interrupt
 
 
-def end_all(calls: Sequence[Call[Any]], waits: bool) -> None:
-    """End all of them, and tell of an interrupt after that."""
-    interrupt: KeyboardInterrupt | None = None
-    for call in calls:
-        try:
-            call.end(waits)
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
+class Ending:
+    """Ends calls when a block is left: they are not begun any more, and waited for if they are.
+
+    To be entered twice at the same time: an interrupt on the way into the first ending leaves the
+    second, so that nobody writes any more when it is told. `waits` may be turned off.
+    """
+
+    def __init__(self, calls: Collection[Call[Any]]) -> None:
+        self.calls, self.waits = calls, True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for call in self.calls:
+            call.end()
+        interrupt: KeyboardInterrupt | None = None
+        for call in self.calls if self.waits else ():
+            try:
+                call.wait()
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
 
 class Crew:
@@ -94,7 +120,7 @@ class Crew:
 
     def __init__(self, n_threads: int) -> None:
         self._n_threads, self._n_begun = n_threads, 0
-        self._calls: SimpleQueue[Call[Any] | None] = SimpleQueue()
+        self._calls: SimpleQueue[Any] = SimpleQueue()
         self._gone: SimpleQueue[None] = SimpleQueue()
         self._shift = Shift(new_turns(), new_turns())
 
@@ -107,39 +133,46 @@ class Crew:
         """Let nobody linger any longer: the work to come begins, and there is none."""
         self.next_shift().turns[TAKEN] += 1
 
-    def send(self, calls: Sequence[Call[Any]]) -> None:
+    def send(self, calls: Collection[Call[Any]]) -> None:
         """Leave the calls to the threads, of which there are as many as were ever needed."""
         while self._n_begun < min(len(calls), self._n_threads):
-            _thread.start_new_thread(self._work, ())
+            lost = weakref.ref(self, self._calls.put)  # an interrupted `close` may not say goodbye
+            _thread.start_new_thread(_work, (self._calls, self._gone, lost))
             self._n_begun += 1
-        for call in calls:
-            self._calls.put(call)
+        if self._n_begun:
+            for call in calls:
+                self._calls.put(call)
 
-    def results(self, calls: Sequence[Call[Result]]) -> Iterator[Result]:
+    def results(self, calls: Sequence[Call[Result]]) -> Generator[Result, None, None]:
         """Those of the calls, in their order; the caller, too, makes those that nobody has begun.
 
         Nobody waits for a thread to wake up that way while there is something to do.
         """
-        try:
+        ending = Ending(calls)
+        with ending, ending:
             self.send(calls[1:])
-            left = iter(calls)
+            untried = iter(calls)
             for call in calls:
-                while not call.is_over and any(own() for own in left):
-                    pass
-                yield call.taken()
-        finally:
-            end_all(calls, waits=True)
+                while not call.is_over and (own := next((c for c in untried if c()), None)):
+                    if own.error is not None and is_interrupt(own.error):
+                        own.check()
+                yield call.result()
 
     def close(self) -> None:
         """Send everybody home, and wait until they have gone."""
+        n_begun, self._n_begun = self._n_begun, 0
+        self._calls.put(None)
         self.dismiss()
-        for _ in range(self._n_begun):
-            self._calls.put(None)
-        for _ in range(self._n_begun):
+        for _ in range(n_begun):
             self._gone.get()
 
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
+
+def _work(calls: SimpleQueue[Any], gone: SimpleQueue[None], _: weakref.ref[Crew]) -> None:
+    """Make calls until something else comes, which is left to the next thread."""
+    try:
+        while isinstance(call := calls.get(), Call):
             call()
             del call  # what it was given must not stay until the next one
-        self._gone.put(None)
+    finally:
+        calls.put(None)
+        gone.put(None)

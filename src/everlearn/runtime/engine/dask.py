@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 from itertools import accumulate, pairwise, zip_longest
@@ -133,7 +133,7 @@ class DaskEngine:
         task: Callable[[Shared, Item], Info],
         items: Sequence[Any],
         shared: Callable[[], Shared],
-    ) -> Iterator[tuple[int, Info]]:
+    ) -> Generator[tuple[int, Info], None, None]:
         waiting = list(reversed(range(len(items))))
         running: dict[Any, int] = {}
         losses: Counter[int] = Counter()

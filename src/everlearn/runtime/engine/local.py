@@ -30,7 +30,7 @@ from everlearn.inference.engine import (
 )
 from everlearn.inference.shifts import Shift, new_turns
 from everlearn.runtime.cores import usable_cores
-from everlearn.runtime.engine.crew import Call, Crew, end_all
+from everlearn.runtime.engine.crew import Call, Crew, Ending
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
@@ -92,7 +92,7 @@ class SerialEngine:
         task: Callable[[Shared, Item], Info],
         items: Sequence[Any],
         shared: Callable[[], Shared],
-    ) -> Iterator[tuple[int, Info]]:
+    ) -> Generator[tuple[int, Info], None, None]:
         for number, item in enumerate(items):
             yield number, task(shared(), brought(item))
 
@@ -130,24 +130,20 @@ class ThreadEngine:
         most: int,
         done: Callable[[], bool] | None = None,
     ) -> Iterator[Callable[[], None]]:
-        calls = [Call(task, shared) for _ in range(min(most, self.n_workers) - 1)]
+        ending = Ending([Call(task, shared) for _ in range(min(most, self.n_workers) - 1)])
 
         def check() -> None:
-            for call in calls:
-                if call.error is not None:
-                    raise call.error
+            for call in ending.calls:
+                call.check()
 
-        waits = True
-        try:
-            self._crew.send(calls)
+        with ending, ending:
+            self._crew.send(ending.calls)
             yield check
             task(shared)
             if done is not None:
                 wait_until(done, check)
-                waits = False
-        finally:
-            end_all(calls, waits)
-        if waits:
+                ending.waits = False
+        if ending.waits:
             check()
 
     def map(
@@ -185,7 +181,7 @@ class ThreadEngine:
         task: Callable[[Shared, Item], Info],
         items: Sequence[Any],
         shared: Callable[[], Shared],
-    ) -> Iterator[tuple[int, Info]]:
+    ) -> Generator[tuple[int, Info], None, None]:
         """With threads of its own, because the caller has other things to do meanwhile."""
         self._crew.dismiss()
         waiting, running = iter(enumerate(items)), dict[int, Call[Info]]()
@@ -202,15 +198,13 @@ class ThreadEngine:
             running.update(sent)
             crew.send(list(sent.values()))
 
-        with closing(Crew(self.n_workers)) as crew:
-            try:
-                send(crew, self.n_workers)
-                while running:
-                    number = ready.get()
-                    yield number, running.pop(number).taken()
-                    send(crew, 1)
-            finally:
-                end_all(list(running.values()), waits=True)
+        ending = Ending(running.values())
+        with closing(Crew(self.n_workers)) as crew, ending, ending:
+            send(crew, self.n_workers)
+            while running:
+                number = ready.get()
+                yield number, running.pop(number).result()
+                send(crew, 1)
 
 
 def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
