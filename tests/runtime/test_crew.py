@@ -216,8 +216,12 @@ def test_threads_leave_when_nobody_says_goodbye() -> None:
     assert_gone(threads)
 
 
-def test_closing_twice() -> None:
-    others = Crew(1)
+def test_closing_twice_waits_for_nobody() -> None:
+    before, others = running(), Crew(1)
     others.send([Call(int)])
     others.close()
-    others.close()
+    closing_again = threading.Thread(target=others.close, daemon=True)
+    closing_again.start()
+    closing_again.join(30)
+    assert not closing_again.is_alive()
+    assert_gone(running() - before)

@@ -5,98 +5,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import psi
 
 from everlearn.core.documents import Documents
-from everlearn.core.priors import FixedTopics, SharedSticks
 from everlearn.inference.learners.bayespa import learn_batch
 from everlearn.inference.local.topics import infer
-from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state, word_factors
+from everlearn.inference.topic_model import Loss, Targets, TopicLearner, word_factors
 from everlearn.inference.topic_state import FixedSpread, Gaussians
-from everlearn.runtime.engine import SerialEngine, ThreadEngine
+from everlearn.runtime.engine import ThreadEngine
 from everlearn.testing import planted_topics
+from inference.learners.topic_learners import (
+    AVERAGING,
+    FIXED,
+    GIBBS,
+    LEARNERS,
+    PLANTED,
+    SERIAL,
+    STICKS,
+    arrays_of,
+    assert_same,
+    begin,
+    every_learner,
+    learn,
+    learned,
+    losses,
+    sharp_state,
+    targets_of,
+)
 from oracles import bayespa as oracle
 from oracles.batches import batch_of
 from oracles.passive_aggressive import gibbs_batch
-
-SERIAL = SerialEngine()
-AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
-GIBBS = Loss("gibbs", 16.0, 5.0, 0.1)
-FIXED = FixedTopics(0.2)
-STICKS = SharedSticks(5.0, 1.0)
-LEARNERS = {
-    "plain": TopicLearner(FIXED, 0.1),
-    "averaging": TopicLearner(FIXED, 0.1, AVERAGING),
-    "averaging, two rounds": TopicLearner(FIXED, 0.1, AVERAGING, n_rounds=2),
-    "averaging, digamma": TopicLearner(FIXED, 0.1, AVERAGING, "digamma", burn_in=1),
-    "averaging, collapsed": TopicLearner(FIXED, 0.1, AVERAGING, "collapsed"),
-    "averaging, born": TopicLearner(STICKS, 0.1, AVERAGING),
-    "gibbs": TopicLearner(FIXED, 0.1, GIBBS),
-    "gibbs, two rounds": TopicLearner(FIXED, 0.1, GIBBS, n_rounds=2),
-    "gibbs, collapsed": TopicLearner(FIXED, 0.1, GIBBS, "collapsed"),
-    "gibbs, born": TopicLearner(STICKS, 0.1, GIBBS, n_rounds=2),
-    "born": TopicLearner(STICKS, 0.1),
-}
-every_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
-losses = pytest.mark.parametrize("loss", [AVERAGING, GIBBS], ids=["averaging", "gibbs"])
-PLANTED = planted_topics(90, 4, 60, 60, random_state=0)
-
-
-def targets_of(labels, n_tasks, loss):
-    """One task against the rest for each class, or none."""
-    if loss is None:
-        return Targets.none(len(labels))
-    signs = np.where(labels[:, None] == np.arange(n_tasks), 1, -1).astype(np.int8)
-    return Targets(signs, np.full(signs.shape, loss.margin))
-
-
-def begin(learner, *, n_topics=6, n_tasks=4, seed=0, n_words=60):
-    n_tasks = 0 if learner.loss is None else n_tasks
-    return first_state(learner, n_words, n_topics, np.arange(n_tasks), seed)
-
-
-def learn(learner, state, documents, targets, batch_size=30, engine=SERIAL):
-    for i in range(0, len(documents), batch_size):
-        where = slice(i, i + batch_size)
-        batch = batch_of(documents[where], targets[where], engine.n_workers)
-        state, _ = learn_batch(learner, state, batch, engine)
-    return state
-
-
-def learned(learner, planted=PLANTED, **settings):
-    targets = targets_of(planted.labels, 4, learner.loss)
-    return learn(learner, begin(learner, **settings), planted.documents, targets)
-
-
-def arrays_of(state):
-    weights = state.weights
-    if isinstance(weights, Gaussians):
-        numbers = (weights.precision, weights.shift)
-    else:
-        numbers = () if weights is None else (weights.mean,)
-    k = state.n_topics
-    return [
-        state.counts[:, :k],
-        state.totals[:k],
-        state.ids,
-        state.codes,
-        state.tables,
-        *numbers,
-    ]
-
-
-def assert_same(a, b):
-    assert (a.clock, a.next_id, a.seed) == (b.clock, b.next_id, b.seed)
-    for x, y in zip(arrays_of(a), arrays_of(b), strict=True):
-        assert_array_equal(x, y)
-
-
-def sharp_state(learner, n_topics, *, n_tasks=1, seed=0, n_words=60, mass=1e9):
-    """Word w belongs to topic w mod K beyond doubt: topics of tokens are forced."""
-    state = begin(learner, n_topics=n_topics, n_tasks=n_tasks, seed=seed, n_words=n_words)
-    state.counts[np.arange(n_words), np.arange(n_words) % n_topics] = mass
-    state.totals[:n_topics] = state.counts.sum(axis=0)
-    return state
 
 
 class TestCounts:
@@ -412,193 +349,6 @@ class TestBurnIn:
                 total = getattr(whole.weights, field) - getattr(start, field)
                 sums = sum(getattr(p.weights, field) - getattr(start, field) for p in parts)
                 assert_allclose(3 * total, sums, rtol=1e-8, atol=1e-8)
-
-
-class TestLaws:
-    """Batches of 20,000 documents of one token: frequencies within 4.5 standard deviations."""
-
-    n = 20_000
-
-    def state(self, learner, n_tasks=0):
-        state = first_state(learner, 3, 3, np.arange(n_tasks), 5)
-        state.counts[:] = np.array([[3.0, 0.0, 0.0], [1.0, 0.2, 0.5], [1.0, 2.0, 0.0]])
-        if learner.word_factor == "collapsed":
-            state.counts[:] = 1e8 * (state.counts + 0.4)  # a batch must not matter
-        state.totals[:] = state.counts.sum(axis=0)
-        return state
-
-    def observed(self, learner, state, targets):
-        before = state.totals.copy()
-        documents = Documents.from_tokens([[1]] * self.n)
-        after, _ = learn_batch(learner, state, batch_of(documents, targets), SERIAL)
-        return np.rint(after.totals - before)
-
-    @pytest.mark.parametrize("word_factor", ["ratio", "digamma", "collapsed"])
-    def test_word_factors(self, word_factor):
-        learner = TopicLearner(FIXED, 0.3, None, word_factor, n_sweeps=1)
-        state = self.state(learner)
-        smoothing = 0.3
-        delta = state.counts + smoothing
-        expected = delta[1] / delta.sum(axis=0)
-        if word_factor == "digamma":
-            expected = np.exp(psi(delta[1]) - psi(delta.sum(axis=0)))
-        observed = self.observed(learner, state, Targets.none(self.n))
-        assert oracle.deviations(observed, expected / expected.sum()) < 4.5
-
-    def test_digamma_and_ratio_agree_where_there_is_much_data(self):
-        states = []
-        for word_factor in ("ratio", "digamma"):
-            learner = TopicLearner(FIXED, 0.3, None, word_factor)
-            state = self.state(learner)
-            state.counts[:] = 1e9 * (state.counts + 1.0)
-            state.totals[:] = state.counts.sum(axis=0)
-            states.append(self.observed(learner, state, Targets.none(self.n)))
-        assert np.abs(states[0] - states[1]).max() < 5
-
-    @pytest.mark.parametrize("word_factor", ["ratio", "digamma"])
-    def test_the_second_round_has_seen_the_first(self, word_factor):
-        """Counts of the first round, times the ghosts, are in the word factors of the second."""
-        learner = TopicLearner(FIXED, 0.3, None, word_factor, n_sweeps=1, n_rounds=2, ghosts=2)
-        first = self.state(learner)
-        first.counts[:] = before = 2000.0 * first.counts
-        first.totals[:] = before.sum(axis=0)
-        before = before.copy()
-        again = replace(first, counts=before.copy(), totals=first.totals.copy())
-        once = replace(learner, n_rounds=1)
-        documents = Documents.from_tokens([[1]] * self.n)
-        after, _ = learn_batch(once, first, batch_of(documents, Targets.none(self.n)), SERIAL)
-        delta = after.counts + 0.3
-        expected = delta[1] / delta.sum(axis=0)
-        if word_factor == "digamma":
-            expected = np.exp(psi(delta[1]) - psi(delta.sum(axis=0)))
-        twice, _ = learn_batch(learner, again, batch_of(documents, Targets.none(self.n)), SERIAL)
-        gained = (twice.counts - before).sum(axis=0)
-        assert gained.sum() == pytest.approx(2 * self.n)
-        assert oracle.deviations(np.rint(gained / 2), expected / expected.sum()) < 4.5
-
-    @pytest.mark.parametrize("word_factor", ["ratio", "collapsed"])
-    @pytest.mark.parametrize("sign", [1, -1])
-    def test_averaging(self, word_factor, sign):
-        """The start is uniform, its multiplier is the document's own, then one draw."""
-        loss = Loss("averaging", 1.2, 0.4, 2.0)
-        learner = TopicLearner(FIXED, 0.3, loss, word_factor, "uniform", n_sweeps=1)
-        state = self.state(learner, 1)
-        mean = np.array([[1.0, -0.8, 0.3]])
-        state = replace(state, weights=FixedSpread(mean))
-        delta = state.counts + 0.3
-        factor = delta[1] / delta.sum(axis=0)
-        expected = np.zeros(3)
-        for start in range(3):
-            tau = oracle.multiplier_alone(1.2, sign, mean[0], np.eye(3)[start], 2.0, 0.8)
-            weights = factor * np.exp(sign * tau * mean[0])
-            expected += weights / weights.sum() / 3
-        targets = Targets(np.full((self.n, 1), sign, np.int8), np.full((self.n, 1), 1.2))
-        observed = self.observed(learner, state, targets)
-        assert oracle.deviations(observed, expected) < 4.5
-
-    @pytest.mark.parametrize("word_factor", ["ratio", "collapsed"])
-    @pytest.mark.parametrize("sign", [1, -1])
-    def test_gibbs(self, word_factor, sign):
-        loss = Loss("gibbs", 1.2, 0.9, 0.5, mean_only=True)
-        learner = TopicLearner(FIXED, 0.3, loss, word_factor, "uniform", n_sweeps=1)
-        state = self.state(learner, 1)
-        root = np.random.default_rng(0).normal(size=(3, 3))
-        weights = Gaussians((root @ root.T + np.eye(3))[None], np.array([[1.0, -2.0, 0.5]]))
-        state = replace(state, weights=weights)
-        mean, covariance = weights.moments()
-        labels = oracle.GibbsLabels(np.array([sign]), np.array([1.2]), mean, covariance, 0.9)
-        delta = state.counts + 0.3
-        factors = delta / delta.sum(axis=0)
-        expected = np.zeros(3)
-        for start in range(3):
-            given = labels.inverse_means([start])
-            expected += (
-                oracle.conditional(
-                    lambda z, given=given: (
-                        oracle.log_words([1], z, factors) + labels.log_given(z, given)
-                    ),
-                    [0],
-                    0,
-                    3,
-                )
-                / 3
-            )
-        targets = Targets(np.full((self.n, 1), sign, np.int8), np.full((self.n, 1), 1.2))
-        assert oracle.deviations(self.observed(learner, state, targets), expected) < 4.5
-
-
-def heavy(state, share=0.02):
-    return int((state.totals[: state.n_topics] > share * state.totals.sum()).sum())
-
-
-class TestBirths:
-    """Property 17."""
-
-    @pytest.mark.parametrize("name", ["averaging, born", "gibbs, born", "born"])
-    def test_no_births_without_mass(self, name):
-        """Sticks that leave nothing over; with mass, the same batches do give birth."""
-        for eta, born in ((1e-9, False), (20.0, True)):
-            learner = replace(LEARNERS[name], prior=SharedSticks(5.0, eta))
-            state = replace(begin(learner, n_topics=4), clock=1, tables=np.full(4, 3.0))
-            state.counts[:] = 1.0
-            state.totals[:] = 60.0
-            targets = targets_of(PLANTED.labels, 4, learner.loss)
-            state = learn(learner, state, PLANTED.documents, targets)
-            assert (state.next_id > 4) == born  # what is born may be joined again
-            assert born or state.ids.tolist() == [0, 1, 2, 3]
-
-    @pytest.mark.parametrize("name", ["averaging, born", "gibbs, born", "born"])
-    def test_tables_follow_topics(self, name):
-        state = learned(LEARNERS[name])
-        assert (state.tables > 0).all()
-        assert (state.tables <= state.totals[: state.n_topics] + 1e-9).all()
-        assert np.unique(state.ids).size == state.n_topics
-        assert state.next_id > state.ids.max()
-
-    @pytest.mark.parametrize("limit", [4, 5])
-    def test_no_more_than_allowed(self, limit):
-        learner = replace(LEARNERS["born"], max_topics=limit, prior=SharedSticks(50.0, 20.0))
-        assert learned(learner, n_topics=4).n_topics == limit
-
-    @pytest.mark.parametrize(
-        "loss", [Loss("averaging", 16.0, 500.0, 1e-3), Loss("gibbs", 164.0, 1.0, 10.0)]
-    )
-    @pytest.mark.parametrize("n_topics", [2, 5])
-    def test_planted_topics_are_found(self, loss, n_topics):
-        """Five topics with hardly a word in common and a class each: nine of ten seeds."""
-        learner = TopicLearner(SharedSticks(1.0, 1.0), 0.1, loss)
-        found = []
-        for seed in range(10):
-            planted = planted_topics(
-                400, 5, 100, 50, concentration=0.05, overlap=0.02, random_state=seed
-            )
-            targets = targets_of(planted.labels, 5, loss)
-            state = begin(learner, n_topics=n_topics, n_tasks=5, seed=seed, n_words=100)
-            state = learn(learner, state, planted.documents, targets, 40)
-            found.append(heavy(state))
-        assert sum(5 <= n <= 7 for n in found) >= 9, found
-
-    @pytest.mark.parametrize("name", ["averaging, born", "gibbs, born"])
-    def test_topics_in_another_order_predict_alike(self, name):
-        learner = LEARNERS[name]
-        state = learned(learner)
-        state = replace(state, tables=state.tables + 0.01 * np.arange(state.n_topics))  # no ties
-        order = np.random.default_rng(0).permutation(state.n_topics)
-        k = state.n_topics
-        other = replace(
-            state,
-            counts=state.counts[:, order],
-            totals=state.totals[order],
-            ids=state.ids[order],
-            tables=state.tables[order],
-            weights=state.weights.taken(order),
-        )
-        scores = []
-        for each in (replace(state, counts=state.counts[:, :k].copy()), other):
-            alpha = learner.prior.document_prior(each.tables)
-            z = infer(PLANTED.documents, word_factors(learner, each), alpha, 3, SERIAL)
-            scores.append(z @ each.weights.mean.T)
-        assert_allclose(scores[0], scores[1], rtol=1e-6, atol=1e-8)
 
 
 class TestLearning:
