@@ -5,6 +5,7 @@ import gc
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from types import FrameType
 from typing import Any
@@ -64,7 +65,9 @@ def test_an_interrupt_of_the_caller_is_told_before_errors_of_others() -> None:
         made.append(i)
         if i == 0:
             assert interrupt.wait(30)
-            time.sleep(0.1)
+            end = time.monotonic() + 30
+            while not calls[-1].is_over and time.monotonic() < end:
+                time.sleep(0.001)
             raise ValueError
         interrupt.set()
         raise KeyboardInterrupt
@@ -152,17 +155,20 @@ class Interrupt:
         return self
 
 
-def interrupted(n_lines: int, task: Any) -> bool:
-    """Whether the task was under way when so many lines had been run."""
-    before = sys.gettrace()
-    sys.settrace(Interrupt(n_lines))
+def interrupted(n_lines: int, work: Callable[[], object]) -> bool:
+    """Whether work was under way when so many lines had been run, and the interrupt was told."""
+    before, interrupt, told = sys.gettrace(), Interrupt(n_lines), False
+    sys.settrace(interrupt)
     try:
-        task()
+        work()
     except KeyboardInterrupt:
-        return True
+        told = True
+    except ZeroDivisionError:
+        pass
     finally:
         sys.settrace(before)
-    return False
+    assert told == (interrupt.left < 0)
+    return told
 
 
 WORK = {
@@ -173,15 +179,24 @@ WORK = {
 }
 
 
+@pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_an_interrupt_at_any_line_leaves_nothing_behind(work: Any) -> None:
-    """No call that still runs, no thread, and nobody who waits; until the engine is left."""
+def test_an_interrupt_at_any_line_leaves_nothing_behind(work: Any, fails: bool) -> None:
+    """No call that still runs, no thread, and nobody who waits; also after an error of the caller.
+
+    It makes that error when others have begun.
+    """
     before, under_way, n_lines = running(), set(), 0
 
     def task(_: None, item: int = 1) -> int:
         me = threading.get_ident()
+        if fails and threading.current_thread() is threading.main_thread():
+            end = time.monotonic() + 0.02
+            while not under_way and time.monotonic() < end:
+                time.sleep(1e-4)
+            raise ZeroDivisionError
         under_way.add(me)
-        time.sleep(0.001)
+        time.sleep(0.002)
         under_way.discard(me)
         return item
 
@@ -194,10 +209,12 @@ def test_an_interrupt_at_any_line_leaves_nothing_behind(work: Any) -> None:
             assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
         return True
 
-    faulthandler.dump_traceback_later(120, exit=True)
-    while at(n_lines):
-        n_lines += 1
-    faulthandler.cancel_dump_traceback_later()
+    faulthandler.dump_traceback_later(600, exit=True)
+    try:
+        while at(n_lines):
+            n_lines += 1
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     assert n_lines > 20
     gc.collect()
     assert_gone(running() - before)

@@ -70,15 +70,15 @@ class Call(Generic[Result]):
             self.is_over = True
 
     def wait(self) -> None:
-        """Wait until somebody has made the call; an interrupt is told after that."""
-        interrupt: KeyboardInterrupt | None = None
+        """Wait until somebody has made or ended the call; an interrupt is told after that."""
+        interrupted = False
         while not self.is_over:  # it writes into arrays that may be about to be put right
             try:
                 self._ended.acquire(timeout=_LOOK)
-            except KeyboardInterrupt as error:
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
+            except KeyboardInterrupt:
+                interrupted = True
+        if interrupted:
+            raise KeyboardInterrupt
 
 
 class Ending:
@@ -97,14 +97,19 @@ class Ending:
     def __exit__(self, *raised: object) -> None:
         for call in self.calls:
             call.end()
-        interrupt: KeyboardInterrupt | None = None
+        interrupted = False
         for call in self.calls if self.waits else ():
             try:
                 call.wait()
-            except KeyboardInterrupt as error:
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
+            except KeyboardInterrupt:
+                interrupted = True
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise the error of a call that has failed, if there is one."""
+        for call in self.calls:
+            call.check()
 
 
 class Crew:

@@ -119,8 +119,11 @@ class ThreadEngine:
 
     def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
         self._crew.dismiss()
-        with self.joined(task, shared, most):
-            pass
+        ending = self._ending(task, shared, most)
+        with ending, ending:
+            self._crew.send(ending.calls)
+            task(shared)
+        ending.check()
 
     @contextmanager
     def joined(
@@ -130,21 +133,20 @@ class ThreadEngine:
         most: int,
         done: Callable[[], bool] | None = None,
     ) -> Iterator[Callable[[], None]]:
-        ending = Ending([Call(task, shared) for _ in range(min(most, self.n_workers) - 1)])
-
-        def check() -> None:
-            for call in ending.calls:
-                call.check()
-
+        ending = self._ending(task, shared, most)
         with ending, ending:
             self._crew.send(ending.calls)
-            yield check
+            yield ending.check
             task(shared)
             if done is not None:
-                wait_until(done, check)
+                wait_until(done, ending.check)
                 ending.waits = False
         if ending.waits:
-            check()
+            ending.check()
+
+    def _ending(self, task: Callable[[Shared], None], shared: Shared, most: int) -> Ending:
+        """Of the calls of other threads; the caller makes one more."""
+        return Ending([Call(task, shared) for _ in range(min(most, self.n_workers) - 1)])
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
@@ -239,9 +241,9 @@ class _BlasLimit:
 
     def enter(self) -> None:
         with self._lock:
-            self._users += 1
-            if self._users == 1:
+            if self._users == 0:
                 self._limit = _linear_algebra().limit(limits=1, user_api="blas")
+            self._users += 1
 
     def leave(self) -> None:
         with self._lock:
