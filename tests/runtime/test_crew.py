@@ -164,7 +164,7 @@ def interrupted(n_lines: int, work: Callable[[], object]) -> bool:
     except KeyboardInterrupt:
         told = True
     except ZeroDivisionError:
-        pass
+        pass  # work that fails by itself has not been interrupted, as is looked at below
     finally:
         sys.settrace(before)
     assert told == (interrupt.left < 0)

@@ -1,4 +1,4 @@
-"""The exceptions and warnings somebody may want to catch by name."""
+"""The exceptions and warnings somebody may want to catch by name, and what an interrupt is."""
 
 
 class CheckpointError(ValueError):
