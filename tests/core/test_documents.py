@@ -43,6 +43,17 @@ def test_every_way_in_gives_the_same_documents(table):
     assert_holds(Documents.from_tokens(tokens_of(table)), table)
 
 
+@given(tables, st.data())
+def test_entries_may_come_in_any_order_with_zeros_and_room_behind_them(table, data):
+    orders = [data.draw(st.permutations(range(N_WORDS))) for _ in table]
+    words = np.array([*itertools.chain(*orders), 3, 3], np.int32)
+    counts = np.array([*itertools.chain(*map(np.take, table, orders)), 5, 5])
+    given_table = sparse.csr_array((len(table), N_WORDS), dtype=np.int64)
+    given_table.indptr = N_WORDS * np.arange(len(table) + 1)
+    given_table.indices, given_table.data = words, counts
+    assert_holds(Documents.from_csr(given_table), table)
+
+
 @given(tables, st.slices(6))
 def test_a_slice_is_the_documents_of_the_sliced_table(table, where):
     assert_holds(Documents.from_dense(table)[where], table[where])

@@ -433,7 +433,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "word_prior": (0.0, -1.0, np.nan, np.inf, "1", None),
     "word_factor": ("gamma", None),
     "init": ("random", None),
-    "batch_size": (0, -1, 1.5, "some", None, True),
+    "batch_size": (0, -1, 1.5, "some", True),
     "n_sweeps": (0, 1.5, None),
     "start_documents": (-1, 1.5, None),
     "start_sweeps": (0, 1.5, None),
@@ -467,6 +467,12 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "inference": ("drawn", None),
     "retention": (0.0, -0.5, 1.01, np.nan, None, "1"),
 }
+
+
+@pytest.mark.parametrize("name", ["lda", "number"])
+def test_only_classifiers_choose_how_many_documents_a_batch_has(name: str) -> None:
+    with pytest.raises(ValueError, match=r"'batch_size'.*, or 'all'. Got None"):
+        model_of(name, batch_size=None).fit(X, targets_of(name))
 
 
 @pytest.mark.parametrize("name", ["hdp", "averaging", "born", "number"])

@@ -64,8 +64,9 @@ class MedLDAClassifier(MaxMarginClassifier):
     init : {"predictive", "uniform"}, default="predictive"
         Where topics of a batch's tokens come from before the first sweep; those of the very
         first batch are always uniform.
-    batch_size : int or "all", default=256
-        Documents that are learned together; "all" of a call, with many rounds, is batch MedLDA.
+    batch_size : int, "all" or None, default=None
+        Documents that are learned together; None is 512, or 256 without anchors. "all" of a call,
+        with many rounds, is batch MedLDA.
     n_rounds : int or None, default=None
         Rounds within a batch, after each of which topics and weights take in what was drawn; None
         is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
@@ -157,7 +158,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         word_prior: float = 0.1,
         word_factor: str = "ratio",
         init: str = "predictive",
-        batch_size: int | str = 256,
+        batch_size: int | str | None = None,
         n_rounds: int | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,

@@ -93,7 +93,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         stick_prior: float = 1.0,
         word_prior: float = 0.1,
         init: str = "predictive",
-        batch_size: int | str = 256,
+        batch_size: int | str | None = None,
         n_rounds: int | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,

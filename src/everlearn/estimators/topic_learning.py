@@ -230,22 +230,25 @@ class TopicEstimator(
 
     def _fit_passes(self, learned: Learned[T], corpus: Corpus, targets: Targets) -> Learned[T]:
         """What is known after `n_passes` over the documents."""
-        documents = corpus.documents
+        documents, n = corpus.documents, len(corpus.documents)
         orders: list[IntVec | None] = [None] * self.n_passes
+        first = n
         if self.shuffle:
-            seed, n = learned.states[0].seed, len(documents)
+            seed = learned.states[0].seed
             drawn = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
             # Those without any label last: topics must know first what labels mean.
             silent = np.asarray(~targets.signs.any(axis=1))
             orders = [order[np.argsort(silent[order], kind="stable")] for order in drawn]
+            if self.batch_size != "all":
+                first = (n - np.count_nonzero(silent)) or n
         batches: Iterator[Batch | ChunkedBatch]
         if isinstance(documents, ChunkedDocuments):
             batches = chunked_batches(documents, targets, orders, self._size(documents))
         else:
             size = self._size(documents)
-            first = self._current(learned).first_batch(len(documents), size)
+            first = min(first, self._current(learned).first_batch(n, size))
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
-        return self._visit(learned, batches, len(documents) * self.n_passes, corpus.engine)
+        return self._visit(learned, batches, n * self.n_passes, corpus.engine)
 
     def _go_on(
         self,

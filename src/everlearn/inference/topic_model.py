@@ -149,7 +149,7 @@ class Targets:
 
     def take(self, rows: IntVec) -> Targets:
         """Those of the documents at these positions."""
-        return Targets(self.signs[rows], self.values[rows])
+        return Targets(self.signs.take(rows, axis=0), self.values.take(rows, axis=0))
 
     def of_task(self, task: int) -> Targets:
         """Those of one task."""
