@@ -240,7 +240,7 @@ class TopicEstimator(
             silent = np.asarray(~targets.signs.any(axis=1))
             orders = [order[np.argsort(silent[order], kind="stable")] for order in drawn]
             if self.batch_size != "all":
-                first = (n - np.count_nonzero(silent)) or n
+                first = n - int(silent.sum()) or n
         batches: Iterator[Batch | ChunkedBatch]
         if isinstance(documents, ChunkedDocuments):
             batches = chunked_batches(documents, targets, orders, self._size(documents))
