@@ -139,6 +139,17 @@ def test_what_is_not_a_count_is_refused(value, message):
             read(np.array([[2, value]], dtype=np.result_type(value)))
 
 
+@pytest.mark.parametrize(
+    ("indptr", "words"), [([0, 2, 1, 3], [0, 1, 2]), ([0, 1, 2, 3], [0, N_WORDS, 2])]
+)
+def test_a_broken_table_is_refused(indptr, words):
+    table = sparse.csr_array((3, N_WORDS), dtype=np.int64)
+    table.indptr, table.indices = np.array(indptr, np.int32), np.array(words, np.int32)
+    table.data = np.ones(3, np.int64)
+    with pytest.raises(ValueError, match="ind"):
+        Documents.from_csr(table)
+
+
 def test_a_sum_of_duplicates_that_is_too_large_is_refused():
     table = sparse.csr_array(([LARGEST, 1], [0, 0], [0, 2]), shape=(1, 1))
     with pytest.raises(ValueError, match="counts must be from 0 to"):

@@ -18,6 +18,7 @@ from estimators.corpora import (
     content,
     fitted,
     model_of,
+    targets_of,
     teach,
 )
 from estimators.streams import file_of
@@ -189,10 +190,17 @@ def test_many_documents_without_labels_help_the_others(kind: Any) -> None:
     assert np.mean(gains) > 0.0
 
 
-def test_one_batch_of_all_has_those_without_labels_too() -> None:
-    y = np.ma.masked_array(LABELS, np.arange(len(LABELS)) % 2)
-    model = MedLDAClassifier(batch_size="all", random_state=0).fit(X, y)
-    assert content(model).header["states"][0]["clock"] == 1
+@pytest.mark.parametrize("name", ["averaging", "born", "number"])
+def test_documents_without_labels_are_not_in_the_first_batch(name: str) -> None:
+    y = targets_of(name)
+    some = np.ma.masked_array(y, np.arange(len(y)) % 2)
+
+    def n_batches(y: Any, batch_size: Any, shuffle: bool = True) -> int:
+        model = model_of(name, batch_size=batch_size, shuffle=shuffle).fit(X, y)
+        return int(content(model).header["states"][0]["clock"])
+
+    assert n_batches(some, 1000) == 2
+    assert n_batches(some, "all") == n_batches(y, 1000) == n_batches(some, 1000, False) == 1
 
 
 # What is refused

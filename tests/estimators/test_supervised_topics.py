@@ -46,17 +46,21 @@ def test_names_of_topics_with_their_tasks() -> None:
         assert np.abs(model.coef_[q, 4 * q : 4 * q + 4]).min() > 0
 
 
-@pytest.mark.parametrize(("anchors", "size"), [(True, 512), (False, 256)])
+@pytest.mark.parametrize(
+    ("anchors", "several", "size"), [(True, False, 512), (False, False, 256), (True, True, 256)]
+)
 @pytest.mark.parametrize("name", ["averaging", "born"])
-def test_a_batch_has_so_many_documents_by_default(name: str, anchors: bool, size: int) -> None:
+def test_a_batch_has_so_many_documents_by_default(
+    name: str, anchors: bool, several: bool, size: int
+) -> None:
     some = planted_topics(600, 4, N_WORDS, 10, random_state=0)
+    y = some.theta > 0.2 if several else some.labels
 
     def learned(batch_size: Any) -> Any:
-        model = model_of(name, batch_size=batch_size, anchors=anchors)
-        return model.fit(some.X, some.labels).components_
+        return model_of(name, batch_size=batch_size, anchors=anchors).fit(some.X, y).components_
 
     np.testing.assert_array_equal(learned(None), learned(size))
-    for other in (256 if anchors else 512, "all"):
+    for other in (768 - size, "all"):
         assert not np.array_equal(learned(None), learned(other))
 
 

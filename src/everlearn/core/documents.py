@@ -52,6 +52,7 @@ class Documents:
         whole numbers from 0 to 2**31 - 1 is an error.
         """
         table = sparse.csr_array(table)
+        table.check_format()
         return cls._from_rows(table.indptr, table.indices, table.data)
 
     @classmethod
@@ -79,11 +80,11 @@ class Documents:
     @classmethod
     def _from_rows(cls, indptr: Any, words: Any, counts: Any) -> Documents:
         """Documents from arrays as those of a CSR table, with words in any order and repeated."""
-        n_entries = int(indptr[-1])
-        words = _whole_numbers(words[:n_entries], "numbers of words")
-        counts = _whole_numbers(counts[:n_entries], "counts")
+        words = _whole_numbers(words, "numbers of words")
+        counts = _whole_numbers(counts, "counts")
         if not _in_form(indptr, words, counts):
-            table = sparse.csr_array((counts.astype(np.int64), words, indptr), copy=True)
+            shape = (len(indptr) - 1, int(words.max()) + 1)
+            table = sparse.csr_array((counts.astype(np.int64), words, indptr), shape, copy=True)
             table.sum_duplicates()
             table.eliminate_zeros()
             indptr, words = table.indptr, table.indices

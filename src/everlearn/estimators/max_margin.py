@@ -36,15 +36,14 @@ from everlearn.estimators.topic_attributes import Learned
 from everlearn.estimators.topic_checkpoint import TopicCheckpoint
 from everlearn.estimators.topic_params import COUNT
 from everlearn.inference.learners.bayespa import scores
-from everlearn.inference.local.chunked_topics import ChunkedDocuments
 from everlearn.inference.topic_model import Loss, RoundInfo, Targets, first_state
 from everlearn.inference.topic_state import Gaussians
 from everlearn.runtime.engine import nearby, open_engine
 
 _FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
 """Passes over a document: few for the largest score, more for a threshold."""
-_BATCH, _PLAIN_BATCH = 512, 256
-"""Documents of a batch; without anchors topics learn only from one to the next what labels mean."""
+_BATCH, _SMALLER_BATCH = 512, 256
+"""Documents of a batch: fewer where it takes several to learn what labels mean."""
 
 
 def _has_variances(estimator: Any) -> bool:
@@ -224,10 +223,10 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
 
     # ------------------------------------------------------------------ inner
 
-    def _size(self, documents: Documents | ChunkedDocuments) -> int:
+    def _size(self, n_documents: int, outputs: LabelSpace) -> int:
         if self.batch_size is None:
-            return _BATCH if self.anchors else _PLAIN_BATCH
-        return super()._size(documents)
+            return _BATCH if self.anchors and outputs.kind != "multilabel" else _SMALLER_BATCH
+        return super()._size(n_documents, outputs)
 
     def _check_params(self) -> None:
         super()._check_params()

@@ -65,8 +65,8 @@ class MedLDAClassifier(MaxMarginClassifier):
         Where topics of a batch's tokens come from before the first sweep; those of the very
         first batch are always uniform.
     batch_size : int, "all" or None, default=None
-        Documents that are learned together; None is 512, or 256 without anchors. "all" of a call,
-        with many rounds, is batch MedLDA.
+        Documents that are learned together; None is 512, or 256 for an indicator matrix and without
+        anchors. "all" of a call, with many rounds, is batch MedLDA.
     n_rounds : int or None, default=None
         Rounds within a batch, after each of which topics and weights take in what was drawn; None
         is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
@@ -77,8 +77,8 @@ class MedLDAClassifier(MaxMarginClassifier):
     n_passes : int, default=1
         Passes over the documents in `fit`, each of which counts them once more.
     shuffle : bool, default=True
-        Whether `fit` visits documents in random order, those without any label after the others.
-        `partial_fit` takes them as they come.
+        Whether `fit` visits documents in random order, those without any label after the others
+        and not in the first batch, unless this is "all". `partial_fit` takes them as they come.
     retention : float, default=1.0
         Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
         Less follows a stream that drifts. Weights of the averaging loss follow it anyway.

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
@@ -231,24 +232,25 @@ class TopicEstimator(
     def _fit_passes(self, learned: Learned[T], corpus: Corpus, targets: Targets) -> Learned[T]:
         """What is known after `n_passes` over the documents."""
         documents, n = corpus.documents, len(corpus.documents)
-        orders: list[IntVec | None] = [None] * self.n_passes
-        first = n
-        if self.shuffle:
-            seed = learned.states[0].seed
-            drawn = [stream(seed, "order", 0, i).permutation(n) for i in range(self.n_passes)]
-            # Those without any label last: topics must know first what labels mean.
-            silent = np.asarray(~targets.signs.any(axis=1))
-            orders = [order[np.argsort(silent[order], kind="stable")] for order in drawn]
-            if self.batch_size != "all":
-                first = n - int(silent.sum()) or n
+        told = np.asarray(targets.signs.any(axis=1))
+        orders = self._orders(told, learned.states[0].seed)
+        size = self._size(n, learned.outputs)
         batches: Iterator[Batch | ChunkedBatch]
         if isinstance(documents, ChunkedDocuments):
-            batches = chunked_batches(documents, targets, orders, self._size(documents))
+            batches = chunked_batches(documents, targets, orders, size)
         else:
-            size = self._size(documents)
-            first = min(first, self._current(learned).first_batch(n, size))
+            mixed = not self.shuffle or self.batch_size == "all"
+            n_told = n if mixed else int(told.sum())
+            first = self._current(learned).first_batch(n, n_told, size)
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, n * self.n_passes, corpus.engine)
+
+    def _orders(self, told: NDArray[np.bool_], seed: int) -> list[IntVec | None]:
+        """One for each pass: documents that nothing is told about last, or as they came."""
+        if not self.shuffle:
+            return [None] * self.n_passes
+        drawn = [stream(seed, "order", 0, i).permutation(len(told)) for i in range(self.n_passes)]
+        return [order[np.argsort(~told[order], kind="stable")] for order in drawn]
 
     def _go_on(
         self,
@@ -265,7 +267,7 @@ class TopicEstimator(
         kept = [Undo(state, touched) for state in learned.states]
         undos.extend(kept)
         with open_engine(self.engine) as engine:
-            size = self._size(documents)
+            size = self._size(len(documents), learned.outputs)
             batches = cut_batches(documents, targets, [None], (size, size), engine)
             return self._visit(learned, _remembered(batches, kept), len(documents), engine)
 
@@ -302,9 +304,9 @@ class TopicEstimator(
                 state.weights.moments()  # what cannot be used must not be kept
         return replace(learned, states=states, n_documents=n_known, n_tokens=n_tokens, watch=watch)
 
-    def _size(self, documents: Documents | ChunkedDocuments) -> int:
-        """Documents of a batch."""
-        return len(documents) if self.batch_size == "all" else int(self.batch_size)
+    def _size(self, n_documents: int, outputs: T) -> int:
+        """Documents of a batch, of so many in all."""
+        return n_documents if self.batch_size == "all" else int(self.batch_size)
 
     def _look_at(self, watch: Watch, infos: Sequence[RoundInfo], outputs: T) -> Watch:
         """What a batch tells the user, and what to remember for it; nothing in general."""

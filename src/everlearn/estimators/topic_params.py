@@ -76,7 +76,7 @@ CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "word_weights": (Instance((bool, np.bool_), "a truth value"),),
     "decision": (Options(("mean", "drawn")),),
     **MARGIN_CONSTRAINTS,
-    "batch_size": (Interval(1, integer=True), Options((None, "all"))),
+    "batch_size": (Options((None,)), *TOPIC_CONSTRAINTS["batch_size"]),
 }
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
 _MARGINS: Final = {

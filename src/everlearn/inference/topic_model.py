@@ -88,15 +88,17 @@ class TopicLearner:
             self, word_factor="collapsed", n_sweeps=n_sweeps, burn_in=n_sweeps - self.n_kept
         )
 
-    def first_batch(self, n_documents: int, size: int) -> int:
+    def first_batch(self, n_documents: int, n_told: int, size: int) -> int:
         """How many documents of a corpus are learned first, if all other batches have this size.
 
-        Where topics are born and have no labels, some are left to judge which are needed.
+        Where topics are born and have no labels, some are left to judge which are needed. Where
+        there are labels, those `n_told` that have any come first: topics must know what labels mean
+        before other documents take them.
         """
         first = max(size, self.young_documents)
         if self.young_documents and self.grows and self.loss is None:
             first = max(1, min(first, n_documents * 3 // 4))
-        return first
+        return min(first, n_told or n_documents)
 
     @property
     def collapsed(self) -> bool:
