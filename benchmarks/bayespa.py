@@ -87,7 +87,7 @@ BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "batch MedLDA averaging, anchors": (lambda: MedLDAClassifier(**COLLAPSED), (2, 5, 20)),
     "batch MedLDA averaging, plain": (
         lambda: MedLDAClassifier(**COLLAPSED, **PLAIN),
-        (10, 20, 40),
+        (20, 25, 30, 40),
     ),
     "batch MedLDA Gibbs, anchors": (
         lambda: MedLDAClassifier(loss="gibbs", **COLLAPSED),
@@ -95,7 +95,7 @@ BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     ),
     "batch MedLDA Gibbs, plain": (
         lambda: MedLDAClassifier(**COLLAPSED, **PLAIN_GIBBS),
-        (20, 40, 80, 160),
+        (20, 30, 40, 50, 60, 80, 160),
     ),
     "batch MedHDP averaging": (lambda: MedHDPClassifier(**BATCH), (2, 5, 20)),
     "batch MedHDP averaging, plain": (lambda: MedHDPClassifier(**BATCH, **PLAIN), (40, 160)),
@@ -205,7 +205,11 @@ ONLINE: dict[str, tuple[str, Callable[[], Any]]] = {
     "MedHDP Gibbs": ("MedHDP Gibbs", MODELS["MedHDP Gibbs"]),
 }
 """Online models by default, with anchors, by the names that batch models contain."""
-PAPER_ROUNDS = "plain, rounds of the paper"
+PAPER_SCHEDULE: dict[str, dict[str, Any]] = {
+    "averaging": {"n_rounds": 2},
+    "gibbs": {"n_rounds": 1, "n_sweeps": 5, "batch_size": 512, "init": "uniform"},
+}
+"""Rounds, sweeps and documents of a batch, by loss; where the paper says several, the best."""
 
 
 def _batches(measured: list[str], kind: str = "default") -> list[Batch]:
@@ -228,11 +232,9 @@ def _batches(measured: list[str], kind: str = "default") -> list[Batch]:
 
 
 def _plain(make: Callable[[], Any], kind: str) -> Any:
-    """A model without anchors; with as few rounds as the paper has, tokens start in any topic."""
+    """A model without anchors."""
     model = make().set_params(anchors=False)
-    if kind == PAPER_ROUNDS:
-        model.set_params(n_rounds=1 if model.loss == "gibbs" else 2, init="uniform")
-    return model
+    return model if kind == "plain" else model.set_params(**PAPER_SCHEDULE[model.loss])
 
 
 def batch_models(measured: list[str]) -> Table:
@@ -262,13 +264,14 @@ def equal_accuracy(measured: list[str]) -> Table:
         "Level is an accuracy that is at most 0.01 below that of the online model, among the "
         "numbers of rounds in the table above. The paper's claim is a ratio of ten for its own, "
         "plain models. Plain online models are those of `anchors=False`, whose three rounds a "
-        "batch guard against collapse; the paper has one for the Gibbs loss and two for averaging, "
-        "which is about as accurate if tokens of every batch start in any topic "
-        "(`init=\"uniform\"`): Gibbs .866 with one round and .870 with three, training documents "
-        "held out, four seeds. With anchors in both, the claim does not hold: labels then say in "
-        "two rounds what they have to say.",
+        "batch guard against collapse. The paper has two for averaging; for the Gibbs loss it has "
+        "one, of five sweeps over 512 documents, in which tokens must start in any topic "
+        "(`init=\"uniform\"`). On training documents held out that gave .895 instead of .897, and "
+        ".879 instead of .870 (MedHDP .889 instead of .888, and .813 instead of .827). With "
+        "anchors in both, the claim does not hold: labels then say in two rounds what they have to "
+        "say.",
     )  # fmt: skip
-    for kind in ("default", "plain", PAPER_ROUNDS):
+    for kind in ("default", "plain", "plain, schedule of the paper"):
         for batch in _batches(measured, kind):
             rounds, ratio = batch.verdict()
             holds = "yes" if float(ratio.removeprefix("more than ")) >= 10.0 else "no"

@@ -115,7 +115,7 @@ class TestBatchModels:
         verdicts = bayespa.equal_accuracy([])
         plain = [name for name in bayespa.BATCH_MODELS if "plain" in name]
         assert [row[0] for row in verdicts.rows] == [*bayespa.BATCH_MODELS, *plain, *plain]
-        kinds = [*["default"] * 8, *["plain"] * 4, *["plain, rounds of the paper"] * 4]
+        kinds = [*["default"] * 8, *["plain"] * 4, *["plain, schedule of the paper"] * 4]
         assert [row[1] for row in verdicts.rows] == kinds
         assert {(row[5], row[6]) for row in verdicts.rows} == {("more than 5", "no")}
 
