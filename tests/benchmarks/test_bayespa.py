@@ -107,8 +107,11 @@ class TestBatchModels:
 
     def test_both_tables_tell_of_every_model(self, part, monkeypatch):
         bayespa = part("bayespa")
-        monkeypatch.setattr(bayespa, "run", made_up)
-        monkeypatch.setattr(bayespa, "summary", lambda *given: ([0.82], 0.1, [20]))
+
+        def summary(name, *given):
+            return ([0.8], 0.5, [20]) if name.startswith("batch") else ([0.82], 0.1, [20])
+
+        monkeypatch.setattr(bayespa, "summary", summary)
         runs = bayespa.batch_models([])
         assert len(runs.rows) == sum(len(rounds) for _, rounds in bayespa.BATCH_MODELS.values())
         assert {row[3] for row in runs.rows} == {"no"}
