@@ -1,72 +1,56 @@
-"""Figures 3 to 9 and tables 2 and 3 of the BayesPA paper."""
+"""Figures 4 to 9 and tables 2 and 3 of the BayesPA paper."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks import bayespa_plots as plots
 from benchmarks import figures
-from benchmarks.bayespa_runs import PLAIN, SEEDS, THEIR_TOPICS, run, span, summary
+from benchmarks.bayespa_runs import (
+    PLAIN,
+    PLAIN_GIBBS,
+    SEEDS,
+    THEIR_TOPICS,
+    lda_and_svm,
+    run,
+    span,
+    summary,
+)
 from benchmarks.corpora import Corpus, atheism_or_religion, newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table
 from everlearn import MedHDPClassifier, MedLDAClassifier
 
-
-def convergence(measured: list[str]) -> Table:
-    """Figure 3: test accuracy while the first pass goes on."""
-    marks = [500, 1000, 2000, 4000, 8000, 11269]
-    table = Table(
-        "Accuracy while documents come (Figure 3)",
-        ["model", *(f"{n:,} documents" for n in marks)],
-        "MedLDA has 40 topics.\n\n"
-        "![Accuracy while documents come](../images/bayespa_convergence.png)",
-    )
-    models = {
-        "MedLDA averaging": lambda: MedLDAClassifier(n_topics=THEIR_TOPICS),
-        "MedLDA Gibbs": lambda: MedLDAClassifier(loss="gibbs", n_topics=THEIR_TOPICS),
-        "MedHDP averaging": MedHDPClassifier,
-        "MedHDP Gibbs": lambda: MedHDPClassifier(loss="gibbs"),
-    }
-    curves = {}
-    for name, make in models.items():
-        key = "curve-" + name.replace(" ", "-")
-        found = remembered("bayespa", key, lambda make=make: _curve(make, marks))
-        measured.append(found["measured"])
-        curves[name] = found["accuracy"]
-        table.add(name, *(f"{v:.3f}" for v in found["accuracy"]))
-    figures.curves("bayespa_convergence", marks, curves, "documents", "test accuracy")
-    return table
-
-
-def _curve(make: Callable[[], Any], marks: list[int]) -> dict[str, Any]:
-    data = newsgroups()
-    order = np.random.default_rng(0).permutation(data.X.shape[0])
-    model = make().set_params(random_state=0)
-    values, begin = [], 0
-    for end in marks:
-        rows = order[begin:end]
-        model.partial_fit(data.X[rows], data.y[rows], classes=np.arange(20))
-        values.append(float(model.score(data.X_test, data.y_test)))
-        begin = end
-    return {"accuracy": values}
+ROUNDS = 40
+"""Of batch models with different numbers of topics."""
 
 
 def numbers_of_topics(measured: list[str]) -> Table:
     """Figure 4."""
     table = Table(
         "Numbers of topics (Figure 4)",
-        ["loss", "topics", "accuracy, mean of 3", "CPU s"],
-        plots.link("bayespa_topics", "Numbers of topics"),
+        ["model", "topics", "accuracy", "CPU s"],
+        f"Means of three seeds; plain batch models with {ROUNDS} rounds, and an SVM on topics that "
+        f"know no labels (one seed).\n\n{plots.link('bayespa_topics', 'Numbers of topics')}",
     )
-    for loss in ("averaging", "gibbs"):
+    batch = {"batch_size": "all", "n_sweeps": 1, "word_factor": "collapsed", "n_rounds": ROUNDS}
+    models = {
+        "MedLDA averaging": ("topics-averaging", {}),
+        "MedLDA Gibbs": ("topics-gibbs", {"loss": "gibbs"}),
+        "batch MedLDA averaging": ("topics-batch-averaging", {**batch, **PLAIN}),
+        "batch MedLDA Gibbs": ("topics-batch-gibbs", {**batch, **PLAIN_GIBBS}),
+    }
+    for name, (key, given) in models.items():
         for k in (20, 40, 80):
-            name = f"topics-{loss}-{k}"
             values, cpu, _ = summary(
-                name, lambda k=k, loss=loss: MedLDAClassifier(n_topics=k, loss=loss), measured, 3
+                f"{key}-{k}", partial(MedLDAClassifier, n_topics=k, **given), measured, 3
             )
-            table.add(loss, k, f"{np.mean(values):.4f}", f"{cpu:.2f}")
+            table.add(name, k, f"{np.mean(values):.4f}", f"{cpu:.2f}")
+    for k in (20, 40, 80):
+        found = lda_and_svm(k)
+        measured.append(found["measured"])
+        table.add("LDA, then SVM", k, f"{found['accuracy']:.4f}", f"{found['cpu']:.2f}")
     plots.numbers_of_topics(table)
     return table
 
@@ -100,8 +84,6 @@ def batch_sizes(measured: list[str]) -> Table:
     for model, given in ((MedLDAClassifier, {"n_topics": THEIR_TOPICS}), (MedHDPClassifier, {})):
         for loss in ("averaging", "gibbs"):
             for size in (1, 16, 64, 256, 512):
-                if size == 1 and loss == "gibbs":
-                    continue
                 found = run(
                     f"batch-{model.__name__}-{loss}-{size}",
                     lambda m=model, loss=loss, size=size, given=given: m(
@@ -149,7 +131,7 @@ def burn_ins(measured: list[str]) -> Table:
     table = Table(
         "Samples and burn-in (Table 3)",
         ["loss", "J", "burn-in", "accuracy, mean of 3", "the paper's"],
-        "40 topics.",
+        f"40 topics.\n\n{plots.link('bayespa_burn_ins', 'Samples and burn-in')}",
     )
     paper = {
         ("averaging", 1, 0): 0.802, ("averaging", 3, 0): 0.803, ("averaging", 3, 2): 0.803,
@@ -167,30 +149,45 @@ def burn_ins(measured: list[str]) -> Table:
             3,
         )
         table.add(loss, j, b, f"{np.mean(values):.4f}", theirs)
+    plots.burn_ins(table)
     return table
 
 
-def sizes(measured: list[str]) -> Table:
+def training_times(measured: list[str]) -> Table:
+    """By rounds, sweeps and documents; the paper says that they are linear in each."""
     table = Table(
-        "Training time and documents", ["loss", "documents", "CPU s", "us a token"], "40 topics."
+        "Training time by rounds, sweeps and documents",
+        ["loss", "of", "amount", "CPU s"],
+        "40 topics; three sweeps for rounds, and one round for sweeps. ",
     )
     whole = newsgroups()
     order = np.random.default_rng(1).permutation(whole.X.shape[0])
+    shares = [
+        Corpus(whole.X[r], whole.y[r], whole.X_test, whole.y_test, whole.words, whole.labels)
+        for r in (order[: len(order) // share] for share in (4, 2, 1))
+    ]
+    straight = []
     for loss in ("averaging", "gibbs"):
-        for share in (4, 2, 1):
-            rows = order[: len(order) // share]
-            part = Corpus(
-                whole.X[rows], whole.y[rows], whole.X_test, whole.y_test, whole.words, whole.labels
-            )
-            found = run(
-                f"size-{loss}-{share}",
-                lambda loss=loss: MedLDAClassifier(n_topics=THEIR_TOPICS, loss=loss),
-                0,
-                part,
-            )
-            measured.append(found["measured"])
-            per_token = 1e6 * found["cpu"] / part.X.sum()
-            table.add(loss, len(rows), f"{found['cpu']:.2f}", f"{per_token:.2f}")
+        make = partial(MedLDAClassifier, n_topics=THEIR_TOPICS, loss=loss)
+        runs = {
+            "rounds I": [(i, run(f"ij-{loss}-True-{i}-3", partial(make, n_rounds=i, n_sweeps=3), 0))
+                         for i in (1, 2, 4)],
+            "sweeps J": [(j, run(f"ij-{loss}-True-1-{j}", partial(make, n_rounds=1, n_sweeps=j), 0))
+                         for j in (1, 3, 6, 12)],
+            "documents": [(part.X.shape[0], run(f"size-{loss}-{part.X.shape[0]}", make, 0, part))
+                          for part in shares],
+        }  # fmt: skip
+        for what, found in runs.items():
+            measured += [one["measured"] for _, one in found]
+            for amount, one in found:
+                table.add(loss, what, amount, f"{one['cpu']:.3f}")
+            r = np.corrcoef([amount for amount, _ in found], [one["cpu"] for _, one in found])
+            straight.append(float(r[0, 1]) ** 2)
+    table.note += (
+        f"A straight line explains at least {min(straight):.1%} of the variance of each.\n\n"
+        + plots.link("bayespa_times", "Training times")
+    )
+    plots.training_times(table)
     return table
 
 

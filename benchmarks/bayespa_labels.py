@@ -12,6 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+from benchmarks.bayespa_runs import span
 from benchmarks.corpora import Corpus, bibtex, reuters
 from benchmarks.remember import remembered
 from benchmarks.table import Table
@@ -77,3 +78,27 @@ def _measure(make: Callable[[], Any], seed: int, data: Corpus) -> dict[str, Any]
         warnings.simplefilter("ignore")  # labels that are never predicted
         micro, macro = (float(f1_score(data.y_test, found, average=a)) for a in ("micro", "macro"))
     return {"micro": micro, "macro": macro, "cpu": cpu, "topics": model.n_topics_ if ours else 0}
+
+
+def starting_topics(measured: list[str]) -> Table:
+    """Where labels are many, topics are fewer, and any number of them may be the start."""
+    table = Table(
+        "MedHDP from different starts, several labels a document",
+        ["data", "start", "topics found", "micro-F1, mean of 3"],
+        "Averaging.",
+    )
+    for start in (5, 20, 60):
+        runs = [
+            remembered(
+                "bayespa",
+                f"labels-start-{start}-{seed}",
+                lambda start=start, seed=seed: _measure(
+                    lambda: MedHDPClassifier(start_topics=start), seed, reuters()
+                ),
+            )
+            for seed in range(SEEDS)
+        ]
+        measured += [r["measured"] for r in runs]
+        found = span([r["topics"] for r in runs])
+        table.add("Reuters", start, found, f"{np.mean([r['micro'] for r in runs]):.4f}")
+    return table

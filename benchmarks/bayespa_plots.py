@@ -1,12 +1,14 @@
-"""Figures 4, 6, 8 and 9 of the BayesPA paper, drawn from the rows of the tables."""
+"""Figures 3 to 9 and table 3 of the BayesPA paper, drawn from the rows of the tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from benchmarks.figures import Panel, panels
 from benchmarks.table import Table
 
 Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
+Curve: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[float]]
+"""Passes, CPU seconds and accuracies."""
 
 
 def link(name: str, text: str) -> str:
@@ -45,10 +47,41 @@ def _both(
     ]
 
 
-def numbers_of_topics(table: Table) -> None:
+def convergence(curves: Mapping[str, Curve]) -> None:
+    by_passes = {name: (passes, accuracy) for name, (passes, _, accuracy) in curves.items()}
+    by_time = {name: (cpu, accuracy) for name, (_, cpu, accuracy) in curves.items()}
     panels(
-        "bayespa_topics", _both(table, "loss", "topics", "topics", accuracy="accuracy, mean of 3")
+        "bayespa_convergence",
+        [
+            Panel("passes", "passes over the documents", "accuracy", by_passes, True, ticks=False),
+            Panel("time", "CPU s", "", by_time, True, ticks=False),
+        ],
     )
+
+
+def numbers_of_topics(table: Table) -> None:
+    panels("bayespa_topics", _both(table, "model", "topics", "topics"))
+
+
+def burn_ins(table: Table) -> None:
+    found = []
+    for loss in dict.fromkeys(row[0] for row in table.rows):
+        ours, theirs = (
+            lines(table, "burn-in", "J", whose, {"loss": loss})
+            for whose in ("accuracy, mean of 3", "the paper's")
+        )
+        each = {f"{b} dropped": line for b, line in ours.items()}
+        each |= {f"{b} dropped, the paper": line for b, line in theirs.items()}
+        found.append(Panel(loss, "sweeps J", "accuracy", each))
+    panels("bayespa_burn_ins", found)
+
+
+def training_times(table: Table) -> None:
+    found = [
+        Panel(what, what, "CPU s", lines(table, "loss", "amount", "CPU s", {"of": what}), zero=True)
+        for what in dict.fromkeys(row[1] for row in table.rows)
+    ]
+    panels("bayespa_times", found)
 
 
 def batch_sizes(table: Table) -> None:

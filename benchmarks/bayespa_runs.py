@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.svm import LinearSVC
 
 from benchmarks.corpora import Corpus, newsgroups
 from benchmarks.remember import remembered
+from everlearn import TopicModel
 
 SEEDS = 5
 PLAIN = {"anchors": False, "margin": 16.0, "c": 500.0, "variance": 1e-3}
@@ -61,3 +63,18 @@ def summary(
 def span(values: list[int]) -> str:
     """One number, or the least and the largest."""
     return f"{min(values)}" if min(values) == max(values) else f"{min(values)}..{max(values)}"
+
+
+def lda_and_svm(n_topics: int) -> dict[str, Any]:
+    """Topics that know no labels, and a linear SVM on their proportions, remembered."""
+
+    def measure() -> dict[str, Any]:
+        data = newsgroups()
+        start = time.process_time()
+        topics = TopicModel(n_topics=n_topics, n_passes=3, random_state=0, engine="serial")
+        model = LinearSVC(random_state=0, C=10.0).fit(topics.fit_transform(data.X), data.y)
+        cpu = time.process_time() - start
+        accuracy = model.score(topics.transform(data.X_test), data.y_test)
+        return {"accuracy": float(accuracy), "cpu": cpu}
+
+    return remembered("bayespa", f"lda-svm-{n_topics}", measure)

@@ -45,7 +45,10 @@ def staircases(
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines with their names, as x and y; x may be on a logarithmic scale, y begin at zero."""
+    """Lines with their names, as x and y; x may be on a logarithmic scale, y begin at zero.
+
+    `ticks` says whether the x of every point is written below.
+    """
 
     title: str
     across: str
@@ -53,6 +56,7 @@ class Panel:
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]
     log: bool = False
     zero: bool = False
+    ticks: bool = True
 
 
 def panels(name: str, found: Sequence[Panel]) -> None:
@@ -68,10 +72,11 @@ def panels(name: str, found: Sequence[Panel]) -> None:
         marks = sorted({value for x, _ in panel.lines.values() for value in x})
         if panel.log:
             ax.set_xscale("log")
-            ax.minorticks_off()
         if panel.zero:
             ax.set_ylim(bottom=0.0)
-        ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
+        if panel.ticks:
+            ax.minorticks_off()
+            ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
         ax.grid(alpha=0.3)
     handles = {h.get_label(): h for ax in axes[0] for h in ax.get_lines()}
     figure.legend(handles.values(), handles.keys(), frameon=False, loc="outside lower center",

@@ -44,7 +44,7 @@ def against_tomotopy() -> Table | None:
             "MedLDA Gibbs": MedLDAClassifier(n_topics=k, loss="gibbs"),
         }.items():
             _add(table, f"{name}, {k} topics", _ours(model), peer)
-    peer = _tomotopy("HDPModel", initial_k=40, alpha=0.1, eta=0.1)
+    peer = _tomotopy("HDPModel", initial_k=20, alpha=0.1, eta=0.1)
     _add(table, "MedHDP averaging", _ours(MedHDPClassifier()), peer)
     _add(table, "MedHDP Gibbs", _ours(MedHDPClassifier(loss="gibbs")), peer)
     return table

@@ -2,6 +2,7 @@
 
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +28,13 @@ def drawn(part, monkeypatch, tmp_path):
 
 
 def made_up(name, make, seed=0, data=None):
-    return {"accuracy": 0.8 + 0.001 * seed, "cpu": 0.5, "topics": 20, "measured": "here at 1"}
+    cpu = 0.5 + sum(map(ord, name)) % 7  # any that differ
+    return {"accuracy": 0.8 + 0.001 * seed, "cpu": cpu, "topics": 20, "measured": "here at 1"}
+
+
+def small_corpus():
+    X, y = sparse.csr_matrix(np.ones((8, 3))), np.arange(8) % 2
+    return SimpleNamespace(X=X, y=y, X_test=X, y_test=y, words=None, labels=None)
 
 
 def remembering(results):
@@ -43,6 +50,7 @@ class TestPictures:
         pages = part("bayespa_figures")
         monkeypatch.setattr(pages, "run", made_up)
         monkeypatch.setattr(pages, "summary", lambda *given: ([0.8, 0.81], 0.5, [20]))
+        monkeypatch.setattr(pages, "lda_and_svm", lambda k: made_up("svm", None))
         return pages
 
     @pytest.mark.parametrize(
@@ -51,11 +59,14 @@ class TestPictures:
             ("numbers_of_topics", "bayespa_topics"),
             ("batch_sizes", "bayespa_batches"),
             ("rounds_and_sweeps", "bayespa_rounds"),
+            ("burn_ins", "bayespa_burn_ins"),
+            ("training_times", "bayespa_times"),
             ("remedies", "bayespa_remedies"),
         ],
     )
     def test_every_table_has_one_and_links_to_it(self, pages, drawn, monkeypatch, table, picture):
         monkeypatch.setattr(pages, "atheism_or_religion", lambda: None)
+        monkeypatch.setattr(pages, "newsgroups", small_corpus)
         found = getattr(pages, table)([])
         assert f"(../images/{picture}.png)" in found.markdown()
         assert (drawn / f"{picture}.png").stat().st_size > 5000
@@ -97,30 +108,49 @@ class TestBatchModels:
     RUNS = ((20, 0.78, 100.0), (40, 0.8121, 200.0))
 
     def test_the_first_number_of_rounds_that_is_level(self, part):
-        batch = part("bayespa").Batch("plain", list(self.RUNS), 0.822, 0.4)
+        batch = part("bayespa_batches").Batch("plain", list(self.RUNS), 0.822, 0.4)
         assert [batch.level(accuracy) for _, accuracy, _ in self.RUNS] == [False, True]
         assert batch.verdict() == ("40", "500.0")
 
     def test_never(self, part):
-        batch = part("bayespa").Batch("plain", list(self.RUNS), 0.823, 0.4)
+        batch = part("bayespa_batches").Batch("plain", list(self.RUNS), 0.823, 0.4)
         assert batch.verdict() == ("more than 40", "more than 500")
 
-    def test_both_tables_tell_of_every_model(self, part, monkeypatch):
-        bayespa = part("bayespa")
-
+    @pytest.fixture
+    def batches(self, part, monkeypatch):
         def summary(name, *given):
             return ([0.8], 0.5, [20]) if name.startswith("batch") else ([0.82], 0.1, [20])
 
-        monkeypatch.setattr(bayespa, "summary", summary)
-        runs = bayespa.batch_models([])
-        assert len(runs.rows) == sum(len(rounds) for _, rounds in bayespa.BATCH_MODELS.values())
+        batches = part("bayespa_batches")
+        monkeypatch.setattr(batches, "summary", summary)
+        return batches
+
+    def test_both_tables_tell_of_every_model(self, batches):
+        runs = batches.batch_models([])
+        assert len(runs.rows) == sum(len(rounds) for _, rounds in batches.BATCH_MODELS.values())
         assert {row[3] for row in runs.rows} == {"no"}
-        verdicts = bayespa.equal_accuracy([])
-        plain = [name for name in bayespa.BATCH_MODELS if "plain" in name]
-        assert [row[0] for row in verdicts.rows] == [*bayespa.BATCH_MODELS, *plain, *plain]
+        verdicts = batches.equal_accuracy([])
+        plain = [name for name in batches.BATCH_MODELS if "plain" in name]
+        assert [row[0] for row in verdicts.rows] == [*batches.BATCH_MODELS, *plain, *plain]
         kinds = [*["default"] * 8, *["plain"] * 4, *["plain, schedule of the paper"] * 4]
         assert [row[1] for row in verdicts.rows] == kinds
         assert {(row[5], row[6]) for row in verdicts.rows} == {("more than 5", "no")}
+
+    def test_online_and_batch_models_are_in_one_picture(self, batches, part, drawn, monkeypatch):
+        curve = {"accuracy": [0.5, 0.6], "cpu": [0.1, 0.2], "measured": "here at 1"}
+        monkeypatch.setattr(batches, "MARKS", (10, 20))
+        monkeypatch.setattr(batches, "remembered", lambda *given: curve)
+        monkeypatch.setattr(batches, "lda_and_svm", lambda k: made_up("svm", None))
+        found = []
+        monkeypatch.setattr(part("bayespa_plots"), "panels", lambda name, p: found.extend(p))
+        table = batches.convergence([])
+        assert [row[0] for row in table.rows] == list(batches.ONLINE)
+        assert table.rows[0][1:] == ["0.500", "0.600", "0.20"]
+        by_passes, by_time = (panel.lines for panel in found)
+        assert list(by_passes) == [*batches.ONLINE, *map("batch {}".format, batches.ONLINE),
+                                   "LDA, then SVM"]  # fmt: skip
+        assert by_passes["MedHDP Gibbs"] == ([0.5, 1.0], [0.5, 0.6])
+        assert by_time["batch MedLDA averaging"] == ((0.5,) * 4, (0.8,) * 4)
 
 
 class TestScale:
