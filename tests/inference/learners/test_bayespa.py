@@ -257,6 +257,24 @@ class TestLimits:
             plain = learned(TopicLearner(FIXED, 0.1, None, word_factor))
             assert_array_equal(none.counts, plain.counts)
 
+    @pytest.mark.parametrize("pull", [0, 1])
+    def test_without_pull_the_gibbs_loss_has_the_law_of_none(self, pull):
+        """Tokens of many copies of a document in each topic; its sampler has other draws."""
+        known, n = learned(TopicLearner(FIXED, 0.1)), 4000
+        copies = PLANTED.documents.take(np.zeros(n, int))
+
+        def mean_tokens(loss, signs):
+            learner = TopicLearner(FIXED, 0.1, loss, n_sweeps=6, burn_in=5)
+            counts, totals = known.counts.copy(), known.totals.copy()
+            state = replace(begin(learner), counts=counts, totals=totals, clock=1)
+            targets = Targets(signs, np.full(signs.shape, 16.0))
+            state, _ = learn_batch(learner, state, batch_of(copies, targets), SERIAL)
+            return (state.totals - known.totals) / n
+
+        signs = np.full((n, 4), pull, np.int8)
+        apart = mean_tokens(GIBBS, signs) - mean_tokens(None, signs[:, :0])
+        assert (np.abs(apart).max() > 3.0) if pull else (np.abs(apart).max() < 0.5)
+
     @losses
     def test_a_task_without_labels_is_not_there(self, loss):
         """One task alone, and the same task beside one that nobody has labelled."""
