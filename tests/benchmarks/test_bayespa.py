@@ -132,7 +132,9 @@ class TestBatchModels:
         verdicts = batches.equal_accuracy([])
         plain = [name for name in batches.BATCH_MODELS if "plain" in name]
         assert [row[0] for row in verdicts.rows] == [*batches.BATCH_MODELS, *plain, *plain]
-        kinds = [*["default"] * 8, *["plain"] * 4, *["plain, schedule of the paper"] * 4]
+        n = len(plain)
+        kinds = [*["default"] * len(batches.BATCH_MODELS), *["plain"] * n]
+        kinds += ["plain, schedule of the paper"] * n
         assert [row[1] for row in verdicts.rows] == kinds
         assert {(row[5], row[6]) for row in verdicts.rows} == {("more than 5", "no")}
 
@@ -147,8 +149,8 @@ class TestBatchModels:
         assert [row[0] for row in table.rows] == list(batches.ONLINE)
         assert table.rows[0][1:] == ["0.500", "0.600", "0.20"]
         by_passes, by_time = (panel.lines for panel in found)
-        assert list(by_passes) == [*batches.ONLINE, *map("batch {}".format, batches.ONLINE),
-                                   "LDA, then SVM"]  # fmt: skip
+        plain = [n.removesuffix(", plain") for n in batches.BATCH_MODELS if "plain" in n]
+        assert list(by_passes) == [*batches.ONLINE, *plain, "LDA, then SVM"]
         assert by_passes["MedHDP Gibbs"] == ([0.5, 1.0], [0.5, 0.6])
         assert by_time["batch MedLDA averaging"] == ((0.5,) * 4, (0.8,) * 4)
 

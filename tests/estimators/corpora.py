@@ -39,6 +39,10 @@ FITTED: dict[str, tuple[type, dict[str, Any]]] = {
     "averaging, words": (MedLDAClassifier, {"n_topics": 20, "word_weights": True}),
     "averaging, ovr": (MedLDAClassifier, {"n_topics": 4, "strategy": "ovr"}),
     "gibbs": (MedLDAClassifier, {"n_topics": 8, "loss": "gibbs"}),
+    "gibbs, all drawn": (
+        MedLDAClassifier,
+        {"n_topics": 8, "loss": "gibbs", "augmentation": "all", "n_rounds": 2},
+    ),
     "gibbs, words": (MedLDAClassifier, {"n_topics": 20, "loss": "gibbs", "word_weights": True}),
     "gibbs, ovr": (MedLDAClassifier, {"n_topics": 4, "loss": "gibbs", "strategy": "ovr"}),
     "ovr, words": (MedLDAClassifier, {"n_topics": 20, "strategy": "ovr", "word_weights": True}),

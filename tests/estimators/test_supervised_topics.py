@@ -1,6 +1,7 @@
 """The topics that labels make, and what they are good for."""
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -241,6 +242,28 @@ def test_augmentation_by_means_draws_less(name: str) -> None:
     mean = fitted(name, augmentation="mean", n_passes=3)
     assert mean.score(X, LABELS) > 0.85
     assert file_of(mean) != file_of(fitted(name, n_passes=3))
+
+
+@pytest.mark.parametrize("word_factor", ["ratio", "collapsed"])
+def test_weights_may_be_drawn_in_every_round(word_factor: str) -> None:
+    """The posterior is still kept, and rounds draw anew; one draw is as good as any."""
+    settings = {"word_factor": word_factor, "n_rounds": 2, "n_passes": 3}
+    drawn = fitted("gibbs", augmentation="all", **settings)
+    assert drawn.score(X, LABELS) > 0.85
+    assert file_of(drawn) != file_of(fitted("gibbs", **settings))
+    state = content(drawn).arrays
+    assert np.linalg.eigvalsh(state["state0/precision"]).min() > 0.0
+
+
+def test_every_round_has_draws_of_its_own() -> None:
+    learned = fitted("gibbs")._learned
+    state = learned.states[0]
+    learner = model_of("gibbs, all drawn")._learner(learned.outputs, 8)
+    draws = [learner.weight_draws(state, number).random() for number in (0, 1, 0)]
+    assert draws[0] == draws[2] != draws[1]
+    later = replace(state, clock=state.clock + 1)
+    assert learner.weight_draws(later, 0).random() not in draws
+    assert model_of("gibbs")._learner(learned.outputs, 8).weight_draws(state, 0) is None
 
 
 # What labels are good for

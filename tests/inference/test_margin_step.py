@@ -200,6 +200,16 @@ class TestHinges:
             np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(alone.squares, shared.squares)
 
+    def test_drawn_weights_have_no_spread(self):
+        """Spec 8: (29) with w for the mean and nothing for the covariance."""
+        weights, (_, targets) = gaussians(), batch()
+        hinges = hinges_of(GIBBS, weights, targets, rng=np.random.default_rng(5))
+        w = weights.drawn(np.random.default_rng(5))
+        np.testing.assert_array_equal(hinges.weights, w)
+        for q in range(3):
+            np.testing.assert_allclose(hinges.seconds[:, q], np.outer(w[q], w[q]), rtol=1e-12)
+            np.testing.assert_allclose(hinges.squares[q], w[q] ** 2, rtol=1e-12)
+
     def test_a_tube_is_two_hinges(self):
         loss = Loss("gibbs", margin=0.3, c=0.4, variance=1.0, regression=True, mean_only=True)
         values = np.array([[1.0, -2.0], [0.1, 5.0]])

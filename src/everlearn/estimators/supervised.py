@@ -50,8 +50,9 @@ class MedLDAClassifier(MaxMarginClassifier):
         margins are met soon, as they are by its own defaults.
     word_weights : bool, default=False
         Whether words have weights of their own beside the topics, learned on what these miss.
-    augmentation : {"drawn", "mean"}, default="drawn"
-        For `loss="gibbs"`: whether augmentation variables are drawn, or take their means.
+    augmentation : {"drawn", "mean", "all"}, default="drawn"
+        For `loss="gibbs"`: whether augmentation variables are drawn, or take their means; "all"
+        draws the weights, too, in every round, where topics otherwise see their posterior.
     decision : {"mean", "drawn"}, default="mean"
         Whether scores are those of the mean weights or, for `loss="gibbs"` alone, of one draw of
         them, which stays the same until the model learns again.

@@ -53,7 +53,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         unit scale: `y` is measured by mean and standard deviation of the first ones that come,
         which follow the targets until 32 have come that are not all equal. None is a default for
         the loss.
-    augmentation : {"drawn", "mean"}, default="drawn"
+    augmentation : {"drawn", "mean", "all"}, default="drawn"
         As in `MedLDAClassifier`.
     topic_prior, word_prior, word_factor, init
         As in `MedLDAClassifier`.

@@ -65,7 +65,7 @@ MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "margin": (Options((None,)), Interval(0, 1e12, low_open=True)),
     "c": (Options((None,)), Interval(0, 1e12, low_open=True)),
     "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
-    "augmentation": (Options(("drawn", "mean")),),
+    "augmentation": (Options(("drawn", "mean", "all")),),
     "n_rounds": (Options((None,)), Interval(1, integer=True)),
     "ghosts": (Interval(1, integer=True),),
     **TOPIC_CONSTRAINTS,
@@ -116,8 +116,16 @@ def chosen_loss(
         float(default if value is None else value)
         for value, default in zip(given, defaults, strict=True)
     )
-    mean_only = estimator.augmentation == "mean"
-    return Loss(estimator.loss, margin, c, variance, anchored, regression, mean_only)
+    return Loss(
+        estimator.loss,
+        margin,
+        c,
+        variance,
+        anchored,
+        regression,
+        mean_only=estimator.augmentation == "mean",
+        draws_weights=estimator.augmentation == "all",
+    )
 
 
 def margin_loss(estimator: Any, setting: str) -> Loss:

@@ -106,22 +106,30 @@ def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
     )
 
 
-def _moments(weights: Gaussians, engine: Engine | None) -> tuple[Mat, Cube]:
-    """Means and covariances; many topics are worth sharing the tasks out."""
+def _moments(
+    weights: Gaussians, engine: Engine | None, rng: np.random.Generator | None
+) -> tuple[Mat, Cube]:
+    """Means and covariances, or weights that are drawn; many topics are worth sharing out."""
     q, k = weights.shift.shape
+    if rng is not None:
+        return weights.drawn(rng), np.zeros((q, k, k))
     if engine is None or q * k**3 < _WORTH_SHARING:
         return weights.moments()
     return weights.moments(among(engine.here, q))
 
 
 def hinges_of(
-    loss: Loss, weights: Gaussians, targets: Targets, engine: Engine | None = None
+    loss: Loss,
+    weights: Gaussians,
+    targets: Targets,
+    engine: Engine | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Hinges:
-    """The losses of a batch under the Gibbs classifier.
+    """The losses of a batch under the Gibbs classifier, or under weights drawn from it.
 
     A tube around a number is two hinges that share their weights.
     """
-    mean, covariance = _moments(weights, engine)
+    mean, covariance = _moments(weights, engine, rng)
     signs, offsets = hinge_targets(loss, targets)
     if loss.regression:
         mean, covariance = np.concatenate([mean, mean]), np.concatenate([covariance, covariance])

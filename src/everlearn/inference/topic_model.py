@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.codes import code_means
 from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.core.random import stream
 from everlearn.inference.kernels.topics import WordFactors
 from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState, WordWeights
 
@@ -26,6 +27,7 @@ class Loss:
     anchored : whether the prior means of a topic's weights are the code of one class
     regression : whether scores are to come near numbers instead of beyond a margin
     mean_only : whether augmentation variables take their means instead of being drawn
+    draws_weights : whether a round of "gibbs" sees weights that are drawn, not their posterior
     """
 
     kind: Literal["averaging", "gibbs"]
@@ -35,6 +37,7 @@ class Loss:
     anchored: bool = True
     regression: bool = False
     mean_only: bool = False
+    draws_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,12 @@ class TopicLearner:
     def n_kept(self) -> int:
         """Sweeps of a round that count."""
         return self.n_sweeps - self.burn_in
+
+    def weight_draws(self, state: TopicState, number: int) -> np.random.Generator | None:
+        """What the weights of a round are drawn by, if they are."""
+        if self.loss is None or not self.loss.draws_weights:
+            return None
+        return stream(state.seed, "sample", state.clock, number)
 
     @property
     def box(self) -> float:

@@ -180,7 +180,8 @@ class ChunkedSampler:
         signs, offsets, factors = self._targets.signs, self._targets.values, self._factors()
         step: Step
         if isinstance(weights, Gaussians) and learner.loss is not None:
-            hinges = hinges_of(learner.loss, weights, self._targets, self._engine)
+            rng = learner.weight_draws(state, number)
+            hinges = hinges_of(learner.loss, weights, self._targets, self._engine, rng)
             signs, offsets = hinges.signs, hinges.offsets
             lean = hinges._replace(signs=signs[:0], offsets=offsets[:0])
             step = GibbsStep(factors, self._alpha, lean, schedule)

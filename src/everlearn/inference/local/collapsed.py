@@ -45,7 +45,8 @@ class CollapsedSampler:
         tilt = np.ones_like(self._tallies)
         hinges = no_hinges(len(batch), self._state.n_topics)
         if isinstance(weights, Gaussians) and learner.loss is not None:
-            hinges = hinges_of(learner.loss, weights, batch.targets)
+            rng = learner.weight_draws(self._state, number)
+            hinges = hinges_of(learner.loss, weights, batch.targets, rng=rng)
             if number == 0:
                 self._inverses = np.zeros(hinges.signs.shape)
         if number == 0:

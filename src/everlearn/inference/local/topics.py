@@ -85,7 +85,8 @@ class IndependentSampler:
         signs, offsets = batch.targets.signs, batch.targets.values
         step: Step
         if isinstance(weights, Gaussians) and learner.loss is not None:
-            hinges = hinges_of(learner.loss, weights, batch.targets, self._engine)
+            rng = learner.weight_draws(self._state, number)
+            hinges = hinges_of(learner.loss, weights, batch.targets, self._engine, rng)
             signs, offsets = hinges.signs, hinges.offsets
             step = GibbsStep(factors, self._alpha, hinges, schedule)
             if number == 0:
