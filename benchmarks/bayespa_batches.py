@@ -24,7 +24,7 @@ from everlearn import MedHDPClassifier, MedLDAClassifier
 
 BATCH_SEEDS = 3
 EQUAL = 0.01
-"""Accuracies that differ by less are level."""
+"""An accuracy that is lower by no more is level."""
 BATCH = {"batch_size": "all", "n_sweeps": 1}
 COLLAPSED = {**BATCH, "word_factor": "collapsed", "n_topics": THEIR_TOPICS}
 BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
@@ -40,6 +40,10 @@ BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "batch MedLDA Gibbs, plain": (
         lambda: MedLDAClassifier(**COLLAPSED, **PLAIN_GIBBS),
         (20, 30, 40, 50, 60, 80, 160),
+    ),
+    "batch MedLDA Gibbs, online constants, plain": (
+        lambda: MedLDAClassifier(**COLLAPSED, loss="gibbs", anchors=False),
+        (5, 10, 20),
     ),
     "batch MedLDA Gibbs, weights drawn, plain": (
         lambda: MedLDAClassifier(**COLLAPSED, **PLAIN_GIBBS, augmentation="all"),
@@ -129,7 +133,10 @@ def batch_models(measured: list[str]) -> Table:
         "and weights solved anew in every round; the Gibbs loss keeps their posterior or, as Gibbs "
         "MedLDA does, draws them. MedLDA has 40 topics; means of three seeds. Plain are the models "
         "and constants of the paper, without anchors. Online is the default, with anchors. These "
-        "make batch models quick, too: most of what labels say is known after two rounds.",
+        "make batch models quick, too: most of what labels say is known after two rounds. Online "
+        "plain models have other constants for the Gibbs loss and for MedHDP, because with those "
+        "of the paper all classes share a topic (Gibbs .10 and .09, two seeds); with online "
+        "constants the batch model, too, is quick.",
     )
     for batch in _batches(measured):
         for rounds, accuracy, cpu in batch.runs:
@@ -154,12 +161,13 @@ def equal_accuracy(measured: list[str]) -> Table:
         "(`init=\"uniform\"`). On training documents held out that gave .895 instead of .897, and "
         ".879 instead of .870 (MedHDP .889 instead of .888, and .813 instead of .827). With "
         "anchors in both, the claim does not hold: labels then say in two rounds what they have to "
-        "say.",
+        "say. Nor does it for the plain Gibbs loss with the same constants in both.",
     )  # fmt: skip
     for kind in ("default", "plain", "plain, schedule of the paper"):
         for batch in _batches(measured, kind):
             rounds, ratio = batch.verdict()
             holds = "yes" if float(ratio.removeprefix("more than ")) >= 10.0 else "no"
+            holds = "never level" if "more" in rounds else holds
             table.add(
                 batch.name, kind, f"{batch.accuracy:.4f}", f"{batch.cpu:.2f}", rounds, ratio, holds
             )

@@ -136,7 +136,7 @@ class TestBatchModels:
         kinds = [*["default"] * len(batches.BATCH_MODELS), *["plain"] * n]
         kinds += ["plain, schedule of the paper"] * n
         assert [row[1] for row in verdicts.rows] == kinds
-        assert {(row[5], row[6]) for row in verdicts.rows} == {("more than 5", "no")}
+        assert {(row[5], row[6]) for row in verdicts.rows} == {("more than 5", "never level")}
 
     def test_online_and_batch_models_are_in_one_picture(self, batches, part, drawn, monkeypatch):
         curve = {"accuracy": [0.5, 0.6], "cpu": [0.1, 0.2], "measured": "here at 1"}
