@@ -7,6 +7,7 @@ import numpy as np
 
 from benchmarks import bayespa_plots as plots
 from benchmarks import figures
+from benchmarks.bayespa_batches import COLLAPSED
 from benchmarks.bayespa_runs import (
     PLAIN,
     PLAIN_GIBBS,
@@ -34,7 +35,7 @@ def numbers_of_topics(measured: list[str]) -> Table:
         f"Means of three seeds; plain batch models with {ROUNDS} rounds, and an SVM on topics that "
         f"know no labels (one seed).\n\n{plots.link('bayespa_topics', 'Numbers of topics')}",
     )
-    batch = {"batch_size": "all", "n_sweeps": 1, "word_factor": "collapsed", "n_rounds": ROUNDS}
+    batch = {**COLLAPSED, "n_rounds": ROUNDS}
     models = {
         "MedLDA averaging": ("topics-averaging", {}),
         "MedLDA Gibbs": ("topics-gibbs", {"loss": "gibbs"}),
@@ -44,7 +45,7 @@ def numbers_of_topics(measured: list[str]) -> Table:
     for name, (key, given) in models.items():
         for k in (20, 40, 80):
             values, cpu, _ = summary(
-                f"{key}-{k}", partial(MedLDAClassifier, n_topics=k, **given), measured, 3
+                f"{key}-{k}", partial(MedLDAClassifier, **{**given, "n_topics": k}), measured, 3
             )
             table.add(name, k, f"{np.mean(values):.4f}", f"{cpu:.2f}")
     for k in (20, 40, 80):
