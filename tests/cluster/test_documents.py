@@ -1,5 +1,7 @@
 """Dask bags and tables of documents: read, numbered and drawn where they are."""
 
+from dataclasses import replace
+
 import dask.array as da
 import dask.bag as db
 import numpy as np
@@ -78,13 +80,13 @@ class TestTopicModel:
 class TestOneBatch:
     """A batch in chunks and the same batch in one piece: the same draws, sums to rounding."""
 
-    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
-    @pytest.mark.parametrize("n_rounds", [1, 2])
-    def test_agrees_with_the_learner_of_one_process(self, loss, n_rounds):
-        model = MedLDAClassifier(n_topics=6, loss=loss, n_rounds=n_rounds, random_state=0)
+    @staticmethod
+    def both(loss, **rounds):
+        """States and infos after a batch here, and after the same in chunks."""
+        model = MedLDAClassifier(n_topics=6, loss=loss, random_state=0)
         model.fit(COUNTS[96:160], LABELS[96:160])
         documents, learned = Documents.from_csr(COUNTS[:N]), model._learned
-        space, learner = learned.outputs, model._current(learned)
+        space, learner = learned.outputs, replace(model._current(learned), **rounds)
         signs = np.where(LABELS[:N, None] == space.classes, 1, -1).astype(np.int8)
         targets = model._targets(space, signs)
 
@@ -98,14 +100,26 @@ class TestOneBatch:
             )
 
         engine = SerialEngine()
-        here, info = learn_batch(learner, copied(), batch_of(documents, targets), engine)
-        chunks = chunks_here(documents)
-        far, told = learn_chunked_batch(learner, copied(), ChunkedBatch(chunks, targets), engine)
+        here = learn_batch(learner, copied(), batch_of(documents, targets), engine)
+        chunked = ChunkedBatch(chunks_here(documents), targets)
+        return here, learn_chunked_batch(learner, copied(), chunked, engine)
+
+    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+    @pytest.mark.parametrize("n_rounds", [1, 2])
+    def test_agrees_with_the_learner_of_one_process(self, loss, n_rounds):
+        (here, info), (far, told) = self.both(loss, n_rounds=n_rounds)
         assert_allclose(far.counts, here.counts, rtol=1e-9, atol=1e-9)
         assert_allclose(far.totals, here.totals, rtol=1e-9)
         assert_allclose(far.weights.mean, here.weights.mean, rtol=1e-7, atol=1e-9)
         assert_allclose(told.shares, info.shares, rtol=1e-9)
         assert (told.n_documents, told.n_tokens) == (info.n_documents, info.n_tokens)
+        assert told.n_rounds == info.n_rounds == n_rounds
+
+    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+    @pytest.mark.parametrize(("most", "made", "ended"), [(3, 3, False), (40, 20, True)])
+    def test_rounds_end_alike(self, loss, most, made, ended):
+        for _, info in self.both(loss, n_rounds=most, tol=1.0):
+            assert (info.n_rounds, info.converged) == (made, ended)
 
 
 class TestSupervised:

@@ -49,7 +49,7 @@ ROWS = {
 
 IN_ONE_PROCESS = {
     "linear classifier", "linear regressor",
-    "lda collapsed", "hdp", "hdp, young", "born", "born, gibbs",
+    "lda collapsed", "hdp", "hdp, young", "born, collapsed",
 }  # fmt: skip
 """Each record depends on the one before: nothing is sent, so that no cluster can change it."""
 

@@ -47,6 +47,7 @@ FITTED: dict[str, tuple[type, dict[str, Any]]] = {
     "gibbs, ovr": (MedLDAClassifier, {"n_topics": 4, "loss": "gibbs", "strategy": "ovr"}),
     "ovr, words": (MedLDAClassifier, {"n_topics": 20, "strategy": "ovr", "word_weights": True}),
     "born": (MedHDPClassifier, {}),
+    "born, collapsed": (MedHDPClassifier, {"word_factor": "collapsed"}),
     "born, words": (MedHDPClassifier, {"start_topics": 20, "word_weights": True}),
     "born, gibbs": (MedHDPClassifier, {"loss": "gibbs", "start_topics": 9}),
     "number": (MedLDARegressor, {"n_topics": 6}),

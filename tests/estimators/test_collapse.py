@@ -14,7 +14,7 @@ from everlearn.testing import planted_topics
 
 def info(shares: list[float], n: int = 64, clock: int = 9, first: int = 0) -> RoundInfo:
     ids = np.arange(first, first + len(shares))
-    return RoundInfo(clock, n, 100 * n, ids, np.array(shares))
+    return RoundInfo(clock, n, 100 * n, ids, np.array(shares), 1, True)
 
 
 EVEN, HEAVY = [0.4, 0.3, 0.3], [0.0, 0.9, 0.1]

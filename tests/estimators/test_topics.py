@@ -440,6 +440,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "burn_in": (-1, 0.5, None),
     "n_passes": (0, 1.5, None),
     "shuffle": (1, None, "yes"),
+    "tol": (-1e-3, 1.5, np.nan, "0"),
     "ghosts": (0, 1.5, None),
     "inference_passes": (0, 1.5),
     "vocabulary": ("words", [], ["a", "a"], [1, 2], {"a": 3}),

@@ -112,7 +112,7 @@ def draws_of(kept, n_topics, tokens):
         tallies.sum(0),
         tallies,
         np.ones((len(kept), n_documents, 1)),
-        np.arange(10.0, 10.0 + n_topics),
+        np.arange(10.0, 10.0 + n_documents * n_topics).reshape(n_documents, n_topics),
     )
 
 
@@ -129,7 +129,7 @@ class TestSettled:
         assert left.tolist() == [0, 1, 2, 4]
         assert draws.kept.tolist() == [[0, 2, 3, 3, 0], [0, 2, 3, 3, 3]]
         assert draws.topics.tolist() == [0, 2, 3, 3, 3]
-        assert draws.tables.tolist() == [10, 11, 12, 14]
+        assert draws.tables.tolist() == [[10, 11, 12, 14], [15, 16, 17, 19]]
         assert draws.tallies.tolist() == [
             [[1, 0, 1, 0], [1, 0, 0, 2]],
             [[1, 0, 1, 0], [0, 0, 0, 3]],

@@ -22,7 +22,7 @@ class MemoryBudgetError(ValueError):
 
 
 class NotConvergedWarning(UserWarning):
-    """Learning stopped at its limit of laps while the bound was still rising."""
+    """Learning stopped at its limit of laps or rounds while it was still getting better."""
 
 
 class TopicCollapseWarning(UserWarning):

@@ -89,8 +89,8 @@ class Corpus:
 def learns_in_chunks(estimator: Any) -> bool:
     """Whether chunks of documents may stay where they are: tokens must not see all others.
 
-    With an inferred number of topics or collapsed counts they do, and weights of words learn from
-    one document after the other.
+    With collapsed counts they do. Topics that are born are judged by documents that are here, and
+    weights of words learn from one document after the other.
     """
     given = getattr(estimator, "n_topics", "infer") != "infer"
     alone = given and estimator.word_factor != "collapsed"

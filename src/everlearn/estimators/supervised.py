@@ -71,6 +71,10 @@ class MedLDAClassifier(MaxMarginClassifier):
     n_rounds : int or None, default=None
         Rounds within a batch, after each of which topics and weights take in what was drawn; None
         is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
+    tol : float or None, default=None
+        Rounds end, after 20 at the least, when the objective of the batch, averaged over ten of
+        them, falls by less than this share of it a round; `n_rounds` is the most then, None being
+        500. None makes all rounds. For `batch_size="all"`.
     n_sweeps, burn_in : int, default=3 and 0
         Sweeps over the tokens in each round, and how many of them do not count.
     ghosts : int, default=1
@@ -123,6 +127,8 @@ class MedLDAClassifier(MaxMarginClassifier):
         The word of each column.
     n_documents_seen_, n_tokens_seen_ : int
         What was learned from.
+    n_rounds_ : int
+        Rounds of the last batch; with `strategy="ovr"` the most of any class's.
 
     Examples
     --------
@@ -161,6 +167,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         init: str = "predictive",
         batch_size: int | str | None = None,
         n_rounds: int | None = None,
+        tol: float | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,
         ghosts: int = 1,
@@ -193,6 +200,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.init = init
         self.batch_size = batch_size
         self.n_rounds = n_rounds
+        self.tol = tol
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
         self.ghosts = ghosts

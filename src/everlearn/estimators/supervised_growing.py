@@ -40,8 +40,10 @@ class MedHDPClassifier(MaxMarginClassifier):
         Larger values expect more topics in a document.
     stick_prior : float, default=1.0
         Larger values expect more topics in the corpus.
-    word_prior, init, batch_size, n_rounds, n_sweeps, burn_in, ghosts, n_passes, shuffle
-        As in `MedLDAClassifier`; word counts follow every draw.
+    word_prior, word_factor, init, batch_size, n_rounds, tol, n_sweeps, burn_in, ghosts
+        As in `MedLDAClassifier`; "collapsed" is what the paper has.
+    n_passes, shuffle
+        As in `MedLDAClassifier`.
     retention, inference, inference_passes, vocabulary, max_words, stop_words, token_pattern
         As in `MedLDAClassifier`.
     engine, random_state, verbose
@@ -53,8 +55,8 @@ class MedHDPClassifier(MaxMarginClassifier):
         Topics in use.
     classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
         As in `MedLDAClassifier`.
-    n_documents_seen_, n_tokens_seen_ : int
-        What was learned from.
+    n_documents_seen_, n_tokens_seen_, n_rounds_ : int
+        What was learned from, and rounds of the last batch.
 
     Examples
     --------
@@ -66,14 +68,13 @@ class MedHDPClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medhdp-classifier"
-    word_factor: ClassVar[str] = "collapsed"
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
         "concentration": (Interval(0, 1e6, low_open=True),),
         "stick_prior": (Interval(0, 1e6, low_open=True),),
-        **{name: table for name, table in CLASSIFIER_CONSTRAINTS.items() if name != "word_factor"},
+        **CLASSIFIER_CONSTRAINTS,
     }
 
     def __init__(
@@ -92,9 +93,11 @@ class MedHDPClassifier(MaxMarginClassifier):
         concentration: float = 5.0,
         stick_prior: float = 1.0,
         word_prior: float = 0.1,
+        word_factor: str = "ratio",
         init: str = "predictive",
         batch_size: int | str | None = None,
         n_rounds: int | None = None,
+        tol: float | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,
         ghosts: int = 1,
@@ -124,9 +127,11 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.concentration = concentration
         self.stick_prior = stick_prior
         self.word_prior = word_prior
+        self.word_factor = word_factor
         self.init = init
         self.batch_size = batch_size
         self.n_rounds = n_rounds
+        self.tol = tol
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
         self.ghosts = ghosts

@@ -62,7 +62,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
     n_rounds : int or None, default=None
         Rounds within a batch; None is 2 for the averaging loss, which sees targets in the second
         one, and 1 for the Gibbs loss.
-    n_sweeps, burn_in, ghosts, n_passes, shuffle, retention, inference
+    tol, n_sweeps, burn_in, ghosts, n_passes, shuffle, retention, inference
         As in `MedLDAClassifier`.
     inference_passes : int or None, default=None
         As in `MedLDAClassifier`; None is 5, or 50 of a sampler.
@@ -77,7 +77,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         What a document that fills a topic is predicted to have, less `intercept_`.
     intercept_ : float
         Mean of the first targets.
-    n_topics_, component_ids_, components_, topic_shares_, vocabulary_
+    n_topics_, component_ids_, components_, topic_shares_, vocabulary_, n_rounds_
         As in `MedLDAClassifier`.
 
     Examples
@@ -113,6 +113,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         init: str = "predictive",
         batch_size: int | str = 64,
         n_rounds: int | None = None,
+        tol: float | None = None,
         n_sweeps: int = 3,
         burn_in: int = 0,
         ghosts: int = 1,
@@ -141,6 +142,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         self.init = init
         self.batch_size = batch_size
         self.n_rounds = n_rounds
+        self.tol = tol
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
         self.ghosts = ghosts

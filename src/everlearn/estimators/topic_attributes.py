@@ -29,6 +29,7 @@ class Learned(Generic[T]):
     outputs : what the targets are
     loss : the one that learning began with, None without labels
     n_documents, n_tokens : learned from, each counted as often as it was visited
+    n_rounds : of the last batch, in the state with most
     watch : what was seen of the last documents' topics; a file does not keep it
     """
 
@@ -38,6 +39,7 @@ class Learned(Generic[T]):
     loss: Loss | None
     n_documents: int = 0
     n_tokens: int = 0
+    n_rounds: int = 0
     watch: Watch = field(default_factory=Watch)
 
 
@@ -102,6 +104,11 @@ class TopicAttributes(Generic[T]):
     def n_tokens_seen_(self) -> int:
         """Tokens learned from, each counted as often as it was visited."""
         return self._fitted().n_tokens
+
+    @property
+    def n_rounds_(self) -> int:
+        """Rounds of the last batch; where tasks have topics of their own, the most of any."""
+        return self._fitted().n_rounds
 
     def top_words(self, n: int = 10) -> list[list[Any]]:
         """The likeliest words of each topic.

@@ -7,13 +7,16 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec
 from everlearn.core.documents import Documents
+from everlearn.core.random import stream
 from everlearn.inference.engine import Engine, among
 from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments
 from everlearn.inference.local.topic_batches import Batch, laid_out, layout_of
 from everlearn.inference.topic_model import Targets
+from everlearn.inference.topic_state import Undo
 
 _AT_ONCE: Final = 4096
 """Documents of the batches that are laid out together."""
@@ -57,3 +60,19 @@ def chunked_batches(
         places = range(len(batches)) if order is None else np.argsort(order[: len(batches)])
         for i in places:
             yield ChunkedBatch(batches[i], targets.take(batches[i].positions))
+
+
+def orders_of(told: NDArray[np.bool_], n_passes: int, seed: int | None) -> list[IntVec | None]:
+    """One for each pass: documents that nothing is told about last; without a seed as they came."""
+    if seed is None:
+        return [None] * n_passes
+    drawn = [stream(seed, "order", 0, i).permutation(len(told)) for i in range(n_passes)]
+    return [order[np.argsort(~told[order], kind="stable")] for order in drawn]
+
+
+def remembered(batches: Iterator[Batch], undos: Sequence[Undo]) -> Iterator[Batch]:
+    """The batches, the rows of whose words are kept before each is learned."""
+    for batch in batches:
+        for undo in undos:
+            undo.remember(batch.documents.words)
+        yield batch

@@ -30,7 +30,16 @@ from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState, 
 T = TypeVar("T")
 _STATE_KEYS = ("next_id", "clock", "seed", "weights", "n_word_documents")
 _HEADER_KEYS = frozenset(
-    ("params", "states", "words", "outputs", "n_documents", "n_tokens", "feature_names")
+    (
+        "params",
+        "states",
+        "words",
+        "outputs",
+        "n_documents",
+        "n_tokens",
+        "n_rounds",
+        "feature_names",
+    )
 )
 _ACCURACY = 1e-6
 """How well totals must agree with counts, which they do to 1e-9."""
@@ -171,6 +180,7 @@ class TopicCheckpoint(TopicEstimator[T]):
             "outputs": outputs,
             "n_documents": learned.n_documents,
             "n_tokens": learned.n_tokens,
+            "n_rounds": learned.n_rounds,
             "feature_names": feature_names(self),
         }, arrays
 
@@ -211,6 +221,7 @@ class TopicCheckpoint(TopicEstimator[T]):
             estimator._learner(outputs, states[0].n_topics).loss,
             entry(header, "n_documents", int, 0, 2**62),
             entry(header, "n_tokens", int, 0, 2**62),
+            entry(header, "n_rounds", int, 0, 2**62),
         )
         try:
             estimator._current(estimator._learned)

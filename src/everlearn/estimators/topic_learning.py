@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,16 +12,15 @@ from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
+from everlearn.core.errors import NotConvergedWarning
 from everlearn.core.halves import split_documents
 from everlearn.core.params import Constraint, check_params
-from everlearn.core.random import stream
 from everlearn.estimators.base import LearnerMixin
 from everlearn.estimators.chunked_documents import Corpus, learns_in_chunks, open_corpus
 from everlearn.estimators.collapse import Watch
@@ -28,8 +28,8 @@ from everlearn.estimators.collections import brought_here
 from everlearn.estimators.documents import WordSpace, document_tags, documents_of, is_list_of_one
 from everlearn.estimators.persistence import SaveMixin
 from everlearn.estimators.topic_attributes import Learned, TopicAttributes
-from everlearn.estimators.topic_batches import chunked_batches, cut_batches
-from everlearn.estimators.topic_params import PAIRS
+from everlearn.estimators.topic_batches import chunked_batches, cut_batches, orders_of, remembered
+from everlearn.estimators.topic_params import PAIRS, schedule_of
 from everlearn.inference.engine import Engine
 from everlearn.inference.learners.bayespa import learn_batch, topic_proportions
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
@@ -147,11 +147,13 @@ class TopicEstimator(
     def _with_schedule(self, learner: TopicLearner, passes: int) -> TopicLearner:
         """The learner with what the parameters say about batches; `passes` unless they do."""
         sampled = self.inference == "sampled"
+        n_rounds, tol = schedule_of(self, learner.n_rounds)
         return replace(
             learner,
             word_factor=self.word_factor,
             start=self.init,
-            n_rounds=learner.n_rounds if self.n_rounds is None else int(self.n_rounds),
+            n_rounds=n_rounds,
+            tol=tol,
             n_sweeps=int(self.n_sweeps),
             burn_in=int(self.burn_in),
             ghosts=int(self.ghosts),
@@ -233,7 +235,7 @@ class TopicEstimator(
         """What is known after `n_passes` over the documents."""
         documents, n = corpus.documents, len(corpus.documents)
         told = np.asarray(targets.signs.any(axis=1))
-        orders = self._orders(told, learned.states[0].seed)
+        orders = orders_of(told, self.n_passes, learned.states[0].seed if self.shuffle else None)
         size = self._size(n, learned.outputs)
         batches: Iterator[Batch | ChunkedBatch]
         if isinstance(documents, ChunkedDocuments):
@@ -244,13 +246,6 @@ class TopicEstimator(
             first = self._current(learned).first_batch(n, n_told, size)
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
         return self._visit(learned, batches, n * self.n_passes, corpus.engine)
-
-    def _orders(self, told: NDArray[np.bool_], seed: int) -> list[IntVec | None]:
-        """One for each pass: documents that nothing is told about last, or as they came."""
-        if not self.shuffle:
-            return [None] * self.n_passes
-        drawn = [stream(seed, "order", 0, i).permutation(len(told)) for i in range(self.n_passes)]
-        return [order[np.argsort(~told[order], kind="stable")] for order in drawn]
 
     def _go_on(
         self,
@@ -269,7 +264,7 @@ class TopicEstimator(
         with open_engine(self.engine) as engine:
             size = self._size(len(documents), learned.outputs)
             batches = cut_batches(documents, targets, [None], (size, size), engine)
-            return self._visit(learned, _remembered(batches, kept), len(documents), engine)
+            return self._visit(learned, remembered(batches, kept), len(documents), engine)
 
     # ------------------------------------------------------------------ inner
 
@@ -291,18 +286,29 @@ class TopicEstimator(
         learner = self._current(learned)
         states = tuple(s.with_room(learned.words.n_words, s.n_topics) for s in learned.states)
         n_known, n_tokens, watch = learned.n_documents, learned.n_tokens, learned.watch
+        n_rounds, converged = learned.n_rounds, True
         with DocumentProgress(self.verbose, n_documents) as progress:
             for batch in batches:
                 states, infos = _learn_batch(learner, states, n_known, batch, engine)
                 n_known += infos[0].n_documents
                 n_tokens += infos[0].n_tokens
                 watch = self._look_at(watch, infos, learned.outputs)
+                n_rounds = max(info.n_rounds for info in infos)
+                converged = converged and all(info.converged for info in infos)
                 n_done = n_known - learned.n_documents
                 progress.show(n_done, sum(s.n_topics for s in states))
         for state in states:
             if isinstance(state.weights, Gaussians):
                 state.weights.moments()  # what cannot be used must not be kept
-        return replace(learned, states=states, n_documents=n_known, n_tokens=n_tokens, watch=watch)
+        if not converged:
+            warnings.warn(
+                f"{type(self).__name__} was still changing after {learner.n_rounds} rounds of a "
+                "batch: allow more with n_rounds, or a larger tol.",
+                NotConvergedWarning,
+                stacklevel=4,
+            )
+        learned = replace(learned, states=states, watch=watch, n_rounds=n_rounds)
+        return replace(learned, n_documents=n_known, n_tokens=n_tokens)
 
     def _size(self, n_documents: int, outputs: T) -> int:
         """Documents of a batch, of so many in all."""
@@ -338,11 +344,3 @@ def _learn_batch(
         learn(learner, state, part, engine) for state, part in zip(states, parts, strict=True)
     ]
     return tuple(state for state, _ in learned), [info for _, info in learned]
-
-
-def _remembered(batches: Iterator[Batch], undos: Sequence[Undo]) -> Iterator[Batch]:
-    """The batches, the rows of whose words are kept before each is learned."""
-    for batch in batches:
-        for undo in undos:
-            undo.remember(batch.documents.words)
-        yield batch

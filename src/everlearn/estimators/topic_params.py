@@ -67,6 +67,7 @@ MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
     "augmentation": (Options(("drawn", "mean", "all")),),
     "n_rounds": (Options((None,)), Interval(1, integer=True)),
+    "tol": (Options((None,)), Interval(0, 1)),
     "ghosts": (Interval(1, integer=True),),
     **TOPIC_CONSTRAINTS,
 }
@@ -97,6 +98,8 @@ _PLAIN: Final = {
     ("hdp", "gibbs"): (16.0, 5.0, 10.0),
 }
 """The same without anchors, where margins must be met before classes collapse into one topic."""
+_MOST_ROUNDS: Final = 500
+"""Rounds of a batch that ends when it falls no longer, unless the parameters say how many."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}
 """Constraint of how many are to be told."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
@@ -145,6 +148,13 @@ def default_rounds(estimator: Any, setting: str) -> int:
     if (setting, estimator.loss) in _PLAIN:
         return 3
     return 2 if estimator.loss == "averaging" else 1
+
+
+def schedule_of(estimator: Any, n_rounds: int) -> tuple[int, float | None]:
+    """Rounds of a batch at most, so many unless the parameters say more, and what ends them."""
+    tol = getattr(estimator, "tol", None)
+    n_rounds = n_rounds if tol is None else _MOST_ROUNDS
+    return int(estimator.n_rounds or n_rounds), None if tol is None else float(tol)
 
 
 def check_start(estimator: Any) -> None:

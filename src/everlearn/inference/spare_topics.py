@@ -94,7 +94,7 @@ def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws,
             kept=kept,
             totals=tallies.sum(axis=0),
             tallies=tallies,
-            tables=draws.tables[left],
+            tables=draws.tables[:, left],
         ),
         left,
     )
@@ -106,7 +106,7 @@ def _narrowed(draws: Draws, n_topics: int) -> Draws:
         draws,
         totals=np.ascontiguousarray(draws.totals[:, :n_topics]),
         tallies=np.ascontiguousarray(draws.tallies[..., :n_topics]),
-        tables=draws.tables[:n_topics],
+        tables=draws.tables[:, :n_topics],
     )
 
 

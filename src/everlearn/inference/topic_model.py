@@ -49,6 +49,7 @@ class TopicLearner:
     word_factor : "ratio" of expected counts, "digamma" of the mean field, or "collapsed"
     start : where topics of tokens come from before the first sweep (never "predictive" at first)
     n_rounds, n_sweeps, burn_in : inner rounds, sweeps in each, and how many of these are dropped
+    tol : share of the objective by which it must fall a round for rounds to go on; None: always
     ghosts : copies that each document stands for
     passes : over the words of a document whose topics are inferred without its labels
     sampled : whether these topics are drawn instead, in as many sweeps after as many dropped ones
@@ -68,6 +69,7 @@ class TopicLearner:
     n_rounds: int = 1
     n_sweeps: int = 3
     burn_in: int = 0
+    tol: float | None = None
     ghosts: int = 1
     passes: int = 2
     sampled: bool = False
@@ -105,8 +107,8 @@ class TopicLearner:
 
     @property
     def collapsed(self) -> bool:
-        """Whether word counts follow every draw."""
-        return self.word_factor == "collapsed" or self.grows
+        """Whether word counts follow every draw; without labels no topic is born otherwise."""
+        return self.word_factor == "collapsed" or (self.grows and self.loss is None)
 
     @property
     def grows(self) -> bool:
@@ -181,6 +183,8 @@ class RoundInfo:
 
     ids, shares : (n_topics,), permanent numbers of the topics, and how much of an average
         document of the batch was drawn into each
+    n_rounds : that were made
+    converged : whether they did not end at their limit while the objective was falling
     """
 
     clock: int
@@ -188,6 +192,8 @@ class RoundInfo:
     n_tokens: int
     ids: IntVec
     shares: Vec
+    n_rounds: int
+    converged: bool
 
     @property
     def n_topics(self) -> int:

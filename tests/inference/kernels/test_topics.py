@@ -39,7 +39,10 @@ def no_margins(n, n_topics):
     return Margins(np.zeros((0, n_topics)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
 
 
-def run(tokens, factors, alpha, schedule, *, margins=None, closed=KEEP_GIVEN, keys=None, z=None):
+def run(
+    tokens, factors, alpha, schedule, *, margins=None, closed=KEEP_GIVEN, keys=None, z=None,
+    seats=False,
+):  # fmt: skip
     """Samples of documents given as lists of words in ascending order."""
     bags = as_bags(Documents.from_tokens(tokens))
     n, n_tokens = len(tokens), int(bags.starts[-1])
@@ -48,6 +51,7 @@ def run(tokens, factors, alpha, schedule, *, margins=None, closed=KEEP_GIVEN, ke
         topics,
         np.zeros((schedule[0] - schedule[1], n_tokens), np.uint16),
         np.zeros((n, len(alpha))),
+        np.zeros((n if seats else 0, len(alpha))),
     )
     margins = no_margins(n, len(alpha)) if margins is None else margins
     keys = stream_keys(1, 2, 3, n) if keys is None else keys

@@ -87,7 +87,9 @@ class TestCounts:
 
 
 class TestPassive:
-    @pytest.mark.parametrize("name", ["averaging", "averaging, two rounds", "averaging, born"])
+    @pytest.mark.parametrize(
+        "name", ["averaging", "averaging, two rounds", "averaging, born, collapsed"]
+    )
     def test_met_margins_change_no_weight(self, name):
         """Property 2: counts grow, weights stay to the bit."""
         learner = LEARNERS[name]

@@ -20,6 +20,10 @@ from inference.learners.topic_learners import (
     targets_of,
 )
 
+WITH_LABELS = [name for name in LEARNERS if "born" in name and name != "born"]
+every_born_with_labels = pytest.mark.parametrize("name", WITH_LABELS)
+every_born = pytest.mark.parametrize("name", [*WITH_LABELS, "born"])
+
 
 def heavy(state, share=0.02):
     return int((state.totals[: state.n_topics] > share * state.totals.sum()).sum())
@@ -28,7 +32,7 @@ def heavy(state, share=0.02):
 class TestBirths:
     """Property 17."""
 
-    @pytest.mark.parametrize("name", ["averaging, born", "gibbs, born", "born"])
+    @every_born
     def test_no_births_without_mass(self, name):
         """Sticks that leave nothing over; with mass, the same batches do give birth."""
         for eta, born in ((1e-9, False), (20.0, True)):
@@ -41,7 +45,7 @@ class TestBirths:
             assert (state.next_id > 4) == born  # what is born may be joined again
             assert born or state.ids.tolist() == [0, 1, 2, 3]
 
-    @pytest.mark.parametrize("name", ["averaging, born", "gibbs, born", "born"])
+    @every_born
     def test_tables_follow_topics(self, name):
         state = learned(LEARNERS[name])
         assert (state.tables > 0).all()
@@ -58,9 +62,10 @@ class TestBirths:
         "loss", [Loss("averaging", 16.0, 500.0, 1e-3), Loss("gibbs", 164.0, 1.0, 10.0)]
     )
     @pytest.mark.parametrize("n_topics", [2, 5])
-    def test_planted_topics_are_found(self, loss, n_topics):
+    @pytest.mark.parametrize("word_factor", ["ratio", "collapsed"])
+    def test_planted_topics_are_found(self, loss, n_topics, word_factor):
         """Five topics with hardly a word in common and a class each: nine of ten seeds."""
-        learner = TopicLearner(SharedSticks(1.0, 1.0), 0.1, loss)
+        learner = TopicLearner(SharedSticks(1.0, 1.0), 0.1, loss, word_factor)
         found = []
         for seed in range(10):
             planted = planted_topics(
@@ -72,7 +77,7 @@ class TestBirths:
             found.append(heavy(state))
         assert sum(5 <= n <= 7 for n in found) >= 9, found
 
-    @pytest.mark.parametrize("name", ["averaging, born", "gibbs, born"])
+    @every_born_with_labels
     def test_topics_in_another_order_predict_alike(self, name):
         learner = LEARNERS[name]
         state = learned(learner)

@@ -24,10 +24,12 @@ LEARNERS = {
     "averaging, digamma": TopicLearner(FIXED, 0.1, AVERAGING, "digamma", burn_in=1),
     "averaging, collapsed": TopicLearner(FIXED, 0.1, AVERAGING, "collapsed"),
     "averaging, born": TopicLearner(STICKS, 0.1, AVERAGING),
+    "averaging, born, collapsed": TopicLearner(STICKS, 0.1, AVERAGING, "collapsed"),
     "gibbs": TopicLearner(FIXED, 0.1, GIBBS),
     "gibbs, two rounds": TopicLearner(FIXED, 0.1, GIBBS, n_rounds=2),
     "gibbs, collapsed": TopicLearner(FIXED, 0.1, GIBBS, "collapsed"),
     "gibbs, born": TopicLearner(STICKS, 0.1, GIBBS, n_rounds=2),
+    "gibbs, born, collapsed": TopicLearner(STICKS, 0.1, GIBBS, "collapsed", n_rounds=2),
     "born": TopicLearner(STICKS, 0.1),
 }
 every_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)

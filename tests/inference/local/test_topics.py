@@ -149,6 +149,7 @@ class TestRounds:
             first.topics.copy(),
             np.zeros((learner.n_kept, n_tokens), np.uint16),
             np.zeros((len(batch), 4)),
+            np.zeros((0, 4)),
         )
         schedule = (learner.n_sweeps, learner.burn_in, CONTINUE)
         keys = stream_keys(5, 7, 1, len(batch))
@@ -350,4 +351,4 @@ def room_of(out, block, first):
     """The room of four documents."""
     tokens = slice(int(block.bags.starts[first]), int(block.bags.starts[first + 4]))
     documents = slice(first, first + 4)
-    return Samples(out.topics[tokens], out.kept[:, tokens], out.totals[documents])
+    return Samples(out.topics[tokens], out.kept[:, tokens], out.totals[documents], out.tables)

@@ -39,6 +39,7 @@ from everlearn.inference.kernels.hinges import (
     scratch,
     set_exponent,
 )
+from everlearn.inference.kernels.tables import open_tables
 from everlearn.inference.kernels.topics import (
     CONTINUE,
     UNIFORM,
@@ -227,5 +228,7 @@ def sample_augmented(
                     inverses[sweep - burn_in, d] = current
                     out.totals[d] += s.tally
                     out.kept[sweep - burn_in, own] = out.topics[own]
+                    if out.tables.size:
+                        word = open_tables(d, s.tally, alpha, word, out.tables)
         ended(turns, stop - first)
         first, stop = run_of(taken(turns, 1), n_documents)

@@ -1,26 +1,34 @@
 """Tables of a restaurant franchise: how many times topics were ordered anew."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.inference.kernels._jit import kernel
-from everlearn.inference.kernels.draws import Words, advanced, uniform
+from everlearn.inference.kernels.draws import Word, Words, advanced, uniform
 
 
 @kernel()
-def count_tables(tallies: Mat, alpha: Vec, streams: Words) -> Vec:
-    """Tables of each topic, summed over documents (B, K); streams are brought up to date.
+def open_tables(
+    d: int, tally: Vec | NDArray[np.float32], alpha: Vec, word: Word, tables: Mat
+) -> Word:
+    """Add the tables of a document (K,) to its row of `tables`; the stream is returned.
 
     The m-th customer of a topic opens a table with probability alpha / (alpha + m), m from 0:
     the law that Stirling numbers give, without them (BayesPA eq. 41).
     """
-    totals = np.zeros(alpha.size)
+    for k in range(alpha.size):
+        for m in range(np.int64(tally[k])):
+            word = advanced(word)
+            if m == 0 or uniform(word) * (alpha[k] + m) < alpha[k]:
+                tables[d, k] += 1.0
+    return word
+
+
+@kernel()
+def count_tables(tallies: Mat, alpha: Vec, streams: Words) -> Mat:
+    """Tables of each document and topic (B, K); streams are brought up to date."""
+    tables = np.zeros(tallies.shape)
     for d in range(tallies.shape[0]):
-        word = streams[d]
-        for k in range(alpha.size):
-            for m in range(np.int64(tallies[d, k])):
-                word = advanced(word)
-                if m == 0 or uniform(word) * (alpha[k] + m) < alpha[k]:
-                    totals[k] += 1.0
-        streams[d] = word
-    return totals
+        streams[d] = open_tables(d, tallies[d], alpha, streams[d], tables)
+    return tables

@@ -21,6 +21,7 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
 from everlearn.inference.kernels.draws import Words, advanced, uniform_single
 from everlearn.inference.kernels.scalars import exp
+from everlearn.inference.kernels.tables import open_tables
 from everlearn.inference.kernels.turns import ended, run_of, taken
 
 UNIFORM, PREDICTIVE, CONTINUE = 0, 1, 2
@@ -60,11 +61,15 @@ class Margins(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Room for results: topics of the tokens now and at each kept sweep, and their counts."""
+    """Room for results: topics of the tokens now and at each kept sweep, and their counts.
+
+    Tables (B, K) are drawn, and added up over kept sweeps, unless there are no rows for them.
+    """
 
     topics: Topics
     kept: NDArray[np.uint16]
     totals: Mat
+    tables: Mat
 
 
 class _Scratch(NamedTuple):
@@ -283,6 +288,8 @@ def sample_documents(
                         out.kept[sweep - burn_in, i] = out.topics[i]
                     for k in range(alpha.size):
                         out.totals[d, k] += s.tally[k]
+                    if out.tables.size:
+                        word = open_tables(d, s.tally, alpha, word, out.tables)
         ended(turns, stop - first)
         first, stop = run_of(taken(turns, 1), n_documents)
 

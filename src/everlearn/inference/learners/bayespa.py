@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
 from everlearn.inference.kernels.topics import Topics
-from everlearn.inference.kernels.word_counts import Counting
+from everlearn.inference.kernels.word_counts import Counting, add_topics, tally_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.local.sampled import infer_sampled, sampled_words
@@ -31,11 +32,12 @@ from everlearn.inference.local.topic_steps import Draws, counted
 from everlearn.inference.local.topics import IndependentSampler, infer
 from everlearn.inference.margin_step import weights_after
 from everlearn.inference.merge_judges import Completion, JointEvidence
+from everlearn.inference.objective import descent_of
 from everlearn.inference.shifts import new_turns
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
 from everlearn.inference.topic_model import RoundInfo, TopicLearner, word_factors
-from everlearn.inference.topic_state import Gaussians, TopicState
+from everlearn.inference.topic_state import FixedSpread, Gaussians, TopicState
 
 _Drawing = Callable[[Callable[[Topics], Counting]], AbstractContextManager[Draws]]
 """Draws of a batch, whose words are counted while these are looked at, and after that."""
@@ -63,27 +65,22 @@ def learn_batch(
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
     prior = with_spares(learner, state, len(batch))
     sampler = _sampler(learner, prior, batch, engine)
-    weights, multipliers = prior.weights, np.zeros(batch.targets.signs.shape)
-    last = learner.n_rounds - 1
-    for number in range(last):
-        draws = sampler.draw(number, weights, multipliers)
-        weights, multipliers = weights_after(
-            learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
-        )
+    begun = _rounds(learner, prior, batch, sampler)
     drawing: _Drawing
-    if isinstance(sampler, IndependentSampler):
-        drawing = partial(sampler.drawn_and_counted, last, weights, multipliers)
+    if begun.draws is None and isinstance(sampler, IndependentSampler) and not learner.grows:
+        drawing = partial(sampler.drawn_and_counted, *begun.last)
     else:
-        draws = sampler.draw(last, weights, multipliers)
+        draws = begun.draws or sampler.draw(*begun.last)
         if learner.grows:
             draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
             prior = without_spares(prior, left)
         drawing = partial(counted, draws, engine)
-    state, info, draws = _absorbed(learner, prior, batch, drawing, multipliers)
+    state, info, draws = _absorbed(learner, prior, batch, drawing, begun)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
     if due and learner.anchored:
-        evidence = JointEvidence.of(learner, draws.tallies[-1], state)
+        (tallies,) = tally_topics(batch.bags, draws.topics[None], state.n_topics)
+        evidence = JointEvidence.of(learner, tallies, state)
         state = merged(learner, state, evidence)
     return state, info
 
@@ -95,6 +92,68 @@ def _sampler(
     if learner.collapsed:
         return CollapsedSampler(learner, prior, batch)
     return IndependentSampler(learner, prior, batch, engine)
+
+
+class _Begun(NamedTuple):
+    """Rounds of a batch before the last one, which has this number and is drawn under these.
+
+    draws : of the last round, if it is drawn already
+    converged : whether it is the last because the objective falls no longer, or all were asked for
+    """
+
+    number: int
+    weights: FixedSpread | Gaussians | None
+    multipliers: Mat
+    draws: Draws | None = None
+    converged: bool = True
+
+    @property
+    def last(self) -> tuple[int, FixedSpread | Gaussians | None, Mat]:
+        """What the last round is drawn by."""
+        return self[:3]
+
+
+def _rounds(
+    learner: TopicLearner,
+    prior: TopicState,
+    batch: Batch,
+    sampler: CollapsedSampler | IndependentSampler,
+) -> _Begun:
+    """All rounds but the last; with a tolerance all, up to the one that ends the descent."""
+    watch = None if learner.tol is None else _Watch(learner, prior, batch)
+    weights, multipliers = prior.weights, np.zeros(batch.targets.signs.shape)
+    last = learner.n_rounds - 1
+    for number in range(last if watch is None else learner.n_rounds):
+        draws = sampler.draw(number, weights, multipliers)
+        found, solved = weights_after(
+            learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
+        )
+        if watch is not None:
+            ended = watch.sees_the_end(draws, found)
+            if ended or number == last:
+                return _Begun(number, weights, multipliers, draws, ended)
+        weights, multipliers = found, solved
+    return _Begun(last, weights, multipliers)
+
+
+class _Watch:
+    """Watches the objective of a batch whose documents are here."""
+
+    def __init__(self, learner: TopicLearner, prior: TopicState, batch: Batch) -> None:
+        words, places = np.unique(batch.bags.words, return_inverse=True)
+        self._bags = batch.bags._replace(words=places.astype(np.int32))
+        self._before = prior.counts[words, : prior.n_topics]
+        self._tables = prior.tables
+        self._descent = descent_of(learner, prior, batch.targets, self._before)
+
+    def sees_the_end(self, draws: Draws, weights: FixedSpread | Gaussians | None) -> bool:
+        """Whether it falls no longer, after a round that has drawn this and asks for weights."""
+        if self._descent is None or weights is None:
+            return False
+        counts = np.zeros_like(self._before)
+        add_topics(self._bags, draws.kept, 1.0, counts)
+        self._descent.follow(draws, counts, self._tables + draws.n_tables, weights)
+        return self._descent.has_ended
 
 
 def topic_proportions(
@@ -165,7 +224,7 @@ def _absorbed(
     prior: TopicState,
     batch: Batch,
     drawing: _Drawing,
-    multipliers: Mat,
+    begun: _Begun,
 ) -> tuple[TopicState, RoundInfo, Draws]:
     """The state that has learned what was drawn; nothing has been changed before this.
 
@@ -178,12 +237,15 @@ def _absorbed(
 
     with drawing(counting) as draws:
         weights, _ = weights_after(
-            learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
+            learner, prior.weights, batch.targets, draws, batch.lengths, begun.multipliers
         )
         shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
-        tables = prior.tables + learner.ghosts * draws.tables if learner.grows else prior.tables
+        tables = prior.tables + learner.ghosts * draws.n_tables
         state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
         tokens = draws.totals.sum(axis=0)
     prior.totals[: len(tokens)] += weight * tokens
-    info = RoundInfo(state.clock, len(batch), batch.n_tokens, state.ids, shares)
+    n_rounds = begun.number + 1
+    info = RoundInfo(
+        state.clock, len(batch), batch.n_tokens, state.ids, shares, n_rounds, begun.converged
+    )
     return state, info, draws

@@ -14,6 +14,7 @@ from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedSampler, Told
 from everlearn.inference.margin_step import weights_after
+from everlearn.inference.objective import descent_of
 from everlearn.inference.topic_model import RoundInfo, TopicLearner
 from everlearn.inference.topic_state import TopicState
 
@@ -28,20 +29,28 @@ def learn_chunked_batch(
     prior = faded(learner, state)
     targets = batch.targets
     sampler = ChunkedSampler(learner, prior, batch.documents, targets, engine)
-    weights, multipliers = prior.weights, np.zeros(targets.signs.shape)
+    weights, multipliers, k = prior.weights, np.zeros(targets.signs.shape), prior.n_topics
+    watch = descent_of(learner, prior, targets, prior.counts[:, :k])
     for number in range(learner.n_rounds):
         told = _together(sampler.draw(number, weights, multipliers))
         weights, multipliers = weights_after(
             learner, prior.weights, targets, told, told.lengths, multipliers
         )
+        if watch is not None and weights is not None and sampler.counts is not None:
+            watch.follow(told, sampler.counts, prior.tables, weights)
+            if watch.has_ended:
+                break
     assert sampler.counts is not None
-    weight, k = learner.ghosts / learner.n_kept, prior.n_topics
+    weight = learner.ghosts / learner.n_kept
     prior.counts[:, :k] += weight * sampler.counts
     prior.totals[:k] += weight * sampler.counts.sum(axis=0)
     n = len(batch.documents)
     after = replace(prior, weights=weights, clock=prior.clock + 1)
     n_tokens = batch.documents.n_tokens
-    return after, RoundInfo(after.clock, n, n_tokens, after.ids, told.shares / n)
+    converged = watch is None or watch.has_ended
+    return after, RoundInfo(
+        after.clock, n, n_tokens, after.ids, told.shares / n, number + 1, converged
+    )
 
 
 def _together(told: tuple[Told, ...]) -> Told:

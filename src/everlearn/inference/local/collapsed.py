@@ -1,7 +1,8 @@
 """Sweeps over a batch in which word counts follow every draw.
 
-Needed where topics are born inside a batch, and by the batch samplers: each token sees the counts
-of all others, those of its own batch included, so documents are visited one after the other.
+So do batch samplers, and a model that is to find its first topics without labels: each token sees
+the counts of all others, those of its own batch included, so documents are visited one after the
+other.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class CollapsedSampler:
         self._topics = np.zeros(batch.n_tokens, np.uint16)
         self._tallies = np.zeros((n, k))
         self._inverses = np.zeros((n, 0))
-        self._tables = np.zeros(k)
+        self._tables = np.zeros((0, k))
 
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
@@ -76,13 +77,13 @@ class CollapsedSampler:
             np.sum(tallies, axis=0),
             np.stack(tallies),
             np.stack(inverses),
-            np.mean(tables, axis=0),
+            np.sum(tables, axis=0),
         )
 
     def _sweep(self, tilt: Mat, hinges: Hinges, start: int) -> None:
         """Draw every token once, then the tables."""
         prior = self._learner.prior
-        alpha = prior.document_prior(self._state.tables + self._tables)
+        alpha = prior.document_prior(self._state.tables + self._tables.sum(axis=0))
         sweep_collapsed(
             self._batch.bags,
             self._factors,

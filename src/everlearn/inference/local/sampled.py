@@ -71,7 +71,10 @@ def _draws(drawing: _Drawing, bags: Bags, keys: Words) -> Samples:
     factors, alpha, n_sweeps = drawing
     n, n_tokens, k = len(keys), int(bags.starts[-1]), len(alpha)
     out = Samples(
-        np.zeros(n_tokens, np.uint16), np.empty((n_sweeps, n_tokens), np.uint16), np.zeros((n, k))
+        np.zeros(n_tokens, np.uint16),
+        np.empty((n_sweeps, n_tokens), np.uint16),
+        np.zeros((n, k)),
+        np.zeros((0, k)),
     )
     margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
     schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -54,7 +54,7 @@ class Draws:
     kept : (n_kept, n_tokens), after each sweep that counts
     totals : (B, K), tokens in topics, summed over kept sweeps
     tallies, inverses : (n_kept, B, K) and (n_kept, B, hinges), under the Gibbs loss
-    tables : (K,), mean over kept sweeps; zero unless topics are born
+    tables : (B, K), summed over kept sweeps; no rows unless topics are born
     """
 
     topics: Topics
@@ -62,7 +62,12 @@ class Draws:
     totals: Mat
     tallies: NDArray[np.float64]
     inverses: NDArray[np.float64]
-    tables: Vec
+    tables: Mat
+
+    @property
+    def n_tables(self) -> Vec:
+        """Tables of each topic, mean over kept sweeps."""
+        return np.asarray(self.tables.sum(axis=0) / len(self.kept))
 
 
 def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
@@ -117,7 +122,7 @@ class AveragingStep:
     """Sweeps under the averaging loss, or without labels (no tasks).
 
     `closed_form` is margin, variance and box of the first multipliers, which replace those of
-    the block; a box of 0 keeps them.
+    the block; a box of 0 keeps them. With `seats` tables are drawn, too.
     """
 
     factors: WordFactors
@@ -125,11 +130,11 @@ class AveragingStep:
     weights: Mat
     closed_form: tuple[float, float, float]
     schedule: tuple[int, int, int]
+    seats: bool = False
 
     def room(self, block: Block) -> Draws:
         """Room for the draws of a block."""
-        samples = _samples(block, self.schedule, len(self.alpha))
-        return Draws(*samples, block.inverses, block.inverses, np.zeros(0))
+        return _room(block, self.schedule, len(self.alpha), self.seats)
 
     def draw(self, given: Given) -> None:
         """Draw the topics of those documents that nobody has taken."""
@@ -151,7 +156,7 @@ class AveragingStep:
             self.closed_form,
             block.keys,
             self.schedule,
-            Samples(out.topics, out.kept, out.totals),
+            Samples(out.topics, out.kept, out.totals, out.tables),
             turns,
         )
 
@@ -164,12 +169,13 @@ class GibbsStep:
     alpha: Vec
     hinges: Hinges
     schedule: tuple[int, int, int]
+    seats: bool = False
 
     def room(self, block: Block) -> Draws:
         """Room for the draws of a block."""
-        samples = _samples(block, self.schedule, len(self.alpha))
-        tallies = np.zeros((len(samples.kept), *samples.totals.shape))
-        return Draws(*samples, tallies, block.inverses.copy(), np.zeros(0))
+        room = _room(block, self.schedule, len(self.alpha), self.seats)
+        tallies = np.zeros((len(room.kept), *room.totals.shape))
+        return replace(room, tallies=tallies, inverses=block.inverses.copy())
 
     def draw(self, given: Given) -> None:
         """Draw the topics of those documents that nobody has taken."""
@@ -188,7 +194,7 @@ class GibbsStep:
             self.hinges._replace(signs=block.signs, offsets=block.offsets),
             block.keys,
             self.schedule,
-            Samples(out.topics, out.kept, out.totals),
+            Samples(out.topics, out.kept, out.totals, out.tables),
             out.tallies,
             out.inverses,
             turns,
@@ -198,12 +204,17 @@ class GibbsStep:
 Step = AveragingStep | GibbsStep
 
 
-def _samples(block: Block, schedule: tuple[int, int, int], n_topics: int) -> Samples:
+def _room(block: Block, schedule: tuple[int, int, int], n_topics: int, seats: bool) -> Draws:
+    """Room for draws without the Gibbs loss."""
     n_sweeps, burn_in, start = schedule
-    return Samples(
+    n = len(block.keys)
+    return Draws(
         block.topics.copy() if start == CONTINUE else np.empty_like(block.topics),
         np.empty((n_sweeps - burn_in, len(block.topics)), np.uint16),
-        np.zeros((len(block.keys), n_topics)),
+        np.zeros((n, n_topics)),
+        block.inverses,
+        block.inverses,
+        np.zeros((n if seats else 0, n_topics)),
     )
 
 
@@ -293,5 +304,5 @@ def _joined(parts: Sequence[Draws]) -> Draws:
         np.concatenate([p.totals for p in parts]),
         np.concatenate([p.tallies for p in parts], axis=1),
         np.concatenate([p.inverses for p in parts], axis=1),
-        parts[0].tables,
+        np.concatenate([p.tables for p in parts]),
     )

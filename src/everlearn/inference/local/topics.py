@@ -60,6 +60,8 @@ class IndependentSampler:
         """The draws of round `number`, from 0, under these weights."""
         step, block = self._prepared(number, weights, multipliers)
         draws = drawn_by(self._engine, step, block)
+        if self._learner.grows:
+            self._alpha = self._learner.prior.document_prior(self._state.tables + draws.n_tables)
         self._topics, self._inverses, self._draws = draws.topics, draws.inverses, draws
         return draws
 
@@ -88,12 +90,13 @@ class IndependentSampler:
             rng = learner.weight_draws(self._state, number)
             hinges = hinges_of(learner.loss, weights, batch.targets, self._engine, rng)
             signs, offsets = hinges.signs, hinges.offsets
-            step = GibbsStep(factors, self._alpha, hinges, schedule)
+            step = GibbsStep(factors, self._alpha, hinges, schedule, learner.grows)
             if number == 0:
                 self._inverses = np.zeros((learner.n_kept, *signs.shape))
         else:
             mean = np.empty((0, len(self._alpha))) if weights is None else weights.mean
-            step = AveragingStep(factors, self._alpha, mean, learner.closed_form(number), schedule)
+            first = learner.closed_form(number)
+            step = AveragingStep(factors, self._alpha, mean, first, schedule, learner.grows)
         return step, Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
 
     def _start(self, number: int) -> int:
