@@ -23,7 +23,7 @@ THEIR_TOPICS = 40
 
 
 def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = None) -> dict:
-    """Accuracy, CPU seconds and number of topics of one fit, remembered."""
+    """Accuracy, CPU seconds, numbers of topics and of rounds of one fit, remembered."""
 
     def measure() -> dict[str, Any]:
         corpus = newsgroups() if data is None else data
@@ -40,6 +40,7 @@ def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = Non
             "accuracy": float(model.score(corpus.X_test, corpus.y_test)),
             "cpu": cpu,
             "topics": model.n_topics_,
+            "rounds": model.n_rounds_,
         }
 
     key = "".join(c if c.isalnum() else "-" for c in f"{name}-{seed}")

@@ -105,38 +105,59 @@ class TestPictures:
 
 
 class TestBatchModels:
-    RUNS = ((20, 0.78, 100.0), (40, 0.8121, 200.0))
+    @staticmethod
+    def batch(part, accuracy, ended=(40, 0.8121, 200.0)):
+        batches = part("bayespa_batches")
+        runs = [batches.Run(20, 0.78, 100.0)]
+        online = batches.Run(1, accuracy, 0.4)
+        return batches.Batch("plain", runs, batches.Run(*ended), online)
 
-    def test_the_first_number_of_rounds_that_is_level(self, part):
-        batch = part("bayespa_batches").Batch("plain", list(self.RUNS), 0.822, 0.4)
-        assert [batch.level(accuracy) for _, accuracy, _ in self.RUNS] == [False, True]
-        assert batch.verdict() == ("40", "500.0")
+    def test_level_and_ten_times_as_fast(self, part):
+        batch = self.batch(part, 0.822)
+        assert [batch.level(run) for run in (*batch.runs, batch.ended)] == [False, True]
+        assert (batch.verdict(), batch.soonest()) == ("yes", "40 (500.0)")
+        assert self.batch(part, 0.79).soonest() == "20 (250.0)"
 
-    def test_never(self, part):
-        batch = part("bayespa_batches").Batch("plain", list(self.RUNS), 0.823, 0.4)
-        assert batch.verdict() == ("more than 40", "more than 500")
+    def test_never_level(self, part):
+        batch = self.batch(part, 0.823)
+        assert (batch.verdict(), batch.soonest()) == ("batch is less accurate", "none")
+
+    def test_level_and_nearly_as_fast(self, part):
+        assert self.batch(part, 0.822, ended=(40, 0.8121, 3.9)).verdict() == "no"
 
     @pytest.fixture
     def batches(self, part, monkeypatch):
-        def summary(name, *given):
-            return ([0.8], 0.5, [20]) if name.startswith("batch") else ([0.82], 0.1, [20])
+        def run(name, make, seed):
+            batch = name.startswith("batch")
+            rounds = 7 if "ends" in name else 1
+            accuracy, cpu = (0.8, 0.5) if batch else (0.82, 0.1)
+            return {"rounds": rounds, "accuracy": accuracy, "cpu": cpu, "measured": "here at 1"}
 
         batches = part("bayespa_batches")
-        monkeypatch.setattr(batches, "summary", summary)
+        monkeypatch.setattr(batches, "run", run)
         return batches
 
     def test_both_tables_tell_of_every_model(self, batches):
         runs = batches.batch_models([])
         assert len(runs.rows) == sum(len(rounds) for _, rounds in batches.BATCH_MODELS.values())
-        assert {row[3] for row in runs.rows} == {"no"}
         verdicts = batches.equal_accuracy([])
-        plain = [name for name in batches.BATCH_MODELS if "plain" in name]
-        assert [row[0] for row in verdicts.rows] == [*batches.BATCH_MODELS, *plain, *plain]
-        n = len(plain)
-        kinds = [*["default"] * len(batches.BATCH_MODELS), *["plain"] * n]
-        kinds += ["plain, schedule of the paper"] * n
-        assert [row[1] for row in verdicts.rows] == kinds
-        assert {(row[5], row[6]) for row in verdicts.rows} == {("more than 5", "never level")}
+        assert [row[0] for row in verdicts.rows] == list(batches.BATCH_MODELS)
+        told = {tuple(row[4:]) for row in verdicts.rows}
+        assert told == {("7", "0.5", "5.0", "batch is less accurate", "none")}
+
+    def test_counterparts_have_anchors_or_none(self, batches, monkeypatch):
+        asked = {}
+
+        def mean(name, make, *given):
+            asked[name] = make()
+            return batches.Run(1, 1.0, 1.0)
+
+        monkeypatch.setattr(batches, "_mean", mean)
+        batches._batches([])
+        for name, model in asked.items():
+            assert model.anchors == ("plain" not in name)
+        assert asked["batch MedHDP Gibbs, plain, until it ends"].tol == 1e-4
+        assert asked["batch MedHDP Gibbs, plain-20"].n_rounds == 20
 
     def test_online_and_batch_models_are_in_one_picture(self, batches, part, drawn, monkeypatch):
         curve = {"accuracy": [0.5, 0.6], "cpu": [0.1, 0.2], "measured": "here at 1"}
@@ -149,10 +170,11 @@ class TestBatchModels:
         assert [row[0] for row in table.rows] == list(batches.ONLINE)
         assert table.rows[0][1:] == ["0.500", "0.600", "0.20"]
         by_passes, by_time = (panel.lines for panel in found)
-        plain = [n.removesuffix(", plain") for n in batches.BATCH_MODELS if "plain" in n]
+        plain = [f"batch {name}" for name in batches.ONLINE]
         assert list(by_passes) == [*batches.ONLINE, *plain, "LDA, then SVM"]
         assert by_passes["MedHDP Gibbs"] == ([0.5, 1.0], [0.5, 0.6])
-        assert by_time["batch MedLDA averaging"] == ((0.5,) * 4, (0.8,) * 4)
+        assert by_time["batch MedLDA averaging"] == ((0.5,) * 4, pytest.approx((0.8,) * 4))
+        assert by_passes["batch MedLDA averaging"][0] == (1.0, 1.0, 1.0, 7.0)
 
 
 class TestScale:
