@@ -29,8 +29,8 @@ def numbers_of_topics(measured: list[str]) -> Table:
         "Numbers of topics (Figure 4)",
         ["model", "topics", "accuracy", "CPU s"],
         "Means of three seeds; batch models without anchors, as in the tables above, trained until "
-        "their objective changes by less than a ten-thousandth, and an SVM on topics that know no "
-        f"labels (one seed).\n\n{plots.link('bayespa_topics', 'Numbers of topics')}",
+        "their objective falls by no more than a ten-thousandth a round, and an SVM on topics that "
+        f"know no labels (one seed).\n\n{plots.link('bayespa_topics', 'Numbers of topics')}",
     )
     batch = {**COLLAPSED, **FREE, **UNTIL_IT_ENDS}
     models = {

@@ -117,6 +117,7 @@ class TestBatchModels:
         assert [batch.level(run) for run in (*batch.runs, batch.ended)] == [False, True]
         assert (batch.verdict(), batch.soonest()) == ("yes", "40 (500.0)")
         assert self.batch(part, 0.79).soonest() == "20 (250.0)"
+        assert self.batch(part, 0.79).verdict() == "online is less accurate"
 
     def test_never_level(self, part):
         batch = self.batch(part, 0.823)

@@ -21,6 +21,7 @@ from everlearn.inference.engine import Here
 from everlearn.inference.learners.bayespa import learn_batch
 from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
 from everlearn.inference.local.chunked_topics import ChunkedBatch, ChunkedDocuments, DocumentChunk
+from everlearn.inference.objective import Objective
 from everlearn.inference.topic_model import Targets
 from everlearn.runtime.engine import SerialEngine
 from oracles.batches import batch_of
@@ -116,10 +117,20 @@ class TestOneBatch:
         assert told.n_rounds == info.n_rounds == n_rounds
 
     @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
-    @pytest.mark.parametrize(("most", "made", "ended"), [(3, 3, False), (40, 20, True)])
-    def test_rounds_end_alike(self, loss, most, made, ended):
-        for _, info in self.both(loss, n_rounds=most, tol=1.0):
-            assert (info.n_rounds, info.converged) == (made, ended)
+    def test_rounds_are_watched_alike(self, loss, monkeypatch):
+        values, value = [], Objective.value
+        monkeypatch.setattr(
+            Objective, "value", lambda *given: values.append(value(*given)) or values[-1]
+        )
+        infos = [info for _, info in self.both(loss, n_rounds=3, tol=1.0)]
+        assert {(info.n_rounds, info.converged) for info in infos} == {(3, False)}
+        assert_allclose(values[:3], values[3:], rtol=1e-9)
+        assert len(set(values[:3])) == 3
+
+    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
+    def test_rounds_end_alike(self, loss):
+        for _, info in self.both(loss, n_rounds=40, tol=1.0):
+            assert (info.n_rounds, info.converged) == (20, True)
 
 
 class TestSupervised:

@@ -47,9 +47,10 @@ def test_too_few_rounds_are_told_and_learned(name: str) -> None:
     assert {Path(w.filename).name for w in told} <= {"corpora.py"}  # who called partial_fit
     assert model.n_rounds_ == 19
     before = content(model)
-    with pytest.raises(NotConvergedWarning):  # in tests every warning is an error
-        model.fit(X[::-1], targets_of(name)[::-1])
-    assert_same(content(model), before)
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(NotConvergedWarning):  # in tests every warning is an error
+            learn(X[::-1], targets_of(name)[::-1])
+        assert_same(content(model), before)
 
 
 def test_a_file_knows_how_many(tmp_path: Path) -> None:

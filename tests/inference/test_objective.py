@@ -75,7 +75,7 @@ def test_value_is_what_the_definition_says(kind, ghosts, prior):
     learner = learner_of(loss, prior, ghosts=ghosts)
     state, targets = known(learner), targets_of(loss)
     mean = np.random.default_rng(2).normal(size=(2, N_TOPICS))
-    objective = Objective(learner, loss, state, targets, state.counts[:N_WORDS, :N_TOPICS])
+    objective = Objective.of(learner, state, targets, state.counts[:N_WORDS, :N_TOPICS])
     tallies, counts = standing()
     found = objective.value(tallies, counts, state.tables, mean)
     assert found == pytest.approx(by_definition(learner, state, targets, mean, ghosts), rel=1e-12)
@@ -90,7 +90,7 @@ def test_precision_of_gaussian_weights_counts():
     mean = np.random.default_rng(3).normal(size=(2, N_TOPICS))
     values = []
     for each in (state, sure):
-        objective = Objective(learner, loss, each, targets, each.counts[:N_WORDS, :N_TOPICS])
+        objective = Objective.of(learner, each, targets, each.counts[:N_WORDS, :N_TOPICS])
         values.append(objective.value(*standing(), each.tables, mean))
         values.append(objective.value(*standing(), each.tables, each.weights.mean))
     at = 0.5 / loss.variance * ((mean - state.weights.mean) ** 2).sum()
@@ -111,7 +111,7 @@ def frequencies():
 def descent(values, tol):
     loss = LOSSES["averaging"]
     state = known(learner_of(loss))
-    objective = Objective(learner_of(loss), loss, state, targets_of(loss), state.counts)
+    objective = Objective.of(learner_of(loss), state, targets_of(loss), state.counts)
     return Descent(objective, tol, list(values))
 
 
@@ -132,6 +132,10 @@ class TestEnd:
         values = 1000.0 - 0.3 * rounds + 50.0 * (-1.0) ** rounds
         assert not descent(values, 1e-4).has_ended
         assert descent(values + 0.3 * rounds, 1e-4).has_ended
+
+    @pytest.mark.parametrize("value", [0.0, 3.0, -3.0])
+    def test_a_standstill_has_ended(self, value):
+        assert descent(np.full(20, value), 0.0).has_ended
 
     def test_what_rises_has_ended(self):
         assert descent(np.arange(20.0), 0.0).has_ended

@@ -73,8 +73,8 @@ class MedLDAClassifier(MaxMarginClassifier):
         is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
     tol : float or None, default=None
         Rounds end, after 20 at the least, when the objective of the batch, averaged over ten of
-        them, falls by less than this share of it a round; `n_rounds` is the most then, None being
-        500. None makes all rounds. For `batch_size="all"`.
+        them, rises or falls by no more than this share of it a round; `n_rounds` is the most then,
+        None being 500. None makes all rounds. For `batch_size="all"`.
     n_sweeps, burn_in : int, default=3 and 0
         Sweeps over the tokens in each round, and how many of them do not count.
     ghosts : int, default=1

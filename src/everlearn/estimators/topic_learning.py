@@ -302,8 +302,8 @@ class TopicEstimator(
                 state.weights.moments()  # what cannot be used must not be kept
         if not converged:
             warnings.warn(
-                f"{type(self).__name__} was still changing after {learner.n_rounds} rounds of a "
-                "batch: allow more with n_rounds, or a larger tol.",
+                f"{type(self).__name__} had not settled after {learner.n_rounds} rounds of a "
+                "batch: allow more with n_rounds, 20 at the least, or a larger tol.",
                 NotConvergedWarning,
                 stacklevel=4,
             )

@@ -151,7 +151,7 @@ def default_rounds(estimator: Any, setting: str) -> int:
 
 
 def schedule_of(estimator: Any, n_rounds: int) -> tuple[int, float | None]:
-    """Rounds of a batch at most, so many unless the parameters say more, and what ends them."""
+    """Rounds of a batch at most, so many unless the parameters say otherwise; what ends them."""
     tol = getattr(estimator, "tol", None)
     n_rounds = n_rounds if tol is None else _MOST_ROUNDS
     return int(estimator.n_rounds or n_rounds), None if tol is None else float(tol)

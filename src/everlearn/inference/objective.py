@@ -4,8 +4,9 @@ Given topics Z of the tokens X of a batch and weights w of the tasks, this is
 
     -log p(Z) - log p(X | Z) - log p(w) + 2 c (sum of the losses)
 
-up to a constant, the state before the batch being the prior. Rounds draw Z, and weights answer
-what was drawn, so it need not fall in each of them. See docs/math/bayespa.md, section 1.
+up to a constant, the state before the batch being the prior and sticks, if there are any, at their
+expectation. Rounds draw Z, and weights answer what was drawn, so it need not fall in each of them.
+See docs/math/bayespa.md, section 1.
 """
 
 from __future__ import annotations
@@ -27,13 +28,26 @@ _WINDOW: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Of a batch with the words of which the prior state has `before` (words, K) in topics."""
+    """Of a batch that finds the prior state with `before` (words, K) of its words in topics.
+
+    origin : (Q, K), means of the weights before the batch
+    """
 
     learner: TopicLearner
     loss: Loss
     prior: TopicState
     targets: Targets
     before: Mat
+    origin: Mat
+
+    @classmethod
+    def of(
+        cls, learner: TopicLearner, prior: TopicState, targets: Targets, before: Mat
+    ) -> Objective:
+        """That of a learner with a loss."""
+        assert learner.loss is not None
+        assert prior.weights is not None
+        return cls(learner, learner.loss, prior, targets, before, prior.weights.mean)
 
     def value(self, tallies: Mat, counts: Mat, tables: Vec, mean: Mat) -> float:
         """The objective where the batch stands; ghosts count as documents.
@@ -50,23 +64,21 @@ class Objective:
         alpha = self.learner.prior.document_prior(tables)
         return (
             2.0 * self.loss.c * copies * total_loss(self.loss, self.targets, z, mean)
-            + self._surprise(mean)
+            + self._surprise(mean - self.origin)
             - copies * _log_topics(alpha, tallies)
             - self._log_words(copies * counts)
         )
 
     def _log_words(self, counts: Mat) -> float:
         """Log p(X | Z): each topic is a Dirichlet that has counted what came before."""
-        prior, smoothing = self.prior, self.learner.smoothing
+        prior, smoothing, used = self.prior, self.learner.smoothing, counts > 0.0
         totals = prior.totals[: prior.n_topics] + smoothing * prior.n_words
-        words = _sum_rising(self.before + smoothing, counts)
-        return words - float(rising(totals, counts.sum(axis=0)).sum())
+        words = rising(self.before[used] + smoothing, counts[used]).sum()
+        return float(words - rising(totals, counts.sum(axis=0)).sum())
 
-    def _surprise(self, mean: Mat) -> float:
-        """-log p(w) at these means."""
+    def _surprise(self, moved: Mat) -> float:
+        """-log p(w) of weights so far from where they were."""
         prior = self.prior.weights
-        assert prior is not None
-        moved = mean - prior.mean
         if isinstance(prior, Gaussians):
             return 0.5 * float(np.einsum("qk,qkl,ql->", moved, prior.precision, moved))
         return float((moved**2).sum() / (2.0 * self.loss.variance))
@@ -74,14 +86,9 @@ class Objective:
 
 def _log_topics(alpha: Vec, tallies: Mat) -> float:
     """Log p(Z) of documents whose tokens in topics are (B, K)."""
-    whole = rising(alpha.sum(), tallies.sum(axis=1)).sum()
-    return _sum_rising(np.broadcast_to(alpha, tallies.shape), tallies) - float(whole)
-
-
-def _sum_rising(start: Mat, counts: Mat) -> float:
-    """The sum of log rising factorials; most counts are zero."""
-    used = counts > 0.0
-    return float(rising(start[used], counts[used]).sum())
+    used = tallies > 0.0
+    each = rising(np.broadcast_to(alpha, tallies.shape)[used], tallies[used]).sum()
+    return float(each - rising(alpha.sum(), tallies.sum(axis=1)).sum())
 
 
 def total_loss(loss: Loss, targets: Targets, z: Mat, mean: Mat) -> float:
@@ -91,7 +98,7 @@ def total_loss(loss: Loss, targets: Targets, z: Mat, mean: Mat) -> float:
     return float((np.maximum(offsets - signs * scores, 0.0) * (signs != 0)).sum())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Descent:
     """Watches the objective of a batch from round to round.
 
@@ -105,19 +112,20 @@ class Descent:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the objective falls no longer."""
+        """Whether the objective falls no longer, or rises."""
         if len(self.values) < 2 * _WINDOW:
             return False
         before, now = np.mean(np.reshape(self.values[-2 * _WINDOW :], (2, _WINDOW)), axis=1)
-        return bool(before - now < self.tol * _WINDOW * abs(before))
+        return bool(before - now <= self.tol * _WINDOW * abs(before))
 
     def follow(
-        self, drawn: Drawn, counts: Mat, tables: Vec, weights: FixedSpread | Gaussians
+        self, drawn: Drawn, counts: Mat, tables: Vec, weights: FixedSpread | Gaussians | None
     ) -> None:
         """Look at what a round has drawn, and at the weights that this asks for.
 
         Counts (words, K) are summed over the sweeps that were kept, tables (K,) are of all data.
         """
+        assert weights is not None
         n_kept = self.objective.learner.n_kept
         totals = drawn.totals if len(drawn.totals) else drawn.tallies.sum(axis=0)
         value = self.objective.value(totals / n_kept, counts / n_kept, tables, weights.mean)
@@ -130,4 +138,4 @@ def descent_of(
     """What watches a batch, if the learner has a tolerance; `before` is that of `Objective`."""
     if learner.tol is None or learner.loss is None:
         return None
-    return Descent(Objective(learner, learner.loss, prior, targets, before), learner.tol)
+    return Descent(Objective.of(learner, prior, targets, before), learner.tol)

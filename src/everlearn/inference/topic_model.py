@@ -184,7 +184,7 @@ class RoundInfo:
     ids, shares : (n_topics,), permanent numbers of the topics, and how much of an average
         document of the batch was drawn into each
     n_rounds : that were made
-    converged : whether they did not end at their limit while the objective was falling
+    converged : False if their limit ended them before their objective had ceased to fall
     """
 
     clock: int

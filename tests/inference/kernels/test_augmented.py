@@ -89,13 +89,12 @@ def varied(labels, n):
     ]
 
 
-def run(tokens, factors, alpha, hinges, schedule, *, keys=None, z=None, inverses=None, seats=False):
+def run(tokens, factors, alpha, hinges, schedule, *, keys=None, z=None, inverses=None):
     bags = as_bags(Documents.from_tokens(tokens))
     n, n_tokens, n_kept = len(tokens), int(bags.starts[-1]), schedule[0] - schedule[1]
     topics = np.zeros(n_tokens, np.uint16) if z is None else np.array(z, np.uint16)
     kept = np.zeros((n_kept, n_tokens), np.uint16)
-    tables = np.zeros((n if seats else 0, len(alpha)))
-    out = Samples(topics, kept, np.zeros((n, len(alpha))), tables)
+    out = Samples(topics, kept, np.zeros((n, len(alpha))), np.zeros((0, len(alpha))))
     tallies = np.zeros((n_kept, n, len(alpha)))
     found = np.zeros((n_kept, n, hinges.signs.shape[1]))
     if inverses is not None:

@@ -39,10 +39,7 @@ def no_margins(n, n_topics):
     return Margins(np.zeros((0, n_topics)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
 
 
-def run(
-    tokens, factors, alpha, schedule, *, margins=None, closed=KEEP_GIVEN, keys=None, z=None,
-    seats=False,
-):  # fmt: skip
+def run(tokens, factors, alpha, schedule, *, margins=None, closed=KEEP_GIVEN, keys=None, z=None):
     """Samples of documents given as lists of words in ascending order."""
     bags = as_bags(Documents.from_tokens(tokens))
     n, n_tokens = len(tokens), int(bags.starts[-1])
@@ -51,7 +48,7 @@ def run(
         topics,
         np.zeros((schedule[0] - schedule[1], n_tokens), np.uint16),
         np.zeros((n, len(alpha))),
-        np.zeros((n if seats else 0, len(alpha))),
+        np.zeros((0, len(alpha))),
     )
     margins = no_margins(n, len(alpha)) if margins is None else margins
     keys = stream_keys(1, 2, 3, n) if keys is None else keys

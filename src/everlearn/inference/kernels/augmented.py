@@ -39,7 +39,6 @@ from everlearn.inference.kernels.hinges import (
     scratch,
     set_exponent,
 )
-from everlearn.inference.kernels.tables import open_tables
 from everlearn.inference.kernels.topics import (
     CONTINUE,
     UNIFORM,
@@ -48,6 +47,7 @@ from everlearn.inference.kernels.topics import (
     Samples,
     Topics,
     WordFactors,
+    keep,
 )
 from everlearn.inference.kernels.turns import ended, run_of, taken
 
@@ -207,8 +207,7 @@ def sample_augmented(
     first, stop = run_of(taken(turns, 1), n_documents)
     while first < n_documents:
         for d in range(first, stop):
-            own = slice(bags.starts[d], bags.starts[d + 1])
-            n, word = own.stop - own.start, keys[d]
+            n, word = bags.starts[d + 1] - bags.starts[d], keys[d]
             if n == 0:
                 continue
             _fill_rows(bags, d, factors, alpha, s)
@@ -226,9 +225,6 @@ def sample_augmented(
                 if sweep >= burn_in:
                     tallies[sweep - burn_in, d] = s.tally
                     inverses[sweep - burn_in, d] = current
-                    out.totals[d] += s.tally
-                    out.kept[sweep - burn_in, own] = out.topics[own]
-                    if out.tables.size:
-                        word = open_tables(d, s.tally, alpha, word, out.tables)
+                    word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
         ended(turns, stop - first)
         first, stop = run_of(taken(turns, 1), n_documents)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.inference.kernels._jit import FUSED, SUMMED, kernel
-from everlearn.inference.kernels.draws import Words, advanced, uniform_single
+from everlearn.inference.kernels.draws import Word, Words, advanced, uniform_single
 from everlearn.inference.kernels.scalars import exp
 from everlearn.inference.kernels.tables import open_tables
 from everlearn.inference.kernels.turns import ended, run_of, taken
@@ -240,6 +240,20 @@ def _tilt(d: int, n: int, margins: Margins, exponent: Vec, tilt: Singles) -> boo
 
 
 @kernel()
+def keep(
+    bags: Bags, d: int, sweep: int, tally: Vec | Singles, alpha: Vec, word: Word, out: Samples
+) -> Word:
+    """Keep what a sweep has drawn of a document, and draw its tables where there is room."""
+    for i in range(bags.starts[d], bags.starts[d + 1]):
+        out.kept[sweep, i] = out.topics[i]
+    for k in range(alpha.size):
+        out.totals[d, k] += tally[k]
+    if out.tables.size:
+        word = open_tables(d, tally, alpha, word, out.tables)
+    return word
+
+
+@kernel()
 def sample_documents(
     bags: Bags,
     factors: WordFactors,
@@ -284,12 +298,7 @@ def sample_documents(
             for sweep in range(n_sweeps):
                 n_present, word = _sweep(bags, d, out.topics, n_present, word, CONTINUE, s)
                 if sweep >= burn_in:
-                    for i in range(bags.starts[d], bags.starts[d + 1]):
-                        out.kept[sweep - burn_in, i] = out.topics[i]
-                    for k in range(alpha.size):
-                        out.totals[d, k] += s.tally[k]
-                    if out.tables.size:
-                        word = open_tables(d, s.tally, alpha, word, out.tables)
+                    word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
         ended(turns, stop - first)
         first, stop = run_of(taken(turns, 1), n_documents)
 

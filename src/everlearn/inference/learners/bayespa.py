@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -22,17 +22,17 @@ from everlearn.core.random import stream
 from everlearn.inference.engine import Engine
 from everlearn.inference.forgetting import faded
 from everlearn.inference.kernels.completion import infer_words
-from everlearn.inference.kernels.topics import Topics
+from everlearn.inference.kernels.topics import Bags, Topics
 from everlearn.inference.kernels.word_counts import Counting, add_topics, tally_topics
 from everlearn.inference.kernels.word_weights import learn_words, score_words
 from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.local.sampled import infer_sampled, sampled_words
-from everlearn.inference.local.topic_batches import Batch, as_bags
+from everlearn.inference.local.topic_batches import Batch, as_bags, renumbered
 from everlearn.inference.local.topic_steps import Draws, counted
 from everlearn.inference.local.topics import IndependentSampler, infer
 from everlearn.inference.margin_step import weights_after
 from everlearn.inference.merge_judges import Completion, JointEvidence
-from everlearn.inference.objective import descent_of
+from everlearn.inference.objective import Descent, descent_of
 from everlearn.inference.shifts import new_turns
 from everlearn.inference.spare_topics import settled, with_spares, without_spares
 from everlearn.inference.topic_merges import is_due, merged
@@ -120,7 +120,7 @@ def _rounds(
     sampler: CollapsedSampler | IndependentSampler,
 ) -> _Begun:
     """All rounds but the last; with a tolerance all, up to the one that ends the descent."""
-    watch = None if learner.tol is None else _Watch(learner, prior, batch)
+    watch = _Watch.of(learner, prior, batch)
     weights, multipliers = prior.weights, np.zeros(batch.targets.signs.shape)
     last = learner.n_rounds - 1
     for number in range(last if watch is None else learner.n_rounds):
@@ -129,31 +129,37 @@ def _rounds(
             learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
         )
         if watch is not None:
-            ended = watch.sees_the_end(draws, found)
-            if ended or number == last:
-                return _Begun(number, weights, multipliers, draws, ended)
+            watch.follow(draws, found)
+            if watch.descent.has_ended or number == last:
+                return _Begun(number, weights, multipliers, draws, watch.descent.has_ended)
         weights, multipliers = found, solved
     return _Begun(last, weights, multipliers)
 
 
+@dataclass(frozen=True, slots=True)
 class _Watch:
-    """Watches the objective of a batch whose documents are here."""
+    """Watches the objective of a batch whose documents are here, words numbered anew."""
 
-    def __init__(self, learner: TopicLearner, prior: TopicState, batch: Batch) -> None:
-        words, places = np.unique(batch.bags.words, return_inverse=True)
-        self._bags = batch.bags._replace(words=places.astype(np.int32))
-        self._before = prior.counts[words, : prior.n_topics]
-        self._tables = prior.tables
-        self._descent = descent_of(learner, prior, batch.targets, self._before)
+    descent: Descent
+    bags: Bags
 
-    def sees_the_end(self, draws: Draws, weights: FixedSpread | Gaussians | None) -> bool:
-        """Whether it falls no longer, after a round that has drawn this and asks for weights."""
-        if self._descent is None or weights is None:
-            return False
-        counts = np.zeros_like(self._before)
-        add_topics(self._bags, draws.kept, 1.0, counts)
-        self._descent.follow(draws, counts, self._tables + draws.n_tables, weights)
-        return self._descent.has_ended
+    @classmethod
+    def of(cls, learner: TopicLearner, prior: TopicState, batch: Batch) -> _Watch | None:
+        """One for a learner with a tolerance."""
+        if learner.tol is None:
+            return None
+        words, bags = renumbered(batch.bags)
+        before = prior.counts[words, : prior.n_topics]
+        descent = descent_of(learner, prior, batch.targets, before)
+        return None if descent is None else cls(descent, bags)
+
+    def follow(self, draws: Draws, weights: FixedSpread | Gaussians | None) -> None:
+        """Look at what a round has drawn, and at the weights that this asks for."""
+        objective = self.descent.objective
+        counts = np.zeros_like(objective.before)
+        add_topics(self.bags, draws.kept, 1.0, counts)
+        tables = objective.prior.tables + objective.learner.ghosts * draws.n_tables
+        self.descent.follow(draws, counts, tables, weights)
 
 
 def topic_proportions(

@@ -36,7 +36,8 @@ def learn_chunked_batch(
         weights, multipliers = weights_after(
             learner, prior.weights, targets, told, told.lengths, multipliers
         )
-        if watch is not None and weights is not None and sampler.counts is not None:
+        if watch is not None:
+            assert sampler.counts is not None
             watch.follow(told, sampler.counts, prior.tables, weights)
             if watch.has_ended:
                 break

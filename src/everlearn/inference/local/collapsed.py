@@ -1,8 +1,7 @@
 """Sweeps over a batch in which word counts follow every draw.
 
-So do batch samplers, and a model that is to find its first topics without labels: each token sees
-the counts of all others, those of its own batch included, so documents are visited one after the
-other.
+Batch samplers draw so, and models that must find topics without labels: each token sees the counts
+of all others, those of its own batch included, so documents are visited one after the other.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.hinges import Hinges
 from everlearn.inference.kernels.tables import count_tables
 from everlearn.inference.kernels.topics import CONTINUE, PREDICTIVE, UNIFORM
-from everlearn.inference.local.topic_batches import Batch
+from everlearn.inference.local.topic_batches import Batch, renumbered
 from everlearn.inference.local.topic_steps import Draws
 from everlearn.inference.margin_step import first_multipliers, hinges_of, no_hinges, tilts
 from everlearn.inference.topic_model import TopicLearner, word_factors
@@ -30,10 +29,10 @@ class CollapsedSampler:
         self._learner, self._state, self._batch = learner, state, batch
         self._factors = word_factors(learner, state)
         n, k = len(batch), state.n_topics
-        distinct, places = np.unique(batch.bags.words, return_inverse=True)
+        distinct, bags = renumbered(batch.bags)
         counts = np.zeros((len(distinct), k))
         scale = self._factors.scale.copy()
-        self._live = Live(places.astype(np.int64), counts, 1.0 / scale, scale)
+        self._live = Live(bags.words.astype(np.int64), counts, 1.0 / scale, scale)
         self._streams = stream_keys(state.seed, state.clock, 0, n)
         self._topics = np.zeros(batch.n_tokens, np.uint16)
         self._tallies = np.zeros((n, k))

@@ -25,7 +25,7 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
 )
 from everlearn.inference.kernels.word_counts import Counting, add_topics
-from everlearn.inference.local.topic_batches import Batch, as_bags
+from everlearn.inference.local.topic_batches import Batch, Numbers, as_bags, renumbered
 from everlearn.inference.local.topic_steps import (
     AveragingStep,
     Block,
@@ -55,13 +55,15 @@ class IndependentSampler:
         self._topics = np.empty(batch.n_tokens, np.uint16)
         self._inverses = np.zeros((learner.n_kept, len(batch), 0))
         self._draws: Draws | None = None
+        self._renumbered: tuple[Numbers, Bags] | None = None
 
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
         step, block = self._prepared(number, weights, multipliers)
         draws = drawn_by(self._engine, step, block)
         if self._learner.grows:
-            self._alpha = self._learner.prior.document_prior(self._state.tables + draws.n_tables)
+            tables = self._state.tables + self._learner.ghosts * draws.n_tables
+            self._alpha = self._learner.prior.document_prior(tables)
         self._topics, self._inverses, self._draws = draws.topics, draws.inverses, draws
         return draws
 
@@ -111,13 +113,12 @@ class IndependentSampler:
         After the first round they contain what the batch has drawn, so they are made for the
         words of the batch only; digammas are, too.
         """
-        learner, state, bags = self._learner, self._state, self._batch.bags
+        learner, state = self._learner, self._state
         digamma = learner.word_factor == "digamma"
         if self._draws is None and not digamma:
-            return word_factors(learner, state), bags
-        k = state.n_topics
-        distinct, places = np.unique(bags.words, return_inverse=True)
-        bags = bags._replace(words=places.astype(np.int32))
+            return word_factors(learner, state), self._batch.bags
+        self._renumbered = self._renumbered or renumbered(self._batch.bags)
+        (distinct, bags), k = self._renumbered, state.n_topics
         counts, totals = state.counts[distinct, :k], state.totals[:k].copy()
         if self._draws is not None:
             weight = learner.ghosts / learner.n_kept
