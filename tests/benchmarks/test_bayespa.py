@@ -140,7 +140,8 @@ class TestBatchModels:
 
     def test_both_tables_tell_of_every_model(self, batches):
         runs = batches.batch_models([])
-        assert len(runs.rows) == sum(len(rounds) for _, rounds in batches.BATCH_MODELS.values())
+        models = batches.BATCH_MODELS | batches.PAPER_MODELS
+        assert len(runs.rows) == sum(len(rounds) for _, rounds in models.values())
         verdicts = batches.equal_accuracy([])
         assert [row[0] for row in verdicts.rows] == list(batches.BATCH_MODELS)
         told = {tuple(row[4:]) for row in verdicts.rows}
