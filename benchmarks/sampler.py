@@ -45,8 +45,8 @@ def against_tomotopy() -> Table | None:
         }.items():
             _add(table, f"{name}, {k} topics", _ours(model), peer)
     peer = _tomotopy("HDPModel", initial_k=20, alpha=0.1, eta=0.1)
-    _add(table, "MedHDP averaging", _ours(MedHDPClassifier()), peer)
-    _add(table, "MedHDP Gibbs", _ours(MedHDPClassifier(loss="gibbs")), peer)
+    for loss, name in (("averaging", "MedHDP averaging"), ("gibbs", "MedHDP Gibbs")):
+        _add(table, name, _ours(MedHDPClassifier(loss=loss, n_sweeps=2)), peer)
     return table
 
 

@@ -106,11 +106,11 @@ class TestPictures:
 
 class TestBatchModels:
     @staticmethod
-    def batch(part, accuracy, ended=(40, 0.8121, 200.0)):
+    def batch(part, accuracy, ended=(40, 0.8121, 200.0), overtaken=None):
         batches = part("bayespa_batches")
         runs = [batches.Run(20, 0.78, 100.0)]
         online = batches.Run(1, accuracy, 0.4)
-        return batches.Batch("plain", runs, batches.Run(*ended), online)
+        return batches.Batch("plain", runs, batches.Run(*ended), online, overtaken)
 
     def test_level_and_ten_times_as_fast(self, part):
         batch = self.batch(part, 0.822)
@@ -122,6 +122,27 @@ class TestBatchModels:
     def test_never_level(self, part):
         batch = self.batch(part, 0.823)
         assert (batch.verdict(), batch.soonest()) == ("batch is less accurate", "none")
+
+    def test_overtaken_before_the_pass_ends(self, part):
+        for cpu, told in ((0.2, "yes"), (20.1, "no")):
+            batch = self.batch(part, 0.823, overtaken=(4096, cpu))
+            expected = f"{told}: as accurate after 4,096 documents ({200.0 / cpu:.1f})"
+            assert batch.verdict() == expected
+
+    def test_when_the_mean_of_the_seeds_is_as_accurate(self, part, monkeypatch):
+        batches = part("bayespa_batches")
+        curves = iter([([0.2, 0.5, 0.8], [1.0, 2.0, 9.0]), ([0.4, 0.7, 0.8], [1.5, 4.0, 9.0])] * 3)
+
+        def remembered(paper, key, measure):
+            accuracy, cpu = next(curves)
+            return {"accuracy": accuracy, "cpu": cpu, "measured": "here at 1"}
+
+        monkeypatch.setattr(batches, "remembered", remembered)
+        monkeypatch.setattr(batches, "STEPS", (10, 20, 30))
+        monkeypatch.setattr(batches, "BATCH_SEEDS", 2)
+        assert batches._overtaken("a model", None, 0.3, []) == (10, 1.25)
+        assert batches._overtaken("a model", None, 0.31, []) == (20, 3.0)
+        assert batches._overtaken("a model", None, 0.81, []) is None
 
     def test_level_and_nearly_as_fast(self, part):
         assert self.batch(part, 0.822, ended=(40, 0.8121, 3.9)).verdict() == "no"
@@ -136,6 +157,7 @@ class TestBatchModels:
 
         batches = part("bayespa_batches")
         monkeypatch.setattr(batches, "run", run)
+        monkeypatch.setattr(batches, "_overtaken", lambda *given: (1024, 0.04))
         return batches
 
     def test_both_tables_tell_of_every_model(self, batches):
@@ -145,7 +167,8 @@ class TestBatchModels:
         verdicts = batches.equal_accuracy([])
         assert [row[0] for row in verdicts.rows] == list(batches.BATCH_MODELS)
         told = {tuple(row[4:]) for row in verdicts.rows}
-        assert told == {("7", "0.5", "5.0", "batch is less accurate", "none")}
+        verdict = "yes: as accurate after 1,024 documents (12.5)"
+        assert told == {("7", "0.5", "5.0", verdict, "none")}
 
     def test_counterparts_have_anchors_or_none(self, batches, monkeypatch):
         asked = {}

@@ -126,7 +126,7 @@ def test_scale_of_margin_and_weights() -> None:
 
 def test_ids_of_topics_are_permanent() -> None:
     """Born topics keep their numbers, and one that is joined to another never comes back."""
-    model = model_of("born", start_topics=12, batch_size=4)
+    model = model_of("born", start_topics=12, batch_size=4, stick_prior=20.0)
     gone: set[int] = set()
     last: set[int] = set()
     sizes = []

@@ -18,6 +18,17 @@ GIBBS = Loss("gibbs", 164.0, 1.0, 10.0)
 BORN = TopicLearner(SharedSticks(5.0, 1.0), 0.1, AVERAGING)
 
 
+def signs_of(n_tasks, classes, n_documents=64):
+    """Labels of documents that belong to these classes in turn; a single task has yes and no."""
+    own = np.resize(classes, n_documents)
+    if n_tasks == 1:
+        return np.where(own == 0, 1, -1).astype(np.int8)[:, None]
+    return np.where(own[:, None] == np.arange(n_tasks), 1, -1).astype(np.int8)
+
+
+ALL = signs_of(3, [0, 1, 2])
+
+
 def state_of(learner, n_tasks=3, n_topics=3, clock=1):
     state = first_state(learner, 6, n_topics, np.arange(n_tasks), seed=0)
     return replace(state, clock=clock, tables=np.arange(1.0, n_topics + 1), next_id=10)
@@ -26,10 +37,10 @@ def state_of(learner, n_tasks=3, n_topics=3, clock=1):
 class TestWithSpares:
     @pytest.mark.parametrize(("n_tasks", "codes"), [(1, [0, 1]), (3, [0, 1, 2])])
     @pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
-    def test_one_for_each_class(self, loss, n_tasks, codes):
+    def test_one_for_each_of_few_classes(self, loss, n_tasks, codes):
         learner = replace(BORN, loss=loss)
         state = state_of(learner, n_tasks)
-        more = with_spares(learner, state, 64)
+        more = with_spares(learner, state, signs_of(n_tasks, codes))
         assert more.codes[3:].tolist() == codes
         assert more.ids.tolist() == [0, 1, 2, *range(10, 10 + len(codes))]
         assert more.tables.tolist() == [1, 2, 3, *[0] * len(codes)]
@@ -48,33 +59,62 @@ class TestWithSpares:
     def test_without_anchors(self):
         for loss in (None, replace(AVERAGING, anchored=False)):
             learner = replace(BORN, loss=loss)
-            more = with_spares(learner, state_of(learner), 64)
+            more = with_spares(learner, state_of(learner), ALL)
             assert more.codes[3:].tolist() == [-1, -1, -1]
             assert more.weights is None or not more.weights.mean[:, 3:].any()
 
     @pytest.mark.parametrize(("limit", "n"), [(3, 3), (4, 4), (5, 5), (100, 6), (2, 3)])
     def test_no_more_than_allowed(self, limit, n):
         learner = replace(BORN, max_topics=limit)
-        assert with_spares(learner, state_of(learner), 64).n_topics == n
+        assert with_spares(learner, state_of(learner), ALL).n_topics == n
+
+    def offered(self, clocks, classes, codes=None, n_tasks=8):
+        """Classes that are offered a topic at batches of these classes."""
+        state = state_of(BORN, n_tasks, n_tasks)
+        state = state if codes is None else replace(state, codes=np.array(codes))
+        signs = signs_of(n_tasks, classes)
+        return [
+            with_spares(BORN, replace(state, clock=t), signs).codes[n_tasks:].tolist()
+            for t in clocks
+        ]
+
+    def test_many_classes_have_their_turns(self):
+        """Whatever the batch is made of: they are draws from the prior of a new topic."""
+        for classes in (range(8), [2]):
+            assert self.offered(range(1, 4), classes) == [[3, 4, 5], [0, 6, 7], [1, 2, 3]]
+
+    def test_classes_without_a_topic_come_first_if_they_have_documents(self):
+        codes = [0, 0, 0, 0, 4, 4, 6, 6]
+        assert self.offered([1], [0, 1, 2, 4, 6], codes) == [[1, 2, 3]]
+        assert self.offered([2], [0, 1, 4, 6], codes) == [[1, 6, 7]]
+        assert self.offered([1], range(8), codes) == [[1, 2, 3, 5, 7]]
+        one = replace(state_of(BORN, n_tasks=1), codes=np.zeros(3, int))
+        narrow = replace(BORN, max_topics=4)
+        assert with_spares(narrow, one, signs_of(1, [1])).codes[3:].tolist() == [1]
+
+    def test_all_have_their_turns_if_no_label_is_known(self):
+        state = state_of(BORN)
+        nothing = np.zeros((64, 3), np.int8)
+        assert with_spares(BORN, state, nothing).codes[3:].tolist() == [0, 1, 2]
 
     def test_where_room_is_short_every_class_has_its_turn(self):
-        """The class with fewest topics first, and none is left out for ever."""
+        """A class without a topic first, and none is left out for ever."""
         learner = replace(BORN, max_topics=4)
         state = replace(state_of(learner), codes=np.array([0, 2, 2]))
-        assert with_spares(learner, state, 64).codes[3:].tolist() == [1]
+        assert with_spares(learner, state, ALL).codes[3:].tolist() == [1]
         even = state_of(learner)
-        offered = [with_spares(learner, replace(even, clock=t), 64).codes[3] for t in range(1, 7)]
+        offered = [with_spares(learner, replace(even, clock=t), ALL).codes[3] for t in range(1, 7)]
         assert offered == [1, 2, 0, 1, 2, 0]
 
     def test_nothing_for_a_fixed_number(self):
         fixed = replace(BORN, prior=FixedTopics(0.1))
         state = state_of(fixed)
-        assert with_spares(fixed, state, 64) is state
+        assert with_spares(fixed, state, ALL) is state
 
     def test_at_the_start_only_for_classes_without_a_topic(self):
-        first = with_spares(BORN, state_of(BORN, clock=0), 64)
+        first = with_spares(BORN, state_of(BORN, clock=0), ALL)
         assert first.codes.tolist() == [0, 1, 2]
-        few = with_spares(BORN, state_of(BORN, n_tasks=5, clock=0), 64)
+        few = with_spares(BORN, state_of(BORN, n_tasks=5, clock=0), signs_of(5, [0]))
         assert few.codes.tolist() == [0, 1, 2, 3, 4]
 
     @pytest.mark.parametrize(
@@ -82,16 +122,15 @@ class TestWithSpares:
     )
     def test_without_anchors_the_first_documents_are_offered_many(self, n_documents, n):
         plain = replace(BORN, loss=None)
-        first = with_spares(plain, state_of(plain, n_tasks=0, clock=0), n_documents)
+        signs = np.zeros((n_documents, 0), np.int8)
+        first = with_spares(plain, state_of(plain, n_tasks=0, clock=0), signs)
         assert first.n_topics == n
         few = replace(plain, max_topics=50)
-        assert with_spares(few, state_of(few, n_tasks=0, clock=0), n_documents).n_topics == min(
-            n, 50
-        )
+        assert with_spares(few, state_of(few, n_tasks=0, clock=0), signs).n_topics == min(n, 50)
 
     def test_the_state_before_stays(self):
         state = state_of(BORN)
-        with_spares(BORN, state, 64)
+        with_spares(BORN, state, ALL)
         assert state.n_topics == 3
         assert state.counts.shape == (6, 3)
         assert state.next_id == 10
@@ -158,7 +197,7 @@ class TestSettled:
 @pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
 def test_what_is_left_keeps_its_ids_and_none_is_given_twice(loss):
     learner = replace(BORN, loss=loss)
-    offered = with_spares(learner, state_of(learner), 64)
+    offered = with_spares(learner, state_of(learner), ALL)
     left = without_spares(offered, np.array([0, 1, 2, 4]))
     assert left.ids.tolist() == [0, 1, 2, 11]
     assert left.codes.tolist() == [0, 1, 2, 1]

@@ -93,6 +93,13 @@ def test_only_the_first_round_of_an_anchored_model_makes_its_own_multipliers():
     assert LEARNER.closed_form(0)[2] == 0.0
 
 
+def test_labels_pull_at_first_under_the_gibbs_loss_with_anchors():
+    gibbs = Loss("gibbs", 164.0, 1.5, 10.0)
+    assert replace(LEARNER, loss=gibbs, ghosts=4).first_pull == 3.0
+    for loss in (None, AVERAGING, replace(gibbs, anchored=False)):
+        assert replace(LEARNER, loss=loss).first_pull == 0.0
+
+
 def test_targets_are_cut_together():
     targets = Targets(np.arange(6, dtype=np.int8).reshape(3, 2), np.arange(6.0).reshape(3, 2))
     part = targets[1:]

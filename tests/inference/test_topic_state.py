@@ -86,7 +86,7 @@ class TestRoom:
 
     @pytest.mark.parametrize(
         ("n_words", "n_topics", "shape"),
-        [(5, 4, (5, 6)), (9, 3, (9, 3)), (6, 20, (6, 20)), (1, 4, (5, 6))],
+        [(5, 4, (5, 4)), (9, 3, (9, 3)), (6, 20, (6, 20)), (1, 4, (5, 4))],
     )
     def test_new_room_is_empty(self, n_words, n_topics, shape):
         state = state_of()
@@ -98,6 +98,11 @@ class TestRoom:
         assert_array_equal(more.totals, more.counts.sum(axis=0))
         assert more.n_topics == 3
         assert state.counts.shape == (5, 3)
+
+    def test_columns_grow_by_a_quarter_and_rows_by_as_many_again(self):
+        wide = state_of().with_room(5, 20)
+        assert wide.with_room(5, 21).counts.shape == (5, 25)
+        assert wide.with_room(6, 40).counts.base.shape == (10, 40)
 
     def test_words_with_weights_get_room_too(self):
         words = WordWeights(np.ones((5, 2)), np.arange(5.0), 9.0)

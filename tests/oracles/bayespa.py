@@ -148,8 +148,11 @@ def started(before, factors, alpha, u: float) -> int:
     return [*order, *range(len(alpha))][place]
 
 
-def gibbs_path(words, factors, alpha, labels, key, n_sweeps, start, mean_only=False):
-    """Topics and 1 / lambda of one document after each sweep under the Gibbs loss."""
+def gibbs_path(words, factors, alpha, labels, key, n_sweeps, start, tilt=1.0, mean_only=False):
+    """Topics and 1 / lambda of one document after each sweep under the Gibbs loss.
+
+    A predictive start has a tilt (K,).
+    """
     stream, n_topics = Stream(key), len(alpha)
     if not words:
         return []
@@ -167,7 +170,7 @@ def gibbs_path(words, factors, alpha, labels, key, n_sweeps, start, mean_only=Fa
     for i in range(len(words)):
         u = stream.uniform()
         uniform = int(u * n_topics)
-        z[i] = uniform if start == "uniform" else started(z[:i], factors[words[i]], alpha, u)
+        z[i] = uniform if start == "uniform" else started(z[:i], tilt * factors[words[i]], alpha, u)
     inverses, path = draw_inverses(z), []
     for _ in range(n_sweeps):
         for i in range(len(words)):

@@ -24,8 +24,9 @@ class MedHDPClassifier(MaxMarginClassifier):
     """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
 
     As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
-    every batch an empty topic for each class is offered, and dropped if it stays empty. Topics of a
-    class are joined when its words and documents are more probable with one.
+    every batch an empty topic is offered to classes that have none, and to others in turn, and
+    dropped if it stays empty. Topics of a class are joined when its words and documents are more
+    probable with one.
 
     Parameters
     ----------
@@ -40,9 +41,11 @@ class MedHDPClassifier(MaxMarginClassifier):
         Larger values expect more topics in a document.
     stick_prior : float, default=1.0
         Larger values expect more topics in the corpus.
-    word_prior, word_factor, init, batch_size, n_rounds, tol, n_sweeps, burn_in, ghosts
+    word_prior, word_factor, init, batch_size, n_rounds, tol
         As in `MedLDAClassifier`; "collapsed" is what the paper has.
-    n_passes, shuffle
+    n_sweeps : int or None, default=None
+        Sweeps over the tokens in each round; None is 2, or 3 without anchors.
+    burn_in, ghosts, n_passes, shuffle
         As in `MedLDAClassifier`.
     retention, inference, inference_passes, vocabulary, max_words, stop_words, token_pattern
         As in `MedLDAClassifier`.
@@ -75,6 +78,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         "concentration": (Interval(0, 1e6, low_open=True),),
         "stick_prior": (Interval(0, 1e6, low_open=True),),
         **CLASSIFIER_CONSTRAINTS,
+        "n_sweeps": (Options((None,)), *CLASSIFIER_CONSTRAINTS["n_sweeps"]),
     }
 
     def __init__(
@@ -98,7 +102,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         batch_size: int | str | None = None,
         n_rounds: int | None = None,
         tol: float | None = None,
-        n_sweeps: int = 3,
+        n_sweeps: int | None = None,
         burn_in: int = 0,
         ghosts: int = 1,
         n_passes: int = 1,
@@ -151,6 +155,9 @@ class MedHDPClassifier(MaxMarginClassifier):
     def _check_params(self) -> None:
         super()._check_params()
         check_start(self)
+
+    def _sweeps(self) -> int:
+        return int(self.n_sweeps or (2 if self.anchors else 3))
 
     def _n_states(self, space: LabelSpace) -> int:
         return 1

@@ -154,7 +154,7 @@ class TopicEstimator(
             start=self.init,
             n_rounds=n_rounds,
             tol=tol,
-            n_sweeps=int(self.n_sweeps),
+            n_sweeps=self._sweeps(),
             burn_in=int(self.burn_in),
             ghosts=int(self.ghosts),
             passes=int(self.inference_passes or (_SWEEPS if sampled else passes)),
@@ -270,11 +270,15 @@ class TopicEstimator(
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.burn_in >= self.n_sweeps:
+        if self.burn_in >= self._sweeps():
             raise ValueError(
                 f"the 'burn_in' parameter of {type(self).__name__} must be less than n_sweeps, "
-                f"which is {self.n_sweeps}. Got {self.burn_in} instead."
+                f"which is {self._sweeps()}. Got {self.burn_in} instead."
             )
+
+    def _sweeps(self) -> int:
+        """Sweeps of a round."""
+        return int(self.n_sweeps)
 
     def _visit(
         self,

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.core.arrays import Cube, Mat, Vec
+from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.inference.engine import Engine, among
 from everlearn.inference.kernels.dual import ascend_weights, demands
 from everlearn.inference.kernels.gaussians import add_moments, tabulate
@@ -89,7 +89,7 @@ def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], bo
     return np.where((signs == 0) | empty[:, None], 0.0, wanted)
 
 
-def tilts(mean: Mat, signs: NDArray[np.int8], multipliers: Mat, n: Vec) -> Mat:
+def tilts(mean: Mat, signs: NDArray[np.int8], multipliers: Mat | float, n: Vec | IntVec) -> Mat:
     """exp(sum_q y_q tau_q mu_qk / n), the largest of a document being 1."""
     exponent = ((signs * multipliers) @ mean) / n[:, None]
     return np.asarray(np.exp(exponent - exponent.max(axis=1, keepdims=True)))

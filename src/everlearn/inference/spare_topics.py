@@ -1,8 +1,9 @@
-"""Topics that a batch may fill: offered empty, one for each class, and dropped if left empty.
+"""Topics that a batch may fill: offered empty, and dropped if left empty.
 
 A topic whose weights start at zero would violate the margins of every task at once, so it is
-never chosen; one that is anchored to a class violates none. All spare topics together have the
-mass of what no topic has taken yet, and their number does not change inside a batch.
+never chosen; one that is anchored to a class violates none. A few classes get one at each batch,
+which are auxiliary draws from the prior of a new topic (Neal, 2000, algorithm 8): together they
+have the mass of what no topic has taken yet. Their number does not change inside a batch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec
 from everlearn.core.codes import code_means, n_codes
@@ -19,30 +21,27 @@ from everlearn.inference.local.topic_steps import Draws
 from everlearn.inference.topic_model import TopicLearner
 from everlearn.inference.topic_state import TopicState
 
-_UNANCHORED = 3
-"""Spare topics of a model without anchors."""
+_SPARES = 3
+"""How many are offered at least, unless there are fewer classes."""
 _PER_TOPIC, _MOST_AT_FIRST = 3, 100
 """Without labels: documents of the first batch for each topic offered to it, up to so many."""
 
 
-def with_spares(learner: TopicLearner, state: TopicState, n_documents: int) -> TopicState:
+def with_spares(learner: TopicLearner, state: TopicState, signs: NDArray[np.int8]) -> TopicState:
     """The state with spare topics behind the others, if topics are born in this model.
 
-    At the first batch, all of whose topics are empty, those that it has stand in for spare ones.
-    Without labels many more are offered, because topics die sooner than they are born.
+    `signs` (B, Q) are the labels of the batch. At the first batch, all of whose topics are empty,
+    those that it has stand in for spare ones. Without labels many more are offered, because topics
+    die sooner than they are born.
     """
     if not learner.grows:
         return state
-    codes = np.full(_UNANCHORED, -1)
+    room = max(0, learner.max_topics - state.n_topics)
     loss = learner.loss
     if loss is not None and loss.anchored and state.weights is not None:
-        codes = np.arange(n_codes(state.weights.n_tasks))
-    if state.clock == 0:
-        codes = np.setdiff1d(codes, state.codes)
-        if loss is None:
-            n_offered = min(n_documents // _PER_TOPIC, _MOST_AT_FIRST)
-            codes = np.full(max(0, n_offered - state.n_topics), -1)
-    codes = _most_wanted(codes, state, max(0, learner.max_topics - state.n_topics))
+        codes = _offered(state, signs, room)
+    else:
+        codes = np.full(min(_n_offered(learner, state, len(signs)), room), -1)
     n = len(codes)
     weights = state.weights
     if weights is not None and loss is not None:
@@ -56,16 +55,35 @@ def with_spares(learner: TopicLearner, state: TopicState, n_documents: int) -> T
     )
 
 
-def _most_wanted(codes: IntVec, state: TopicState, room: int) -> IntVec:
-    """Classes that get a spare topic: those with fewest topics, else each in its turn.
+def _n_offered(learner: TopicLearner, state: TopicState, n_documents: int) -> int:
+    """How many spare topics that belong to no class."""
+    if state.clock > 0:
+        return _SPARES
+    if learner.loss is not None:
+        return 0
+    return max(0, min(n_documents // _PER_TOPIC, _MOST_AT_FIRST) - state.n_topics)
 
-    Where there is no room for all of them, none is left out for ever.
+
+def _offered(state: TopicState, signs: NDArray[np.int8], room: int) -> IntVec:
+    """Classes that get a spare topic: those of the batch that have none, and others in turn.
+
+    At the first batch these are all classes without a topic.
     """
-    if len(codes) <= room:
-        return codes
-    n_topics = (state.codes[:, None] == codes).sum(axis=0)
-    turn = (np.arange(len(codes)) - state.clock) % len(codes)
-    return codes[np.sort(np.lexsort([turn, n_topics])[:room])]
+    n = n_codes(signs.shape[1])
+    wanting = np.ones(n, np.bool_)
+    wanting[state.codes] = False
+    if state.clock == 0:
+        return np.flatnonzero(wanting)[:room]
+    wanting &= _with_documents(signs)
+    n_offered = min(max(_SPARES, int(wanting.sum())), room)
+    turn = (np.arange(n) - state.clock * n_offered) % n
+    return np.sort(np.lexsort([turn, ~wanting])[:n_offered])
+
+
+def _with_documents(signs: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Which classes have documents in a batch with these labels."""
+    yes = np.asarray((signs > 0).any(axis=0))
+    return yes if len(yes) > 1 else np.array([yes[0], (signs < 0).any()])
 
 
 def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws, np.ndarray]:
@@ -74,6 +92,8 @@ def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws,
     The first `n_old` topics stay in any case, and all of them if none would be left. A token that
     was in a dropped topic at an earlier sweep counts there for the topic it has in the end.
     """
+    if n_old > 0 and not draws.totals[:, n_old:].any():
+        return _narrowed(draws, n_old), np.arange(n_old)
     used = np.bincount(draws.topics, minlength=n_topics) > 0
     used[:n_old] = True
     if not used.any():
@@ -81,8 +101,6 @@ def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws,
     left = np.flatnonzero(used)
     if len(left) == n_topics:
         return draws, left
-    if left[-1] == len(left) - 1 and not draws.totals[:, len(left) :].any():
-        return _narrowed(draws, len(left)), left
     kept = np.where(used[draws.kept], draws.kept, draws.topics)
     number = np.cumsum(used) - 1
     kept = number[kept].astype(np.uint16)

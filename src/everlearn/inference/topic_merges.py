@@ -85,12 +85,14 @@ def _positions(n_topics: int, pairs: list[tuple[int, int]]) -> tuple[IntVec, Int
 def _joined(learner: TopicLearner, state: TopicState, left: IntVec, position: IntVec) -> TopicState:
     """The state with topics of one position made one; arrays of the old one stay as they are."""
     k = state.n_topics
-    counts, totals = np.zeros_like(state.counts), np.zeros_like(state.totals)
-    tables = np.zeros(len(left))
-    for old, new in enumerate(position.tolist()):
-        counts[:, new] += state.counts[:, old]
-        totals[new] += state.totals[old]
-        tables[new] += state.tables[old]
+    counts, totals, tables = state.counts.copy(), state.totals.copy(), state.tables.copy()
+    for table in (counts, totals, tables):
+        for old in np.setdiff1d(np.arange(k), left).tolist():
+            table[..., left[position[old]]] += table[..., old]
+        for new, old in enumerate(left.tolist()):
+            if new < old:
+                table[..., new] = table[..., old]
+        table[..., len(left) : k] = 0.0
     weights = state.weights
     if weights is not None and learner.loss is not None:
         means = code_means(state.codes, weights.n_tasks, learner.loss.margin)
@@ -101,6 +103,6 @@ def _joined(learner: TopicLearner, state: TopicState, left: IntVec, position: In
         totals=totals,
         ids=state.ids[left],
         codes=state.codes[left],
-        tables=tables,
+        tables=tables[: len(left)],
         weights=weights,
     )

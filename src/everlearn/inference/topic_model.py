@@ -136,6 +136,17 @@ class TopicLearner:
         """Largest multiplier of the averaging loss."""
         return 0.0 if self.loss is None else 2.0 * self.loss.c * self.ghosts
 
+    @property
+    def first_pull(self) -> float:
+        """Multiplier of every label while tokens are placed at first, under the Gibbs loss.
+
+        Tokens that nobody has placed meet no margin, and a margin that is missed pulls with 2c. As
+        for the averaging loss, there must be anchors: without them labels may mean nothing yet.
+        """
+        if self.loss is None or self.loss.kind != "gibbs" or not self.loss.anchored:
+            return 0.0
+        return 2.0 * self.loss.c
+
     def closed_form(self, number: int) -> tuple[float, float, float]:
         """Margin, variance and box of multipliers that a round makes itself, or a box of 0.
 

@@ -225,16 +225,17 @@ class TopicState:
         return len(self.counts)
 
     def with_room(self, n_words: int, n_topics: int) -> TopicState:
-        """The same with at least this many rows and columns of counts; both grow by doubling.
+        """The same with at least this many rows and columns of counts.
 
-        New rows may lie behind the old ones in the same memory, as if changed in place.
+        Rows grow by doubling, columns by a quarter, because few are needed at a time. New rows may
+        lie behind the old ones in the same memory, as if changed in place.
         """
         rows, columns = self.counts.shape
         if n_words <= rows and n_topics <= columns:
             return self
         counts, totals = self.counts, self.totals
         if n_topics > columns:
-            more = max(n_topics, 2 * columns) - columns
+            more = max(n_topics, columns + columns // 4) - columns
             counts, totals = np.pad(counts, ((0, 0), (0, more))), np.pad(totals, (0, more))
         if n_words > rows:
             counts = _with_rows(counts, n_words)

@@ -89,7 +89,7 @@ def varied(labels, n):
     ]
 
 
-def run(tokens, factors, alpha, hinges, schedule, *, keys=None, z=None, inverses=None):
+def run(tokens, factors, alpha, hinges, schedule, *, tilts=None, keys=None, z=None, inverses=None):
     bags = as_bags(Documents.from_tokens(tokens))
     n, n_tokens, n_kept = len(tokens), int(bags.starts[-1]), schedule[0] - schedule[1]
     topics = np.zeros(n_tokens, np.uint16) if z is None else np.array(z, np.uint16)
@@ -100,7 +100,9 @@ def run(tokens, factors, alpha, hinges, schedule, *, keys=None, z=None, inverses
     if inverses is not None:
         found[-1] = inverses
     keys = stream_keys(1, 2, 3, n) if keys is None else keys
-    sample_augmented(bags, factors, alpha, hinges, keys, schedule, out, tallies, found, new_turns())
+    tilts = np.ones((n, len(alpha))) if tilts is None else tilts
+    given = (bags, factors, alpha, hinges, tilts, keys, schedule)
+    sample_augmented(*given, out, tallies, found, new_turns())
     return out, tallies, found
 
 
@@ -245,12 +247,12 @@ class TestInverses:
 class TestPaths:
     """Whole runs, draw by draw, with weights from the joint density."""
 
-    def replay(self, labels, factors, alpha, keys, n_sweeps, start, mean_only):
+    def replay(self, labels, factors, alpha, tilts, keys, n_sweeps, start, mean_only):
         return [
             oracle.gibbs_path(
-                words, table_of(factors), alpha, each, key, n_sweeps, start, mean_only=mean_only
+                words, table_of(factors), alpha, each, key, n_sweeps, start, tilt, mean_only
             )
-            for words, each, key in zip(TOKENS, labels, keys, strict=True)
+            for words, each, tilt, key in zip(TOKENS, labels, tilts, keys, strict=True)
         ]
 
     @pytest.mark.parametrize("start", ["uniform", "predictive"])
@@ -263,15 +265,17 @@ class TestPaths:
         labels = varied(labels_of(n_topics, n_tasks, scale=scale), len(TOKENS))
         for seed in range(3):
             keys = stream_keys(seed, 0, 0, len(TOKENS))
+            tilts = np.random.default_rng(seed).random((len(TOKENS), n_topics)) ** 3
             out, tallies, inverses = run(
                 TOKENS,
                 factors,
                 alpha,
                 hinges_of(labels, mean_only),
                 (5, 2, STARTS[start]),
+                tilts=tilts,
                 keys=keys,
             )
-            paths = self.replay(labels, factors, alpha, keys, 5, start, mean_only)
+            paths = self.replay(labels, factors, alpha, tilts, keys, 5, start, mean_only)
             for d, path in enumerate(paths):
                 if not TOKENS[d]:
                     assert not tallies[:, d].any()
@@ -309,7 +313,8 @@ class TestPaths:
         for seed in range(6):
             keys = stream_keys(seed, 1, 0, len(TOKENS))
             out, _, _ = run(TOKENS, factors, alpha, hinges_of(labels), (3, 0, UNIFORM), keys=keys)
-            paths = self.replay(labels, factors, alpha, keys, 3, "uniform", False)
+            flat_tilts = np.ones((len(TOKENS), 3))
+            paths = self.replay(labels, factors, alpha, flat_tilts, keys, 3, "uniform", False)
             for d, path in enumerate(paths):
                 if not TOKENS[d]:
                     continue

@@ -8,7 +8,10 @@ import pytest
 
 from everlearn.core.documents import Documents
 from everlearn.core.priors import FixedTopics, SharedSticks
+from everlearn.inference.kernels.collapsed import sweep_collapsed
 from everlearn.inference.kernels.draws import stream_keys
+from everlearn.inference.kernels.topics import CONTINUE, PREDICTIVE
+from everlearn.inference.local import collapsed as module
 from everlearn.inference.local.collapsed import CollapsedSampler
 from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
 from everlearn.inference.topic_state import FixedSpread
@@ -93,6 +96,27 @@ def test_under_the_gibbs_loss():
     ]
     expected = law(learner, lambda d, z: labels[d].log_marginal(z))
     assert oracle.deviations(observed_of(rows), expected) < 4.5
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_tokens_are_placed_with_what_labels_ask_for(anchored, monkeypatch):
+    """Under the Gibbs loss; sweeps have no tilt, because they see the labels themselves."""
+    loss = Loss("gibbs", 1.3, 0.9, 0.8, anchored=anchored)
+    learner = replace(LEARNER, loss=loss, start="predictive", n_sweeps=2, burn_in=0)
+    calls = []
+
+    def sweep(*given):
+        calls.append((given[4].copy(), given[7]))
+        sweep_collapsed(*given)
+
+    monkeypatch.setattr(module, "sweep_collapsed", sweep)
+    state = replace(state_of(learner, 0, 1), clock=1)
+    batch = batch_of(Documents.from_tokens(TOKENS), Targets(SIGNS, np.full((2, 1), 1.3)))
+    CollapsedSampler(learner, state, batch).draw(0, state.weights, np.zeros((2, 1)))
+    assert [start for _, start in calls] == [PREDICTIVE, CONTINUE, CONTINUE]
+    other = np.exp(-2 * 0.9 * 2 * 1.3 / 2) if anchored else 1.0
+    np.testing.assert_allclose(calls[0][0], [[1.0, other], [other, 1.0]])
+    assert all((tilt == 1.0).all() for tilt, _ in calls[1:])
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -17,6 +17,7 @@ from everlearn.inference.kernels.batches import Rest
 from everlearn.inference.kernels.draws import stream_keys
 from everlearn.inference.kernels.topics import (
     CONTINUE,
+    PREDICTIVE,
     Margins,
     Samples,
     WordFactors,
@@ -28,6 +29,7 @@ from everlearn.inference.local import topic_steps as local
 from everlearn.inference.local.topic_batches import as_bags, laid_out, layout_of
 from everlearn.inference.local.topic_steps import (
     Block,
+    GibbsStep,
     cut,
     drawn,
     drawn_and_counted,
@@ -36,7 +38,13 @@ from everlearn.inference.local.topic_steps import (
 from everlearn.inference.local.topics import IndependentSampler, infer
 from everlearn.inference.margin_step import hinges_of
 from everlearn.inference.shifts import TAKEN, have_ended, new_turns
-from everlearn.inference.topic_model import Loss, Targets, TopicLearner, first_state
+from everlearn.inference.topic_model import (
+    Loss,
+    Targets,
+    TopicLearner,
+    first_state,
+    word_factors,
+)
 from everlearn.inference.topic_state import FixedSpread
 from everlearn.runtime.engine import SerialEngine, ThreadEngine
 from oracles import bayespa as oracle
@@ -182,11 +190,45 @@ class TestRounds:
         tallies = np.zeros((learner.n_kept, 200, 4))
         hinges = hinges_of(learner.loss, weights, batch.targets)
         alpha = np.full(4, 0.3)
-        given = (batch.bags, factors, alpha, hinges, keys, schedule, out, tallies, inverses)
+        flat = np.ones((200, 4))
+        given = (batch.bags, factors, alpha, hinges, flat, keys, schedule, out, tallies, inverses)
         sample_augmented(*given, new_turns())
         np.testing.assert_array_equal(found.kept, out.kept)
         np.testing.assert_array_equal(found.tallies, tallies)
         np.testing.assert_allclose(found.inverses, inverses, rtol=1e-9)
+
+
+class TestStart:
+    """Tokens are placed with what labels ask for, if topics are anchored."""
+
+    @pytest.mark.parametrize("anchored", [True, False])
+    def test_gibbs(self, anchored):
+        learner, state, batch, _ = TestRounds().case("gibbs")
+        learner = replace(learner, loss=replace(learner.loss, anchored=anchored))
+        draws = IndependentSampler(learner, state, batch, SerialEngine()).draw(
+            0, state.weights, np.zeros((200, 2))
+        )
+        pull = 2 * learner.loss.c if anchored else 0.0
+        lengths = np.maximum(np.diff(batch.bags.starts), 1)
+        exponents = pull * batch.targets.signs @ state.weights.mean / lengths[:, None]
+        step = GibbsStep(
+            word_factors(learner, state),
+            np.full(4, 0.3),
+            hinges_of(learner.loss, state.weights, batch.targets),
+            pull,
+            (learner.n_sweeps, learner.burn_in, PREDICTIVE),
+        )
+        topics = np.zeros(batch.n_tokens, np.uint16)
+        inverses = np.zeros((learner.n_kept, 200, 2))
+        signs, offsets, keys = step.hinges.signs, step.hinges.offsets, stream_keys(5, 7, 0, 200)
+        block = Block(batch.bags, keys, topics, signs, offsets, np.zeros((200, 2)), inverses)
+        out = step.room(block)
+        given = list(step.given(block, out, new_turns()))
+        found = given[4] / given[4].max(axis=1, keepdims=True)
+        expected = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        sample_augmented(*given)
+        np.testing.assert_array_equal(draws.kept, out.kept)
 
 
 class TestCountedWhileLookedAt:

@@ -61,32 +61,51 @@ def _product_sum(a: Vec, rows: Mat, at: Index) -> float:
 
 
 @kernel(SUMMED)
-def _fill_rows(bags: Bags, d: int, factors: WordFactors, alpha: Vec, s: Scratch) -> None:
+def _largest(rows: Mat, at: Index) -> float:
+    """The largest of a row of positive numbers: their bits order as they do."""
+    largest = np.float64(rows[at, 0]).view(np.int64)
+    for k in range(rows.shape[1]):
+        bits = np.float64(rows[at, k]).view(np.int64)
+        largest = bits if bits > largest else largest
+    return np.int64(largest).view(np.float64)
+
+
+@kernel(SUMMED)
+def _fill_rows(bags: Bags, d: int, factors: WordFactors, s: Scratch) -> None:
     """Word factors of all words of a document."""
     counts, smoothing, scale, rows = factors.counts, factors.smoothing, factors.scale, s.rows
-    sums, words, first = s.sums, bags.words, bags.indptr[d]
+    peaks, words, first = s.peaks, bags.words, bags.indptr[d]
     for j in range(bags.indptr[d + 1] - first):
         w = words[first + j]
         for k in range(rows.shape[1]):
             rows[j, k] = (counts[w, k] + smoothing) * scale[k]
-        sums[j] = _product_sum(alpha, rows, j)
+        peaks[j] = _largest(rows, j)
 
 
 @kernel(FUSED)
 def _begin(
-    bags: Bags, d: int, topics: Topics, alpha: Vec, word: np.uint64, start: int, s: Scratch
+    bags: Bags,
+    d: int,
+    topics: Topics,
+    alpha: Vec,
+    tilts: Mat,
+    word: np.uint64,
+    start: int,
+    s: Scratch,
 ) -> np.uint64:
-    """Draw the topics of a document's tokens in order, without labels.
+    """Draw the topics of a document's tokens in order, with a tilt for its labels.
 
-    A draw first looks at the topics the document has (weights C * factor), then at all of them
-    (alpha * factor).
+    A draw first looks at the topics the document has (weights C * factor * tilt), then at all of
+    them (alpha * factor * tilt).
     """
-    tally, rows, sums, partial, present = s.tally, s.rows, s.sums, s.weights, s.present
+    tally, tilted, rows, partial, present = s.tally, s.held, s.rows, s.weights, s.present
     counts = bags.counts
     first, i = bags.indptr[d], bags.starts[d]
     n_present, last = 0, alpha.size - 1
     tally[:] = 0.0
+    tilted[:] = alpha * tilts[d]
     for j in range(bags.indptr[d + 1] - first):
+        base = _product_sum(tilted, rows, j)
         for _ in range(counts[first + j]):
             word = advanced(word)
             u = uniform(word)
@@ -96,9 +115,10 @@ def _begin(
             else:
                 total = 0.0
                 for q in range(n_present):
-                    total += tally[present[q]] * rows[j, present[q]]
+                    old = present[q]
+                    total += tally[old] * tilts[d, old] * rows[j, old]
                     partial[q] = total
-                u *= total + sums[j]
+                u *= total + base
                 if u < total:
                     q = 0
                     while partial[q] <= u:
@@ -106,10 +126,10 @@ def _begin(
                     k = present[q]
                 else:
                     u -= total
-                    total = alpha[0] * rows[j, 0]
+                    total = tilted[0] * rows[j, 0]
                     while total <= u and k < last:
                         k += 1
-                        total += alpha[k] * rows[j, k]
+                        total += tilted[k] * rows[j, k]
             if tally[k] == 0.0:
                 present[n_present] = k
                 n_present += 1
@@ -125,19 +145,18 @@ def _sweep(
     d: int,
     topics: Topics,
     hinges: Hinges,
-    least_alpha: float,
     word: np.uint64,
     s: Scratch,
 ) -> np.uint64:
     """Draw every token of a document once."""
-    held, tally, rows, sums, weights = s.held, s.tally, s.rows, s.sums, s.weights
+    held, tally, rows, peaks, weights = s.held, s.tally, s.rows, s.peaks, s.weights
     gains, boosts, drops, rests, stamps = s.gains, s.boosts, s.drops, s.rests, s.stamps
     exponent, couplings, ready, steep = s.exponent, s.couplings, s.ready, s.steep
     counts = bags.counts
     i, first, n_moves = bags.starts[d], bags.indptr[d], 0
     stamps[:] = -1
     for j in range(bags.indptr[d + 1] - first):
-        largest = sums[j] / least_alpha
+        largest = peaks[j]
         for _ in range(counts[first + j]):
             old = np.int64(topics[i])
             word = advanced(word)
@@ -184,6 +203,7 @@ def sample_augmented(
     factors: WordFactors,
     alpha: Vec,
     hinges: Hinges,
+    tilts: Mat,
     keys: Words,
     schedule: tuple[int, int, int],
     out: Samples,
@@ -195,6 +215,7 @@ def sample_augmented(
 
     Parameters
     ----------
+    tilts : (B, K), factors of the topics while the tokens are placed at first
     schedule : number of sweeps, how many of them are dropped, and how topics start
     tallies : (kept sweeps, B, K), tokens of each document in each topic, filled
     inverses : (kept sweeps, B, Q), 1 / lambda, filled; before CONTINUE the last ones are read
@@ -202,7 +223,7 @@ def sample_augmented(
     """
     n_sweeps, burn_in, start = schedule
     s = scratch(bags, alpha.size, hinges.weights.shape[0])
-    current, least_alpha = np.empty(hinges.weights.shape[0]), alpha.min()
+    current = np.empty(hinges.weights.shape[0])
     n_documents = bags.indptr.size - 1
     first, stop = run_of(taken(turns, 1), n_documents)
     while first < n_documents:
@@ -210,17 +231,17 @@ def sample_augmented(
             n, word = bags.starts[d + 1] - bags.starts[d], keys[d]
             if n == 0:
                 continue
-            _fill_rows(bags, d, factors, alpha, s)
+            _fill_rows(bags, d, factors, s)
             if start == CONTINUE:
                 _count(bags, d, out.topics, s)
                 current[:] = inverses[-1, d]
             else:
-                word = _begin(bags, d, out.topics, alpha, word, start, s)
+                word = _begin(bags, d, out.topics, alpha, tilts, word, start, s)
                 word = draw_inverses(d, n, word, hinges, current, s)
             s.held[:] = alpha + s.tally
             for sweep in range(n_sweeps):
                 set_exponent(d, n, current, hinges, s)
-                word = _sweep(bags, d, out.topics, hinges, least_alpha, word, s)
+                word = _sweep(bags, d, out.topics, hinges, word, s)
                 word = draw_inverses(d, n, word, hinges, current, s)
                 if sweep >= burn_in:
                     tallies[sweep - burn_in, d] = s.tally

@@ -64,7 +64,7 @@ def weigh_plainly(held: Vec, rows: Mat, at: Index, weights: Vec) -> float:
     return total_of(weights)
 
 
-@kernel(SUMMED)
+@kernel(SUMMED, inline=True)
 def others(gains: Mat, boosts: Mat, old: Index, held: Vec) -> float:
     """The sum of the weights of all topics but one, without word factors."""
     total = 0.0

@@ -158,6 +158,8 @@ def add_moments(
     """
     n_tasks, n_topics = shift.shape
     present, z = np.empty(n_topics, np.int64), np.empty(n_topics)
+    forces, strengths = np.empty(n_tasks), np.empty(n_tasks)
+    pulls, pairs = np.zeros((n_topics, n_tasks)), np.zeros((n_topics, n_topics, n_tasks))
     for sweep in range(tallies.shape[0]):
         for d in range(tallies.shape[1]):
             m = 0
@@ -166,15 +168,30 @@ def add_moments(
                     present[m] = k
                     z[m] = tallies[sweep, d, k] / lengths[d]
                     m += 1
+            forces[:] = 0.0
+            strengths[:] = 0.0
             for hinge in range(signs.shape[1]):
-                sign = signs[d, hinge]
-                if sign == 0:
-                    continue
-                q = hinge % n_tasks
-                inverse = inverses[sweep, d, hinge]
-                force = scale * c * sign * (1.0 + c * offsets[d, hinge] * inverse)
-                weight = scale * c * c * inverse
-                for i in range(m):
-                    shift[q, present[i]] += force * z[i]
-                    for j in range(m):
-                        precision[q, present[i], present[j]] += weight * (z[i] * z[j])
+                q, sign, inverse = hinge % n_tasks, signs[d, hinge], inverses[sweep, d, hinge]
+                if sign != 0:
+                    forces[q] += scale * c * sign * (1.0 + c * offsets[d, hinge] * inverse)
+                    strengths[q] += scale * c * c * inverse
+            for i in range(m):
+                k = present[i]
+                for q in range(n_tasks):
+                    pulls[k, q] += forces[q] * z[i]
+                for j in range(i + 1):
+                    _add_pair(pairs, k, present[j], z[i] * z[j], strengths)
+    for k in range(n_topics):
+        for q in range(n_tasks):
+            shift[q, k] += pulls[k, q]
+        for l in range(k + 1):
+            for q in range(n_tasks):
+                precision[q, k, l] += pairs[k, l, q]
+                if l < k:
+                    precision[q, l, k] += pairs[k, l, q]
+
+
+@kernel(SUMMED)
+def _add_pair(pairs: Cube, k: int, l: int, product: float, strengths: Vec) -> None:
+    for q in range(strengths.size):
+        pairs[k, l, q] += product * strengths[q]

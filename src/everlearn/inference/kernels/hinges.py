@@ -68,7 +68,7 @@ class Scratch(NamedTuple):
     steep: NDArray[np.bool_]  # (1,): whether the gains must be made anew after every move
     strengths: Vec  # (Q,): factors of the second moments in M
     rows: Mat  # word factors of the words of the document, or of the present one
-    sums: Vec  # of alpha times the rows
+    peaks: Vec  # the largest factor of each row
     weights: Vec  # of the topics, for one token
     rests: Vec  # weights of all topics but one, without word factors
     stamps: IntVec  # after how many moves they were made
@@ -125,7 +125,7 @@ def exponentials(x: Mat, row: Index, out: Mat) -> float:
     return least
 
 
-@kernel(SUMMED)
+@kernel(SUMMED, inline=True)
 def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
     """Make a row of M, and its exponentials."""
     s.ready[topic] = True
@@ -196,7 +196,7 @@ def refresh(s: Scratch) -> None:
         s.steep[0] = True
 
 
-@kernel(SUMMED)
+@kernel(SUMMED, inline=True)
 def scale_gains(gains: Mat, boosts: Mat, drops: Mat, old: Index, new: Index) -> None:
     """Multiply the gains as a token's move from one topic to another does.
 
@@ -216,13 +216,13 @@ def least_of(gains: Mat) -> float:
     return np.int64(least).view(np.float64)
 
 
-@kernel(SUMMED)
+@kernel(SUMMED, inline=True)
 def _add(out: Vec, factor: float, table: NDArray[np.float64], k: Index, l: Index) -> None:
     for q in range(out.size):
         out[q] += factor * table[k, l, q]
 
 
-@kernel(SUMMED)
+@kernel(SUMMED, inline=True)
 def _task_moments(hinges: Hinges, s: Scratch) -> None:
     """Scores of the tasks and their second moments, times the document's length, and squared."""
     tally, present, scores, spreads = s.tally, s.present, s.scores, s.spreads
@@ -242,7 +242,7 @@ def _task_moments(hinges: Hinges, s: Scratch) -> None:
             _add(spreads, 2.0 * tally[k] * tally[present[j]], pairs, k, present[j])
 
 
-@kernel()
+@kernel(SUMMED, inline=True)
 def _inverse_means(d: int, n: int, hinges: Hinges, s: Scratch, means: Vec) -> None:
     """Means of 1 / lambda (BayesPA eq. 30), of no use where there is no label."""
     signs, offsets, scores, spreads, c = hinges.signs, hinges.offsets, s.scores, s.spreads, hinges.c

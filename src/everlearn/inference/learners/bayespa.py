@@ -63,7 +63,7 @@ def learn_batch(
     if learner.word_box > 0 and state.weights is not None:
         offsets = topic_scores(learner, state, batch.documents, state.weights.mean, engine)
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
-    prior = with_spares(learner, state, len(batch))
+    prior = with_spares(learner, state, batch.targets.signs)
     sampler = _sampler(learner, prior, batch, engine)
     begun = _rounds(learner, prior, batch, sampler)
     drawing: _Drawing

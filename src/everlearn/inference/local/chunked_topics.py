@@ -184,7 +184,7 @@ class ChunkedSampler:
             hinges = hinges_of(learner.loss, weights, self._targets, self._engine, rng)
             signs, offsets = hinges.signs, hinges.offsets
             lean = hinges._replace(signs=signs[:0], offsets=offsets[:0])
-            step = GibbsStep(factors, self._alpha, lean, schedule)
+            step = GibbsStep(factors, self._alpha, lean, learner.first_pull, schedule)
         else:
             mean = np.empty((0, len(self._alpha))) if weights is None else weights.mean
             step = AveragingStep(factors, self._alpha, mean, learner.closed_form(number), schedule)

@@ -51,7 +51,8 @@ class CollapsedSampler:
                 self._inverses = np.zeros(hinges.signs.shape)
         if number == 0:
             uniform = learner.start == "uniform" or self._state.clock == 0
-            self._sweep(tilt, hinges, UNIFORM if uniform else PREDICTIVE)
+            first = tilts(hinges.weights, hinges.signs, learner.first_pull, batch.lengths)
+            self._sweep(first, hinges, UNIFORM if uniform else PREDICTIVE)
         if isinstance(weights, FixedSpread) and learner.loss is not None:
             if learner.closed_form(number)[2] > 0.0:
                 z = self._tallies / batch.lengths[:, None]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Vec
 from everlearn.core.documents import Documents
@@ -21,7 +20,6 @@ from everlearn.inference.topic_model import Targets
 
 _RUNS, _MOST_RUNS = 4, 32
 """Runs of words for each thread, so that whoever comes later finds some left, and for all."""
-Numbers = NDArray[np.int32]
 _SLEEP = 1.0
 """Seconds after which nobody waits any longer for a batch that another thread lays out."""
 
@@ -32,10 +30,12 @@ def as_bags(documents: Documents) -> Bags:
     return Bags(documents.indptr, documents.words, documents.counts, starts)
 
 
-def renumbered(bags: Bags) -> tuple[Numbers, Bags]:
+def renumbered(bags: Bags) -> tuple[IntVec, Bags]:
     """The distinct words of documents, and these with words numbered by their places there."""
-    distinct, places = np.unique(bags.words, return_inverse=True)
-    return distinct, bags._replace(words=places.astype(np.int32))
+    present = np.zeros(bags.words.max(initial=-1) + 1, np.bool_)
+    present[bags.words] = True
+    places = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(present), bags._replace(words=places[bags.words])
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from everlearn.inference.kernels.topics import (
 )
 from everlearn.inference.kernels.turns import all_ended
 from everlearn.inference.kernels.word_counts import Counting, add_words
+from everlearn.inference.margin_step import tilts
 from everlearn.inference.shifts import have_ended, new_turns
 
 Given: TypeAlias = tuple[Any, ...]
@@ -163,11 +164,15 @@ class AveragingStep:
 
 @dataclass(frozen=True, slots=True)
 class GibbsStep:
-    """Sweeps under the Gibbs loss; signs and offsets of `hinges` come with the block."""
+    """Sweeps under the Gibbs loss; signs and offsets of `hinges` come with the block.
+
+    `pull` is the multiplier of every label while tokens are placed at first.
+    """
 
     factors: WordFactors
     alpha: Vec
     hinges: Hinges
+    pull: float
     schedule: tuple[int, int, int]
     seats: bool = False
 
@@ -187,11 +192,13 @@ class GibbsStep:
 
     def given(self, block: Block, out: Draws, turns: IntVec) -> Given:
         """What all who draw from a block are given."""
+        lengths = np.maximum(np.diff(block.bags.starts), 1)
         return (
             block.bags,
             self.factors,
             self.alpha,
             self.hinges._replace(signs=block.signs, offsets=block.offsets),
+            tilts(self.hinges.weights, block.signs, self.pull, lengths),
             block.keys,
             self.schedule,
             Samples(out.topics, out.kept, out.totals, out.tables),

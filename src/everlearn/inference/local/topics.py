@@ -25,7 +25,7 @@ from everlearn.inference.kernels.topics import (
     WordFactors,
 )
 from everlearn.inference.kernels.word_counts import Counting, add_topics
-from everlearn.inference.local.topic_batches import Batch, Numbers, as_bags, renumbered
+from everlearn.inference.local.topic_batches import Batch, as_bags, renumbered
 from everlearn.inference.local.topic_steps import (
     AveragingStep,
     Block,
@@ -51,19 +51,15 @@ class IndependentSampler:
         self, learner: TopicLearner, state: TopicState, batch: Batch, engine: Engine
     ) -> None:
         self._learner, self._state, self._batch, self._engine = learner, state, batch, engine
-        self._alpha = learner.prior.document_prior(state.tables)
         self._topics = np.empty(batch.n_tokens, np.uint16)
         self._inverses = np.zeros((learner.n_kept, len(batch), 0))
         self._draws: Draws | None = None
-        self._renumbered: tuple[Numbers, Bags] | None = None
+        self._own_words: tuple[Bags, Mat] | None = None
 
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
         step, block = self._prepared(number, weights, multipliers)
         draws = drawn_by(self._engine, step, block)
-        if self._learner.grows:
-            tables = self._state.tables + self._learner.ghosts * draws.n_tables
-            self._alpha = self._learner.prior.document_prior(tables)
         self._topics, self._inverses, self._draws = draws.topics, draws.inverses, draws
         return draws
 
@@ -82,7 +78,7 @@ class IndependentSampler:
         self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
     ) -> tuple[Step, Block]:
         """What draws a round, and from what."""
-        learner, batch = self._learner, self._batch
+        learner, batch, alpha = self._learner, self._batch, self._document_prior()
         factors, bags = self._factors()
         schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
         keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
@@ -92,14 +88,22 @@ class IndependentSampler:
             rng = learner.weight_draws(self._state, number)
             hinges = hinges_of(learner.loss, weights, batch.targets, self._engine, rng)
             signs, offsets = hinges.signs, hinges.offsets
-            step = GibbsStep(factors, self._alpha, hinges, schedule, learner.grows)
+            pull = learner.first_pull
+            step = GibbsStep(factors, alpha, hinges, pull, schedule, learner.grows)
             if number == 0:
                 self._inverses = np.zeros((learner.n_kept, *signs.shape))
         else:
-            mean = np.empty((0, len(self._alpha))) if weights is None else weights.mean
+            mean = np.empty((0, len(alpha))) if weights is None else weights.mean
             first = learner.closed_form(number)
-            step = AveragingStep(factors, self._alpha, mean, first, schedule, learner.grows)
+            step = AveragingStep(factors, alpha, mean, first, schedule, learner.grows)
         return step, Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
+
+    def _document_prior(self) -> Vec:
+        """The Dirichlet parameter of each topic, given the tables of the last round."""
+        tables = self._state.tables
+        if self._draws is not None and self._learner.grows:
+            tables = tables + self._learner.ghosts * self._draws.n_tables
+        return self._learner.prior.document_prior(tables)
 
     def _start(self, number: int) -> int:
         if number > 0:
@@ -117,9 +121,12 @@ class IndependentSampler:
         digamma = learner.word_factor == "digamma"
         if self._draws is None and not digamma:
             return word_factors(learner, state), self._batch.bags
-        self._renumbered = self._renumbered or renumbered(self._batch.bags)
-        (distinct, bags), k = self._renumbered, state.n_topics
-        counts, totals = state.counts[distinct, :k], state.totals[:k].copy()
+        k = state.n_topics
+        if self._own_words is None:
+            distinct, bags = renumbered(self._batch.bags)
+            self._own_words = bags, state.counts.take(distinct, axis=0)[:, :k]
+        bags, before = self._own_words
+        counts, totals = before.copy(), state.totals[:k].copy()
         if self._draws is not None:
             weight = learner.ghosts / learner.n_kept
             add_topics(bags, self._draws.kept, weight, counts)
