@@ -79,15 +79,23 @@ class TestWithSpares:
         ]
 
     def test_many_classes_have_their_turns(self):
-        """Whatever the batch is made of: they are draws from the prior of a new topic."""
+        """Whatever the batch is made of, as draws from the prior of a new topic would be."""
         for classes in (range(8), [2]):
             assert self.offered(range(1, 4), classes) == [[3, 4, 5], [0, 6, 7], [1, 2, 3]]
 
+    @pytest.mark.parametrize("n_tasks", [4, 6, 9, 20])
+    @pytest.mark.parametrize("n_wanting", [0, 1, 3])
+    def test_no_class_is_left_out_for_ever(self, n_tasks, n_wanting):
+        """Even if some classes have documents in every batch, and never a topic."""
+        codes = np.resize(np.arange(n_tasks - n_wanting), n_tasks)
+        turns = self.offered(range(1, n_tasks + 1), range(n_tasks), codes, n_tasks)
+        assert {code for turn in turns for code in turn} == set(range(n_tasks))
+        assert {len(turn) for turn in turns} == {min(n_wanting + 3, n_tasks)}
+
     def test_classes_without_a_topic_come_first_if_they_have_documents(self):
         codes = [0, 0, 0, 0, 4, 4, 6, 6]
-        assert self.offered([1], [0, 1, 2, 4, 6], codes) == [[1, 2, 3]]
-        assert self.offered([2], [0, 1, 4, 6], codes) == [[1, 6, 7]]
-        assert self.offered([1], range(8), codes) == [[1, 2, 3, 5, 7]]
+        assert self.offered([1], [0, 1, 2, 4, 6], codes) == [[1, 2, 3, 4, 5]]
+        assert self.offered([2], [0, 1, 4, 6], codes) == [[0, 1, 6, 7]]
         one = replace(state_of(BORN, n_tasks=1), codes=np.zeros(3, int))
         narrow = replace(BORN, max_topics=4)
         assert with_spares(narrow, one, signs_of(1, [1])).codes[3:].tolist() == [1]
@@ -185,6 +193,14 @@ class TestSettled:
             assert draws.totals.shape == (2, len(left))
             assert set(np.unique(kept[-1])) <= set(left.tolist())
             assert_array_equal(left[draws.topics], kept[-1])
+
+    def test_topics_that_nothing_was_drawn_from_go(self):
+        draws, left = self.settle([[0, 1, 0, 1, 0], [1, 1, 0, 1, 0]], n_old=2)
+        assert left.tolist() == [0, 1]
+        assert draws.kept.tolist() == [[0, 1, 0, 1, 0], [1, 1, 0, 1, 0]]
+        assert draws.totals.tolist() == [[1, 3], [4, 2]]
+        assert draws.tables.tolist() == [[10, 11], [15, 16]]
+        assert_array_equal(draws.totals, draws.tallies.sum(axis=0))
 
     def test_nothing_to_drop(self):
         draws, left = self.settle([[0, 1, 2, 3, 4]], n_old=0)

@@ -89,6 +89,31 @@ def test_topics_of_a_class_with_the_same_words_are_joined(loss):
     np.testing.assert_array_equal(state.ids, ids)
 
 
+@pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
+def test_topics_in_front_of_their_heirs_leave_no_gaps(loss):
+    """The lighter topics stand before those that take them in, and there is room behind all."""
+    learner, state = state_of(loss)
+    order = np.array([3, 0, 4, 1, 2, 5])
+    moved = replace(
+        state,
+        counts=state.counts[:, order],
+        totals=state.totals[order],
+        ids=state.ids[order],
+        codes=state.codes[order],
+        tables=state.tables[order],
+        weights=state.weights.taken(order),
+    ).with_room(state.n_words, 9)
+    after = merged(learner, moved, words_alone(learner, moved))
+    assert after.ids.tolist() == [0, 1, 2]
+    assert after.codes.tolist() == [0, 1, 2]
+    assert after.tables.tolist() == [5, 7, 9]
+    assert after.counts.shape[1] == moved.counts.shape[1] > 8
+    np.testing.assert_array_equal(after.counts[:, :3], state.counts[:, :3] + state.counts[:, 3:])
+    assert not after.counts[:, 3:].any()
+    np.testing.assert_array_equal(after.totals, after.counts.sum(axis=0))
+    np.testing.assert_allclose(after.weights.mean, state.weights.mean[:, :3])
+
+
 def test_another_class_or_other_words_are_left_alone():
     learner, state = state_of(AVERAGING)
     judge = words_alone(learner, state)

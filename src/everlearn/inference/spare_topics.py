@@ -1,9 +1,10 @@
 """Topics that a batch may fill: offered empty, and dropped if left empty.
 
 A topic whose weights start at zero would violate the margins of every task at once, so it is
-never chosen; one that is anchored to a class violates none. A few classes get one at each batch,
-which are auxiliary draws from the prior of a new topic (Neal, 2000, algorithm 8): together they
-have the mass of what no topic has taken yet. Their number does not change inside a batch.
+never chosen; one that is anchored to a class violates none. Classes that get one in turn stand in
+for auxiliary draws from the prior of a new topic (Neal, 2000, algorithm 8), and those without any
+topic come first. All spare topics together have the mass of what no topic has taken yet, and their
+number does not change inside a batch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from everlearn.inference.topic_model import TopicLearner
 from everlearn.inference.topic_state import TopicState
 
 _SPARES = 3
-"""How many are offered at least, unless there are fewer classes."""
+"""How many are offered in turn, or belong to no class, if there is room."""
 _PER_TOPIC, _MOST_AT_FIRST = 3, 100
 """Without labels: documents of the first batch for each topic offered to it, up to so many."""
 
@@ -67,17 +68,18 @@ def _n_offered(learner: TopicLearner, state: TopicState, n_documents: int) -> in
 def _offered(state: TopicState, signs: NDArray[np.int8], room: int) -> IntVec:
     """Classes that get a spare topic: those of the batch that have none, and others in turn.
 
-    At the first batch these are all classes without a topic.
+    At the first batch these are all classes without a topic. Later ones go on from the class where
+    turns ended, so that none is left out for ever.
     """
     n = n_codes(signs.shape[1])
-    wanting = np.ones(n, np.bool_)
-    wanting[state.codes] = False
+    wanting = ~np.isin(np.arange(n), state.codes)
     if state.clock == 0:
         return np.flatnonzero(wanting)[:room]
     wanting &= _with_documents(signs)
-    n_offered = min(max(_SPARES, int(wanting.sum())), room)
-    turn = (np.arange(n) - state.clock * n_offered) % n
-    return np.sort(np.lexsort([turn, ~wanting])[:n_offered])
+    n_wanting = int(wanting.sum())
+    n_turns = min(_SPARES, max(0, room - n_wanting))
+    turn = (np.arange(n) - state.clock * n_turns) % n
+    return np.sort(np.lexsort([turn, ~wanting])[: min(n_wanting, room) + n_turns])
 
 
 def _with_documents(signs: NDArray[np.int8]) -> NDArray[np.bool_]:

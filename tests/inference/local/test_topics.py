@@ -26,7 +26,7 @@ from everlearn.inference.kernels.topics import (
 from everlearn.inference.kernels.turns import ended, run_of, taken
 from everlearn.inference.kernels.word_counts import Counting, add_topics
 from everlearn.inference.local import topic_steps as local
-from everlearn.inference.local.topic_batches import as_bags, laid_out, layout_of
+from everlearn.inference.local.topic_batches import as_bags, laid_out, layout_of, renumbered
 from everlearn.inference.local.topic_steps import (
     Block,
     GibbsStep,
@@ -91,6 +91,15 @@ def test_a_run_is_the_documents_alone(tokens, data):
         strict=True,
     ):
         np.testing.assert_array_equal(found, expected)
+
+
+@given(token_lists)
+def test_words_are_numbered_by_those_that_documents_have(tokens):
+    bags = as_bags(Documents.from_tokens(tokens))
+    distinct, own = renumbered(bags)
+    assert distinct.tolist() == sorted({word for words in tokens for word in words})
+    np.testing.assert_array_equal(distinct[own.words], bags.words)
+    assert own.words.dtype == np.int32
 
 
 def test_a_block_takes_along_what_belongs_to_its_documents():

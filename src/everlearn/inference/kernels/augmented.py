@@ -32,6 +32,7 @@ from everlearn.inference.kernels.hinges import (
     Hinges,
     Scratch,
     draw_inverses,
+    largest_of,
     least_of,
     make_coupling,
     refresh,
@@ -61,16 +62,6 @@ def _product_sum(a: Vec, rows: Mat, at: Index) -> float:
 
 
 @kernel(SUMMED)
-def _largest(rows: Mat, at: Index) -> float:
-    """The largest of a row of positive numbers: their bits order as they do."""
-    largest = np.float64(rows[at, 0]).view(np.int64)
-    for k in range(rows.shape[1]):
-        bits = np.float64(rows[at, k]).view(np.int64)
-        largest = bits if bits > largest else largest
-    return np.int64(largest).view(np.float64)
-
-
-@kernel(SUMMED)
 def _fill_rows(bags: Bags, d: int, factors: WordFactors, s: Scratch) -> None:
     """Word factors of all words of a document."""
     counts, smoothing, scale, rows = factors.counts, factors.smoothing, factors.scale, s.rows
@@ -79,7 +70,21 @@ def _fill_rows(bags: Bags, d: int, factors: WordFactors, s: Scratch) -> None:
         w = words[first + j]
         for k in range(rows.shape[1]):
             rows[j, k] = (counts[w, k] + smoothing) * scale[k]
-        peaks[j] = _largest(rows, j)
+        peaks[j] = largest_of(rows, j)
+
+
+@kernel()
+def _scatter(
+    bags: Bags, d: int, topics: Topics, n_topics: int, word: np.uint64, s: Scratch
+) -> np.uint64:
+    """Draw the topics of a document's tokens uniformly."""
+    s.tally[:] = 0.0
+    for i in range(bags.starts[d], bags.starts[d + 1]):
+        word = advanced(word)
+        k = np.int64(uniform(word) * n_topics)
+        s.tally[k] += 1.0
+        topics[i] = k
+    return word
 
 
 @kernel(FUSED)
@@ -93,43 +98,40 @@ def _begin(
     start: int,
     s: Scratch,
 ) -> np.uint64:
-    """Draw the topics of a document's tokens in order, with a tilt for its labels.
+    """Draw the topics of a document's tokens in order, with a tilt for its labels, or uniformly.
 
     A draw first looks at the topics the document has (weights C * factor * tilt), then at all of
     them (alpha * factor * tilt).
     """
+    if start == UNIFORM:
+        return _scatter(bags, d, topics, alpha.size, word, s)
     tally, tilted, rows, partial, present = s.tally, s.held, s.rows, s.weights, s.present
-    counts = bags.counts
-    first, i = bags.indptr[d], bags.starts[d]
+    counts, first, i = bags.counts, bags.indptr[d], bags.starts[d]
     n_present, last = 0, alpha.size - 1
     tally[:] = 0.0
     tilted[:] = alpha * tilts[d]
     for j in range(bags.indptr[d + 1] - first):
         base = _product_sum(tilted, rows, j)
         for _ in range(counts[first + j]):
+            total = 0.0
+            for q in range(n_present):
+                old = present[q]
+                total += tally[old] * tilts[d, old] * rows[j, old]
+                partial[q] = total
             word = advanced(word)
-            u = uniform(word)
+            u = uniform(word) * (total + base)
             k: Index = 0
-            if start == UNIFORM:
-                k = np.int64(u * alpha.size)
+            if u < total:
+                q = 0
+                while partial[q] <= u:
+                    q += 1
+                k = present[q]
             else:
-                total = 0.0
-                for q in range(n_present):
-                    old = present[q]
-                    total += tally[old] * tilts[d, old] * rows[j, old]
-                    partial[q] = total
-                u *= total + base
-                if u < total:
-                    q = 0
-                    while partial[q] <= u:
-                        q += 1
-                    k = present[q]
-                else:
-                    u -= total
-                    total = tilted[0] * rows[j, 0]
-                    while total <= u and k < last:
-                        k += 1
-                        total += tilted[k] * rows[j, k]
+                u -= total
+                total = tilted[0] * rows[j, 0]
+                while total <= u and k < last:
+                    k += 1
+                    total += tilted[k] * rows[j, k]
             if tally[k] == 0.0:
                 present[n_present] = k
                 n_present += 1
@@ -215,15 +217,15 @@ def sample_augmented(
 
     Parameters
     ----------
-    tilts : (B, K), factors of the topics while the tokens are placed at first
+    tilts : (B, K), factors of the topics while tokens are placed, unless uniformly
     schedule : number of sweeps, how many of them are dropped, and how topics start
     tallies : (kept sweeps, B, K), tokens of each document in each topic, filled
     inverses : (kept sweeps, B, Q), 1 / lambda, filled; before CONTINUE the last ones are read
     turns : which documents are taken; others may call this at the same time for the same results
     """
     n_sweeps, burn_in, start = schedule
-    s = scratch(bags, alpha.size, hinges.weights.shape[0])
-    current = np.empty(hinges.weights.shape[0])
+    n_tasks = hinges.weights.shape[0]
+    s, current = scratch(bags, alpha.size, n_tasks), np.empty(n_tasks)
     n_documents = bags.indptr.size - 1
     first, stop = run_of(taken(turns, 1), n_documents)
     while first < n_documents:

@@ -115,7 +115,7 @@ def _begin(
     start: int,
     s: Scratch,
 ) -> np.uint64:
-    """Draw the topics of a document's tokens in order, without labels but with their tilt."""
+    """Draw the topics of a document's tokens in order, with a tilt for its labels, or uniformly."""
     i = bags.starts[d]
     held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
     counts, smoothing = factors.counts, factors.smoothing

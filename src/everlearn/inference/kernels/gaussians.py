@@ -176,22 +176,26 @@ def add_moments(
                     forces[q] += scale * c * sign * (1.0 + c * offsets[d, hinge] * inverse)
                     strengths[q] += scale * c * c * inverse
             for i in range(m):
-                k = present[i]
-                for q in range(n_tasks):
-                    pulls[k, q] += forces[q] * z[i]
+                _add_products(z[i], forces, pulls[present[i]])
                 for j in range(i + 1):
-                    _add_pair(pairs, k, present[j], z[i] * z[j], strengths)
-    for k in range(n_topics):
-        for q in range(n_tasks):
-            shift[q, k] += pulls[k, q]
-        for l in range(k + 1):
-            for q in range(n_tasks):
-                precision[q, k, l] += pairs[k, l, q]
-                if l < k:
-                    precision[q, l, k] += pairs[k, l, q]
+                    _add_products(z[i] * z[j], strengths, pairs[present[i], present[j]])
+    _add_to_tasks(pulls, pairs, precision, shift)
 
 
 @kernel(SUMMED)
-def _add_pair(pairs: Cube, k: int, l: int, product: float, strengths: Vec) -> None:
-    for q in range(strengths.size):
-        pairs[k, l, q] += product * strengths[q]
+def _add_products(factor: float, values: Vec, out: Vec) -> None:
+    for q in range(values.size):
+        out[q] += factor * values[q]
+
+
+@kernel()
+def _add_to_tasks(pulls: Mat, pairs: Cube, precision: Cube, shift: Mat) -> None:
+    """Add what topics (K, Q), and pairs of which the first is not before the second, say."""
+    for k in range(pulls.shape[0]):
+        for q in range(pulls.shape[1]):
+            shift[q, k] += pulls[k, q]
+        for l in range(k + 1):
+            for q in range(pulls.shape[1]):
+                precision[q, k, l] += pairs[k, l, q]
+                if l < k:
+                    precision[q, l, k] += pairs[k, l, q]

@@ -56,7 +56,7 @@ class Hinges(NamedTuple):
 class Scratch(NamedTuple):
     """What is known of the present document, and room to work in."""
 
-    held: Vec  # alpha_k + tokens of the document in topic k
+    held: Vec  # alpha_k + tokens of the document in topic k; alpha_k * tilt while they are placed
     tally: Vec  # tokens of the document in each topic
     base: Mat  # (1, K): a_k - M_kk / 2
     exponent: Mat  # (1, K): a_k - M_kk / 2 - (M C)_k when it was last made
@@ -216,13 +216,23 @@ def least_of(gains: Mat) -> float:
     return np.int64(least).view(np.float64)
 
 
-@kernel(SUMMED, inline=True)
+@kernel(SUMMED)
+def largest_of(rows: Mat, at: Index) -> float:
+    """The largest of a row of positive numbers."""
+    largest = np.float64(rows[at, 0]).view(np.int64)
+    for k in range(rows.shape[1]):
+        bits = np.float64(rows[at, k]).view(np.int64)
+        largest = bits if bits > largest else largest
+    return np.int64(largest).view(np.float64)
+
+
+@kernel(inline=True)
 def _add(out: Vec, factor: float, table: NDArray[np.float64], k: Index, l: Index) -> None:
     for q in range(out.size):
         out[q] += factor * table[k, l, q]
 
 
-@kernel(SUMMED, inline=True)
+@kernel(inline=True)
 def _task_moments(hinges: Hinges, s: Scratch) -> None:
     """Scores of the tasks and their second moments, times the document's length, and squared."""
     tally, present, scores, spreads = s.tally, s.present, s.scores, s.spreads
@@ -242,7 +252,7 @@ def _task_moments(hinges: Hinges, s: Scratch) -> None:
             _add(spreads, 2.0 * tally[k] * tally[present[j]], pairs, k, present[j])
 
 
-@kernel(SUMMED, inline=True)
+@kernel(inline=True)
 def _inverse_means(d: int, n: int, hinges: Hinges, s: Scratch, means: Vec) -> None:
     """Means of 1 / lambda (BayesPA eq. 30), of no use where there is no label."""
     signs, offsets, scores, spreads, c = hinges.signs, hinges.offsets, s.scores, s.spreads, hinges.c

@@ -25,7 +25,7 @@ from everlearn.inference.kernels.tables import open_tables
 from everlearn.inference.kernels.turns import ended, run_of, taken
 
 UNIFORM, PREDICTIVE, CONTINUE = 0, 1, 2
-"""How topics start: drawn uniformly; drawn in order without labels; as they are."""
+"""How topics start: drawn uniformly; drawn in order, by what is known of words; as they are."""
 
 _DEEPEST = -50.0
 """Exponents below this are as good as it, and keep products from float32's slow denormals."""
