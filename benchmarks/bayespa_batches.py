@@ -85,8 +85,8 @@ class Run(NamedTuple):
 class Batch:
     """A batch model with more and more rounds and until it ends, and its online counterpart.
 
-    `overtaken` says after how many documents the online model is as accurate as the batch model
-    in the end, if this is less accurate than the whole pass, and after how many CPU seconds.
+    `overtaken` says after how many documents the online model is level with the batch model in the
+    end, if this is less accurate than the whole pass, and after how many CPU seconds.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Batch:
         if self.overtaken is not None:
             n_documents, cpu = self.overtaken
             ratio = self.ended.cpu / cpu
-            return f"{_yes(ratio)}: as accurate after {n_documents:,} documents ({ratio:.1f})"
+            return f"{_yes(ratio)}: level after {n_documents:,} documents ({ratio:.1f})"
         if abs(self.ended.accuracy - self.online.accuracy) > EQUAL:
             return f"{'online' if self.level(self.ended) else 'batch'} is less accurate"
         return _yes(self.ratio(self.ended))
@@ -145,7 +145,7 @@ def _batches(measured: list[str]) -> list[Batch]:
         online = _mean(own, make_online, measured)
         overtaken = None
         if ended.accuracy < online.accuracy - EQUAL:
-            overtaken = _overtaken(own, make_online, ended.accuracy, measured)
+            overtaken = _overtaken(own, make_online, ended.accuracy - EQUAL, measured)
         found.append(Batch(name, runs, ended, online, overtaken))
     return found
 
@@ -208,11 +208,11 @@ def equal_accuracy(measured: list[str]) -> Table:
         "a ten-thousandth a round, or rises (`tol=1e-4`, which looks at means of ten rounds, hence "
         "20 at the least); their time is that of as many rounds that nobody watches. "
         "Means of three seeds. Both have anchors, or none, and the same constants. Level is an "
-        "accuracy that is at most 0.01 below that of the online model. The last column is what one "
+        "accuracy that is at most 0.01 below that of the other model. The last column is what one "
         "would know only by looking at the test part: which number of rounds in these tables is "
         "the first that is level. With anchors labels say in two what they have to say. A batch "
         "model that ends less accurate is compared with as much of the online pass as is needed "
-        "to be as accurate, which one would know only by looking at the test part, too.",
+        "to be level with it, which one would know only by looking at the test part, too.",
     )  # fmt: skip
     for batch in _batches(measured):
         online, ended = batch.online, batch.ended

@@ -126,7 +126,7 @@ class TestBatchModels:
     def test_overtaken_before_the_pass_ends(self, part):
         for cpu, told in ((0.2, "yes"), (20.1, "no")):
             batch = self.batch(part, 0.823, overtaken=(4096, cpu))
-            expected = f"{told}: as accurate after 4,096 documents ({200.0 / cpu:.1f})"
+            expected = f"{told}: level after 4,096 documents ({200.0 / cpu:.1f})"
             assert batch.verdict() == expected
 
     def test_when_the_mean_of_the_seeds_is_as_accurate(self, part, monkeypatch):
@@ -157,7 +157,9 @@ class TestBatchModels:
 
         batches = part("bayespa_batches")
         monkeypatch.setattr(batches, "run", run)
-        monkeypatch.setattr(batches, "_overtaken", lambda *given: (1024, 0.04))
+        monkeypatch.setattr(
+            batches, "_overtaken", lambda name, make, accuracy, _: (round(1000 * accuracy), 0.04)
+        )
         return batches
 
     def test_both_tables_tell_of_every_model(self, batches):
@@ -167,7 +169,7 @@ class TestBatchModels:
         verdicts = batches.equal_accuracy([])
         assert [row[0] for row in verdicts.rows] == list(batches.BATCH_MODELS)
         told = {tuple(row[4:]) for row in verdicts.rows}
-        verdict = "yes: as accurate after 1,024 documents (12.5)"
+        verdict = "yes: level after 790 documents (12.5)"
         assert told == {("7", "0.5", "5.0", verdict, "none")}
 
     def test_counterparts_have_anchors_or_none(self, batches, monkeypatch):
