@@ -14,7 +14,7 @@ from everlearn import MedHDPClassifier, MedLDAClassifier, TopicModel
 
 SWEEPS = 10
 PASSES = 3
-ROUNDS = 15
+ROUNDS = 25
 ASKED = {
     "MedLDA averaging, 40 topics": 1.3,
     "MedLDA averaging, 100 topics": 1.3,
