@@ -15,12 +15,12 @@ from benchmarks.images import Images, caltech, faces
 from benchmarks.own_process import answer, memory_mb
 from benchmarks.table import ROOT
 from everlearn import ClumpedTopicModel
-from everlearn.features.descriptors import dense_descriptors
-from everlearn.features.pixels import pixel_points
-from everlearn.inference.clumped_state import ClumpedState, Epoch, Past, Seen
-from everlearn.inference.kernels.partition import set_sums
-from everlearn.inference.local.clumps import ClumpStep
-from everlearn.runtime.engine import open_engine
+from everlearn.clumps.kernels import set_sums
+from everlearn.clumps.local import ClumpStep
+from everlearn.clumps.state import ClumpedState, Epoch, Past, Seen
+from everlearn.engine.opening import open_engine
+from everlearn.images.descriptors import dense_descriptors
+from everlearn.images.pixels import pixel_points
 
 HELD_OUT = 5
 RAW_ITERATIONS = 3

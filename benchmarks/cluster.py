@@ -21,23 +21,18 @@ from distributed.comm.tcp import TCP
 
 from benchmarks.table import ROOT, Table, circumstances
 from everlearn import DPMixture, TopicModel
-from everlearn.core.mixture import Mixture
-from everlearn.core.priors import DPPrior
+from everlearn.core.priors.dp import DPPrior
 from everlearn.core.random import stream
-from everlearn.estimators.chunked_documents import open_corpus
-from everlearn.estimators.collections import open_rows
-from everlearn.estimators.mixture_families import Measured, resolve_family
-from everlearn.estimators.mixture_input import checked_rows
-from everlearn.inference.learners.bayespa_chunked import learn_chunked_batch
-from everlearn.inference.learners.fitting import start_posterior
-from everlearn.inference.learners.memoized import open_batches, visit
-from everlearn.inference.local.chunked_topics import ChunkedBatch
-from everlearn.inference.local.mixture import MixtureStep
-from everlearn.inference.local.runner import LocalRunner
-from everlearn.inference.local.tracking import Plan
-from everlearn.inference.state import State
-from everlearn.inference.topic_model import Targets
-from everlearn.runtime.engine.clusters import local_workers
+from everlearn.engine.dask import local_workers
+from everlearn.estimator.collections import open_rows
+from everlearn.estimator.families import Measured, resolve_family
+from everlearn.mixture.inputs import checked_rows
+from everlearn.mixture.local import LocalRunner, MixtureStep, Plan
+from everlearn.mixture.memoized import open_batches, start_posterior, visit
+from everlearn.mixture.model import Mixture
+from everlearn.mixture.state import State
+from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch, open_corpus
+from everlearn.topics.settings import Targets
 
 N_ROWS, N_FEATURES, N_COMPONENTS = 2_000_000, 50, 50
 N_DOCUMENTS, N_WORDS, N_TOPICS, LENGTH = 200_000, 2000, 50, 100

@@ -15,7 +15,7 @@ from benchmarks.corpora import DATA
 from benchmarks.remember import remembered
 from benchmarks.table import Table
 from everlearn import ComponentTree
-from everlearn.inference.learners import component_tree as learner
+from everlearn.components import search as learner
 
 SEEDS = 5
 NODES = {2: 9, 3: 14, 4: 18, 5: 22}

@@ -8,7 +8,7 @@ from sklearn.decomposition import IncrementalPCA
 from benchmarks.stream import resident_mb
 from benchmarks.table import Table
 from everlearn import OnlinePPCA
-from everlearn.runtime.engine import open_engine
+from everlearn.engine.opening import open_engine
 
 SHAPES = ((64, 10, 50), (64, 10, 500), (784, 20, 50), (784, 20, 500), (784, 20, 2000))
 """Features, components, rows of a batch."""

@@ -13,12 +13,11 @@ from benchmarks.corpora import DATA, Corpus, newsgroups
 from benchmarks.sampler import tomotopy_model
 from benchmarks.table import Table
 from everlearn import TopicModel
-from everlearn.core.documents import Documents
-from everlearn.core.halves import split_documents
-from everlearn.inference.kernels.topics import WordFactors
-from everlearn.inference.local.topics import infer
+from everlearn.core.documents import Documents, split_documents
+from everlearn.engine.opening import open_engine
 from everlearn.metrics.topics import completion_log_likelihood, perplexity
-from everlearn.runtime.engine import open_engine
+from everlearn.topics.kernels.sampler import WordFactors
+from everlearn.topics.sampling import infer
 
 TOPICS, SWEEPS, BATCH = 50, 100, 256
 PASSES = 5

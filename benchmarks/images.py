@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.corpora import DATA
 from benchmarks.table import ROOT
-from everlearn.features.images import Pixels, read_image
+from everlearn.images.files import Pixels, read_image
 
 HOME = DATA / "caltech101"
 UNPACKED = ROOT / "out" / "images"

@@ -5,16 +5,14 @@ import time
 import numpy as np
 
 from benchmarks.table import Table
-from everlearn.core.families import DiagGaussian, NormalGammaPrior
-from everlearn.core.mixture import Mixture
-from everlearn.core.priors import DPPrior
-from everlearn.inference.learners.memoized import open_batches, visit
-from everlearn.inference.local.mixture import MixtureStep
-from everlearn.inference.local.runner import LocalRunner
-from everlearn.inference.local.tracking import Plan
-from everlearn.inference.rows import Rows
-from everlearn.inference.state import State
-from everlearn.runtime.engine import open_engine
+from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
+from everlearn.core.priors.dp import DPPrior
+from everlearn.engine.opening import open_engine
+from everlearn.engine.rows import Rows
+from everlearn.mixture.local import LocalRunner, MixtureStep, Plan
+from everlearn.mixture.memoized import open_batches, visit
+from everlearn.mixture.model import Mixture
+from everlearn.mixture.state import State
 
 N_ROWS, N_FEATURES, REPEATS = 40_960, 100, 7
 

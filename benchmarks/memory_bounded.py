@@ -16,8 +16,8 @@ from benchmarks.own_process import in_own_process
 from benchmarks.remember import remembered
 from benchmarks.table import ROOT, Table, write_page
 from everlearn import load
-from everlearn.app.report.segmentation import segmentation_picture
-from everlearn.features.pixels import labels_as_image, pixel_points
+from everlearn.images.pixels import labels_as_image, pixel_points
+from everlearn.report.images import segmentation_picture
 
 SUBSETS = 5
 IMAGES = 30

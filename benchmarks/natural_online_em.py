@@ -32,7 +32,7 @@ from benchmarks.natural_uses import (
     weights,
 )
 from benchmarks.table import ROOT, Table, write_page
-from everlearn.app.report.continual import continual_page
+from everlearn.attic.app_report_continual import continual_page
 from everlearn.metrics.continual import (
     ContinualSummary,
     continual_summary,

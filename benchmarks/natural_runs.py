@@ -11,9 +11,9 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from benchmarks.corpora import DATA
 from everlearn import OnlinePPCA
-from everlearn.core.families.ppca import PPCA
-from everlearn.core.families.ppca_moments import Moments
 from everlearn.metrics.continual import ContinualEvaluator
+from everlearn.ppca.model import PPCA
+from everlearn.ppca.moments import Moments
 
 CLASSES = 10
 EM_TOLERANCE = 1e-3  # nats per row, of an iteration of batch EM

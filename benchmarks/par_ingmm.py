@@ -22,7 +22,7 @@ from benchmarks.scene_runs import (
     is_done,
 )
 from benchmarks.table import Table, write_page
-from everlearn.estimators.mixture_workshop import ROWS_PER_START
+from everlearn.mixture.setup import ROWS_PER_START
 
 RESAMPLES = 10
 SLOW = ("full", "zero-mean")

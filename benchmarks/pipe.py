@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import ROOT, Table
-from everlearn.app.tool.kinds import KINDS
+from everlearn.stream.kinds import KINDS
 
 BATCH = 256
 BLOCK = 20 * BATCH
@@ -164,7 +164,7 @@ def _piped(stream: Stream, n_blocks: int) -> Cost:
 
 @contextmanager
 def _learner(stream: Stream) -> Iterator["_Learner"]:
-    command = "from everlearn.app.cli import app; app()"
+    command = "from everlearn.cli.main import app; app()"
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [

@@ -7,10 +7,10 @@ import numpy as np
 from benchmarks.figures import rows_of_images
 from benchmarks.images import caltech
 from benchmarks.scene_runs import KEPT, MODELS, Scene, chosen
-from everlearn.app.report.components import examples
-from everlearn.app.report.contact_sheets import contact_sheets
-from everlearn.app.report.retrieval import Collection
-from everlearn.app.study import Study, Truth, agreement, assigned, components
+from everlearn.attic.app_report_contact_sheets import contact_sheets
+from everlearn.attic.app_report_retrieval import Collection
+from everlearn.report.mixture import examples
+from everlearn.report.study import Study, Truth, agreement, assigned, components
 
 SHOWN, EXAMPLES = 6, 8
 """Clusters and images of each in the picture."""

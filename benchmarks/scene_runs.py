@@ -18,9 +18,9 @@ from benchmarks.images import caltech
 from benchmarks.remember import is_remembered, remembered
 from benchmarks.table import ROOT
 from everlearn import DPMixture
-from everlearn.features import HOG, LBP, CNNFeatures, ScaledPCA, image_pipeline
+from everlearn.engine.progress import watched_growth
+from everlearn.images import HOG, LBP, CNNFeatures, ScaledPCA, image_pipeline
 from everlearn.metrics.clustering import adjusted_mutual_information, clustering_scores
-from everlearn.runtime.progress import watched_growth
 
 PAPER = "par_ingmm"
 KEPT = ROOT / "out" / "reproduce" / PAPER

@@ -23,12 +23,12 @@ from benchmarks.tree_corpora import (
 )
 from everlearn import TopicTree
 from everlearn.core.documents import Documents
-from everlearn.estimators.topic_tree_learning import first_levels, tree_rules
-from everlearn.inference.learners.tree_batch import BatchPlan, drawn, refined
-from everlearn.inference.local.tree_paths import PathStep
-from everlearn.inference.moves.tree_merge import merge_all
-from everlearn.inference.tree_topics import TreeTopics
-from everlearn.runtime.engine import open_engine
+from everlearn.engine.opening import open_engine
+from everlearn.trees.batch import BatchPlan, drawn, refined
+from everlearn.trees.fit import first_levels, tree_rules
+from everlearn.trees.local import PathStep
+from everlearn.trees.model import TreeTopics
+from everlearn.trees.moves import merge_all
 
 PAPER = "ncrp"
 PARTITION, FOLDS = 5, 5

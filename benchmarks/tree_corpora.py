@@ -8,13 +8,12 @@ import tomotopy
 from scipy import sparse
 
 from benchmarks.corpora import DATA
-from everlearn.core.documents import Documents
-from everlearn.core.halves import split_documents
-from everlearn.core.priors import NestedPrior
+from everlearn.core.documents import Documents, split_documents
+from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.tree import Tree
-from everlearn.inference.local.tree_paths import PathStep, held_out_likelihood, mean_table
-from everlearn.inference.tree_topics import TreeTopics
-from everlearn.runtime.engine import open_engine
+from everlearn.engine.opening import open_engine
+from everlearn.trees.local import PathStep, held_out_likelihood, mean_table
+from everlearn.trees.model import TreeTopics
 
 FILES = {
     "JACM": "jacm/jacm_bow_df5.npz",

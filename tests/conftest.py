@@ -57,3 +57,29 @@ def shared_data() -> Path:
     if reason:
         pytest.skip(reason)
     return data_root()
+
+
+@pytest.fixture(scope="session")
+def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the demo, made once."""
+    from typer.testing import CliRunner
+
+    from everlearn.cli.main import app
+
+    path = tmp_path_factory.mktemp("demo") / "report.html"
+    result = CliRunner().invoke(app, ["demo", "--quiet", "--output", str(path)])
+    assert result.exit_code == 0, result.output
+    return path
+
+
+@pytest.fixture
+def invoke(monkeypatch):
+    """Runs a command in a terminal that is wide and plain."""
+    from typer.testing import CliRunner
+
+    from everlearn.cli.main import app
+
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])

@@ -37,7 +37,7 @@ def test_import_is_light():
 
 
 def test_pages_of_images_do_without_plotly():
-    assert "plotly" not in modules_after("import everlearn.app.report.retrieval")
+    assert "plotly" not in modules_after("import everlearn.attic.app_report_retrieval")
 
 
 def test_version_is_light():
@@ -70,12 +70,12 @@ def test_lazy_name_is_public_and_is_the_object_at_home(name, home):
     assert getattr(everlearn, name) is getattr(importlib.import_module(home), name)
 
 
-def test_names_of_features_are_loaded_when_they_are_used():
-    assert not modules_after("import everlearn.features") & {*HEAVY, "PIL", "skimage"}
-    assert "onnxruntime" not in modules_after("from everlearn.features import HOG, CNNFeatures")
-    features = importlib.import_module("everlearn.features")
-    for name in features.__all__:
-        assert getattr(features, name).__name__ == name
-    assert set(features.__all__) <= set(dir(features))
-    with pytest.raises(AttributeError, match=r"'everlearn\.features' has no attribute 'HOGG'"):
-        _ = features.HOGG
+def test_names_of_images_are_loaded_when_they_are_used():
+    assert not modules_after("import everlearn.images") & {*HEAVY, "PIL", "skimage"}
+    assert "onnxruntime" not in modules_after("from everlearn.images import HOG, CNNFeatures")
+    images = importlib.import_module("everlearn.images")
+    for name in images.__all__:
+        assert getattr(images, name).__name__ == name
+    assert set(images.__all__) <= set(dir(images))
+    with pytest.raises(AttributeError, match=r"'everlearn\.images' has no attribute 'HOGG'"):
+        _ = images.HOGG

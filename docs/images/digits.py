@@ -9,11 +9,12 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
-from everlearn.app import digits, streaming
-from everlearn.app.report import charts
-from everlearn.app.report.html import escape
-from everlearn.app.report.pictures import image
-from everlearn.app.study import Study, agreement, assigned, components
+from everlearn.attic import app_digits as digits
+from everlearn.attic import app_streaming as streaming
+from everlearn.report import charts
+from everlearn.report.images import image
+from everlearn.report.page import escape
+from everlearn.report.study import Study, agreement, assigned, components
 
 SEED, BATCH = 0, 100
 WIDTH, HEIGHT = 1100, 450
@@ -39,7 +40,7 @@ def page(study: Study) -> str:
         f"<br>{one.purity or 0:.0%} are <b>{escape(one.top or '')}</b></li>"
         for one in components(study, rows, classes)[:15]
     )
-    home = files("everlearn.app.report")
+    home = files("everlearn.report")
     style = home.joinpath("page.css").read_text("utf-8") + LAYOUT
     scripts = "".join(f"<script>{code}</script>" for code in charts.scripts())
     return (

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 from everlearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from everlearn.estimators.clumped import ClumpedTopicModel
-    from everlearn.estimators.component_tree import ComponentTree
-    from everlearn.estimators.merging import merge
-    from everlearn.estimators.mixture import DPMixture
-    from everlearn.estimators.passive_aggressive import BayesianPassiveAggressiveClassifier
-    from everlearn.estimators.passive_aggressive_regression import (
+    from everlearn.clumps.estimator import ClumpedTopicModel
+    from everlearn.components.estimator import ComponentTree
+    from everlearn.estimator.saving import load
+    from everlearn.linear.classifier import BayesianPassiveAggressiveClassifier
+    from everlearn.linear.regressor import (
         BayesianPassiveAggressiveRegressor,
     )
-    from everlearn.estimators.persistence import load
-    from everlearn.estimators.ppca import OnlinePPCA
-    from everlearn.estimators.supervised import MedLDAClassifier
-    from everlearn.estimators.supervised_growing import MedHDPClassifier
-    from everlearn.estimators.supervised_regression import MedLDARegressor
-    from everlearn.estimators.topic_tree import TopicTree
-    from everlearn.estimators.topics import TopicModel
+    from everlearn.merging import merge
+    from everlearn.mixture.estimator import DPMixture
+    from everlearn.ppca.estimator import OnlinePPCA
+    from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
+    from everlearn.topics.medlda_regressor import MedLDARegressor
+    from everlearn.topics.topic_model import TopicModel
+    from everlearn.trees.estimator import TopicTree
 
 __version__ = "0.1.0"
 
@@ -46,19 +45,19 @@ __all__ = [
 
 # Where each lazy name lives. A new one also joins __all__ and the imports for type checkers above.
 _HOMES = {
-    "BayesianPassiveAggressiveClassifier": "everlearn.estimators.passive_aggressive",
-    "BayesianPassiveAggressiveRegressor": "everlearn.estimators.passive_aggressive_regression",
-    "ClumpedTopicModel": "everlearn.estimators.clumped",
-    "ComponentTree": "everlearn.estimators.component_tree",
-    "DPMixture": "everlearn.estimators.mixture",
-    "MedHDPClassifier": "everlearn.estimators.supervised_growing",
-    "MedLDAClassifier": "everlearn.estimators.supervised",
-    "MedLDARegressor": "everlearn.estimators.supervised_regression",
-    "OnlinePPCA": "everlearn.estimators.ppca",
-    "TopicModel": "everlearn.estimators.topics",
-    "TopicTree": "everlearn.estimators.topic_tree",
-    "load": "everlearn.estimators.persistence",
-    "merge": "everlearn.estimators.merging",
+    "BayesianPassiveAggressiveClassifier": "everlearn.linear.classifier",
+    "BayesianPassiveAggressiveRegressor": "everlearn.linear.regressor",
+    "ClumpedTopicModel": "everlearn.clumps.estimator",
+    "ComponentTree": "everlearn.components.estimator",
+    "DPMixture": "everlearn.mixture.estimator",
+    "MedHDPClassifier": "everlearn.topics.medlda",
+    "MedLDAClassifier": "everlearn.topics.medlda",
+    "MedLDARegressor": "everlearn.topics.medlda_regressor",
+    "OnlinePPCA": "everlearn.ppca.estimator",
+    "TopicModel": "everlearn.topics.topic_model",
+    "TopicTree": "everlearn.trees.estimator",
+    "load": "everlearn.estimator.saving",
+    "merge": "everlearn.merging",
 }
 
 # Hidden from type checkers, which would otherwise accept every misspelt name.

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from features.pictures import colours, encoded
+from support.pictures import colours, encoded
 
 ROOT = Path(__file__).resolve().parents[2]
 PHOTOS = [colours(8, 6, seed) for seed in range(4)]

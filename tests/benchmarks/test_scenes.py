@@ -7,7 +7,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from features.pictures import colours, encoded
+from support.pictures import colours, encoded
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from estimators.streams import FAMILIES, batches_of
-from everlearn.estimators.mixture import DPMixture
+from everlearn.mixture.estimator import DPMixture
+from support.streams import FAMILIES, batches_of
 
 HERE = Path(__file__).parent
 

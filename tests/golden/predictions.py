@@ -14,8 +14,7 @@ import numpy as np
 from scipy import sparse
 
 import everlearn
-from everlearn.testing import planted_mixture, planted_topics
-from everlearn.testing.trees import planted_tree
+from everlearn.testing.data import planted_mixture, planted_topics, planted_tree
 
 FILE = Path(__file__).with_suffix(".json")
 PROBE = 8

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.core.documents import LARGEST, Documents
-from everlearn.core.halves import split_documents
+from everlearn.core.documents import LARGEST, Documents, split_documents
 from everlearn.metrics import topics as metrics
 from everlearn.metrics.topics import (
     completion_log_likelihood,
@@ -14,7 +13,7 @@ from everlearn.metrics.topics import (
     perplexity,
     topic_diversity,
 )
-from everlearn.testing import planted_topics
+from everlearn.testing.data import planted_topics
 from oracles.topics import coherence, completion, npmi
 
 rows_of_words = st.lists(st.lists(st.integers(0, 6), max_size=8), min_size=1, max_size=8)

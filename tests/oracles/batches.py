@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from everlearn.inference.local.topic_batches import laid_out, layout_of
+from everlearn.topics.batches import laid_out, layout_of
 
 
 def batch_of(documents, targets, n_workers=1):

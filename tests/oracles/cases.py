@@ -10,16 +10,10 @@ import pytest
 from scipy import sparse
 from scipy.special import logsumexp, xlogy
 
-from everlearn.core.families import (
-    DiagGaussian,
-    DirichletPrior,
-    FullGaussian,
-    Multinomial,
-    NormalGammaPrior,
-    NormalWishartPrior,
-    WishartPrior,
-    ZeroMeanGaussian,
-)
+from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
+from everlearn.core.families.gaussian_full import FullGaussian, NormalWishartPrior
+from everlearn.core.families.gaussian_zero_mean import WishartPrior, ZeroMeanGaussian
+from everlearn.core.families.multinomial import DirichletPrior, Multinomial
 from everlearn.core.stats import Stats
 from oracles.families import DiagonalOracle, DirichletOracle, WishartOracle
 

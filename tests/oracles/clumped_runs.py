@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.core.priors import LearnedDirichlet
-from everlearn.inference.clumped_topics import GroupedModel, Topics
-from everlearn.inference.clumps import Items, clumped
-from everlearn.inference.local.clumps import Assignment, ClumpStep
-from everlearn.runtime.engine import SerialEngine
+from everlearn.clumps.items import Items, clumped
+from everlearn.clumps.local import Assignment, ClumpStep
+from everlearn.clumps.model import GroupedModel, Topics
+from everlearn.core.priors.learned_dirichlet import LearnedDirichlet
+from everlearn.engine.local import SerialEngine
 from oracles.cases import Case, diagonal, full, multinomial
 from oracles.clumped import TiedOracle
 from oracles.runs import documents, groups

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from everlearn.core.components import ComponentModel, PathStats
-from everlearn.core.priors import NestedPrior, TreeSticks
+from everlearn.components.model import ComponentModel, PathStats
+from everlearn.components.state import OpenRows, TreeState
+from everlearn.core.priors.nested import NestedPrior, TreeSticks
 from everlearn.core.tree import Tree
-from everlearn.inference.component_state import OpenRows, TreeState
 from oracles.trees import random_tree
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everlearn.core.mixture import by_mass
 from everlearn.core.random import stream
 from everlearn.core.stats import Permute, Stats, total
-from everlearn.inference.moves import birth
-from everlearn.inference.rows import Rows, concatenate
+from everlearn.engine.rows import Rows, concatenate
+from everlearn.mixture import births as birth
+from everlearn.mixture.model import by_mass
 from oracles.runs import scores, softmax, statistics
 
 

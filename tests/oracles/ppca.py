@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from everlearn.core.families.ppca import PPCA
+from everlearn.ppca.model import PPCA
 
 Array = NDArray[np.float64]
 

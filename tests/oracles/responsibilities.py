@@ -1,4 +1,4 @@
-"""Plain twins of the kernels of `inference/kernels/responsibilities.py`, in float64."""
+"""Plain twins of the kernels of `mixture/kernels.py`, in float64."""
 
 import numpy as np
 

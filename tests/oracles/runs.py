@@ -9,17 +9,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import logsumexp, xlogy
 
-from everlearn.core.families import DiagGaussian, NormalGammaPrior
-from everlearn.core.mixture import Mixture, by_mass
-from everlearn.core.priors import DPPrior
+from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
+from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Permute, Stats
-from everlearn.inference.learners.memoized import MoveSettings, open_batches
-from everlearn.inference.local.mixture import MixtureStep
-from everlearn.inference.local.runner import LocalRunner
-from everlearn.inference.moves.birth import BirthSettings
-from everlearn.inference.rows import Rows
-from everlearn.inference.state import State
-from everlearn.runtime.engine import SerialEngine
+from everlearn.engine.local import SerialEngine
+from everlearn.engine.rows import Rows
+from everlearn.mixture.births import BirthSettings
+from everlearn.mixture.local import LocalRunner, MixtureStep
+from everlearn.mixture.memoized import MoveSettings, open_batches
+from everlearn.mixture.model import Mixture, by_mass
+from everlearn.mixture.state import State
 from oracles.cases import (
     Case,
     diagonal,

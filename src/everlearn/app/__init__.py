@@ -1,1 +1,0 @@
-"""What people touch: the command line and the reports it writes."""

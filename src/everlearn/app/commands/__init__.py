@@ -1,1 +1,0 @@
-"""The commands of the tool, one module each."""

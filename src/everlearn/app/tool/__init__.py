@@ -1,1 +1,0 @@
-"""Learning from files and pipes: what the commands of the tool are made of."""

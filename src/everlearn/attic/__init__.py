@@ -1,0 +1,1 @@
+"""Modules that are about to be deleted."""

@@ -1,0 +1,227 @@
+"""A page that shows what models keep and forget while they learn one task after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from everlearn.core.arrays import Mat
+from everlearn.metrics.continual import ContinualSummary, continual_summary, seen_so_far
+from everlearn.report.charts import Figure, axis, base_layout, chart, heat_table, scripts
+from everlearn.report.page import NO_SCRIPT, minus, page, paragraph, section, table
+
+_COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete")
+_DASHES = ("solid", "dash", "dot")
+_ORACLE = "oracle"
+
+
+def continual_page(
+    scores: Mapping[str, ArrayLike],
+    tasks: Sequence[str],
+    *,
+    initial: ArrayLike | None = None,
+    oracle: ArrayLike | None = None,
+    title: str = "What was kept, and what was forgotten",
+    lead: str = "",
+    unit: str = "nats per row",
+) -> str:
+    """A page about models that learned the same tasks in the same order, in one file.
+
+    Parameters
+    ----------
+    scores : mapping from names of models to array-likes of shape (n_tasks, n_tasks)
+        R[i, j], the score of task j after task i, as `ContinualEvaluator.scores` has it.
+    tasks : sequence of str
+        Names of the tasks, in the order in which they were learned.
+    initial : array-like of shape (n_tasks,), default=None
+        Scores before anything was learned, as `ContinualEvaluator.initial` has them.
+    oracle : array-like of shape (n_tasks, n_tasks), default=None
+        Scores of models that were fitted to all tasks so far at once.
+    title, lead : str
+        What this is, in a line and in a sentence or two.
+    unit : str, default="nats per row"
+        What a score is measured in.
+
+    Returns
+    -------
+    html : str
+    """
+    tables = {name: _checked(name, values, len(tasks)) for name, values in scores.items()}
+    if not tables:
+        raise ValueError("'scores' of continual_page must have a table for at least one model")
+    best = None if oracle is None else _checked("oracle", oracle, len(tasks))
+    found = {
+        name: continual_summary(values, initial=initial, oracle=best)
+        for name, values in tables.items()
+    }
+    sections = [NO_SCRIPT, _curves(tables, best, tasks, unit), _summary(found, unit)]
+    sections += [
+        _matrix(number, name, values, tasks, unit)
+        for number, (name, values) in enumerate(tables.items())
+    ]
+    numbers = _key_numbers(found, len(tasks))
+    return page(title, lead, numbers, sections, scripts=scripts())
+
+
+def _key_numbers(found: Mapping[str, ContinualSummary], n_tasks: int) -> list[tuple[str, str]]:
+    name, first = next(iter(found.items()))
+    return [
+        ("tasks", f"{n_tasks}"),
+        ("models", f"{len(found)}"),
+        (f"final, {name}", minus(f"{first.final:,.1f}")),
+        (f"forgetting, {name}", minus(f"{first.forgetting:,.1f}")),
+    ]
+
+
+def _checked(name: str, values: ArrayLike, n: int) -> Mat:
+    found = np.asarray(values, np.float64)
+    if found.shape != (n, n) or not n or not np.isfinite(found).all():
+        raise ValueError(
+            f"'scores' of continual_page must be finite and of shape ({n}, {n}) for {n} tasks, got "
+            f"the shape {found.shape} for {name!r}"
+        )
+    return found
+
+
+def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) -> Figure:
+    """Mean score of the tasks learned so far, after each of them, a line for each model."""
+    data = []
+    for number, (name, values) in enumerate(tables.items()):
+        means = seen_so_far(values).tolist()
+        hover = [
+            f"{escape(name)}<br>after {escape(task)}: {minus(f'{mean:,.2f}')} {escape(unit)}"
+            for task, mean in zip(tasks, means, strict=True)
+        ]
+        colour = _COLOURS[number % len(_COLOURS)]
+        dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
+        if name == _ORACLE:  # others often lie on it
+            colour, dash = "--ink", "dot"
+        data.append(
+            {
+                "x": list(range(1, len(tasks) + 1)),
+                "y": means,
+                "name": escape(name),
+                "mode": "lines+markers",
+                "text": hover,
+                "hoverinfo": "text",
+                "line": {"color": colour, "width": 2.5, "dash": dash},
+                "marker": {"color": colour, "size": 4 if name == _ORACLE else 8},
+            }
+        )
+    layout = {
+        **base_layout(420),
+        "xaxis": {
+            **axis("tasks learned"),
+            "tickvals": list(range(1, len(tasks) + 1)),
+            "ticktext": [escape(task) for task in tasks],
+            "showgrid": False,
+        },
+        "yaxis": axis(escape(unit)),
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 8, "r": 8, "t": 60, "b": 48},
+    }
+    return {"data": data, "layout": layout}
+
+
+def losses(found: Mapping[str, ContinualSummary], unit: str) -> Figure:
+    """Forgetting and interference as bars, a pair for each model."""
+    names = [escape(name) for name in found]
+    measures = {
+        "forgetting": ([s.forgetting for s in found.values()], "--delete"),
+        "interference": ([s.interference for s in found.values()], "--accent"),
+    }
+    data = [
+        {
+            "type": "bar",
+            "x": names,
+            "y": values,
+            "name": measure,
+            "text": [
+                f"{name}<br>{measure} {minus(f'{value:,.2f}')} {escape(unit)}"
+                for name, value in zip(names, values, strict=True)
+            ],
+            "textposition": "none",
+            "hoverinfo": "text",
+            "marker": {"color": colour},
+        }
+        for measure, (values, colour) in measures.items()
+    ]
+    layout = {
+        **base_layout(320),
+        "barmode": "group",
+        "xaxis": {**axis(""), "showgrid": False},
+        "yaxis": axis(escape(unit)),
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 8, "r": 8, "t": 40, "b": 48},
+    }
+    return {"data": data, "layout": layout}
+
+
+def score_matrix(values: Mat, tasks: Sequence[str], unit: str) -> Figure:
+    """Scores of all tasks after each; colours follow ranks, so that one low score hides nothing."""
+    ranks = values.ravel().argsort().argsort().reshape(values.shape) / max(values.size - 1, 1)
+    names = [escape(task) for task in tasks]
+    text = [[minus(f"{v:,.0f}") for v in row] for row in values.tolist()]
+    hover = [
+        [
+            f"{task} after {after}: {minus(f'{v:,.2f}')} {escape(unit)}"
+            for task, v in zip(names, row, strict=True)
+        ]
+        for after, row in zip(names, values.tolist(), strict=True)
+    ]
+    return heat_table(ranks, text, names, names, hover, ("after learning", "score of"))
+
+
+def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], unit: str) -> str:
+    lines = dict(tables) if best is None else {**tables, _ORACLE: best}
+    ends = [
+        f"{name} ends at {minus(f'{values[-1].mean():,.1f}')}" for name, values in lines.items()
+    ]
+    return section(
+        "consolidation",
+        "Along the stream",
+        paragraph("The mean score of the tasks learned so far, after each of them."),
+        chart(
+            "chart-consolidation",
+            consolidation(lines, tasks, unit),
+            f"A line for each model over {len(tasks)} tasks. {', '.join(ends)} {unit}.",
+        ),
+    )
+
+
+def _summary(found: Mapping[str, ContinualSummary], unit: str) -> str:
+    judged = all(s.regret is not None for s in found.values())
+    begun = all(s.forward is not None for s in found.values())
+    forward = "; forward, what they have gained before they are learned" if begun else ""
+    head = ["model", "final", "worst task", "just learned", "forgetting", "interference"]
+    head += ["interference beyond oracle", "regret"] * judged
+    head += ["forward"] * begun
+    rows = []
+    for name, s in found.items():
+        cells = [s.final, s.worst, s.current, s.forgetting, s.interference]
+        if judged:
+            cells += [s.interference_beyond_oracle or 0.0, s.regret or 0.0]
+        if s.forward is not None:
+            cells.append(s.forward)
+        rows.append([name, *(minus(f"{value:,.1f}") for value in cells)])
+    words = (
+        "Forgetting is what tasks lose from their best score to the end; interference, what they "
+        f"gain by tasks that come after them{forward}. A model of fixed size must give up what is "
+        "special to a task as others come, so even the best one has negative interference."
+    )
+    content = table(f"Scores at the end, {unit}", head, rows)
+    spoken = ", ".join(f"{n} {minus(f'{s.forgetting:,.1f}')}" for n, s in found.items())
+    bars = chart("chart-losses", losses(found, unit), f"Bars for each model. Forgetting: {spoken}.")
+    return section("summary", "What was kept", paragraph(words), bars, content)
+
+
+def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str) -> str:
+    label = (
+        f"A table of the scores of {len(tasks)} tasks after each of them, by {name}. The first "
+        f"task falls from {minus(f'{values[0, 0]:,.1f}')} to {minus(f'{values[-1, 0]:,.1f}')}."
+    )
+    figure = score_matrix(values, tasks, unit)
+    return section(f"matrix-{number}", name, chart(f"chart-matrix-{number}", figure, label))

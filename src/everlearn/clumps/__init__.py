@@ -1,0 +1,1 @@
+"""Topic models of points within a memory budget."""

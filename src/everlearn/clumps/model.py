@@ -1,0 +1,136 @@
+"""Beliefs of a topic model over grouped points, and the bound they give.
+
+The bound is exact at the optimum of topics and document mixtures given the assignments, so it is
+a function of sums alone: masses, feature sums, points per group and topic, and one entropy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.families.base import Family
+from everlearn.core.priors.learned_dirichlet import GroupCounts, LearnedDirichlet
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedModel:
+    """What is fixed for the life of a model: family with its prior, and prior of alpha."""
+
+    family: Family[Any]
+    dirichlet: LearnedDirichlet
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of the family and its prior."""
+        return _array_bytes(self.family)
+
+    def empty_cumulant(self) -> float:
+        """Cumulant of a topic that has no points."""
+        prior = self.family.posterior(np.zeros(1), np.zeros((1, self.family.n_stats)))
+        return float(self.family.cumulant(prior)[0])
+
+    def topic_bounds(self, n: Vec, t: Mat, magnified: float = 1.0) -> Vec:
+        """What each topic's points, every one `magnified` times, add to the bound."""
+        q = self.family.posterior(magnified * n, magnified * t)
+        return np.asarray(self.empty_cumulant() - self.family.cumulant(q))
+
+    def contrast(self, n: Vec, t: Mat, rest_n: Vec, rest_t: Mat) -> tuple[Mat, Vec]:
+        """Slope and offset of how much better features suit one part of a topic than the rest."""
+        eta, constant = self.family.natural(self.family.posterior(n, t))
+        rest = self.family.posterior(np.maximum(rest_n, 0.0), rest_t)
+        rest_eta, rest_constant = self.family.natural(rest)
+        return eta - rest_eta, constant - rest_constant
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What the items seen say about each topic.
+
+    Attributes
+    ----------
+    ids : (n_topics,) permanent ids
+    n : (n_topics,) points
+    t : (n_topics, n_stats) sums of the family's features
+    counts : (n_groups, n_topics) points of each group
+    alpha : (n_topics,) parameters of the Dirichlet over topics
+    entropy : of all assignments
+    """
+
+    ids: IntVec
+    n: Vec
+    t: Mat
+    counts: Mat
+    alpha: Vec
+    entropy: float
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def bound(
+        self, model: GroupedModel, sizes: Vec, base: float = 0.0, magnified: float = 1.0
+    ) -> float:
+        """Lower bound of the log evidence; `base` is the log base measure of all points.
+
+        With `magnified` above one: of so many copies of all points and documents.
+        """
+        documents = model.dirichlet.bound(self.alpha, GroupCounts.of(self.counts, sizes), magnified)
+        topics = model.topic_bounds(self.n, self.t, magnified).sum()
+        return float(topics + documents + magnified * (self.entropy + base))
+
+    def beliefs(self, model: GroupedModel, sizes: Vec) -> tuple[Mat, Mat]:
+        """Natural parameters of topics, and what each group adds to the score of each topic."""
+        eta, constant = model.family.natural(model.family.posterior(self.n, self.t))
+        bias = model.dirichlet.expected_log(self.alpha, self.counts, sizes)
+        bias += constant
+        return eta, bias
+
+    def with_better_alpha(self, model: GroupedModel, sizes: Vec) -> Topics:
+        """After a few steps of alpha, which never lower the bound."""
+        entries = GroupCounts.of(self.counts, sizes)
+        return replace(self, alpha=model.dirichlet.improved(self.alpha, entries))
+
+    def at(self, chosen: IntVec) -> Topics:
+        """Some of the topics only; the entropy remains that of all."""
+        counts = np.ascontiguousarray(self.counts[:, chosen])
+        parts = (self.ids[chosen], self.n[chosen], self.t[chosen], counts, self.alpha[chosen])
+        return Topics(*parts, self.entropy)
+
+    @property
+    def shares(self) -> Vec:
+        """Share of each topic in all points; all the same if there are none."""
+        total = self.n.sum()
+        return np.asarray(self.n / total if total > 0 else np.full(len(self), 1.0 / len(self)))
+
+    def with_groups(self, n_groups: int) -> Topics:
+        """With so many groups, of the last of which nothing is known yet."""
+        empty = np.zeros((n_groups - len(self.counts), len(self)))
+        return replace(self, counts=np.concatenate([self.counts, empty]))
+
+    def regrouped(self, into: IntVec) -> Topics:
+        """With the points of each group in the group it has become."""
+        counts = np.zeros((int(into.max()) + 1, len(self)))
+        np.add.at(counts, into, self.counts)
+        return replace(self, counts=counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return sum(a.nbytes for a in (self.ids, self.n, self.t, self.counts, self.alpha))
+
+
+def _array_bytes(value: Any) -> int:
+    """Bytes of the arrays in a dataclass, and in those that it holds."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if not is_dataclass(value):
+        return 0
+    return sum(_array_bytes(getattr(value, f.name)) for f in fields(value))
+
+
+def topics_bytes(n_topics: int, n_groups: int, n_stats: int) -> int:
+    """`nbytes` of so many topics and groups."""
+    return 8 * n_topics * (n_stats + 3 + n_groups)

@@ -1,0 +1,416 @@
+"""The directions in which sets of items spread most, from which splits start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.clumps.items import Items, clumped
+from everlearn.clumps.kernels import (
+    divide_sets,
+    document_terms,
+    median_sides,
+    scatter_times,
+    set_sums,
+)
+from everlearn.clumps.local import assigned
+from everlearn.clumps.model import GroupedModel, Topics
+from everlearn.core.arrays import Cube, IntVec, Labels, Mat, Vec
+from everlearn.core.families.base import Family
+from everlearn.core.families.gaussian_full import FullGaussian
+
+_POWER_STEPS = 4
+
+
+def principal_axes(
+    family: Family[Any],
+    n: Vec,
+    t: Mat,
+    items: Items,
+    sets: tuple[IntVec, Labels, Vec],
+    count: int,
+) -> Cube:
+    """For each set, `count` functions of the features that grow along its principal directions.
+
+    Shape (count, n_sets, n_stats). `n`, `t` are the statistics of the sets; `sets` are items
+    sorted by set: starts, items, shares. Full Gaussians have their covariance; for other families
+    a few steps of subspace iteration over the items start from the widest coordinates.
+    """
+    spread = family.covariances(family.posterior(n, t))
+    place = location(family)
+    count = min(count, family.n_features)
+    if spread.ndim == 3:
+        vectors = np.linalg.eigh(spread)[1][:, :, ::-1][:, :, :count].transpose(0, 2, 1)
+    else:
+        vectors = _widest(spread, count)
+        centres = t[:, place] / np.maximum(n, 1e-300)[:, None]
+        for _ in range(_POWER_STEPS):
+            moved = np.zeros_like(vectors)
+            scatter_times(*sets, items.features, place.start, items.mass, centres, vectors, moved)
+            vectors = _orthonormal(moved, vectors)
+    slopes = np.zeros((count, len(n), family.n_stats))
+    slopes[:, :, place] = vectors.transpose(1, 0, 2)
+    return slopes
+
+
+def location(family: Family[Any]) -> slice:
+    """Where the features of a family hold the position x of a point."""
+    first = family.n_stats - family.n_features if isinstance(family, FullGaussian) else 0
+    return slice(first, first + family.n_features)
+
+
+def _widest(spread: Mat, count: int) -> Cube:
+    """Unit vectors along the coordinates of largest variance, shape (n_sets, count, d)."""
+    order = np.argsort(-spread, axis=1, kind="stable")[:, :count]
+    vectors = np.zeros((len(spread), count, spread.shape[1]))
+    np.put_along_axis(vectors, order[:, :, None], 1.0, axis=2)
+    return vectors
+
+
+def _orthonormal(moved: Cube, before: Cube) -> Cube:
+    """Orthonormal rows; a set whose items do not spread keeps what it had."""
+    flat = np.abs(moved).sum(axis=(1, 2)) == 0.0
+    moved[flat] = before[flat]
+    turned = np.linalg.qr(moved.transpose(0, 2, 1))[0]
+    return np.ascontiguousarray(turned.transpose(0, 2, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Tying:
+    """Items, and fixed beliefs: natural parameters, and a bias per group and topic."""
+
+    items: Items
+    eta: Mat
+    bias: Mat
+
+    @classmethod
+    def of(cls, model: GroupedModel, topics: Topics, sizes: Vec, items: Items) -> Tying:
+        """At the beliefs that these topics are."""
+        return cls(items, *topics.beliefs(model, sizes))
+
+    def worth(self, sets: Labels, n_sets: int) -> Vec:
+        """What the items of each set add to the bound as one clump; -1 is no set."""
+        clumps = clumped(self.items, sets, n_sets)
+        return np.asarray(clumps.mass * assigned(self.eta, self.bias, clumps).log_norm)
+
+    def contrast(self, sets: Labels, n_sets: int) -> tuple[Mat, Vec]:
+        """Slope and offset of a function of features that is positive for half of a set.
+
+        These items are for the set's likeliest topic against its second more than the mean item.
+        """
+        clumps = clumped(self.items, sets, n_sets)
+        best = assigned(self.eta, self.bias, clumps).topics
+        slope = self.eta[best[:, 0]] - self.eta[best[:, min(1, best.shape[1] - 1)]]
+        return slope, -np.einsum("lp,lp->l", slope, clumps.features)
+
+
+_REFINEMENTS = 2
+_FORESIGHT = 0.1
+"""Weight of what a division gains if halves are topics of their own, next to what it gains with the
+topics of now: those to come will have borders that nobody knows."""
+_ROUND_SHARE = 0.5
+"""Share of the leaves that are divided in one round at most: the others may meet better ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafFacts:
+    """What is known of each leaf, or of one half of each.
+
+    Attributes
+    ----------
+    n, t : (n_leaves,), (n_leaves, n_stats) points and feature sums
+    size, clumps : (n_leaves,) items, and items of more than one point
+    span : (n_leaves,) groups of documents
+    alpha, term : (n_leaves,) Dirichlet parameter as a topic, and what documents say to that topic
+    tied : (n_leaves,) what the points add to the bound if they share their topics, if asked for
+    """
+
+    n: Vec
+    t: Mat
+    size: Vec
+    clumps: Vec
+    span: Vec
+    alpha: Vec
+    term: Vec
+    tied: Vec
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    def at(self, where: NDArray[np.intp]) -> LeafFacts:
+        """Of some leaves only."""
+        return LeafFacts(*(getattr(self, f.name)[where] for f in fields(self)))
+
+    def replaced(self, where: NDArray[np.intp], new: LeafFacts) -> LeafFacts:
+        """With those of some leaves replaced."""
+        parts = []
+        for f in fields(self):
+            values = getattr(self, f.name).copy()
+            values[where] = getattr(new, f.name)
+            parts.append(values)
+        return LeafFacts(*parts)
+
+    def followed_by(self, other: LeafFacts) -> LeafFacts:
+        """Of these leaves and of the other's."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return LeafFacts(*(np.concatenate(pair) for pair in pairs))
+
+
+class Limit(Protocol):
+    """How far a partition may be refined."""
+
+    def costs(self, leaves: Leaves) -> Vec:
+        """What the known division of each leaf takes."""
+
+    def take(self, region: int, cost: float) -> bool:
+        """Whether there is room for a division in a region, which is then used up."""
+
+
+@dataclass(slots=True)
+class Leaves:
+    """The leaves of a partition, and the best division known of each.
+
+    Attributes
+    ----------
+    of : (n_items,) leaf of each item
+    side : (n_items,) which half of its leaf an item goes to: 0 the lower, 1 the upper
+    region : (n_leaves,) what a leaf is a part of, for limits that count by regions
+    facts, lower, upper : of the leaves and of their halves
+    gain : (n_leaves,) of the division; NaN if it is not worked out, -inf if there is none
+    """
+
+    of: Labels
+    side: Labels
+    region: IntVec
+    facts: LeafFacts
+    lower: LeafFacts
+    upper: LeafFacts
+    gain: Vec
+
+    @classmethod
+    def start(cls, items: Items, of: Labels, region: IntVec, alpha: Vec, sizes: Vec) -> Leaves:
+        """Leaves as given, nothing known of their divisions."""
+        k = len(alpha)
+        n, t = np.zeros(k), np.zeros((k, items.features.shape[1]))
+        set_sums(of, items.features, items.mass, n, t)
+        size = np.bincount(of, minlength=k).astype(np.float64)
+        clumps = np.bincount(of, items.mass > 1.0, k).astype(np.float64)
+        side = np.zeros(len(of), np.int32)
+        both = np.repeat(alpha[:, None], 2, axis=1)
+        span, term = _spans_and_terms(items, sorted_by(of, k), side, sizes, both)
+        facts = LeafFacts(n, t, size, clumps, span[:, 0], alpha, term[:, 0], np.zeros(k))
+        return cls(of.copy(), side, region, facts, facts, facts, _unknown(size))
+
+    def __len__(self) -> int:
+        return len(self.gain)
+
+    def divide(self, where: NDArray[np.intp]) -> None:
+        """Make the known divisions of the leaves at `where`: upper halves become new leaves."""
+        n_old = len(self)
+        new = np.full(n_old, -1, np.int32)
+        new[where] = n_old + np.arange(len(where), dtype=np.int32)
+        target = new[self.of]
+        moved = (target >= 0) & (self.side == 1)
+        self.of[moved] = target[moved]
+        upper = self.upper.at(where)
+        self.facts = self.facts.replaced(where, self.lower.at(where)).followed_by(upper)
+        self.lower, self.upper = self.lower.followed_by(upper), self.upper.followed_by(upper)
+        self.region = np.concatenate([self.region, self.region[where]])
+        self.gain[where] = _unknown(self.facts.size[where])
+        self.gain = np.concatenate([self.gain, _unknown(upper.size)])
+
+
+def _unknown(size: Vec) -> Vec:
+    """The gain of a division that is not worked out: a single item has none."""
+    return np.where(size > 1, np.nan, -np.inf)
+
+
+def sorted_by(of: Labels, n_leaves: int) -> tuple[IntVec, Labels]:
+    """Items sorted by leaf: those of leaf l are members[starts[l] : starts[l + 1]]."""
+    members = np.argsort(of, kind="stable").astype(np.int32)
+    counts = np.bincount(of, minlength=n_leaves)
+    return np.concatenate([[0], np.cumsum(counts)]), members
+
+
+def _set_of(sets: tuple[IntVec, Labels], n_items: int) -> Labels:
+    """The set that each item is in, -1 for none."""
+    starts, members = sets
+    of = np.full(n_items, -1, np.int32)
+    of[members] = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    return of
+
+
+def _spans_and_terms(
+    items: Items, sets: tuple[IntVec, Labels], side: Labels, sizes: Vec, alpha: Mat
+) -> tuple[Mat, Mat]:
+    """Groups of both halves of each set, and what documents say to them; shapes (n_sets, 2)."""
+    spans, terms = np.empty(alpha.shape), np.empty(alpha.shape)
+    document_terms(
+        *sets, side, items.starts, items.groups, items.counts, sizes, alpha, spans, terms
+    )
+    return spans, terms
+
+
+@dataclass(frozen=True, slots=True)
+class Refiner:
+    """Works out divisions of leaves; every point and document counts `magnified` times.
+
+    Without `documents` a division is judged by the points alone; with `tying` mainly by how much
+    less is lost if the points of each half share their topics.
+    """
+
+    model: GroupedModel
+    items: Items
+    sizes: Vec
+    magnified: float = 1.0
+    documents: bool = True
+    tying: Tying | None = None
+
+    def refine(self, leaves: Leaves, limit: Limit) -> None:
+        """Divide leaves in rounds, best first, until the limit admits no more."""
+        if self.tying is not None:
+            leaves.facts = replace(leaves.facts, tied=self.tying.worth(leaves.of, len(leaves)))
+        while True:
+            self._work_out(leaves)
+            where = _next_round(leaves, limit)
+            if len(where) == 0:
+                return
+            leaves.divide(where)
+
+    def _work_out(self, leaves: Leaves) -> None:
+        """Divisions of all leaves that have none yet."""
+        unknown = np.isnan(leaves.gain)
+        chosen = np.flatnonzero(unknown)
+        if len(chosen) == 0:
+            return
+        inside = np.flatnonzero(unknown[leaves.of]).astype(np.int32)
+        place = np.searchsorted(chosen, leaves.of[inside]).astype(np.int32)
+        starts, order = sorted_by(place, len(chosen))
+        sets = (starts, inside[order])
+        whole = leaves.facts.at(chosen)
+        n, t = self._halved(whole, sets, leaves.side)
+        lower, upper = self._both_halves(whole, n, t, sets, leaves.side)
+        if self.tying is not None:
+            lower, upper = self._between_topics(self.tying, whole, lower, upper, sets, leaves.side)
+        leaves.lower = leaves.lower.replaced(chosen, lower)
+        leaves.upper = leaves.upper.replaced(chosen, upper)
+        leaves.gain[chosen] = self._gains(whole, lower, upper)
+
+    def _gains(self, whole: LeafFacts, lower: LeafFacts, upper: LeafFacts) -> Vec:
+        """What divisions add to the magnified bound."""
+        bounds = self.model.topic_bounds
+        gain = bounds(upper.n, upper.t, self.magnified) + bounds(lower.n, lower.t, self.magnified)
+        gain -= bounds(whole.n, whole.t, self.magnified)
+        if self.documents:
+            gain += self.magnified * (upper.term + lower.term - whole.term)
+        if self.tying is None:
+            return gain
+        return _FORESIGHT * gain + self.magnified * (upper.tied + lower.tied - whole.tied)
+
+    def _between_topics(
+        self,
+        tying: Tying,
+        whole: LeafFacts,
+        lower: LeafFacts,
+        upper: LeafFacts,
+        sets: tuple[IntVec, Labels],
+        side: Labels,
+    ) -> tuple[LeafFacts, LeafFacts]:
+        """Facts of the halves given, or of those that the two likeliest topics of a leaf make.
+
+        The latter are taken, and written to `side`, where less is lost by tying them.
+        """
+        starts, members = sets
+        lengths = np.diff(starts)
+        slope, offset = tying.contrast(_set_of(sets, len(side)), len(whole))
+        trial, n, t = side.copy(), np.empty_like(whole.n), np.empty_like(whole.t)
+        divide_sets(*sets, self.items.features, self.items.mass, slope, offset, trial, n, t)
+        real = (n > 0) & (n < whole.n)
+        as_before = members[np.repeat(~real, lengths)]
+        trial[as_before] = side[as_before]
+        n, t = np.where(real, n, upper.n), np.where(real[:, None], t, upper.t)
+        below, above = self._both_halves(whole, n, t, sets, trial)
+        better = below.tied + above.tied > lower.tied + upper.tied
+        taken = members[np.repeat(better, lengths)]
+        side[taken] = trial[taken]
+        where = np.flatnonzero(better)
+        return lower.replaced(where, below.at(where)), upper.replaced(where, above.at(where))
+
+    def _both_halves(
+        self, whole: LeafFacts, n: Vec, t: Mat, sets: tuple[IntVec, Labels], side: Labels
+    ) -> tuple[LeafFacts, LeafFacts]:
+        """Facts of lower and upper halves, the upper ones having n points and feature sums t."""
+        starts, members = sets
+        above = side[members] == 1
+        size = np.add.reduceat(above.astype(np.float64), starts[:-1])
+        many = above & (self.items.mass[members] > 1.0)
+        clumps = np.add.reduceat(many.astype(np.float64), starts[:-1])
+        share = n / whole.n
+        alpha = whole.alpha[:, None] * np.stack([1.0 - share, share], axis=1)
+        spans, terms = _spans_and_terms(self.items, sets, side, self.sizes, alpha)
+        tied = self._tied(sets, side)
+        upper = LeafFacts(n, t, size, clumps, spans[:, 1], alpha[:, 1], terms[:, 1], tied[:, 1])
+        rest = (whole.n - n, whole.t - t, whole.size - size, whole.clumps - clumps)
+        return LeafFacts(*rest, spans[:, 0], alpha[:, 0], terms[:, 0], tied[:, 0]), upper
+
+    def _tied(self, sets: tuple[IntVec, Labels], side: Labels) -> Mat:
+        """What both halves of each set add to the bound as clumps, if that is asked for."""
+        n_sets = len(sets[0]) - 1
+        if self.tying is None:
+            return np.zeros((n_sets, 2))
+        of = _set_of(sets, len(side))
+        halves = np.where(of < 0, np.int32(-1), 2 * of + side)
+        return self.tying.worth(halves, 2 * n_sets).reshape(-1, 2)
+
+    def _halved(
+        self, whole: LeafFacts, sets: tuple[IntVec, Labels], side: Labels
+    ) -> tuple[Vec, Mat]:
+        """Write the side of each member; points and sums of the upper halves.
+
+        Leaves are cut through their middle along the widest direction, and the cut is moved to
+        where each half suits its items best; where a half would be empty, at the median.
+        """
+        starts, members = sets
+        data = (starts, members, self.items.features, self.items.mass)
+        every = (starts, members, np.ones(len(members)))
+        axis = principal_axes(self.model.family, whole.n, whole.t, self.items, every, 1)[0]
+        offset = -np.einsum("lp,lp->l", axis, whole.t / whole.n[:, None])
+        n, t = np.empty(len(whole)), np.empty_like(whole.t)
+        divide_sets(*data, axis, offset, side, n, t)
+        halved = (n > 0) & (n < whole.n)
+        for _ in range(_REFINEMENTS):
+            trial, trial_n, trial_t = side.copy(), np.empty_like(n), np.empty_like(t)
+            divide_sets(*data, *self._contrast(whole, n, t), trial, trial_n, trial_t)
+            better = halved & (trial_n > 0) & (trial_n < whole.n)
+            taken = members[np.repeat(better, np.diff(starts))]
+            side[taken] = trial[taken]
+            n, t = np.where(better, trial_n, n), np.where(better[:, None], trial_t, t)
+        median_sides(np.flatnonzero(~halved), *data, axis, side, n, t)
+        return n, t
+
+    def _contrast(self, whole: LeafFacts, n: Vec, t: Mat) -> tuple[Mat, Vec]:
+        """The function of features that is positive where the upper half suits a point better."""
+        gamma = self.magnified
+        return self.model.contrast(
+            gamma * n, gamma * t, gamma * (whole.n - n), gamma * (whole.t - t)
+        )
+
+
+def _next_round(leaves: Leaves, limit: Limit) -> NDArray[np.intp]:
+    """The best divisions that there is room for; those without room are given up for good."""
+    order = np.argsort(-leaves.gain, kind="stable")
+    order = order[: int(np.isfinite(leaves.gain).sum())]
+    most = max(1, int(_ROUND_SHARE * len(leaves)))
+    costs, region = limit.costs(leaves).tolist(), leaves.region.tolist()
+    taken: list[int] = []
+    for leaf in order.tolist():
+        if len(taken) == most:
+            break
+        if limit.take(region[leaf], costs[leaf]):
+            taken.append(leaf)
+        else:
+            leaves.gain[leaf] = -np.inf
+    return np.array(taken, np.intp)

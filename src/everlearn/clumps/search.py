@@ -1,0 +1,213 @@
+"""The search for topics within an epoch: moves while they raise bound - price x topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from everlearn.attic.core_memory import release
+from everlearn.clumps.compress import Compressor
+from everlearn.clumps.items import Items, regrouped
+from everlearn.clumps.local import Assignment, ClumpStep
+from everlearn.clumps.merges import apply_joins, merge_groups, propose_joins
+from everlearn.clumps.model import Topics
+from everlearn.clumps.splits import apply_splits, propose_splits
+from everlearn.core.arrays import IntVec, Vec
+
+_LEAST_GAIN = 0.02
+"""A move must gain this share of the price beyond it, so that no two moves undo each other."""
+_FIRST, _BETWEEN, _LAST = 6, 3, 10
+"""Iterations before the first round of moves, after each, and after the last."""
+_STALLS = 3
+"""Rounds of moves in a row that fail to raise what they should before the search gives up."""
+_SAME, _QUITE_SAME = 0.1, 0.01
+"""Shares of a topic's points within which it counts as unchanged: as a rule, and at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPrice:
+    """What a topic must earn: nats, and beside them a share of the bound, if any.
+
+    The share is asked of splits alone and is of the whole bound, with the log base measure `base`.
+    """
+
+    nats: float
+    least_share: float = 0.0
+    base: float = 0.0
+
+    def of_split(self, bound: float) -> float:
+        """Nats that a split has to gain when the bound, but for its base, is this."""
+        return self.nats + self.least_share * abs(bound + self.base)
+
+
+@dataclass(slots=True)
+class TopicSearch:
+    """Topics, items and their groups while an epoch is at work.
+
+    `found` are the assignments that the beliefs `assigned_by` made, and `topics` their sums.
+    `failed` has the points that topics had, by id, when they could not be split.
+    """
+
+    step: ClumpStep
+    price: TopicPrice
+    max_topics: int
+    sizes: Vec
+    items: Items
+    topics: Topics
+    next_id: int
+    found: Assignment | None = None
+    assigned_by: Topics | None = None
+    failed: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> float:
+        return self.topics.bound(self.step.model, self.sizes)
+
+    def turn_to(self, items: Items) -> None:
+        """Go on with other items of the same points; what was found was about the old ones."""
+        self.items, self.found, self.assigned_by = items, None, None
+
+    def compressor(self) -> Compressor:
+        """What compresses the items as they are assigned now."""
+        assert self.found is not None
+        return Compressor.of(self.step.model, self.topics, self.sizes, self.items, self.found)
+
+    def last_compressor(self) -> Compressor:
+        """The same, for items that are about to go: their assignments are let go at once."""
+        compressor, self.found = self.compressor(), None
+        return compressor
+
+    def tie(self, items: Items) -> float:
+        """Turn to clumps of the items; the bound with them, same beliefs and same alpha."""
+        assert self.assigned_by is not None
+        found = self.step.assign(self.assigned_by, self.sizes, items)
+        tied = self.step.summarize(self.topics, items, found)
+        self.turn_to(items)
+        return tied.bound(self.step.model, self.sizes)
+
+    def iterate(self, most: int, least_gain: float = 0.0) -> None:
+        """Coordinate ascent, until an iteration gains no more than `least_gain`."""
+        release()
+        before = -np.inf
+        for _ in range(most):
+            self.assigned_by, self.found = self.topics, None  # two assignments need not fit
+            self.topics, self.found = self.step.iterate(self.topics, self.sizes, self.items)
+            after = self.bound
+            if after - before <= least_gain:
+                return
+            before = after
+
+    @property
+    def _objective(self) -> float:
+        return self.bound - self.price.nats * len(self.topics)
+
+    @property
+    def _split_price(self) -> float:
+        return self.price.of_split(self.bound)
+
+    def build(self) -> None:
+        """Splits and joins, all that do not touch each other at a time, until none is left.
+
+        Every move raises bound - price x topics, but for rounding, and for items that would need
+        more topics than they may share: rounds that bring nothing, again and again, are the last.
+        """
+        self.iterate(_FIRST, 0.5 * self._split_price)
+        best, kept, stalls = self._objective, self.topics, 0
+        while stalls < _STALLS and (
+            self.move(self._changed(_SAME)) or self.move(self._changed(_QUITE_SAME))
+        ):
+            self.iterate(_BETWEEN, 0.5 * self._split_price)
+            stalls += 1
+            if self._objective > best:
+                best, kept, stalls = self._objective, self.topics, 0
+        self.topics = kept
+        self.iterate(_LAST, 0.5 * self._split_price)
+
+    def join(self, rounds: int) -> None:
+        """Joins alone, for a few rounds."""
+        for _ in range(rounds):
+            if not self.move(np.empty(0, np.int64)):
+                return
+            self.iterate(1)
+
+    def _changed(self, share: float) -> IntVec:
+        """Topics that have not failed to split since they had the points of now, up to a share."""
+        known = np.array([self.failed.get(i, -np.inf) for i in self.topics.ids.tolist()])
+        return np.flatnonzero(np.abs(self.topics.n - known) > share * self.topics.n)
+
+    def move(self, divisible: IntVec) -> bool:
+        """One round of joins and of splits of some topics; whether there were any.
+
+        What the assignments were made by is of no use any more: an iteration follows.
+        """
+        assert self.found is not None
+        self.assigned_by = None
+        release()
+        model, engine = self.step.model, self.step.engine
+        given = (self.topics, self.sizes, self.items, self.found)
+        joins = propose_joins(model, *given)
+        pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
+        room = self.max_topics - len(self.topics)
+        price, split_price = self.price.nats, self._split_price
+        least = max(_LEAST_GAIN * price, 1e-9 * abs(self.bound))
+        tried = divisible if room > 0 else divisible[:0]
+        splits = propose_splits(model, engine, *given, tried, split_price + least)
+        net = np.concatenate([joins.gains + price, splits.gains - split_price])
+        touched = [*pairs, *((k,) for k in splits.chosen.tolist())]
+        chosen = disjoint(net, touched, least)
+        joined_pairs = [i for i in chosen if i < len(pairs)]
+        divided = [i - len(pairs) for i in chosen if i >= len(pairs)][: max(room, 0)]
+        self._note_failures(np.setdiff1d(tried, splits.chosen))
+        if divided:
+            self.topics = apply_splits(self.topics, splits, divided, self.next_id)
+            self.next_id += len(divided)
+        if joined_pairs:
+            self.topics = apply_joins(self.topics, joins, joined_pairs)
+        return bool(divided or joined_pairs)
+
+    def hopeful(self, share: float) -> IntVec:
+        """Topics whose division gains more than a share of the price, on the items of now."""
+        assert self.found is not None
+        given = (self.topics, self.sizes, self.items, self.found, np.arange(len(self.topics)))
+        least = share * self._split_price
+        return propose_splits(self.step.model, self.step.engine, *given, least).chosen
+
+    def _note_failures(self, hopeless: IntVec) -> None:
+        ids, n = self.topics.ids[hopeless].tolist(), self.topics.n[hopeless].tolist()
+        self.failed |= dict(zip(ids, n, strict=True))
+
+    def force_joins(self, count: int) -> int:
+        """Join the pairs of topics that lose least, up to `count` of them; how many were."""
+        assert self.found is not None
+        joins = propose_joins(self.step.model, self.topics, self.sizes, self.items, self.found)
+        pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
+        gains = np.nan_to_num(joins.gains, nan=-1e300, neginf=-1e300)  # some pair is always joined
+        chosen = disjoint(gains, pairs, -np.inf)[:count]
+        self.topics = apply_joins(self.topics, joins, chosen)
+        self.iterate(1)
+        return len(chosen)
+
+    def merge_groups(self, most: int, criterion: str) -> IntVec:
+        """Merge groups of documents until `most` are left; what each has become."""
+        assert self.assigned_by is not None
+        into = merge_groups(self.topics, self.sizes, most, criterion)
+        self.topics = self.topics.regrouped(into)
+        self.assigned_by = self.assigned_by.regrouped(into)
+        self.sizes = np.bincount(into, self.sizes).astype(np.float64)
+        self.items = regrouped(self.items, into)
+        return into
+
+
+def disjoint(net: Vec, touched: Sequence[tuple[int, ...]], least: float) -> list[int]:
+    """Moves of more than `least`, largest first, no two of which touch the same topic."""
+    used: set[int] = set()
+    chosen = []
+    for i in np.argsort(-net, kind="stable").tolist():
+        if not net[i] > least:
+            break
+        if used.isdisjoint(touched[i]):
+            used.update(touched[i])
+            chosen.append(i)
+    return chosen

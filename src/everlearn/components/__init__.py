@@ -1,0 +1,1 @@
+"""Trees of components: the nested Chinese restaurant process over rows."""

@@ -1,0 +1,25 @@
+"""Engines: where local steps run. All of them give the same bits."""
+
+from everlearn.engine.local import SerialEngine, ThreadEngine, one_blas_thread
+from everlearn.engine.opening import (
+    Cluster,
+    is_client,
+    is_collection,
+    nearby,
+    open_engine,
+    plain_engine,
+    standing,
+)
+
+__all__ = [
+    "Cluster",
+    "SerialEngine",
+    "ThreadEngine",
+    "is_client",
+    "is_collection",
+    "nearby",
+    "one_blas_thread",
+    "open_engine",
+    "plain_engine",
+    "standing",
+]

@@ -1,0 +1,186 @@
+"""Rows that are elsewhere: chunks that an engine holds, and the labels that stay with them.
+
+A learner sees how many rows there are and what they weigh, gets sums from an engine, and asks for
+a few rows when it wants to look at some. Nothing here knows where the rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Labels
+from everlearn.engine.protocol import Engine, Handle, Piece, runs
+from everlearn.engine.rows import Rows, concatenate
+
+_BORN = -1
+
+
+class _InChunks(Protocol):
+    """Rows or documents in chunks."""
+
+    @property
+    def chunks(self) -> tuple[Any, ...]: ...
+
+    def __len__(self) -> int: ...
+
+
+C = TypeVar("C", bound=_InChunks)
+
+
+def dealt(whole: C, size: int) -> list[C]:
+    """Batches of about `size` rows or documents, at least a chunk each.
+
+    A batch takes every so many chunks: neighbours are often on the same worker, and each batch
+    should be work for all of them.
+    """
+    n = max(1, min(len(whole.chunks), round(len(whole) / size)))
+    parts: Any = whole
+    return [replace(parts, chunks=parts.chunks[i::n]) for i in range(n)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Rows that are held together: a handle of `Rows`, their number, weight and size."""
+
+    handle: Handle
+    n_rows: int
+    mass: float
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkedRows:
+    """Rows in chunks, of `width` features each, of which some may be `missing`."""
+
+    chunks: tuple[Chunk, ...]
+    width: int
+    missing: bool = False
+
+    def __len__(self) -> int:
+        return sum(chunk.n_rows for chunk in self.chunks)
+
+    @property
+    def mass(self) -> float:
+        """Sum of the weights."""
+        return float(sum(chunk.mass for chunk in self.chunks))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows, wherever they are."""
+        return sum(chunk.nbytes for chunk in self.chunks)
+
+    def blocks(self, size: int) -> list[ChunkedRows]:
+        """Batches of about `size` rows, at least a chunk each."""
+        return dealt(self, size)
+
+    def pieces(self, size: int) -> list[Piece]:
+        """Runs of at most `size` rows, for the tasks of an engine."""
+        return [
+            Piece(chunk.handle, None, where)
+            for chunk in self.chunks
+            for where in runs(chunk.n_rows, size)
+        ]
+
+    def take(self, positions: IntVec, engine: Engine) -> Rows:
+        """The rows at these positions, which ascend, brought here."""
+        ends = list(accumulate(chunk.n_rows for chunk in self.chunks))
+        cuts = np.searchsorted(positions, [0, *ends])
+        asked = []
+        for chunk, end, low, high in zip(self.chunks, ends, cuts[:-1], cuts[1:], strict=True):
+            if high > low:
+                asked.append((chunk.handle, positions[low:high] - (end - chunk.n_rows)))
+        return concatenate(engine.map(_taken, asked, None))
+
+
+def _taken(_: None, asked: tuple[Rows, IntVec]) -> Rows:
+    rows, positions = asked
+    return rows[positions].copy()
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Labels of a block, and those it would have if all proposed births were accepted."""
+
+    labels: Labels
+    born: Labels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptLabels:
+    """Labels of the rows of a batch that stay with the rows, and how they changed since.
+
+    handles : of lists of `Marks`, for each chunk
+    changes : pairs of a label and what it became, in order
+    """
+
+    handles: tuple[Handle, ...]
+    changes: tuple[tuple[int, int], ...] = ()
+
+    def merged(self, keep: int, drop: int) -> KeptLabels:
+        """After a merge."""
+        return replace(self, changes=(*self.changes, (drop, keep)))
+
+    def split(self, target: int) -> KeptLabels:
+        """After the birth that was proposed for the target."""
+        return replace(self, changes=(*self.changes, (target, _BORN)))
+
+
+def _current(marks: Sequence[Marks], changes: Sequence[tuple[int, int]]) -> Labels:
+    """The labels after their changes."""
+    labels = np.concatenate([part.labels for part in marks])
+    born = np.concatenate([part.born for part in marks])
+    for old, new in changes:
+        where = labels == old
+        labels[where] = born[where] if new == _BORN else new
+    return labels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """Chunks and their labels, over all batches; rows can be sought by their label."""
+
+    chunks: tuple[Chunk, ...]
+    labels: tuple[Handle, ...]
+    changes: tuple[tuple[tuple[int, int], ...], ...]
+
+    def counts(self, components: IntVec, engine: Engine) -> NDArray[np.int64]:
+        """Rows of each chunk with each label, (n_chunks, n_components)."""
+        found = engine.map(_counted, list(zip(self.labels, self.changes, strict=True)), components)
+        return np.array(found, np.int64).reshape(len(self.chunks), len(components))
+
+    def rows(self, ranks: Sequence[Sequence[tuple[int, IntVec]]], engine: Engine) -> list[Rows]:
+        """Rows brought here, for each of the labels asked for.
+
+        `ranks` gives for each chunk labels and, among the rows with that label, which ones;
+        a label is asked for in all chunks or in none.
+        """
+        handles = (chunk.handle for chunk in self.chunks)
+        asked = [
+            (handle, labels, changes, list(wanted))
+            for handle, labels, changes, wanted in zip(
+                handles, self.labels, self.changes, ranks, strict=True
+            )
+            if wanted
+        ]
+        found = engine.map(_sought, asked, None)
+        return [concatenate(list(parts)) for parts in zip(*found, strict=True)]
+
+
+def _counted(components: IntVec, kept: tuple[list[Marks], tuple[tuple[int, int], ...]]) -> IntVec:
+    labels = _current(*kept)
+    return np.array([np.count_nonzero(labels == k) for k in components], np.int64)
+
+
+def _sought(
+    _: None,
+    asked: tuple[Rows, list[Marks], tuple[tuple[int, int], ...], list[tuple[int, IntVec]]],
+) -> list[Rows]:
+    rows, marks, changes, wanted = asked
+    labels = _current(marks, changes)
+    return [rows[np.flatnonzero(labels == k)[ranks]].copy() for k, ranks in wanted]

@@ -1,0 +1,452 @@
+"""An engine of worker processes, on this machine or on many, by way of Dask.
+
+Data travel to the workers once and stay; a step sends what the tasks share and brings back sums:
+to the workers themselves (direct.py), and what they leave undone as tasks of the scheduler.
+Additions are made in the order of the local engines, so the bits are the same, whichever worker did
+what. A worker that is lost costs the work it had: data that were on it are sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import accumulate, pairwise, zip_longest
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import dask
+import distributed
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from everlearn.attic.runtime_engine_direct import Answers, DirectLine, Errand
+from everlearn.core.stats import Summable
+from everlearn.engine import dask_data as worker
+from everlearn.engine.dask_data import (
+    Call,
+    Group,
+    Node,
+    Part,
+    Recipe,
+    Remote,
+    Sent,
+    grouped,
+    remote_in,
+)
+from everlearn.engine.local import open_local
+from everlearn.engine.protocol import Handle, LocalEngine, Piece
+from everlearn.errors import ClusterError
+
+S = TypeVar("S", bound=Summable)
+T = TypeVar("T")
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Info = TypeVar("Info")
+_ATTEMPTS = 5
+_LOST = (CancelledError, KilledWorker, CommClosedError, OSError)
+log = logging.getLogger("everlearn.engine")
+
+
+class _TaskError(Exception):
+    """A task of the user's raised an error, whatever its type: the cluster is well."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _failed(future: Any) -> bool:
+    """Whether the task itself raised an error; one that was lost with its worker did not."""
+    return future.status == "error" and not isinstance(future.exception(), KilledWorker)
+
+
+class DaskEngine:
+    """Runs tasks on the workers of a Dask cluster."""
+
+    def __init__(self, client: Any, here: LocalEngine) -> None:
+        self.client, self._here = client, here
+        self._sent, self._line = Sent(client), DirectLine(client)
+        self._look_around()
+
+    @property
+    def here(self) -> LocalEngine:
+        return self._here
+
+    def _look_around(self) -> None:
+        """Which workers there are."""
+        if self.client.status != "running":
+            raise scheduler_lost(CommClosedError(f"the client is {self.client.status}"))
+        try:
+            threads = self.client.nthreads()
+        except (CommClosedError, OSError) as error:
+            raise scheduler_lost(error) from error
+        self._workers = sorted(threads)
+        self.n_workers = max(1, sum(threads.values()))
+
+    # ------------------------------------------------------------------ the engine
+
+    def map(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
+    ) -> list[Info]:
+        if not items:
+            return []
+        groups = self._grouped(items)
+        found = self._found(worker.each, groups, Call(self.client, (task, shared), len(groups)))
+        return found.in_order()
+
+    def map_sum(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Any],
+        shared: Shared,
+    ) -> tuple[S, list[Info]]:
+        groups = self._grouped(items)
+        found = self._found(worker.added, groups, Call(self.client, (task, shared), len(groups)))
+        return found.total(), found.in_order()
+
+    def map_sum_kept(
+        self,
+        task: Callable[[Shared, Item], tuple[S, Info]],
+        items: Sequence[Any],
+        shared: Shared,
+    ) -> tuple[S, list[Handle]]:
+        groups = self._grouped(items)
+        call = Call(self.client, (task, shared), len(groups))
+
+        def made(group: Group) -> Callable[[], Any]:
+            return lambda: self._submitted(worker.added, [group], call)[0]
+
+        found = self._directly(worker.added, groups, call, keep=True)
+        rest = [number for number in range(len(groups)) if number not in found.futures]
+        if rest:
+            some = [groups[number] for number in rest]
+            futures = self.patiently(lambda: self._submitted(worker.added, some, call))
+            found.futures.update(zip(rest, futures, strict=True))
+        handles = [
+            Remote(self, made(group), group.home, found.futures[number])
+            for number, group in enumerate(groups)
+        ]
+        if rest:
+            sums = self._told(worker.first, [handles[number] for number in rest])
+            found.nodes.extend(
+                Node(groups[number].start, groups[number].height, part)
+                for number, part in zip(rest, sums, strict=True)
+            )
+        return found.total(), _parts(groups, handles)
+
+    def as_they_come(
+        self,
+        task: Callable[[Shared, Item], Info],
+        items: Sequence[Any],
+        shared: Callable[[], Shared],
+    ) -> Generator[tuple[int, Info], None, None]:
+        waiting = list(reversed(range(len(items))))
+        running: dict[Any, int] = {}
+        losses: Counter[int] = Counter()
+
+        def send() -> Any:
+            number = waiting.pop()
+            item = items[number]
+            home = self._home(item) or self._workers[number % len(self._workers)]
+            group = Group([[item]], home)
+            self._sent.settle([group])
+            call = Call(self.client, (task, shared()), 1)
+            future = self._submitted(worker.each, [group], call)[0]
+            running[future] = number
+            return future
+
+        first = [send() for _ in range(min(2 * self.n_workers, len(items)))]
+        ready = distributed.as_completed(first, loop=self.client.loop)
+        for future in ready:
+            number = running.pop(future)
+            try:
+                _, (found,) = future.result()
+            except _LOST as error:
+                if _failed(future):
+                    raise
+                losses[number] += 1
+                self._after_loss(error, losses[number])
+                waiting.append(number)
+            else:
+                yield number, found
+            if waiting:
+                ready.add(send())
+
+    # ------------------------------------------------------------------ data on workers
+
+    def hold(self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]) -> Any:
+        """Handles of what `check` makes of the chunks of a collection, and what it tells of each.
+
+        `check` runs where a chunk is, and returns what stays there and what comes here.
+        """
+        raw = self._computed([dask.delayed(chunk) for chunk in chunks])
+
+        def made(future: Any) -> Callable[[], Any]:
+            return lambda: self.client.submit(worker.checked, check, future, pure=False)
+
+        def stays(handle: Remote) -> Callable[[], Any]:
+            return lambda: self.client.submit(worker.first, handle.future(), pure=False)
+
+        checked = [Remote(self, made(future)) for future in raw]
+        infos = self._told(worker.second, checked)
+        firsts = [Remote(self, stays(handle)) for handle in checked]
+        where = self.patiently(lambda: self.client.who_has([handle.future() for handle in checked]))
+        for handle, source in zip(firsts, checked, strict=True):
+            handle.home = next(iter(where.get(source.future().key, ())), None)
+        return firsts, infos
+
+    def _computed(self, chunks: list[Any]) -> list[Any]:
+        """Futures of the chunks: where they are, or else each worker has a run of neighbours.
+
+        Batches take every so many chunks, so that then all workers have as much of each batch.
+        """
+        if distributed.futures_of(chunks):
+            return list(self.client.compute(chunks))
+        edges = [len(chunks) * i // len(self._workers) for i in range(len(self._workers) + 1)]
+        futures = []
+        for address, run in zip(self._workers, pairwise(edges), strict=True):
+            some = chunks[slice(*run)]
+            futures += self.client.compute(some, workers=[address], allow_other_workers=True)
+        return futures
+
+    def brought(self, chunks: Sequence[Any]) -> Iterator[Any]:
+        """The chunks of a collection in this process, one after the other."""
+        handles = [
+            Remote(self, partial(self.client.compute, chunk), future=future)
+            for chunk, future in zip(chunks, self._computed(list(chunks)), strict=True)
+        ]
+        handles.reverse()
+        while handles:
+            yield handles.pop().fetch()
+
+    def close(self) -> None:
+        """Let go of all data that were sent."""
+        self._sent.clear()
+
+    def patiently(self, work: Callable[[], T]) -> T:
+        """The result of work that may be done again, as it must be when a worker is lost."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work()
+            except _TaskError as failed:
+                raise failed.error from None
+            except _LOST as error:
+                self._after_loss(error, attempt + 1)
+        raise AssertionError
+
+    def gathered(self, futures: Sequence[Any]) -> list[Any]:
+        """The results, within work that is done patiently."""
+        try:
+            return list(self.client.gather(futures))
+        except _LOST as error:
+            if any(_failed(future) for future in futures):
+                raise _TaskError(error) from error
+            raise
+
+    def _told(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
+        """A part of what each handle stands for, brought here."""
+
+        def told() -> Any:
+            return self.client.map(what, [handle.future() for handle in handles], pure=False)
+
+        return self.patiently(lambda: self.gathered(told()))
+
+    def _after_loss(self, error: BaseException, times: int) -> None:
+        """Look which workers are left, or give up."""
+        if self.client.status != "running" or _by_scheduler(error):
+            raise scheduler_lost(error) from error
+        if times >= _ATTEMPTS:
+            raise ClusterError(
+                f"{_ATTEMPTS} times a worker was lost during the same step: {error}. Workers may "
+                "have too little memory for their chunks."
+            ) from error
+        log.info("a worker was lost, its work is done again: %s", error)
+        self._look_around()
+
+    # ------------------------------------------------------------------ tasks
+
+    def _grouped(self, items: Sequence[Any]) -> list[Group]:
+        groups = grouped(items, self._workers, self.n_workers, self._home)
+        self._sent.settle(groups)
+        return groups
+
+    def _home(self, item: Any) -> str | None:
+        """The worker that holds what an item needs, if one does and is still there."""
+        remote = remote_in(item)
+        home = remote.home if remote is not None else None
+        if remote is None and isinstance(item, Piece):
+            home = self._sent.home(item)
+        return home if home in self._workers else None
+
+    def _found(self, work: Any, groups: list[Group], call: Call) -> Answers:
+        """What comes of all groups: from the workers, and what they leave from the scheduler."""
+        found = self._directly(work, groups, call)
+        rest = [number for number in range(len(groups)) if number not in found.infos]
+        if rest:
+            some = [groups[number] for number in rest]
+            results = self.patiently(lambda: self.gathered(self._submitted(work, some, call)))
+            for number, group, (part, infos) in zip(rest, some, results, strict=True):
+                found.nodes.append(Node(group.start, group.height, part))
+                found.infos[number] = infos
+        return found
+
+    def _directly(self, work: Any, groups: list[Group], call: Call, keep: bool = False) -> Answers:
+        """What the workers themselves can do of the groups whose data they should have."""
+        errands: dict[str, list[Errand]] = {}
+        for number, (group, recipe) in enumerate(
+            zip(groups, self.patiently(lambda: self._recipes(groups)), strict=True)
+        ):
+            if all(future.status == "finished" for future in recipe.slots):
+                key = f"kept-{uuid4().hex}" if keep else ""
+                slots = [future.key for future in recipe.slots]
+                errand = Errand(number, group.start, group.height, recipe.runs, slots, key)
+                errands.setdefault(group.home, []).append(errand)
+        found = self._line.asked(work.__name__, call.packed, errands)
+        if found.lost:  # what is left for the scheduler is not meant for a worker that is gone
+            self._look_around()
+        return found
+
+    def _recipes(self, groups: Sequence[Group]) -> list[Recipe]:
+        """What to send for the groups, after the chunks they need."""
+        self._sent.send_missing((run for group in groups for run in group.runs), self._home)
+        return [Recipe(group.runs, self._sent.futures) for group in groups]
+
+    def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
+        """Futures of the tasks, sent as one message: a second one would wait for more to say."""
+        recipes = self._recipes(groups)
+        argument = call.argument()
+        columns = zip_longest(*(recipe.slots for recipe in recipes))
+        keys = [f"{work.__name__}-{uuid4().hex}" for _ in groups]
+        homes = {key: [group.home] for key, group in zip(keys, groups, strict=True)}
+        # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
+        with dask.annotate(workers=homes.__getitem__, allow_other_workers=True):
+            given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
+            return list(self.client.map(work, *given, key=keys, pure=False))
+
+
+def _parts(groups: Sequence[Group], handles: Sequence[Remote]) -> list[Handle]:
+    """A handle for each run of the groups, of what was kept of it."""
+    found: list[Handle] = []
+    for group, handle in zip(groups, handles, strict=True):
+        ends = accumulate(map(len, group.runs), initial=0)
+        found += [Part(handle, start, stop) for start, stop in pairwise(ends)]
+    return found
+
+
+def _by_scheduler(error: BaseException) -> bool:
+    """Whether futures were cancelled because their scheduler is gone."""
+    groups = getattr(error, "error_groups", [error])
+    return any(str(getattr(group, "reason", "")).startswith("scheduler") for group in groups)
+
+
+def scheduler_lost(error: BaseException) -> ClusterError:
+    """What the caller is told."""
+    return ClusterError(
+        f"the connection to the Dask scheduler was lost ({error}). The model is as it was before "
+        "this call; go on from it, or from its last checkpoint, on another cluster."
+    )
+
+
+_PATIENCE = 30.0
+"""Seconds to wait for a scheduler, or for the first worker."""
+_SETTINGS = {
+    # Idle workers are not to fetch chunks from others: they would travel again and again.
+    "distributed.scheduler.work-stealing": False,
+    # Blocks of a few megabytes come and go. By default workers hand each one back to the system
+    # and get it again page by page, which takes a quarter of the time of a step.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 * 2**20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 * 2**20,
+    # What processes measure of themselves for a dashboard, which these have not, keeps a seventh
+    # of a core busy.
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "500ms",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+}
+
+
+@contextmanager
+def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskEngine]:
+    """An engine on the cluster meant by "dask", an address or a client, for one call.
+
+    "dask" takes the client that is open in this process, or starts workers on this machine and
+    stops them after the call.
+    """
+    with ExitStack() as stack:
+        here = stack.enter_context(open_local(None, most_workers))
+        client = _client(engine, stack)
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError as error:
+            raise ClusterError(f"{client!r} has no worker after {_PATIENCE:g} seconds") from error
+        except (CommClosedError, OSError) as error:
+            raise scheduler_lost(error) from error
+        found = DaskEngine(client, here)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+@contextmanager
+def open_client(engine: Any) -> Iterator[Any]:
+    """The client that `open_cluster` would use, for many calls."""
+    with ExitStack() as stack:
+        yield _client(engine, stack)
+
+
+def _client(engine: Any, stack: ExitStack) -> Any:
+    if isinstance(engine, distributed.Client):
+        if engine.status == "connecting":  # again: a new client waits for its scheduler
+            raise scheduler_lost(CommClosedError("the client given as engine is connecting"))
+        if engine.status != "running":
+            raise ClusterError(f"the client given as engine is {engine.status}")
+        return _waiting(engine)
+    if engine == "dask":
+        try:
+            return _waiting(distributed.default_client())
+        except ValueError:
+            return stack.enter_context(local_workers())
+    try:
+        return stack.enter_context(
+            distributed.Client(engine, timeout=_PATIENCE, set_as_default=False)
+        )
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(f"no Dask scheduler answers at {engine!r}: {error}") from error
+
+
+def _waiting(client: Any) -> Any:
+    """The client, unless its calls return before they are done."""
+    if client.asynchronous:
+        raise ClusterError(
+            f"{client!r} is asynchronous, and learning waits for its steps: open a client without "
+            "asynchronous=True, or learn in a thread of its own"
+        )
+    return client
+
+
+@contextmanager
+def local_workers(n_workers: int | None = None) -> Iterator[Any]:
+    """A client of worker processes on this machine, with one thread each; None: one a core."""
+    with warnings.catch_warnings(), dask.config.set(_SETTINGS):
+        warnings.filterwarnings("ignore", message="Port .* is already in use")
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        except RuntimeError as error:
+            raise ClusterError(
+                f"worker processes could not be started ({error}). They read the file of the "
+                'program too: a script must learn below `if __name__ == "__main__":`.'
+            ) from error
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client

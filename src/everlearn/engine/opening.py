@@ -1,0 +1,84 @@
+"""Which engine is meant by a parameter, and opening it for the time of one call."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from everlearn.engine.local import open_local
+from everlearn.engine.protocol import Engine
+
+LOCAL: Final = (None, "serial", "threads")
+_ADDRESS = re.compile(r"(tcp|tls|ucx|ucxx|ws|wss)://\S+")
+
+
+def is_client(value: Any) -> bool:
+    """Whether the value is a client of a Dask cluster; without importing Dask, if nobody has."""
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and isinstance(value, distributed.Client)
+
+
+def is_collection(value: Any) -> bool:
+    """Whether the value is a Dask array, data frame, bag or the like."""
+    return callable(getattr(value, "__dask_graph__", None)) and not isinstance(value, type)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A constraint: a cluster by its client or by its scheduler's address."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value is one of the two."""
+        return is_client(value) or (isinstance(value, str) and bool(_ADDRESS.fullmatch(value)))
+
+    def __str__(self) -> str:
+        return 'a distributed.Client, or the address of a scheduler such as "tcp://host:8786"'
+
+
+def plain_engine(value: Any) -> str | None:
+    """What a file or a pickle keeps: a cluster belongs to one process, and becomes None."""
+    return value if value in ("serial", "threads", "dask") else None
+
+
+def nearby(value: Any) -> str | None:
+    """The engine in this process for what is not worth sending: clusters become None."""
+    return value if value in ("serial", "threads") else None
+
+
+@contextmanager
+def open_engine(engine: Any, most_workers: int | None = None) -> Iterator[Engine]:
+    """An engine for the time of one call, at most `most_workers` of it in this process.
+
+    None, "serial" and "threads" run in this process; "dask", an address or a client on a cluster.
+    """
+    if engine in LOCAL:
+        with open_local(engine, most_workers) as local:
+            yield local
+        return
+    with _clusters(engine).open_cluster(engine, most_workers) as cluster:
+        yield cluster
+
+
+@contextmanager
+def standing(engine: Any) -> Iterator[Any]:
+    """The engine as a parameter for many calls: a cluster is joined or started only once."""
+    if engine == "dask" or (isinstance(engine, str) and Cluster().allows(engine)):
+        with _clusters(engine).open_client(engine) as client:
+            yield client
+        return
+    yield engine
+
+
+def _clusters(engine: Any) -> Any:
+    """Clusters; nothing else here imports Dask."""
+    try:
+        return importlib.import_module("everlearn.engine.dask")
+    except ImportError as error:
+        raise ImportError(
+            f"engine={engine!r} needs the extra 'dask' (pip install 'everlearn[dask]'): {error}"
+        ) from error

@@ -1,0 +1,46 @@
+"""The exceptions and warnings somebody may want to catch by name, and what an interrupt is."""
+
+from __future__ import annotations
+
+
+class UsageError(ValueError):
+    """Something on the command line does not fit the model or the data."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint file is corrupt, truncated, foreign, or newer than this library."""
+
+
+class ClusterError(RuntimeError):
+    """A cluster does not answer, has no workers, or lost its scheduler."""
+
+
+class ImageDecodeError(ValueError):
+    """A file is no image, or a damaged one."""
+
+
+class ImageSkippedWarning(UserWarning):
+    """An image that could not be decoded was left out."""
+
+
+class MemoryBudgetError(ValueError):
+    """A memory budget is too small to hold the model it was given for."""
+
+
+class NotConvergedWarning(UserWarning):
+    """Learning stopped at its limit of laps or rounds while it was still getting better."""
+
+
+class TopicCollapseWarning(UserWarning):
+    """One topic has taken most of the words, so topics cannot tell documents apart."""
+
+
+class ForcedJoinWarning(UserWarning):
+    """Topics were joined against the evidence, because memory does not hold all of them."""
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is one, also in the words of a compiled function that was reading arguments."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)

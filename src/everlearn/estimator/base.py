@@ -1,0 +1,92 @@
+"""What every estimator does alike: check its parameters, draw a seed, and fail without harm."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from everlearn.engine.opening import Cluster, is_client, plain_engine
+from everlearn.errors import is_interrupt
+from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
+
+COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "engine": (Options((None, "serial", "threads", "dask")), Cluster()),
+    "random_state": (
+        Options((None,)),
+        Interval(0, 2**32 - 1, integer=True),
+        Instance((np.random.RandomState,), "a RandomState instance"),
+    ),
+    "verbose": (Interval(0, integer=True), Instance((bool,), "a truth value")),
+}
+"""Constraints of the parameters that every estimator has."""
+
+
+class LearnerMixin:
+    """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
+    random_state: Any
+
+    def __getstate__(self: Any) -> dict[str, Any]:
+        """For pickles and copies, which never hold a client: its cluster is not theirs."""
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        if is_client(state.get("engine")):
+            state = {**state, "engine": plain_engine(state["engine"])}
+        return state
+
+    def __sklearn_clone__(self: Any) -> Any:
+        """A clone shares the client, which cannot be copied."""
+        if not is_client(getattr(self, "engine", None)):
+            return super().__sklearn_clone__()  # type: ignore[misc]
+        twin = copy.copy(self)
+        twin.engine = None
+        return clone(twin).set_params(engine=self.engine)
+
+    def _check_params(self: Any) -> None:
+        check_params(type(self).__name__, self.get_params(deep=False), self._constraints)
+
+    def _new_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[list[Callable[[], None]]]:
+        """Whatever goes wrong, the estimator is as it was before.
+
+        The block adds to the list what undoes changes of arrays that others refer to.
+        """
+        before = dict(self.__dict__)
+        undos: list[Callable[[], None]] = []
+        try:
+            yield undos
+        except BaseException as error:
+            for undo in undos:
+                undo()
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(
+                    f"{type(self).__name__} cannot learn from X with this prior: {error}. "
+                    "Scale X or the prior."
+                ) from error
+            if isinstance(error, SystemError) and is_interrupt(error):
+                raise KeyboardInterrupt from error
+            raise
+
+
+@contextmanager
+def named_errors(estimator: Any, argument: str) -> Iterator[None]:
+    """Errors of the block name the argument and the estimator, whoever raises them."""
+    name = type(estimator).__name__
+    try:
+        yield
+    except (OverflowError, TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{argument!r} of {name} cannot be used: {error}") from error

@@ -1,0 +1,184 @@
+"""Saving estimators to one safe file, and loading them again.
+
+A file holds parameters, numbers and arrays. Which class they belong to is said by a key, and
+the table of keys is in this file: nothing a checkpoint contains can name code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, ClassVar, Final, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.engine.opening import plain_engine
+from everlearn.errors import CheckpointError
+from everlearn.store.archive import read_checkpoint, write_checkpoint
+from everlearn.store.schema import Arrays, shown
+
+_EXTRAS: Final = "stream"
+_ESTIMATORS = {
+    "bayesian-pa-classifier": (
+        "everlearn.linear.classifier",
+        "BayesianPassiveAggressiveClassifier",
+    ),
+    "bayesian-pa-regressor": (
+        "everlearn.linear.regressor",
+        "BayesianPassiveAggressiveRegressor",
+    ),
+    "clumped-topic-model": ("everlearn.clumps.estimator", "ClumpedTopicModel"),
+    "component-tree": ("everlearn.components.estimator", "ComponentTree"),
+    "dp-mixture": ("everlearn.mixture.estimator", "DPMixture"),
+    "image-pipeline": ("everlearn.images.pipeline", "ImagePipeline"),
+    "medhdp-classifier": ("everlearn.topics.medlda", "MedHDPClassifier"),
+    "medlda-classifier": ("everlearn.topics.medlda", "MedLDAClassifier"),
+    "medlda-regressor": ("everlearn.topics.medlda_regressor", "MedLDARegressor"),
+    "online-ppca": ("everlearn.ppca.estimator", "OnlinePPCA"),
+    "scaled-pca": ("everlearn.ppca.scaled", "ScaledPCA"),
+    "topic-model": ("everlearn.topics.topic_model", "TopicModel"),
+    "topic-tree": ("everlearn.trees.estimator", "TopicTree"),
+}
+
+
+class Storable(Protocol):
+    """An estimator that can be taken apart into JSON and arrays, and put together again."""
+
+    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted estimator as JSON and arrays."""
+
+    @classmethod
+    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Inverse of `to_checkpoint`."""
+
+
+class SaveMixin:
+    """Adds `save` to an estimator whose class is in the table above under `checkpoint_key`."""
+
+    checkpoint_key: ClassVar[str]
+
+    def save(self: Any, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, replacing it in one step.
+
+        Continuing after `everlearn.load` gives, bit for bit, what never stopping would have.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write; ``.evl`` is the usual ending.
+        """
+        save_with(path, self, {}, {})
+
+
+def save_with(
+    path: str | os.PathLike[str],
+    estimator: Any,
+    extras: Mapping[str, Any],
+    extra_arrays: Arrays,
+) -> None:
+    """Write an estimator and what belongs to it, such as how far a stream is, as one file."""
+    header, arrays = estimator.to_checkpoint()
+    whole = {"estimator": estimator.checkpoint_key, **header}
+    if extras:
+        whole[_EXTRAS] = dict(extras)
+    members = {f"{_EXTRAS}/{name}": array for name, array in extra_arrays.items()}
+    write_checkpoint(path, whole, {**arrays, **members})
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator that was written with its `save` method.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A checkpoint file.
+
+    Returns
+    -------
+    estimator
+        Ready to predict and to go on learning.
+
+    Raises
+    ------
+    everlearn.errors.CheckpointError
+        If the file is corrupt, truncated, foreign or newer than this library.
+    """
+    return load_with(path)[0]
+
+
+def load_with(path: str | os.PathLike[str]) -> tuple[Any, Mapping[str, Any], Arrays]:
+    """Read an estimator and what was written with it by `save_with`."""
+    checkpoint = read_checkpoint(path)
+    header = dict(checkpoint.header)
+    extras = header.pop(_EXTRAS, {})
+    if not isinstance(extras, dict):
+        raise CheckpointError(f"{path}: the header's {_EXTRAS!r} must be an object")
+    arrays = {k: v for k, v in checkpoint.arrays.items() if not k.startswith(f"{_EXTRAS}/")}
+    extra_arrays = {
+        k.removeprefix(f"{_EXTRAS}/"): v
+        for k, v in checkpoint.arrays.items()
+        if k.startswith(f"{_EXTRAS}/")
+    }
+    return _estimator_of(path, header, arrays), extras, extra_arrays
+
+
+def _estimator_of(path: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
+    key = header.get("estimator")
+    if not isinstance(key, str) or key not in _ESTIMATORS:
+        known = ", ".join(sorted(_ESTIMATORS))
+        raise CheckpointError(f"{path}: no estimator is called {key!r}; there are {known}")
+    module, name = _ESTIMATORS[key]
+    estimator: type[Storable] = getattr(importlib.import_module(module), name)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            return estimator.from_checkpoint(header, arrays)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: the content does not make a {name}: {error!r}") from error
+
+
+def plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Parameters as JSON; a random generator is replaced by the seed that was drawn from it.
+
+    A cluster belongs to the process that uses it: a client or an address becomes None.
+    """
+    if "engine" in params:
+        params = {**params, "engine": plain_engine(params["engine"])}
+    return {
+        k: seed if isinstance(v, np.random.RandomState) else _plain(v) for k, v in params.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    if isinstance(value, Mapping):
+        return {str(k): np.asarray(v, np.float64).tolist() for k, v in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def feature_names(estimator: Any) -> list[str] | None:
+    """Names of the columns that the estimator was shown, if they had any."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def checked_names(names: Any, n_features: int) -> NDArray[np.object_]:
+    """Inverse of `feature_names`."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise CheckpointError(f"the header's 'feature_names' must be names, got {shown(names)}")
+    if len(names) != n_features:
+        raise CheckpointError(
+            f"the header's 'feature_names' must be {n_features} names, got {len(names)}"
+        )
+    return np.array(names, dtype=object)

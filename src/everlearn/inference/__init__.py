@@ -1,1 +1,0 @@
-"""Control flow of inference over batches, and the kernels it calls."""

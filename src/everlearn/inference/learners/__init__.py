@@ -1,1 +1,0 @@
-"""Learners: how statistics of batches enter the state, and when structure may change."""

@@ -1,1 +1,0 @@
-"""Local steps: pure functions from a posterior and rows to statistics."""

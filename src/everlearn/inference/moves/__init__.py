@@ -1,1 +1,0 @@
-"""Moves: changes of structure, planned before a lap, measured during it, judged by the bound."""

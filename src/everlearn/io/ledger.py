@@ -1,0 +1,156 @@
+"""How far each source has been learned: the part of a checkpoint that makes it exactly once.
+
+A source is known by its name and by a digest of its first bytes. If a file of the same name begins
+differently, it is another file and is read from its start; if it has grown, what was added is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec
+from everlearn.errors import CheckpointError
+
+HEAD: Final = 1 << 16
+"""As many bytes of a source, at most, say whether it is the one that was read before."""
+MAX_SOURCES: Final = 10_000
+"""So many sources are remembered; those not read for longest are forgotten first."""
+Marks = NDArray[np.uint64]
+Places: TypeAlias = Sequence[int] | IntVec
+"""Where to go on after each of some records."""
+PIPE_STEPS: Final = (1 << 8, 1 << 10, 1 << 12, 1 << 14)
+"""Prefixes that tell a new pipe from one sent again before all of its head is there."""
+FILE_STEPS: Final = (1 << 4, 1 << 6, *PIPE_STEPS)
+"""Prefixes that tell a file that was cut off from another one that is shorter."""
+
+
+def digest(head: bytes) -> str:
+    """What the first bytes of a source are compared by."""
+    return hashlib.sha256(head).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Progress:
+    """How far one source has been learned.
+
+    Attributes
+    ----------
+    name : what the source is kept under, `Source.key`
+    position : bytes, rows or files that are learned
+    prefixes : (length, digest) of its first bytes, for growing lengths up to `HEAD`
+    done : marks of the files that are learned, sorted, if the source is a folder
+    """
+
+    name: str
+    position: int = 0
+    prefixes: tuple[tuple[int, str], ...] = ()
+    done: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    def with_done(self, marks: Places) -> Progress:
+        """With more files of a folder learned."""
+        new = np.union1d(self.done, np.fromiter(marks, np.uint64))
+        return replace(self, done=new, position=len(new))
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Progress of all sources by key, and what was counted on the way."""
+
+    sources: Mapping[str, Progress] = field(default_factory=dict)
+    batches: int = 0
+    records: int = 0
+    bad: int = 0
+
+    def of(self, name: str) -> Progress:
+        """Progress of one source, which may be new."""
+        return self.sources.get(name) or Progress(name)
+
+    def with_keys(self, keys: Iterable[str]) -> Ledger:
+        """With these sources under their keys; files of older versions hold them as spelled."""
+        wanted = set(keys) - set(self.sources)
+        sources: dict[str, Progress] = {}
+        for name, progress in self.sources.items():
+            key = os.path.realpath(name) if wanted else name
+            key = key if key in wanted else name
+            sources[key] = replace(progress, name=key)
+        return replace(self, sources=sources)
+
+    def after(self, updates: Iterable[Progress], records: int, bad: int) -> Ledger:
+        """With one more batch; the sources that it read are now the latest ones."""
+        sources = dict(self.sources)
+        for progress in updates:
+            sources.pop(progress.name, None)
+            sources[progress.name] = progress
+        for name in list(sources)[: max(0, len(sources) - MAX_SOURCES)]:
+            del sources[name]
+        return Ledger(sources, self.batches + 1, self.records + records, self.bad + bad)
+
+    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """As JSON and arrays."""
+        listed = list(self.sources.values())
+        header = {
+            "sources": [[p.name, p.position, [list(x) for x in p.prefixes]] for p in listed],
+            "batches": self.batches,
+            "records": self.records,
+            "bad": self.bad,
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            f"done/{i}": p.done for i, p in enumerate(listed) if len(p.done)
+        }
+        return header, arrays
+
+    @classmethod
+    def from_checkpoint(
+        cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Ledger:
+        """Inverse of `to_checkpoint`, or a CheckpointError if it is not a ledger."""
+        sources: dict[str, Progress] = {}
+        for i, row in enumerate(_checked_rows(header)):
+            done = arrays.get(f"done/{i}", np.empty(0, np.uint64))
+            if done.dtype != np.uint64 or done.ndim != 1 or (done[1:] <= done[:-1]).any():
+                raise CheckpointError(f"member 'done/{i}' must be ascending marks of files")
+            prefixes = tuple((int(length), str(text)) for length, text in row[2])
+            sources[row[0]] = Progress(row[0], row[1], prefixes, done)
+        counts = [header.get(key) for key in ("batches", "records", "bad")]
+        if not all(type(c) is int and c >= 0 for c in counts):
+            raise CheckpointError(f"the ledger's counts must be numbers from 0, got {counts}")
+        return cls(sources, *(int(c) for c in counts if c is not None))
+
+
+def advanced_by(
+    progress: Progress, position: int, head: bytes, steps: Sequence[int] = PIPE_STEPS
+) -> Progress:
+    """At a later position of a source with these first bytes, of which `HEAD` matter.
+
+    Besides all of them, prefixes of the lengths `steps` are kept.
+    """
+    known = progress.prefixes[-1][0] if progress.prefixes else 0
+    if known < min(HEAD, len(head)):
+        lengths = [*(n for n in steps if n < len(head)), min(HEAD, len(head))]
+        prefixes = tuple((n, digest(head[:n])) for n in lengths)
+        return replace(progress, position=position, prefixes=prefixes)
+    return replace(progress, position=position)
+
+
+def _checked_rows(header: Mapping[str, Any]) -> list[tuple[str, int, list[Any]]]:
+    rows = header.get("sources")
+    kinds = [str, int, list]
+    if not isinstance(rows, list) or len(rows) > MAX_SOURCES:
+        raise CheckpointError("the ledger's 'sources' must be a list")
+    for row in rows:
+        fits = isinstance(row, list) and [type(v) for v in row] == kinds
+        if not fits or row[1] < 0 or not all(_is_prefix(prefix) for prefix in row[2]):
+            raise CheckpointError(f"a source of the ledger must be {kinds}, got {str(row)[:80]}")
+    return [tuple(row) for row in rows]
+
+
+def _is_prefix(prefix: Any) -> bool:
+    fits = isinstance(prefix, list) and [type(v) for v in prefix] == [int, str]
+    return fits and 0 < prefix[0] <= HEAD

@@ -1,0 +1,274 @@
+"""Sources of lines: JSON lines, texts and CSV, in files, compressed files and pipes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import logging
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from everlearn.io.batches import Chunk, LineRows, Parse
+from everlearn.io.formats import LineFormat, is_packed
+from everlearn.io.ledger import HEAD, Places, Progress, advanced_by, digest
+from everlearn.io.sources import STDIN, FileSource, SourceError, different_names
+from everlearn.io.splitter import BLOCK, Lines, Read, cut_lines
+
+_LOG: Final = logging.getLogger("everlearn")
+_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+
+
+def _json(data: bytes) -> tuple[Any, str]:
+    try:
+        return orjson.loads(data), ""
+    except orjson.JSONDecodeError as error:
+        return None, f"not JSON: {error}"
+
+
+def _text(data: bytes) -> tuple[Any, str]:
+    try:
+        return data.decode("utf-8").rstrip("\r\n"), ""
+    except UnicodeDecodeError as error:
+        return "", f"not UTF-8: {error}"
+
+
+def _csv_row(data: bytes, delimiter: str, width: int | None = None) -> tuple[list[str], str]:
+    """Fields of one record, and what is wrong with it if they are not `width`."""
+    try:
+        text = data.decode("utf-8-sig")
+        if '"' not in text:
+            row = text.rstrip("\r\n").split(delimiter)
+        else:
+            (row,) = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    except (UnicodeDecodeError, csv.Error, ValueError) as error:
+        return [], f"not a row of a table: {error}"
+    if width is not None and len(row) != width:
+        return row, f"expected {width} fields, got {len(row)}"
+    return row, ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class LineSource(FileSource):
+    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text."""
+
+    format: LineFormat = "jsonl"
+
+    def _open(self) -> io.FileIO | gzip.GzipFile:
+        if is_packed(self.name):
+            return gzip.open(self.name, "rb")
+        return open(self.name, "rb", buffering=0)
+
+    def _head(self, n_bytes: int) -> bytes:
+        with self._unpacked() as file:
+            return _read_fully(file.read, n_bytes)
+
+    @contextmanager
+    def _unpacked(self) -> Iterator[io.FileIO | gzip.GzipFile]:
+        """The open file; if it cannot be unpacked, the error says which one it is."""
+        try:
+            with self._open() as file:
+                yield file
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise SourceError(f"{self.name!r} cannot be unpacked: {error}") from error
+
+    def _grows(self) -> bool:
+        return True
+
+    def _settled(self, place: int) -> int:
+        return place
+
+    def resume(self, known: Progress) -> Progress:
+        """The place to go on from; a file that is shorter than it was is not the same."""
+        progress = FileSource.resume(self, known)
+        if not is_packed(self.name) and progress.position > os.stat(self.name).st_size:
+            raise self._shorter()
+        return progress
+
+    def read(self, number: int, start: Progress) -> Iterator[Chunk]:
+        """The records from there on; a broken last line may still be growing and stays unread."""
+        with self._unpacked() as file:
+            yield from self._chunks(file, number, start)
+
+    def _chunks(self, file: Any, number: int, start: Progress) -> Iterator[Chunk]:
+        names = None
+        if self.format in _DELIMITERS:
+            names, first = table_head(_reading(file), self.format)
+            start = replace(start, position=max(start.position, first))
+        file.seek(0)
+        self._first = _read_fully(file.read, min(HEAD, start.position))
+        file.seek(start.position)
+        read_some = _reading(file)
+
+        def read(room: memoryview) -> int:
+            n = read_some(room)
+            if len(self._first) < HEAD:
+                self._first = (self._first + room[:n])[:HEAD]
+            return n
+
+        if file.tell() < start.position:  # a compressed file tells only now how long it is
+            raise self._shorter()
+        for lines in cut_lines(read, start.position, _quoting(self.format)):
+            if self.format == "jsonl":
+                check_json_lines(lines, repr(self.name))
+            chunk = chunk_of(number, lines, self.format, names)
+            last = len(chunk) - 1
+            if not lines[-1].data.endswith(b"\n") and chunk.parsed(slice(last, None)).bad:
+                _LOG.warning("the last line of %r is not finished and waits", self.name)
+                chunk = chunk.part(0, last)
+            yield chunk
+
+
+def _quoting(form: str) -> bytes | None:
+    return _DELIMITERS[form].encode() if form in _DELIMITERS else None
+
+
+def chunk_of(number: int, lines: Lines, form: LineFormat, names: tuple[str, ...] | None) -> Chunk:
+    """Lines as a chunk whose records are not parsed yet; a blank line is none."""
+    lines = lines.without_blanks()
+    parse: Parse = _json if form == "jsonl" else _text
+    if names is not None:
+        parse = partial(_csv_row, delimiter=_DELIMITERS[form], width=len(names))
+    rows = LineRows(lines, parse, _quoting(form), form == "jsonl")
+    return Chunk(number, rows, lines.places, names)
+
+
+def check_json_lines(lines: Lines, name: str) -> None:
+    """Refuse JSON that is spread over lines, or one list of all objects, by its first lines."""
+    if lines[0].end > len(lines[0].data):  # not the beginning
+        return
+    lines = lines.without_blanks()
+    first, second = (lines[i].data.strip() if i < len(lines) else b"" for i in range(2))
+    spread = first in (b"[", b"{", b"[{") and second
+    broken = first[:1] in (b"[", b"{") and first[-1:] in (b"[", b"{", b",") and _json(second)[1]
+    if spread or (broken and second) or first.replace(b" ", b"")[:2] == b"[{":
+        raise SourceError(
+            f"{name} is one JSON text, and a record is a line: jq -c '.[]' makes lines of a list, "
+            "jq -c . of objects"
+        )
+
+
+def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
+    """Names of the columns, and where the rows begin; a first line of numbers is a row."""
+    for lines in cut_lines(read, 0, _quoting(form)):
+        fields, reason = _csv_row(lines[0].data, _DELIMITERS[form])
+        if reason or lines[0].fault:
+            raise SourceError(
+                f"the first line of a table must name its columns: {reason or lines[0].fault}"
+            )
+        if all(_is_number(name) for name in fields):
+            return tuple(str(i) for i in range(len(fields))), 0
+        return different_names(name.strip() for name in fields), lines[0].end
+    return (), 0
+
+
+def _reading(file: io.FileIO | gzip.GzipFile) -> Read:
+    """What reads from a file, without waiting for more than there is."""
+    return file.readinto1 if isinstance(file, gzip.GzipFile) else file.readinto
+
+
+def _read_fully(read: Callable[[int], bytes], n_bytes: int) -> bytes:
+    out = b""
+    while len(out) < n_bytes and (piece := read(n_bytes - len(out))):
+        out += piece
+    return out
+
+
+class PipeSource:
+    """Standard input, which comes once.
+
+    If it begins with the bytes that were learned from a pipe before, it is taken for the same
+    data sent again, and what was learned is skipped; if not, all of it is new.
+    """
+
+    name = key = STDIN
+    rewinds = False
+
+    def __init__(self, stdin: Any, form: LineFormat = "jsonl") -> None:
+        self._stdin, self._format = stdin, form
+        self._first = b""
+        self._ahead = b""
+        self._waiting = threading.Event()
+
+    def is_waiting(self) -> bool:
+        """Whether nothing has come that is not passed on."""
+        return self._waiting.is_set()
+
+    def resume(self, known: Progress) -> Progress:
+        """The place to go on from, or the start of a new stream."""
+        if not known.position:
+            return Progress(self.name)
+        self._ahead = b""
+        for i, (size, wanted) in enumerate(known.prefixes):
+            self._ahead += self._fully(size - len(self._ahead))
+            if i and len(self._ahead) < size:
+                raise SourceError("standard input is shorter than what was learned from it before")
+            if digest(self._ahead) != wanted:
+                return Progress(self.name)
+        self._first, self._ahead = self._ahead, b""
+        missing = known.position - len(self._first)
+        while missing > 0 and (piece := self._arrived(min(BLOCK, missing))):
+            missing -= len(piece)
+        if missing > 0:
+            raise SourceError("standard input is shorter than what was learned from it before")
+        return known
+
+    def _arrived(self, n_bytes: int) -> bytes:
+        self._waiting.set()
+        block: bytes = self._stdin.read(n_bytes) or b""
+        self._waiting.clear()
+        return block
+
+    def _fully(self, n_bytes: int) -> bytes:
+        return _read_fully(self._arrived, n_bytes)
+
+    def _read(self, room: memoryview) -> int:
+        if self._ahead:
+            block, self._ahead = self._ahead[: len(room)], self._ahead[len(room) :]
+            room[: len(block)] = block
+            n = len(block)
+        else:
+            self._waiting.set()
+            n = self._stdin.readinto(room) or 0
+            self._waiting.clear()
+        if len(self._first) < HEAD:
+            self._first = (self._first + room[:n])[:HEAD]
+        return n
+
+    def read(self, number: int, start: Progress) -> Iterator[Chunk]:
+        """The records from there on, as soon as they arrive."""
+        names: tuple[str, ...] | None = None
+        table = self._format in _DELIMITERS
+        if table and start.position:
+            names = table_head(io.BytesIO(self._first).readinto, self._format)[0]
+        for lines in cut_lines(self._read, start.position, _quoting(self._format)):
+            if table and names is None:
+                names, first = table_head(io.BytesIO(lines[0].data).readinto, self._format)
+                lines = lines.taken(slice(1, None)) if first else lines
+            if self._format == "jsonl":
+                check_json_lines(lines, "standard input")
+            yield chunk_of(number, lines, self._format, names)
+
+    def advanced(self, progress: Progress, places: Places) -> Progress:
+        """After the records with these places are learned."""
+        return advanced_by(progress, int(places[-1]), self._first[: places[-1]])
+
+    def where(self, place: int) -> int:
+        """How a place is told to people."""
+        return place

@@ -1,0 +1,1 @@
+"""Linear classifiers and regressors that learn by Bayesian passive-aggressive steps."""

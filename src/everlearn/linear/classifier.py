@@ -1,0 +1,271 @@
+"""A linear classifier that learns row by row and moves no more than it must."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+
+from everlearn.core.arrays import Mat
+from everlearn.errors import CheckpointError
+from everlearn.estimator.labels import (
+    LABEL_KEYS,
+    LabelSpace,
+    checked_signs,
+    label_space,
+    next_label_space,
+)
+from everlearn.estimator.tables import checked_table
+from everlearn.linear.estimator import PassiveAggressive
+from everlearn.linear.inputs import open_tables
+from everlearn.store.schema import Arrays, section
+
+
+def _learns_variances(estimator: Any) -> bool:
+    return bool(estimator.loss == "gibbs")
+
+
+class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[LabelSpace]):
+    """Online Bayesian passive-aggressive classification with linear scores.
+
+    Each row asks that its score be at least `margin` on the right side of zero. If it is, nothing
+    changes; if not, the weights move as little as possible. Two classes are one task, more are
+    one task each against the rest, and an indicator matrix has a task for each column, of which
+    any label may be missing.
+
+    Parameters
+    ----------
+    loss : {"averaging", "gibbs"}, default="averaging"
+        What is asked of the posterior of the weights. "averaging": its mean shall meet the
+        margins; the covariance stays what it was. This is the passive-aggressive algorithm of
+        Crammer et al. (2006). "gibbs": weights drawn from it shall meet them on average; the
+        covariance is learned, and with it how sure a prediction is.
+    slack : {"linear", "squared", "none"}, default="linear"
+        What a missed margin costs: PA-I, PA-II and PA of Crammer et al., with C = 2 c. "none"
+        means that no margin may be missed, whatever the weights; it needs `batch_size=1`.
+        `loss="gibbs"` is for "linear" only.
+    margin : float, default=1.0
+        What scores should reach. Multiplying `margin` by a, `c` by 1 / a and `variance` by a^2
+        multiplies scores by a and changes no decision.
+    c : float, default=0.5
+        Weight of the loss; the objective has 2 c times the loss. Smaller values learn more
+        slowly, and from mislabelled rows less.
+    variance : float, default=1.0
+        Prior variance of each weight.
+    covariance : {"full", "diag"}, default="full"
+        For `loss="gibbs"`: "full" keeps a matrix of n_features squared for each task, "diag"
+        a number for each weight.
+    inference : {"variational", "sampled"}, default="variational"
+        For `loss="gibbs"`: whether augmentation variables are replaced by their means, or drawn.
+    batch_size : int, default=1
+        Rows that are learned together, at most 1024; jointly, as far as `tol` asks.
+    n_passes : int, default=1
+        Passes over the data in `fit`. With `loss="gibbs"` each pass counts the rows once more.
+    shuffle : bool, default=True
+        Whether `fit` visits rows in random order. `partial_fit` takes them as they come.
+    fit_intercept : bool, default=True
+        Whether a feature that is always 1 is added, with a weight like the others. If rows are
+        short vectors, such as tf-idf of unit length, that feature takes half of every step, and
+        `False` is often better.
+    max_rounds : int, default=50
+        The most sweeps over the rows of a batch, or rounds of its fixed point.
+    tol : float, default=1e-3
+        A batch is done when a round moves no score by more than this share of the largest loss
+        before it ("averaging") or of its own standard deviation before it ("gibbs").
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        As in other estimators. A row depends on those before it, so all of them do the same.
+    random_state : int, RandomState instance or None, default=None
+        Determines the order of visits, and draws.
+    verbose : int, default=0
+        As in other estimators; there is nothing to show.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, or the names of the columns of an indicator matrix.
+    coef_ : ndarray of shape (n_tasks, n_features)
+        Mean of the weights; one task if there are two classes, otherwise one for each.
+    intercept_ : ndarray of shape (n_tasks,)
+        Mean of the weight of the constant feature.
+    coef_variance_, intercept_variance_ : ndarray
+        Their posterior variances, if `loss="gibbs"`.
+    n_rows_seen_ : int
+        Rows learned from, each counted as often as it was visited.
+    n_features_in_ : int
+        Width of a row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from everlearn import BayesianPassiveAggressiveClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = BayesianPassiveAggressiveClassifier(loss="gibbs", random_state=0)
+    >>> bool(model.fit(scale(X), y).score(scale(X), y) > 0.95)
+    True
+    """
+
+    checkpoint_key: ClassVar[str] = "bayesian-pa-classifier"
+    _one_sided = True
+    _output_members = frozenset({"classes"})
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, or the names of the columns of an indicator matrix."""
+        return self._fitted().outputs.classes
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from a data set, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
+            other if they are visited once and in order (`n_passes=1, shuffle=False`).
+        y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
+            A class for each row, or an indicator matrix of 0 and 1 in which NaN is a missing
+            label. Masked entries are missing labels too.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            with open_tables(self, X, y) as given:
+                space = label_space(self, given.y)
+                targets = self._targets(space, given.y, given.n_rows)
+                begun = self._begin(space, space.n_tasks)
+                self._learned = self._fit_passes(begun, given.tables, targets)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from rows that need not come again, in the order in which they come.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+            The rows.
+        y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
+            As in `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All classes that will ever come; needed at the first call unless `y` is an indicator
+            matrix, for which they are the names of its columns.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the rows.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            learned = self._known()
+            rows = checked_table(self, X, reset=learned is None)
+            space = next_label_space(self, None if learned is None else learned.outputs, y, classes)
+            targets = self._targets(space, y, rows.shape[0])
+            known = self._begin(space, space.n_tasks) if learned is None else learned
+            self._learned = self._go_on(known, rows, targets)
+        return self
+
+    def decision_function(self, X: Any) -> Mat:
+        """How far each row is on the positive side of each task.
+
+        With `loss="averaging"` this is the mean of the score. With `loss="gibbs"` it is the mean
+        in posterior standard deviations of the score, so that `predict_proba` follows from it;
+        for several classes the variances of their scores are averaged, so that the class with
+        the largest mean is still the largest.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,), or (n_rows, n_classes) unless there are two classes
+            Positive for yes; with two classes, for the second one.
+        """
+        scores = self._standard_scores(X)
+        return self._fitted().outputs.shaped(scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row, or an indicator matrix of its labels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,) or (n_rows, n_labels)
+            Classes, or 0 and 1.
+        """
+        _, scores = self._scores(X)
+        return self._fitted().outputs.decide(scores)
+
+    @available_if(_learns_variances)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Mat:
+        """How a classifier drawn from the posterior would vote; only if `loss="gibbs"`.
+
+        The probability that weights drawn from the posterior give the row a positive score. It
+        says how sure the model is of its own answer, and not how often rows like this one have
+        that label: close to the boundary of two classes that overlap, a model that has seen
+        much is sure and wrong. For several classes it is the probability that the drawn
+        classifiers say yes to this class alone, given that they say yes to exactly one.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        votes : ndarray of shape (n_rows, n_classes)
+            Rows sum to 1, except for an indicator matrix, of which each column is a task.
+        """
+        scores = self._standard_scores(X)
+        return self._fitted().outputs.votes(scores)
+
+    def _standard_scores(self, X: Any) -> Mat:
+        """Mean scores, in posterior standard deviations if these are learned."""
+        rows, scores = self._scores(X)
+        learned = self._fitted()
+        if learned.state.belief is None:
+            return scores
+        variances = learned.state.variances(rows)
+        if learned.outputs.kind == "multiclass":
+            variances = variances.mean(axis=1, keepdims=True)
+        known = variances > 0.0
+        return np.where(known, scores / np.sqrt(np.where(known, variances, 1.0)), 0.0)
+
+    def _targets(self, space: LabelSpace, y: Any, n_rows: int) -> Mat:
+        """What scores should be: signs times the margin, NaN where the label is missing."""
+        signs = checked_signs(self, space, y, n_rows)
+        return np.where(signs == 0, np.nan, signs * float(self.margin))
+
+    def _loss_weight(self) -> float:
+        return float(self.c)
+
+    def _pack_outputs(self, outputs: LabelSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        header, classes = outputs.pack()
+        return header, {"classes": classes}
+
+    @classmethod
+    def _unpack_outputs(cls, header: Any, arrays: Arrays, n_tasks: int) -> LabelSpace:
+        space = LabelSpace.unpack(section(header, "outputs", LABEL_KEYS), arrays)
+        if space.n_tasks != n_tasks:
+            raise CheckpointError(
+                f"member 'weights' must have {space.n_tasks} columns, one a task, got {n_tasks}"
+            )
+        return space
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

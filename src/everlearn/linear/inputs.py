@@ -1,0 +1,89 @@
+"""Rows on their way into linear models: all at once, or one chunk of a collection at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from everlearn.core.arrays import IntVec, Mat, Table
+from everlearn.engine.opening import is_collection
+from everlearn.estimator.collections import brought_here, n_rows_of, open_chunks
+from everlearn.estimator.tables import checked_table
+
+
+class Visit(NamedTuple):
+    """Rows, their targets, and the order in which they are learned."""
+
+    X: Table
+    targets: Mat
+    order: IntVec
+
+
+class Given(NamedTuple):
+    """Checked rows, in one table or in several, what goes with them, and how many they are."""
+
+    tables: Iterable[Table]
+    y: Any
+    n_rows: int
+
+
+@contextmanager
+def open_tables(estimator: Any, X: Any, y: Any) -> Iterator[Given]:
+    """The rows to learn from anew, brought here if they are a collection.
+
+    If each is visited once and in order, they come chunk by chunk; then as many are expected as
+    `y` is long.
+    """
+    in_order = estimator.n_passes == 1 and not estimator.shuffle
+    if y is None or not (is_collection(X) and in_order):
+        X, y = brought_here(estimator, X=X, y=y)
+        rows = checked_table(estimator, X, reset=True)
+        yield Given([rows], y, rows.shape[0])
+        return
+    (y,) = brought_here(estimator, y=y)
+    with open_chunks(estimator, X) as chunks:
+        filled = (chunk for chunk in chunks if n_rows_of(chunk))
+        first = checked_table(estimator, next(filled, []), reset=True)
+        others = (checked_table(estimator, chunk, reset=False) for chunk in filled)
+        yield Given(chain([first], others), y, n_rows_of(y))
+
+
+def in_batches(owner: str, tables: Iterable[Table], targets: Mat, size: int) -> Iterator[Visit]:
+    """Visits of the rows in order, each of whole batches of rows that have a target.
+
+    So batches are those of all rows together, wherever one table ends and the next begins.
+    """
+    begun, waiting = 0, None
+    for table in tables:
+        own = targets[begun : begun + table.shape[0]]
+        begun += table.shape[0]
+        if begun > len(targets):
+            break
+        useful = np.flatnonzero(~np.isnan(own).all(axis=1))
+        part = (table[useful], own[useful])
+        rows, goals = part if waiting is None else _below(waiting, part)
+        whole = len(goals) // size * size
+        yield Visit(rows[:whole], goals[:whole], np.arange(whole))
+        waiting = (rows[whole:], goals[whole:])
+    if begun != len(targets):
+        raise ValueError(
+            f"'y' of {owner} must have an entry for each row. Got {len(targets)} entries and "
+            f"{'more' if begun > len(targets) else begun} rows."
+        )
+    if waiting is not None:
+        yield Visit(*waiting, np.arange(len(waiting[1])))
+
+
+def _below(one: tuple[Table, Mat], two: tuple[Table, Mat]) -> tuple[Table, Mat]:
+    """Rows and targets, the second ones below the first."""
+    X: Any = (one[0], two[0])
+    if sparse.issparse(one[0]):
+        rows: Table = sparse.csr_array(sparse.vstack(X, format="csr"))
+    else:
+        rows = np.concatenate(X)
+    return rows, np.concatenate([one[1], two[1]])

@@ -1,0 +1,79 @@
+"""`merge`: models that were learned apart, from different data, become one.
+
+What a model keeps of its data must be a sum for that; where it is, the sum of two models is what
+one model would keep of both sets of data. Who belongs to whom is known by permanent ids if the
+models began from the same one, and found by the bound or by the evidence otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.base import clone
+
+from everlearn.estimator.merge_checks import check_alike, listed
+from everlearn.linear.estimator import PassiveAggressive
+from everlearn.linear.merging import _linear
+from everlearn.mixture.estimator import DPMixture
+from everlearn.mixture.merging import merged_mixtures
+from everlearn.ppca.estimator import OnlinePPCA
+from everlearn.ppca.merging import _components
+from everlearn.topics.medlda import MedLDAClassifier
+from everlearn.topics.medlda_regressor import MedLDARegressor
+from everlearn.topics.merging import merged_topics
+from everlearn.topics.topic_model import TopicModel
+
+
+def merge(models: Sequence[Any], base: Any = None) -> Any:
+    """One model of all the data that several models were learned from.
+
+    Works where what a model keeps is a sum over its data: `DPMixture` unless it is stochastic,
+    `TopicModel` and MedLDA models with a given number of topics, the latter with ``loss="gibbs"``,
+    `OnlinePPCA` with a constraint on moments, and the linear passive-aggressive models with
+    ``loss="gibbs"`` and full covariances. Others are refused.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        At least two, fitted, of the same class and with the same parameters, features and
+        classes.
+    base : estimator or None, default=None
+        The model that all of them began from, as it was then, if they did: its data count once,
+        and components are matched by their permanent ids. Without it they are matched by what
+        the bound, or the evidence of the words, gains.
+
+    Returns
+    -------
+    estimator
+        A new one; the models stay as they are. Prior, seed and names are those of the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import DPMixture, merge
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(c, 1, (200, 2)) for c in (-9, 0, 9)])
+    >>> rng.shuffle(X)
+    >>> shards = [DPMixture(random_state=0).fit(part) for part in (X[:300], X[300:])]
+    >>> both = merge(shards)
+    >>> both.n_components_, both.n_rows_seen_
+    (3, 600)
+    """
+    models = listed(models)
+    check_alike(models, base, tuple(_KINDS))
+    joined = next(join for kind, join in _KINDS.items() if isinstance(models[0], kind))
+    new = clone(models[0])
+    new.__dict__.update(models[0].__dict__)
+    new._learned = joined(models, base)
+    return new
+
+
+_KINDS: dict[type, Any] = {
+    DPMixture: merged_mixtures,
+    TopicModel: merged_topics,
+    MedLDAClassifier: merged_topics,
+    MedLDARegressor: merged_topics,
+    OnlinePPCA: _components,
+    PassiveAggressive: _linear,
+}

@@ -1,0 +1,1 @@
+"""Dirichlet-process mixtures: births, merges and deletes on streams of rows."""

@@ -1,0 +1,191 @@
+"""Merges: two components that explain their rows better as one.
+
+The gain of a merge is exact: what the evidence of the pooled rows gains, what the allocation
+gains, less the entropy that is lost because the two are no longer told apart. The last part
+can only cost, so a pair that loses without it can be skipped for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.stats import Delete, Merge, Permute, Stats
+from everlearn.mixture.model import Mixture, by_mass
+from everlearn.mixture.state import State, Trial, pooled_losses
+
+_PAIRS_AT_ONCE = 2
+"""Times the number of components: how many pairs are pooled at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPair:
+    """A tracked pair: its row in the plan, its ids, what its merge would do, and the verdict."""
+
+    row: int
+    keep: int
+    drop: int
+    gain: float
+    accepted: bool
+
+
+def promising_pairs(model: Mixture, stats: Stats, limit: int) -> NDArray[np.int64]:
+    """Ids (P, 2) of the pairs whose merge could raise the bound, most promising first.
+
+    The allocation's gain is bounded above by log((alpha + N) / alpha) plus its factorials, so
+    nothing that could be accepted at these statistics is left out, but for `limit`.
+    """
+    k = len(stats)
+    if k < 2 or limit == 0:
+        return np.empty((0, 2), np.int64)
+    j, l = np.triu_indices(k, 1)
+    n = stats.n
+    factorials = gammaln(1 + n[j] + n[l]) - gammaln(1 + n[j]) - gammaln(1 + n[l])
+    sticks = np.log1p(n.sum() / model.prior.alpha)
+    gain = _observation_gains(model, stats, j, l) + factorials + sticks
+    best = np.argsort(-gain, kind="stable")[:limit]
+    best = best[gain[best] > 0]
+    return np.stack([stats.ids[j[best]], stats.ids[l[best]]], axis=1)
+
+
+def merge_gain(model: Mixture, stats: Stats, keep: int, drop: int, entropy_loss: float) -> float:
+    """Change of the bound if `drop` joins `keep`, with components sorted by mass."""
+    j, l = np.array([stats.position(keep)]), np.array([stats.position(drop)])
+    observation = _observation_gains(model, stats, j, l)
+    allocation = _allocation_gains(model, stats.n, j, l, np.empty(0))
+    return float((observation + allocation)[0] - entropy_loss)
+
+
+def judge_pairs(
+    model: Mixture, stats: Stats, pairs: NDArray[np.int64], losses: Vec, margin: float
+) -> list[JudgedPair]:
+    """The verdict on each pair, best first; no component takes part in two accepted merges.
+
+    Pair entropies of a merged component with others are not known before the next lap.
+    """
+    gains = [
+        merge_gain(model, stats, a, b, float(loss))
+        for (a, b), loss in zip(pairs.tolist(), losses, strict=True)
+    ]
+    judged: list[JudgedPair] = []
+    used: set[int] = set()
+    for row in np.argsort(-np.array(gains), kind="stable").tolist():
+        keep, drop = pairs[row].tolist()
+        if {keep, drop} & used:
+            continue
+        gain = merge_gain(model, stats, keep, drop, float(losses[row])) if used else gains[row]
+        judged.append(JudgedPair(row, keep, drop, gain, gain > margin))
+        if gain > margin:
+            used |= {keep, drop}
+            stats = Merge(keep, drop, float(losses[row])).on(stats)
+    return judged
+
+
+def merge_greedily(
+    model: Mixture, stats: Stats, pair_loss: Mat, others: Vec, least: int = 1
+) -> Stats:
+    """Merge the best pair again and again while the bound rises and more than `least` are left.
+
+    `others` are masses elsewhere. `pair_loss` (K, K) is added up for merged components, an upper
+    bound of what they lose.
+    """
+    k = len(stats)
+    fixed = np.full((k, k), -np.inf)
+    j, l = np.triu_indices(k, 1)
+    fixed[j, l] = _observation_gains(model, stats, j, l) - pair_loss[j, l]
+    while len(stats) > least:
+        j, l = np.triu_indices(len(stats), 1)
+        gains = fixed[j, l] + _allocation_gains(model, stats.n, j, l, others)
+        best = int(np.argmax(gains))
+        if gains[best] <= 0:
+            break
+        a, b = int(j[best]), int(l[best])
+        loss = float(pair_loss[a, b])
+        stats = Merge(int(stats.ids[a]), int(stats.ids[b]), loss).on(stats)
+        pair_loss = _without(pooled_losses(pair_loss, a, b), b)
+        fixed = _without(fixed, b)
+        rest = np.delete(np.arange(len(stats)), a)
+        gained = _observation_gains(model, stats, np.full(len(rest), a), rest)
+        fixed[np.minimum(a, rest), np.maximum(a, rest)] = gained - pair_loss[a, rest]
+    return stats
+
+
+def _without(matrix: Mat, position: int) -> Mat:
+    """The matrix without one row and column."""
+    return np.delete(np.delete(matrix, position, 0), position, 1)
+
+
+def _allocation_gains(
+    model: Mixture, n: Vec, j: NDArray[np.intp], l: NDArray[np.intp], others: Vec
+) -> Vec:
+    """Gain of the allocation for each pair, with components sorted by mass before and after."""
+    pooled = np.repeat(np.concatenate([n, others])[None], len(j), axis=0)
+    row = np.arange(len(j))
+    pooled[row, j] += n[l]
+    pooled[row, l] = -1.0
+    after = np.sort(pooled, axis=1)[:, :0:-1]
+    before = np.sort(np.concatenate([n, others]))[::-1]
+    return np.asarray(model.prior.bounds(after) - model.prior.bound(before))
+
+
+def _observation_gains(
+    model: Mixture, stats: Stats, j: NDArray[np.intp], l: NDArray[np.intp]
+) -> Vec:
+    """Evidence of the pooled rows less the evidence of the two apart, for each pair."""
+    terms = model.observation_terms(stats.n, stats.t)
+    size = _PAIRS_AT_ONCE * max(len(stats), 32)
+    gains = np.empty(len(j))
+    for start in range(0, len(j), size):
+        a, b = j[start : start + size], l[start : start + size]
+        pooled = model.observation_terms(stats.n[a] + stats.n[b], stats.t[a] + stats.t[b])
+        gains[start : start + size] = pooled - terms[a] - terms[b]
+    return gains
+
+
+MAX_SHARE = 0.05
+RETRY_AFTER = 0.05
+
+
+def delete_candidates(state: State, limit: int) -> tuple[int, ...]:
+    """Ids of the smallest components that hold no sealed mass and were not tried as they are."""
+    stats, sealed = state.total, state.sealed.stats
+    if len(stats) < 2:
+        return ()
+    fine = stats.n < MAX_SHARE * stats.n.sum()
+    chosen: list[int] = []
+    for k in np.argsort(stats.n, kind="stable"):
+        component = int(stats.ids[k])
+        trial = state.delete_trials.get(component)
+        tried = trial is not None and not trial.stale(stats.n[k], RETRY_AFTER)
+        if fine[k] and not tried and sealed.n[sealed.position(component)] == 0.0:
+            chosen.append(component)
+        if len(chosen) == limit:
+            break
+    return tuple(chosen)
+
+
+def delete_gain(model: Mixture, stats: Stats, component: int, change: Stats) -> float:
+    """Change of the bound if the component goes and the others take its rows.
+
+    Components are sorted by mass before and after: what the order alone gains is not the move's.
+    """
+    after = Delete(component).on(stats) + change
+    best = [model.bound(Permute(by_mass(s)).on(s)) for s in (stats, after)]
+    return best[1] - best[0]
+
+
+def failed(state: State, components: Sequence[int]) -> dict[int, Trial]:
+    """The delete trials after these components stayed."""
+    n = {int(i): float(m) for i, m in zip(state.total.ids, state.total.n, strict=True)}
+    kept = {i: t for i, t in state.delete_trials.items() if i in n}
+    return kept | {i: Trial(1, n[i]) for i in components if i in n}
+
+
+def touched(change: Stats) -> IntVec:
+    """Ids of the components that take over rows."""
+    return np.asarray(change.ids[np.abs(change.n) > 1e-9])

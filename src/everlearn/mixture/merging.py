@@ -1,0 +1,228 @@
+"""Mixtures that were learned apart become one: statistics add, components are matched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat
+from everlearn.core.families.gaussian_diag import DiagGaussian
+from everlearn.core.families.gaussian_full import FullGaussian
+from everlearn.core.families.recentred import recentred
+from everlearn.core.moves import LapInfo, MoveRecord
+from everlearn.core.stats import Merge, Stats
+from everlearn.engine.opening import open_engine
+from everlearn.estimator.merge_checks import check_grown, not_descended, refused
+from everlearn.mixture.fit import Learned, allow_missing
+from everlearn.mixture.local import LocalRunner
+from everlearn.mixture.merges import judge_pairs, promising_pairs
+from everlearn.mixture.model import Mixture
+from everlearn.mixture.setup import mixture_step
+from everlearn.mixture.state import Memo, Sealed, State
+from everlearn.mixture.streaming import seal_all
+
+_MARGIN = 1e-9
+_PAIRS = 10_000
+_NOTHING = 1e-9
+Named: TypeAlias = tuple[IntVec, State, int]
+"""Ids of the components in the merged model, what one model knows, and 1; or -1 for a base."""
+Owners: TypeAlias = dict[int, frozenset[int]]
+"""The models that each component is of."""
+
+
+def merged_mixtures(models: Sequence[Any], base: Any) -> Learned:
+    """What is known from the rows of all models, those of the base counted once."""
+    first = models[0]
+    if first.learner == "stochastic":
+        raise refused(first, "learner", "'memoized' or 'asynchronous'")
+    if base is not None and base._learned.state.batches:
+        raise ValueError(
+            "merge needs a base without open rows, such as one that was learned with fit: open "
+            f"rows may be assigned anew. Got {base._learned.state.n_open:,} of them."
+        )
+    if base is not None:
+        for position, model in enumerate(models):
+            _check_descent(position, model._learned.state, base._learned.state)
+    every = [*models, *([] if base is None else [base])]
+    states = _alike([_sealed(model) for model in every])
+    ancestor = None if base is None else states.pop()
+    state, owners = _summed(states, ancestor)
+    if first.learner == "memoized":  # knows what it costs to join components of one model
+        owners = {component: frozenset() for component in owners}
+    state, records = _matched(state, owners, int(first.max_components))
+    learned: list[Learned] = [model._learned for model in models]
+    again = 0 if base is None else (len(models) - 1) * base._learned.n_rows
+    info = LapInfo(
+        state.clock, state.bound(), len(state.total), float(state.total.n.sum()), records, False
+    )
+    return replace(
+        learned[0],
+        state=state,
+        history=learned[0].history.after(info),
+        n_rows=sum(x.n_rows for x in learned) - again,
+        settled=False,
+    )
+
+
+def _check_descent(position: int, state: State, base: State) -> None:
+    """Refuse a base that a model cannot have begun as: a copy keeps seed, prior and origin."""
+    own: Any = state.model.family
+    first: Any = base.model.family
+    seen = ({"seed": s.seed, "components born": s.next_id} for s in (state, base))
+    check_grown(position, *seen)
+    names = [f.name for f in fields(first.prior)] if type(own) is type(first) else []
+    pairs = [(getattr(own.prior, name), getattr(first.prior, name)) for name in names]
+    pairs.append((getattr(own, "origin", None), getattr(first, "origin", None)))
+    if not names or not all(np.array_equal(one, other) for one, other in pairs):
+        raise not_descended(position, "its family, prior or origin are others")
+
+
+def _sealed(model: Any) -> State:
+    """The state of a model after its open rows have been visited a last time."""
+    state = model._learned.state
+    with open_engine("serial") as engine:
+        sealed = seal_all(state, LocalRunner(mixture_step(model, state.model), engine))
+    return replace(sealed, birth_trials={}, delete_trials={})
+
+
+def _alike(states: list[State]) -> list[State]:
+    """States whose statistics are about the origin of the first."""
+    if any(getattr(state.model.family, "missing", False) for state in states):
+        states = [allow_missing(state) for state in states]
+    model = states[0].model
+    return [_moved(state, model) for state in states]
+
+
+def _moved(state: State, model: Mixture) -> State:
+    family: Any = state.model.family
+    target: Any = model.family
+
+    def moved(part: Sealed) -> Sealed:
+        if not isinstance(family, (DiagGaussian, FullGaussian)):
+            return part
+        return replace(part, stats=recentred(family, part.stats, target.origin))
+
+    memos = {name: replace(memo, part=moved(memo.part)) for name, memo in state.memos.items()}
+    return replace(state, model=model, sealed=moved(state.sealed), memos=memos).resummed()
+
+
+def _summed(states: list[State], base: State | None) -> tuple[State, Owners]:
+    """All components side by side; those that the base has are one in all models.
+
+    Also which models each component is of.
+    """
+    shared = 0 if base is None else base.next_id
+    next_id = max(shared, states[0].next_id)
+    named: list[Named] = []
+    for number, state in enumerate(states):
+        ids = state.total.ids
+        new = ids >= shared
+        if number > 0:
+            ids = np.where(new, next_id + np.cumsum(new) - 1, ids)
+            next_id += int(new.sum())
+        named.append((ids, state, 1))
+    if base is not None:
+        _check_kept(base.total.ids, [ids for ids, _, _ in named])
+        named += [(base.total.ids, base, -1)] * (len(states) - 1)
+    every = np.unique(np.concatenate([ids for ids, _, _ in named]))
+    sealed = _placed(every, [(ids, state.sealed, sign) for ids, state, sign in named])
+    first = states[0]
+    clock = max(state.clock for state in states)
+    empty = State.empty(first.model, first.seed)
+    whole = replace(empty, sealed=sealed, total=sealed.stats, next_id=next_id, clock=clock)
+    owners = {
+        component: frozenset(i for i, (ids, _, _) in enumerate(named) if component in ids)
+        for component in every.tolist()
+    }
+    return replace(whole, memos=_remembered(every, named)).pruned().reordered(), owners
+
+
+def _remembered(every: IntVec, named: list[Named]) -> dict[int | str, Memo]:
+    """What is known of batches by name: those of the same name are one, as in `partial_fit`."""
+    found: dict[int | str, Memo] = {}
+    for name in dict.fromkeys(name for _, state, _ in named for name in state.memos):
+        holders = [(ids, s.memos[name], sign) for ids, s, sign in named if name in s.memos]
+        n_rows = sum(sign * memo.n_rows for _, memo, sign in holders)
+        if n_rows < 0:
+            raise ValueError(
+                f"merge cannot count the base once: batch {name!r} was forgotten in more than one "
+                "of the models. Merge without a base."
+            )
+        if n_rows:
+            part = _placed(every, [(ids, memo.part, sign) for ids, memo, sign in holders])
+            found[name] = Memo(part, n_rows)
+    return found
+
+
+def _check_kept(ids: IntVec, models: list[IntVec]) -> None:
+    """Refuse if two models have lost the same component of the base: where it went is not known."""
+    missing = np.sum([~np.isin(ids, own) for own in models], axis=0)
+    if (missing > 1).any():
+        raise ValueError(
+            f"merge cannot count the base once: component {ids[missing > 1][0]} was merged or "
+            "deleted in more than one of the models. Merge without a base, or learn the shards "
+            "with moves=('birth',)."
+        )
+
+
+def _placed(every: IntVec, named: list[tuple[IntVec, Sealed, int]]) -> Sealed:
+    """The sum of statistics and losses, each at the places of its ids; rounding aside positive."""
+    width = named[0][1].stats.t.shape[1]
+    whole, loss = Stats.zeros(every, width), np.zeros((len(every), len(every)))
+    for ids, part, sign in named:
+        at = np.searchsorted(every, ids)
+        own = part.stats
+        n, t, h = whole.n.copy(), whole.t.copy(), whole.h.copy()
+        n[at] += sign * own.n
+        t[at] += sign * own.t
+        h[at] += sign * own.h
+        whole = Stats(every, n, t, h, whole.base + sign * own.base)
+        loss[np.ix_(at, at)] += sign * part.pair_loss
+    if (whole.n < -_NOTHING * max(1.0, float(whole.n.sum()))).any():
+        raise ValueError(
+            "merge needs a 'base' that all models began as copies of. These have fewer rows in "
+            f"component {every[np.argmin(whole.n)]} than the base has. Merge without a base."
+        )
+    clean: Mat = np.maximum(loss, 0.0)
+    return Sealed(replace(whole, n=np.maximum(whole.n, 0.0)), clean)
+
+
+def _matched(state: State, owners: Owners, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
+    """Components that explain their rows better as one are made one, best first.
+
+    Rows of different models are different rows, so that no entropy is lost between them. What has
+    an owner in common stays apart. If more than `most` are left, those that cost least are joined
+    as well.
+    """
+    records: list[MoveRecord] = []
+    while True:
+        pairs, room = promising_pairs(state.model, state.total, _PAIRS), len(state.total)
+        free = [owners[a].isdisjoint(owners[b]) for a, b in pairs.tolist()]
+        margin = _MARGIN * abs(state.bound())
+        state, joined = _joined(state, pairs[np.array(free, bool)], margin, room)
+        if not joined and len(state.total) > most:
+            ids = state.total.ids
+            every = np.stack([ids[side] for side in np.triu_indices(len(ids), 1)], axis=1)
+            state, joined = _joined(state, every, -np.inf, len(ids) - most)
+        for move in joined:
+            owners[move.added[0]] |= owners[move.removed[0]]
+        records += joined
+        if not joined:
+            return state.reordered(), tuple(records)
+
+
+def _joined(
+    state: State, pairs: NDArray[np.int64], margin: float, room: int
+) -> tuple[State, list[MoveRecord]]:
+    """After the best merges of these pairs that gain more than the margin, at most so many."""
+    losses = state.sealed.losses(pairs)
+    judged = judge_pairs(state.model, state.total, pairs, losses, margin)
+    records = []
+    for pair in [pair for pair in judged if pair.accepted][:room]:
+        state = state.edited(Merge(pair.keep, pair.drop, 0.0))
+        records.append(MoveRecord("merge", (pair.drop,), (pair.keep,), pair.gain, True))
+    return state, records

@@ -1,0 +1,1 @@
+"""Online probabilistic PCA that does not forget."""

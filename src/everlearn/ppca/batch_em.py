@@ -1,0 +1,111 @@
+"""EM for PPCA and mixtures of it over rows that can be visited again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.random import stream
+from everlearn.engine.chunks import ChunkedRows
+from everlearn.engine.protocol import Engine
+from everlearn.engine.rows import Rows
+from everlearn.ppca.local import Beliefs, run
+from everlearn.ppca.model import PPCA
+from everlearn.ppca.moments import Moments
+from everlearn.ppca.state import PPCAState
+from everlearn.ppca.stats import m_steps
+
+_SEED_ROWS = 20_000
+"""Rows among which centres are chosen at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEM:
+    """Iterations until the mean log-likelihood rises by less than `tol`, at most `max_iter`."""
+
+    rank: int
+    n_components: int
+    max_iter: int
+    tol: float
+
+    def fit(
+        self,
+        rows: Rows | ChunkedRows,
+        seed: int,
+        engine: Engine,
+        show: Callable[[float], None],
+        start: PPCAState | None = None,
+    ) -> tuple[PPCAState, list[float]]:
+        """Components, and the mean log-likelihood before each iteration."""
+        state = self._start(rows, seed, engine) if start is None else start
+        likelihoods: list[float] = []
+        for _ in range(self.max_iter):
+            beliefs = Beliefs(state.models, state.log_weights, state.origin, stats=True)
+            local = run(beliefs, rows, engine)
+            likelihoods.append(float(local.likelihoods[1] / local.likelihoods[0]))
+            show(likelihoods[-1])
+            if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < self.tol:
+                break
+            if local.stats is not None:
+                n = local.stats.n
+                models = m_steps(local.stats, state.models, state.origin)
+                state = replace(state, models=models, weights=n / n.sum())
+        return state, likelihoods
+
+    def _start(self, rows: Rows | ChunkedRows, seed: int, engine: Engine) -> PPCAState:
+        """Random loadings about the mean, or PPCAs of the rows nearest to distant centres."""
+        blank = PPCAState.blank(rows, self.rank, seed, engine)
+        mean, variance = blank.models[0].mean, blank.models[0].noise
+        rng = stream(seed, "start")
+        if self.n_components == 1:
+            loadings = rng.standard_normal((len(mean), self.rank)) * np.sqrt(variance / len(mean))
+            return replace(blank, models=(PPCA(mean, loadings, variance),))
+        picked = np.arange(len(rows))
+        if len(rows) > _SEED_ROWS:
+            picked = stream(seed, "subsample").choice(len(rows), _SEED_ROWS, replace=False)
+        some = rows.take(np.sort(picked), engine)
+        X = np.where(np.isnan(some.X), mean, some.X)
+        nearest = _nearest(X, _distant_rows(X, some.weights, self.n_components, rng))
+        whole = Moments.of_rows(X, some.weights)
+        models, masses = [], []
+        for k in range(self.n_components):
+            mine = np.flatnonzero(nearest == k)
+            few = whole.with_mass(self.rank + 1.0)
+            if len(mine):
+                weights = None if some.weights is None else some.weights[mine]
+                # With a few rows of everything, so that no start is narrower than it can know.
+                few = Moments.of_rows(X[mine], weights) + few
+            models.append(few.ppca(self.rank))
+            masses.append(few.mass)
+        return replace(blank, models=tuple(models), weights=np.array(masses) / sum(masses))
+
+
+def _distant_rows(X: Mat, weights: Vec | None, n: int, rng: np.random.Generator) -> Mat:
+    """Rows of which each was drawn in proportion to its squared distance from those before.
+
+    Draws depend neither on the order of the rows nor on whether a row comes twice or weighs double.
+    """
+    order = np.lexsort(X.T)
+    X = X[order]
+    weights = np.ones(len(X)) if weights is None else weights[order]
+    shares, centres = weights, []
+    apart = np.full(len(X), np.inf)
+    for _ in range(n):
+        upto = np.cumsum(shares)
+        drawn = np.searchsorted(upto, rng.random() * upto[-1], side="right")
+        centres.append(X[min(int(drawn), len(X) - 1)])
+        apart = np.minimum(apart, _squares(X, centres[-1]))
+        shares = weights * apart if apart.any() else weights
+    return np.array(centres)
+
+
+def _nearest(X: Mat, centres: Mat) -> IntVec:
+    """Position of the nearest centre, the first of those that are equally near."""
+    return np.asarray(np.stack([_squares(X, centre) for centre in centres]).argmin(axis=0))
+
+
+def _squares(X: Mat, centre: Vec) -> Vec:
+    return np.asarray(((X - centre) ** 2).sum(axis=1))

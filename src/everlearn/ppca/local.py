@@ -1,0 +1,157 @@
+"""The local step of PPCA and of mixtures of it: blocks of rows to what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from scipy.special import logsumexp
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.engine.chunks import ChunkedRows
+from everlearn.engine.protocol import Engine
+from everlearn.engine.rows import Rows
+from everlearn.ppca.model import PPCA, RowPosterior
+from everlearn.ppca.moments import Moments
+from everlearn.ppca.stats import FeatureSums, LatentStats, row_stats
+
+_BLOCK_NUMBERS = 2**22
+_MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS = 64, 2048
+_NEGLIGIBLE = 1e-12
+"""Responsibilities below this do not enter the moments of a component."""
+_LARGEST_SCORE = 1e100
+"""Log densities are cut to this size where they are squared."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beliefs:
+    """What the blocks share.
+
+    Attributes
+    ----------
+    models, log_weights : the components, and the logarithms of their shares, (K,)
+    origin : (d,), where statistics are centred
+    moving_centre : whether `yy` and `yz` are centred with the current means instead
+    moments, stats, features : which results are wanted
+    threshold : rows to which every component gives a lower log density are set apart; None sets
+        none apart
+    completing : models that fill gaps; None lets the components do so
+    """
+
+    models: tuple[PPCA, ...]
+    log_weights: Vec
+    origin: Vec
+    moving_centre: bool = False
+    moments: bool = False
+    stats: bool = False
+    features: bool = False
+    threshold: float | None = None
+    completing: tuple[PPCA, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalSum:
+    """What rows say: moments and statistics of components, moments of odd rows, log-likelihoods.
+
+    `likelihoods` are the mass of the rows that are not odd, the sum of their log-likelihoods, and
+    the sums of the log densities of their best components and of the squares of these. `features`
+    are regressions of features, for each component.
+    """
+
+    moments: tuple[Moments, ...]
+    stats: LatentStats | None
+    odd: Moments | None
+    likelihoods: Vec
+    features: tuple[FeatureSums, ...] = ()
+
+    def __add__(self, other: LocalSum) -> LocalSum:
+        moments = zip(self.moments, other.moments, strict=True)
+        stats = None if self.stats is None or other.stats is None else self.stats + other.stats
+        odd = None if self.odd is None or other.odd is None else self.odd + other.odd
+        together = tuple(one + two for one, two in moments)
+        pairs = zip(self.features, other.features, strict=True)
+        features = tuple(one + two for one, two in pairs)
+        return LocalSum(together, stats, odd, self.likelihoods + other.likelihoods, features)
+
+
+def block_rows(d: int, q: int) -> int:
+    """Rows of a block; it depends on the model alone, so results never depend on engines."""
+    return int(np.clip(_BLOCK_NUMBERS // (d * (q + 1)), _MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS))
+
+
+def run(beliefs: Beliefs, rows: Rows | ChunkedRows, engine: Engine) -> LocalSum:
+    """What all rows say."""
+    model = beliefs.models[0]
+    blocks = rows.pieces(block_rows(len(model.mean), model.rank))
+    return engine.map_sum(local_step, blocks, beliefs)[0]
+
+
+def local_step(beliefs: Beliefs, rows: Rows) -> tuple[LocalSum, None]:
+    """What the rows of one block say."""
+    alone = len(beliefs.models) == 1 and beliefs.threshold is None
+    if alone and not (beliefs.stats or beliefs.features) and not np.isnan(rows.X).any():
+        only = Moments.of_rows(rows.X, rows.weights)
+        return LocalSum((only,), None, None, np.zeros(4)), None
+    posteriors = [model.posterior(rows.X) for model in beliefs.models]
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    joint = joint_log_likelihood(posteriors, beliefs.log_weights)
+    score = np.asarray(logsumexp(joint, axis=1))
+    # Of the component that explains a row best, whatever its share: new ones have small shares.
+    best = np.stack([posterior.log_likelihood for posterior in posteriors]).max(axis=0)
+    usual = np.ones(len(rows), np.bool_)
+    if beliefs.threshold is not None:
+        usual = best >= beliefs.threshold
+    shares = np.exp(joint - score[:, None]) * (weights * usual)[:, None]
+    kept, seen = weights[usual], np.clip(best[usual], -_LARGEST_SCORE, _LARGEST_SCORE)
+    likelihoods = np.array([kept.sum(), kept @ score[usual], kept @ seen, kept @ seen**2])
+    stats = _stats(beliefs, posteriors, shares)
+    if beliefs.completing is not None and np.isnan(rows.X).any():
+        posteriors = [model.posterior(rows.X) for model in beliefs.completing]
+    pairs = list(zip(posteriors, shares.T, strict=True))
+    moments = tuple(_moments(*pair) for pair in pairs) if beliefs.moments else ()
+    features = tuple(FeatureSums.of(*pair) for pair in pairs) if beliefs.features else ()
+    odd = None
+    if beliefs.threshold is not None:
+        odd = _moments(posteriors[int(beliefs.log_weights.argmax())], weights * ~usual)
+    return LocalSum(moments, stats, odd, likelihoods, features), None
+
+
+def joint_log_likelihood(posteriors: Sequence[RowPosterior], log_weights: Vec) -> Mat:
+    """Log of share times density, (n, K)."""
+    columns = [posterior.log_likelihood for posterior in posteriors]
+    return np.stack(columns, axis=1) + log_weights
+
+
+def _stats(beliefs: Beliefs, posteriors: list[RowPosterior], shares: Mat) -> LatentStats | None:
+    if not beliefs.stats:
+        return None
+    parts = []
+    for posterior, r in zip(posteriors, shares.T, strict=True):
+        centre = posterior.model.mean if beliefs.moving_centre else beliefs.origin
+        parts.append(row_stats(posterior, r, centre, beliefs.origin))
+    return reduce(LatentStats.join, parts)
+
+
+def _moments(rows: RowPosterior, weights: Vec) -> Moments:
+    """Moments of the rows that matter; none of them gives moments without mass."""
+    keep = np.flatnonzero(weights > _NEGLIGIBLE * weights.max(initial=0.0))
+    if not len(keep):
+        return Moments(0.0, rows.model.mean, np.empty((len(rows.model.mean), 0)))
+    return Moments.of_posterior(_picked(rows, keep), weights[keep])
+
+
+def _picked(rows: RowPosterior, keep: np.ndarray[tuple[int], np.dtype[np.intp]]) -> RowPosterior:
+    if len(keep) == len(rows.z):
+        return rows
+    filled, z, score = rows.filled[keep], rows.z[keep], rows.log_likelihood[keep]
+    if rows.where is None or rows.missing is None or rows.spread is None:
+        return RowPosterior(rows.model, filled, z, score)
+    place = np.full(len(rows.z), -1)
+    place[keep] = np.arange(len(keep))
+    there = place[rows.where] >= 0
+    where = place[rows.where][there]
+    return RowPosterior(
+        rows.model, filled, z, score, where, rows.missing[there], rows.spread[there]
+    )

@@ -1,0 +1,233 @@
+"""Components as cards with pictures, and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from everlearn.core.text import megabytes
+from everlearn.report import charts
+from everlearn.report.images import image
+from everlearn.report.page import (
+    NO_SCRIPT,
+    details,
+    making_section,
+    memory_section,
+    minus,
+    page,
+    paragraph,
+    save_page,
+    section,
+    table,
+)
+from everlearn.report.study import (
+    Agreement,
+    Assigned,
+    Component,
+    Gallery,
+    Study,
+    agreement,
+    assigned,
+    components,
+    move_tallies,
+    move_text,
+)
+
+_EXAMPLES = 6
+
+
+def component_cards(study: Study, rows: Assigned, found: Sequence[Component]) -> str:
+    """One card for each component; empty if there are no pictures."""
+    if study.gallery is None:
+        return ""
+    cards = "\n".join(_card(study, study.gallery, rows, one) for one in found)
+    return f'<ul class="cards">\n{cards}\n</ul>'
+
+
+def component_table(study: Study, found: Sequence[Component]) -> str:
+    """Id, share and rows of each component, with its main class if classes are known."""
+    head = ["component", "share", f"{study.noun}s"]
+    lines = [[f"#{c.id}", f"{c.share:.1%}", f"{c.n_rows:,}"] for c in found]
+    if study.truth is not None:
+        head += [f"most frequent {study.truth.noun}", "purity"]
+        for line, c in zip(lines, found, strict=True):
+            line += [c.top or "–", "–" if c.purity is None else f"{c.purity:.1%}"]
+    content = table("Components, largest first", head, lines)
+    return content if study.gallery is None else details("The same as a table", content)
+
+
+def _card(study: Study, gallery: Gallery, rows: Assigned, one: Component) -> str:
+    mean = image(gallery.means[one.position], f"Mean of component {one.id}", "mean")
+    lines = [f'<span class="share">{one.share:.1%} of all</span>']
+    if one.top is not None and one.purity is not None and study.truth is not None:
+        lines.append(
+            f"<span>{one.purity:.0%} are {escape(study.truth.noun)} "
+            f"<strong>{escape(one.top)}</strong></span>"
+        )
+    nearest, doubtful = examples(study, rows, one, _EXAMPLES)
+    return (
+        f'<li class="card"><div class="who">{mean}<div><h3>#{one.id}</h3>{"".join(lines)}</div>'
+        f"</div>{_strip(study, gallery, rows, 'nearest', nearest)}"
+        f"{_strip(study, gallery, rows, 'least certain', doubtful)}</li>"
+    )
+
+
+def examples(study: Study, rows: Assigned, one: Component, n: int) -> tuple[list[int], list[int]]:
+    """Rows of the component nearest its mean, and those whose assignment is least sure."""
+    members = np.flatnonzero(rows.labels == one.position)
+    distance = np.linalg.norm(study.rows[members] - study.model.means_[one.position], axis=1)
+    nearest = members[np.argsort(distance, kind="stable")[:n]]
+    doubtful = members[np.argsort(rows.certainty[members], kind="stable")[:n]]
+    return nearest.tolist(), doubtful.tolist()
+
+
+def _strip(study: Study, gallery: Gallery, rows: Assigned, name: str, chosen: Sequence[int]) -> str:
+    if not chosen:
+        return ""
+    images = []
+    for row in chosen:
+        what = study.noun
+        if study.truth is not None:
+            what = f"{study.truth.noun} {study.truth.classes[study.truth.labels[row]]}"
+        hint = f"{what}, certainty {rows.certainty[row]:.2f}"
+        images.append(image(gallery.rows[row], what, "example", hint))
+    return f'<p class="strip"><span>{escape(name)}</span>{"".join(images)}</p>'
+
+
+def write_report(study: Study, path: Path, more: Sequence[str] = ()) -> None:
+    """Write the report to one file, with more sections before the last ones."""
+    save_page(render(study, more), path)
+
+
+def render(study: Study, more: Sequence[str] = ()) -> str:
+    """The report as one HTML page that needs nothing from elsewhere."""
+    rows = assigned(study)
+    classes = None
+    if study.truth is not None:
+        classes = agreement(rows.labels, study.truth, study.model.n_components_)
+    found = components(study, rows, classes)
+    sections = (
+        _growth(study),
+        section(
+            "components",
+            "What it found",
+            paragraph(
+                f"Each component with its permanent id, the {study.noun}s nearest its mean, and "
+                f"those whose place is least certain."
+            )
+            if study.gallery is not None
+            else "",
+            component_cards(study, rows, found),
+            component_table(study, found),
+        ),
+        _comparison(study, classes, found),
+        _moves(study),
+        memory_section(study.model),
+        *more,
+        making_section(study.model, study.notes),
+    )
+    return page(
+        study.title,
+        study.lead,
+        _key_numbers(study, classes),
+        (NO_SCRIPT, *sections),
+        scripts=charts.scripts(),
+    )
+
+
+def _key_numbers(study: Study, classes: Agreement | None) -> list[tuple[str, str]]:
+    model = study.model
+    pairs = [
+        (f"{study.noun}s seen", f"{model.n_rows_seen_:,}"),
+        ("components", f"{model.n_components_}"),
+        ("bound, nats", minus(f"{model.bound_:,.0f}")),
+    ]
+    if classes is not None:
+        pairs += [
+            ("purity", f"{classes.purity:.1%}"),
+            ("NMI", f"{classes.nmi:.3f}"),
+            ("AMI", f"{classes.ami:.3f}"),
+        ]
+    pairs.append(("memory held", megabytes(model.memory_report()["total"] or 0)))
+    if study.seconds is not None:
+        pairs.append(("learning time", f"{study.seconds:.1f} s"))
+    return pairs
+
+
+def _growth(study: Study) -> str:
+    model = study.model
+    label = (
+        f"Curves over {model.n_rows_seen_:,} {study.noun}s: the number of components ends at "
+        f"{model.n_components_}, the bound at {model.bound_:,.0f} nats. "
+        f"{len(model.history_.moves)} moves are marked below."
+    )
+    return section(
+        "growth",
+        "How it grew",
+        paragraph(
+            "The bound is a lower bound of the log evidence of everything seen. A birth, merge or "
+            "deletion happens only if it raises the bound; point at a mark to see which "
+            "components took part."
+        ),
+        charts.chart("chart-growth", charts.growth(study), label),
+    )
+
+
+def _comparison(study: Study, classes: Agreement | None, found: Sequence[Component]) -> str:
+    if study.truth is None or classes is None:
+        return ""
+    noun = study.truth.noun
+    label = (
+        f"Table of components against true {noun}s: {classes.purity:.1%} of the {study.noun}s are "
+        f"in a component where their {noun} is the most frequent."
+    )
+    return section(
+        "comparison",
+        f"Compared with the true {noun}s",
+        paragraph(
+            f"How many {study.noun}s of each {noun} every component holds. Purity counts the "
+            f"{study.noun}s whose {noun} is the main one of their component; NMI and AMI measure "
+            "the information shared by both divisions, over the geometric mean of their entropies "
+            "and, corrected for chance, over the larger one."
+        ),
+        charts.chart("chart-comparison", charts.confusion(study.truth, classes, found), label),
+    )
+
+
+def _moves(study: Study) -> str:
+    history = study.model.history_
+    tallies = [
+        (
+            f"{t.kind}s",
+            f"{t.accepted:,}",
+            f"{t.refused:,}",
+            f"{t.gain:,.1f}" if t.accepted else "–",
+            f"{t.largest:,.1f}" if t.accepted else "–",
+        )
+        for t in move_tallies(history)
+    ]
+    listed = [
+        (move_text(m), m.kind, f"{m.rows:,}", f"{m.lap:,}", f"{m.gain:,.1f}") for m in history.moves
+    ]
+    complete = len(listed) == sum(t.accepted for t in move_tallies(history))
+    title = f"{'All' if complete else 'The latest'} {len(listed)} accepted moves"
+    head = ("kind", "accepted", "refused", "gain", "largest")
+    return section(
+        "moves",
+        "Moves accepted and refused",
+        table("Moves judged, by kind; gains of the bound in nats", head, tallies),
+        details(
+            title,
+            table(
+                "Accepted moves, first to last",
+                ("what happened", "kind", f"{study.noun}s seen", "lap", "gain, nats"),
+                listed,
+                text_columns=2,
+            ),
+        )
+        if listed
+        else "",
+    )

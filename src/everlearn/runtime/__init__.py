@@ -1,1 +1,0 @@
-"""Where a model runs and what survives of it: engines, streams, stores."""

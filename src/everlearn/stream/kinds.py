@@ -1,0 +1,147 @@
+"""The kinds of models that the tool can learn, and their parameters on a command line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from everlearn.errors import UsageError
+from everlearn.estimator.params import check_params
+
+Form: TypeAlias = Literal["rows", "documents", "points"]
+"""What a record is: numbers in columns, words, or points that make one document."""
+Target: TypeAlias = Literal["class", "number"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of model: the estimator for each form of record, and what labels it learns from."""
+
+    name: str
+    estimators: Mapping[Form, tuple[str, str]]
+    target: Target | None = None
+
+    def estimator(self, form: Form) -> Any:
+        """The estimator's class."""
+        if form not in self.estimators:
+            wanted = " or ".join(_FORMS[f] for f in self.estimators)
+            raise UsageError(
+                f"a model of the kind {self.name!r} learns from {wanted}, got {_FORMS[form]}"
+            )
+        module, name = self.estimators[form]
+        return getattr(importlib.import_module(module), name)
+
+
+_FORMS: Final[Mapping[Form, str]] = {
+    "rows": "rows of numbers",
+    "documents": "texts",
+    "points": "images or lists of points",
+}
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        Kind("mixture", {"rows": ("everlearn.mixture.estimator", "DPMixture")}),
+        Kind("topics", {"documents": ("everlearn.topics.topic_model", "TopicModel")}),
+        Kind("tree", {"documents": ("everlearn.trees.estimator", "TopicTree")}),
+        Kind(
+            "classifier",
+            {
+                "documents": ("everlearn.topics.medlda", "MedLDAClassifier"),
+                "rows": ("everlearn.linear.classifier", "BayesianPassiveAggressiveClassifier"),
+            },
+            "class",
+        ),
+        Kind(
+            "regressor",
+            {
+                "documents": ("everlearn.topics.medlda_regressor", "MedLDARegressor"),
+                "rows": ("everlearn.linear.regressor", "BayesianPassiveAggressiveRegressor"),
+            },
+            "number",
+        ),
+        Kind("clumped", {"points": ("everlearn.clumps.estimator", "ClumpedTopicModel")}),
+        Kind("components", {"rows": ("everlearn.components.estimator", "ComponentTree")}),
+        Kind("ppca", {"rows": ("everlearn.ppca.estimator", "OnlinePPCA")}),
+    )
+}
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """``["n_topics=20", "family=full"]`` as parameters; values are JSON, or else text.
+
+    Examples
+    --------
+    >>> parse_settings(["n_topics=20", "family=full", "shuffle=false"])
+    {'n_topics': 20, 'family': 'full', 'shuffle': False}
+    """
+    params: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name:
+            raise UsageError(f"a parameter is set by NAME=VALUE, got {setting!r}")
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = value
+    return params
+
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "memory_budget": "--memory",
+    "engine": "--engine",
+    "random_state": "--seed",
+}
+"""Parameters that have an option of their own."""
+_FORMS_OF_OPTIONS: Final[Mapping[str, Form]] = {
+    "text": "documents",
+    "columns": "rows",
+    "image_side": "points",
+}
+
+
+def check_options(kind: Kind, given: Collection[str]) -> None:
+    """Refuse options on how to read records, by their names in `Layout`, that are of no use."""
+    for name in given:
+        if lacking := _lacking(kind, name):
+            raise UsageError(
+                f"--{name.replace('_', '-')} is of no use to a model of the kind {kind.name!r}, "
+                f"which does not learn from {lacking}"
+            )
+
+
+def _lacking(kind: Kind, option: str) -> str | None:
+    """What an option is about that a kind of model does not learn from."""
+    if option == "classes":
+        return None if kind.target == "class" else "classes"
+    if option == "label":  # rows without the label are columns of a model without labels too
+        return None if kind.target or "rows" in kind.estimators else "labels"
+    form = _FORMS_OF_OPTIONS.get(option)
+    return None if form is None or form in kind.estimators else _FORMS[form]
+
+
+def check_settings(estimator: Any, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that the estimator's own table of constraints does not allow."""
+    name = estimator.__name__
+    known = estimator().get_params(deep=False)
+    for unknown in sorted(set(params) - set(known)):
+        if unknown in OPTIONS:
+            raise UsageError(f"{name} cannot be given {OPTIONS[unknown]}{_who_has(unknown)}")
+        raise UsageError(f"{name} has no parameter {unknown!r}; it has {', '.join(sorted(known))}")
+    try:
+        check_params(name, {**known, **params}, estimator._constraints)
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _who_has(parameter: str) -> str:
+    """The kinds of models that a parameter is for."""
+    kinds = [
+        kind.name
+        for kind in KINDS.values()
+        if any(parameter in kind.estimator(form)().get_params() for form in kind.estimators)
+    ]
+    return f", which is for the kinds {', '.join(kinds)}" if kinds else ""

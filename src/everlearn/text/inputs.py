@@ -1,0 +1,304 @@
+"""What a topic model accepts as documents, which words its columns stand for, how it says no."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from everlearn.core.documents import LARGEST, Documents
+from everlearn.errors import CheckpointError
+from everlearn.estimator.base import named_errors
+from everlearn.estimator.params import Constraint, Interval, Options
+from everlearn.estimator.tables import refuse_collection
+from everlearn.store.schema import Arrays, entry, member, section
+from everlearn.text.tokens import Analyzer, Form, TextSettings, document_form, listed, tokenize
+from everlearn.text.vocabulary import Vocabulary
+
+Kind: TypeAlias = Literal["counts", "ids", "words"]
+_KINDS: Final[dict[Kind, str]] = {
+    "counts": "a table of counts",
+    "ids": "arrays of word numbers",
+    "words": "strings or lists of strings",
+}
+_FORMS: Final[dict[Kind, Form]] = {"counts": "counts", "ids": "ids", "words": "tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class WordList:
+    """A constraint: what `Vocabulary.fixed` takes."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value makes a vocabulary with at least one word."""
+        try:
+            return len(Vocabulary.fixed(value)) > 0
+        except (TypeError, ValueError):
+            return False
+
+    def __str__(self) -> str:
+        return "a sequence of distinct words, or a mapping of words to 0, 1, 2 and so on"
+
+
+DOCUMENT_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "vocabulary": (Options((None,)), WordList()),
+    "max_words": (Interval(1, LARGEST, integer=True),),
+}
+"""Constraints of the parameters that `read_documents` looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordSpace:
+    """Which words the columns of a model stand for, as far as it has seen any.
+
+    Attributes
+    ----------
+    kind : {"counts", "ids", "words"}, what documents are made of
+    n_words : int, number of columns
+    vocabulary : Vocabulary or None, the words by name, if they have names
+    """
+
+    kind: Kind
+    n_words: int
+    vocabulary: Vocabulary | None = None
+
+
+def read_documents(
+    estimator: Any,
+    X: Any,
+    space: WordSpace | None = None,
+    *,
+    grow: bool = True,
+    analyzer: TextSettings | Analyzer | None = None,
+    allow_empty: bool = False,
+) -> tuple[Documents, WordSpace]:
+    """Documents fit for the estimator, or an error that says what is wrong with them.
+
+    Tables of counts keep to scikit-learn's rule of a fixed width, and set `n_features_in_` and
+    `feature_names_in_` as there. Other documents may bring new words, and set no such attribute.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its parameter `vocabulary` fixes the words and their order, or is None; `max_words` limits
+        how many words documents may bring.
+    X : table, or sequence of integer arrays, lists of str or str
+        Counts of shape (n_documents, n_words), dense or sparse; numbers of words; tokens; texts.
+    space : WordSpace or None, default=None
+        What the words were so far; None begins anew.
+    grow : bool, default=True
+        Whether new words are taken in, as in learning. If not, they are left out.
+    analyzer : TextSettings, callable or None, default=None
+        How texts are cut into tokens; None means `TextSettings()`.
+    allow_empty : bool, default=False
+        Whether the first documents may be without any word, as those of a chunk may.
+
+    Returns
+    -------
+    documents : Documents
+        With word numbers below ``space.n_words``.
+    space : WordSpace
+        What the words are now; the one given, if nothing is new.
+    """
+    with named_errors(estimator, "X"):
+        refuse_collection(X)
+        form = document_form(X, None if space is None else _FORMS[space.kind])
+    kind: Kind = form if form in ("counts", "ids") else "words"
+    if space is not None and kind != space.kind:
+        raise ValueError(
+            f"X of {type(estimator).__name__} was {_KINDS[space.kind]} when learning began and "
+            f"must be so again before a new fit. Got {_KINDS[kind]}."
+        )
+    given = _given_vocabulary(estimator, space) if grow else None
+    with named_errors(estimator, "X"):
+        if kind == "counts":
+            return _read_counts(estimator, X, space, given)
+        if space is None:
+            for stale in ("n_features_in_", "feature_names_in_"):
+                estimator.__dict__.pop(stale, None)
+        documents = listed(X)
+        if not documents:
+            raise ValueError("expected at least one document, got none")
+        if kind == "ids":
+            return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
+        if form == "texts":
+            documents = tokenize(documents, analyzer or TextSettings())
+        encoded, words = _read_tokens(estimator, documents, space, given, grow)
+        if not words.n_words and not allow_empty:
+            raise ValueError("expected a word in at least one of the first documents, got none")
+        return encoded, words
+
+
+def documents_of(
+    estimator: Any, X: Any, space: WordSpace | None, *, grow: bool, allow_empty: bool = False
+) -> tuple[Documents, WordSpace]:
+    """`read_documents` by the estimator's parameters `token_pattern` and `stop_words`."""
+    stop_words = estimator.stop_words
+    if stop_words is not None and not isinstance(stop_words, str):
+        stop_words = tuple(sorted(str(word).lower() for word in stop_words))
+    text = TextSettings(token_pattern=estimator.token_pattern, stop_words=stop_words)
+    return read_documents(estimator, X, space, grow=grow, analyzer=text, allow_empty=allow_empty)
+
+
+def is_list_of_one(x: Any, space: WordSpace) -> bool:
+    """Whether this is a list that holds one document, rather than a document of one known word."""
+    if not isinstance(x, (list, tuple)) or len(x) != 1 or isinstance(x[0], Integral):
+        return False
+    known = {} if space.vocabulary is None else space.vocabulary.columns
+    return not (isinstance(x[0], str) and x[0] in known)
+
+
+def word_names(estimator: Any, space: WordSpace) -> NDArray[Any]:
+    """The word of each column, or its number if words have no names."""
+    if space.vocabulary is not None:
+        return np.array(space.vocabulary.words, dtype=object)
+    names = getattr(estimator, "feature_names_in_", None)
+    return np.arange(space.n_words) if names is None else np.array(names, dtype=object)
+
+
+def document_tags(tags: Tags) -> Tags:
+    """Tags of an estimator of documents."""
+    tags.input_tags.sparse = True
+    tags.input_tags.positive_only = True
+    tags.input_tags.categorical = True
+    tags.input_tags.string = True
+    return tags
+
+
+def _given_vocabulary(estimator: Any, space: WordSpace | None) -> Vocabulary | None:
+    """The vocabulary that the estimator's parameter fixes, which cannot change while learning."""
+    if estimator.vocabulary is None:
+        return None
+    with named_errors(estimator, "vocabulary"):
+        given = Vocabulary.fixed(estimator.vocabulary)
+        known = None if space is None else space.vocabulary
+        if space is not None and (known is None or known.columns != given.columns):
+            raise ValueError("it was another when learning began and cannot change before a fit")
+    return given
+
+
+def _read_counts(
+    estimator: Any, X: Any, space: WordSpace | None, given: Vocabulary | None
+) -> tuple[Documents, WordSpace]:
+    table = validate_data(estimator, X, reset=space is None, accept_sparse="csr", dtype="numeric")
+    check_non_negative(table, type(estimator).__name__)
+    is_sparse = sparse.issparse(table)
+    documents = Documents.from_csr(table) if is_sparse else Documents.from_dense(table)
+    if space is not None:
+        return documents, space
+    n_words = int(table.shape[1])
+    if given is not None and len(given) != n_words:
+        raise ValueError(
+            f"expected a column for each of the {len(given)} words of the 'vocabulary' "
+            f"parameter, got {n_words} columns"
+        )
+    return documents, WordSpace("counts", n_words, given)
+
+
+def _read_ids(
+    estimator: Any,
+    documents: Documents,
+    space: WordSpace | None,
+    given: Vocabulary | None,
+    grow: bool,
+) -> tuple[Documents, WordSpace]:
+    if space is not None and not grow:
+        return documents.below(space.n_words), space
+    needed = int(documents.words.max(initial=-1)) + 1
+    parameter, limit = "max_words", estimator.max_words
+    if given is not None:
+        parameter, limit = "vocabulary", len(given)
+    if needed > limit:
+        raise ValueError(
+            f"numbers of words must be below {limit}, as the {parameter!r} parameter says, "
+            f"got {needed - 1}"
+        )
+    n_words = max(needed, 0 if space is None else space.n_words)
+    if given is not None:
+        n_words = len(given)
+    if space is not None and n_words == space.n_words:
+        return documents, space
+    return documents, WordSpace("ids", n_words, given)
+
+
+def _read_tokens(
+    estimator: Any,
+    tokens: list[Any],
+    space: WordSpace | None,
+    given: Vocabulary | None,
+    grow: bool,
+) -> tuple[Documents, WordSpace]:
+    known = Vocabulary() if space is None else cast(Vocabulary, space.vocabulary)
+    known = replace(known, max_words=estimator.max_words) if given is None else given
+    vocabulary, documents = known.encode(tokens, grow=grow)
+    if space is not None and len(vocabulary) == space.n_words:
+        return documents, space
+    return documents, WordSpace("words", len(vocabulary), vocabulary)
+
+
+def pack_words(space: WordSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The words as JSON, for the header's key "words", and arrays."""
+    header: dict[str, Any] = {"kind": space.kind, "n_words": space.n_words, "max_words": None}
+    if space.vocabulary is None:
+        return header, {}
+    header["max_words"] = space.vocabulary.max_words
+    text, ends = space.vocabulary.to_utf8()
+    return header, {"vocabulary/text": text, "vocabulary/ends": ends}
+
+
+def unpack_words(header: Mapping[str, Any], arrays: Arrays) -> WordSpace:
+    """Inverse of `pack_words`; `header` is that of the file."""
+    words = section(header, "words", ("kind", "n_words", "max_words"))
+    kind = entry(words, "kind", str)
+    if kind not in _KINDS:
+        raise CheckpointError(f"the header's 'kind' of words must be in {list(_KINDS)}")
+    n_words = entry(words, "n_words", int, 1, LARGEST)
+    if words["max_words"] is None:
+        if kind == "words":
+            raise CheckpointError("the header's 'max_words' must be given for words with names")
+        return WordSpace(cast(Kind, kind), n_words)
+    max_words = entry(words, "max_words", int, 1, LARGEST)
+    text = member(arrays, "vocabulary/text", (None,), "uint8")
+    ends = member(arrays, "vocabulary/ends", (n_words,), "int64")
+    try:
+        return WordSpace(kind, n_words, Vocabulary.from_utf8(text, ends, max_words))
+    except CheckpointError as error:
+        raise CheckpointError(f"members 'vocabulary' do not make a vocabulary: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A constraint: some words, in any collection."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value is a list, tuple or set of strings."""
+        collection = isinstance(value, (list, tuple, set, frozenset))
+        return collection and all(isinstance(word, str) for word in value)
+
+    def __str__(self) -> str:
+        return "a collection of words"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A constraint: a regular expression."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value can be searched for, with one group at most."""
+        try:
+            return isinstance(value, str) and re.compile(value).groups <= 1
+        except re.error:
+            return False
+
+    def __str__(self) -> str:
+        return "a regular expression with one group at most"
+
+
+TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"

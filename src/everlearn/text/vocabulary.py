@@ -1,0 +1,163 @@
+"""A vocabulary that grows with the stream, under a limit, and stays readable.
+
+A new word takes the next column the first time it is seen, so that columns follow the order of the
+stream and not how it was cut into batches. Once the vocabulary is full, words it does not have are
+left out. No word is ever removed: the statistics that a model keeps for a column are those of one
+word for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec
+from everlearn.core.documents import Documents
+from everlearn.errors import CheckpointError
+
+LONGEST_WORD: Final = 256
+"""Longer strings do not become words, so that `max_words` bounds the memory as well."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """Words and their columns.
+
+    Attributes
+    ----------
+    columns : mapping of words to 0, 1, 2 and so on, in this order
+    max_words : int, number of words at which the vocabulary is full
+
+    Examples
+    --------
+    >>> empty = Vocabulary(max_words=3)
+    >>> grown, documents = empty.encode([["to", "be", "or"], ["not", "to", "be"]])
+    >>> grown.words, len(empty), documents.words.tolist()
+    (['to', 'be', 'or'], 0, [0, 1, 2, 0, 1])
+    """
+
+    columns: Mapping[str, int] = field(default_factory=dict, repr=False)
+    max_words: int = 100_000
+
+    @classmethod
+    def fixed(cls, words: Sequence[str] | Mapping[str, int]) -> Vocabulary:
+        """A full vocabulary of these words, in this order, or in the columns given by a mapping.
+
+        Examples
+        --------
+        >>> Vocabulary.fixed({"no": 1, "yes": 0}).words
+        ['yes', 'no']
+        """
+        if isinstance(words, (str, bytes)):
+            raise ValueError(f"a vocabulary must be a sequence of words, got {words[:40]!r}")
+        listed = _in_columns(words) if isinstance(words, Mapping) else list(words)
+        return cls(_numbered(listed), len(listed))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def words(self) -> list[str]:
+        """The words, in the order of their columns."""
+        return list(self.columns)
+
+    def encode(
+        self, token_lists: Iterable[Iterable[str]], *, grow: bool = True
+    ) -> tuple[Vocabulary, Documents]:
+        """The vocabulary with the words that are new, and the documents over its columns.
+
+        This vocabulary stays as it is. A token that is no word and does not become one, because
+        the vocabulary is full or does not grow, or because the token is too long, is left out.
+
+        Parameters
+        ----------
+        token_lists : iterable of iterables of str
+            The tokens of each document.
+        grow : bool, default=True
+            Whether new words are taken in.
+
+        Returns
+        -------
+        vocabulary : Vocabulary
+            This one, if there was nothing to take in.
+        documents : Documents
+            As many as there are token lists; those without any word are empty.
+        """
+        known = self.columns
+        newcomers: dict[str, int] = {}
+        room = self.max_words - len(self) if grow else 0
+        rows = []
+        for i, tokens in enumerate(token_lists):
+            row = []
+            for token in _checked(tokens, i):
+                column = known.get(token)
+                if column is None:
+                    column = newcomers.get(token)
+                if column is None and len(newcomers) < room and len(token) <= LONGEST_WORD:
+                    column = newcomers[str(token)] = len(self) + len(newcomers)
+                if column is not None:
+                    row.append(column)
+            rows.append(np.array(row, dtype=np.int64))
+        grown = replace(self, columns={**known, **newcomers}) if newcomers else self
+        return grown, Documents.from_tokens(rows)
+
+    def to_utf8(self) -> tuple[NDArray[np.uint8], IntVec]:
+        """All words in one array of UTF-8 bytes, and where each word ends in it."""
+        encoded = [word.encode("utf-8", "surrogatepass") for word in self.columns]
+        ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+        return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
+
+    @classmethod
+    def from_utf8(cls, text: NDArray[np.uint8], ends: IntVec, max_words: int) -> Vocabulary:
+        """Inverse of `to_utf8`; what `to_utf8` cannot have written is a CheckpointError."""
+        places = [0, *ends.tolist()]
+        if places != sorted(places) or places[-1] != text.size:
+            raise CheckpointError(
+                f"the ends of the words must rise from 0 to {text.size}, the bytes of their text"
+            )
+        data = text.tobytes()
+        try:
+            words = [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(places)]
+            return cls(_numbered(words), max_words)
+        except ValueError as error:
+            raise CheckpointError(f"the words cannot be read: {error}") from error
+
+
+def _checked(tokens: Iterable[Any], document: int) -> Iterable[str]:
+    """The tokens of a document, if they are strings."""
+    if isinstance(tokens, (str, bytes, Mapping, Set)) or not isinstance(tokens, Iterable):
+        raise ValueError(
+            f"document {document} must be a sequence of tokens, got {type(tokens).__name__}"
+        )
+    tokens = list(tokens)
+    for token in tokens:
+        if not isinstance(token, str):
+            raise ValueError(f"a token of document {document} must be a string, got {token!r}")
+    return tokens
+
+
+def _numbered(words: Sequence[Any]) -> dict[str, int]:
+    """The columns of distinct words, in their order."""
+    columns: dict[str, int] = {}
+    for column, word in enumerate(words):
+        if not isinstance(word, str):
+            raise ValueError(f"a word of a vocabulary must be a string, got {word!r}")
+        if columns.setdefault(str(word), column) != column:
+            raise ValueError(f"a vocabulary must not repeat a word, got {word!r} twice")
+    return columns
+
+
+def _in_columns(words: Mapping[str, Any]) -> list[str]:
+    """The words in the order of their columns, which are 0, 1, 2 and so on."""
+    listed = sorted(words, key=lambda word: words[word])
+    if [words[word] for word in listed] != list(range(len(words))):
+        raise ValueError(
+            f"a vocabulary given as a mapping must number its {len(words)} words "
+            f"from 0 to {len(words) - 1}, each once"
+        )
+    return listed

@@ -1,0 +1,1 @@
+"""Topic models without and with labels: LDA, HDP, MedLDA and MedHDP."""

@@ -1,0 +1,1 @@
+"""Compiled samplers of topics."""

@@ -1,0 +1,286 @@
+"""Hinge losses of documents under Gaussian weights: what they ask of the topics of tokens.
+
+Given the augmentation variables of a document, the exponent of topic k is
+
+    a_k - M_kk / 2 - (M C)_k,   a = sum_q c s_q (1 + c o_q / lambda_q) mu^q / n,
+                                M = sum_q c^2 / lambda_q (mu^q mu^q' + Sigma^q) / n^2,
+
+for any number of tasks q whose loss is the hinge (o_q - s_q w^q . z)_+ (BayesPA eq. 29). Rows of M
+are made when a topic turns up: a document has few.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.draws import advanced, inverse_gaussian, uniform
+from everlearn.kernels.jit import SUMMED, kernel
+from everlearn.kernels.scalars import exp, from_rank, longest_run, to_rank
+from everlearn.topics.kernels.choices import DEEPEST
+from everlearn.topics.kernels.sampler import Bags, Index
+
+LEAST_RADICAND = 1e-12
+STEEPEST, STEEPEST_ROW = -250.0, -100.0
+"""Gains are followed by products while exponents, and rows of M, spread over less than this."""
+LEAST_GAIN, MOVES = 1e-130, 4
+"""So many moves cannot take a gain from here to where numbers vanish."""
+
+
+class Hinges(NamedTuple):
+    """Losses (offset - sign * w . z)_+ of documents and the Gaussians of the weights.
+
+    signs : (B, Q), 0 for no loss
+    offsets : (B, Q)
+    weights : (Q, K), means; `means` (K, Q) are the same
+    seconds : (K, Q, K), E[w w'] with the task in the middle
+    pairs : (K, K, Q), the same for pairs of topics, of which the first is not before the second
+    squares : (Q, K), its diagonals
+    c : weight of the loss
+    mean_only : whether augmentation variables take their means instead of being drawn
+    """
+
+    signs: NDArray[np.int8]
+    offsets: Mat
+    weights: Mat
+    means: Mat
+    seconds: NDArray[np.float64]
+    pairs: NDArray[np.float64]
+    squares: Mat
+    c: float
+    mean_only: bool
+
+
+class Scratch(NamedTuple):
+    """What is known of the present document, and room to work in."""
+
+    held: Vec  # alpha_k + tokens of the document in topic k; alpha_k * tilt while they are placed
+    tally: Vec  # tokens of the document in each topic
+    base: Mat  # (1, K): a_k - M_kk / 2
+    exponent: Mat  # (1, K): a_k - M_kk / 2 - (M C)_k when it was last made
+    gains: Mat  # (1, K): its exponential, up to a factor; follows every move
+    couplings: Mat  # rows of M
+    boosts: Mat  # their exponentials, the largest of a row being 1
+    drops: Mat  # 1 / boosts
+    ready: NDArray[np.bool_]  # which of them are made
+    steep: NDArray[np.bool_]  # (1,): whether the gains must be made anew after every move
+    strengths: Vec  # (Q,): factors of the second moments in M
+    rows: Mat  # word factors of the words of the document, or of the present one
+    peaks: Vec  # the largest factor of each row
+    weights: Vec  # of the topics, for one token
+    rests: Vec  # weights of all topics but one, without word factors
+    stamps: IntVec  # after how many moves they were made
+    present: IntVec  # topics of the document
+    scores: Vec  # (Q,): of the tasks
+    spreads: Vec  # (Q,): their second moments
+    pulls: Vec  # (Q,): factors of the means in a
+    uniforms: Mat  # (3, Q): random numbers
+
+
+@kernel()
+def scratch(bags: Bags, k: int, q: int) -> Scratch:
+    """Room for any of the documents, k topics and q tasks."""
+    longest = max(1, longest_run(bags.indptr))
+    return Scratch(
+        np.empty(k),
+        np.empty(k),
+        np.zeros((1, k)),
+        np.zeros((1, k)),
+        np.empty((1, k)),
+        np.empty((k, k)),
+        np.empty((k, k)),
+        np.empty((k, k)),
+        np.zeros(k, np.bool_),
+        np.zeros(1, np.bool_),
+        np.zeros(q),
+        np.empty((longest, k)),
+        np.empty(longest),
+        np.empty(k),
+        np.empty(k),
+        np.empty(k, np.int64),
+        np.empty(k, np.int64),
+        np.empty(q),
+        np.empty(q),
+        np.empty(q),
+        np.zeros((3, q)),
+    )
+
+
+@kernel(SUMMED)
+def exponentials(x: Mat, row: Index, out: Mat) -> float:
+    """exp(x - largest) of a row, exp(-300) at least; returns the least x - largest."""
+    best = to_rank(x[row, 0])
+    worst = best
+    for k in range(x.shape[1]):
+        rank = to_rank(x[row, k])
+        best = rank if rank > best else best
+        worst = rank if rank < worst else worst
+    peak = from_rank(best)
+    for k in range(x.shape[1]):
+        shifted = x[row, k] - peak
+        out[row, k] = exp(shifted if shifted > DEEPEST else DEEPEST)
+    least: float = from_rank(worst) - peak
+    return least
+
+
+@kernel(SUMMED, inline=True)
+def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
+    """Make a row of M, and its exponentials."""
+    s.ready[topic] = True
+    couplings, strengths, seconds = s.couplings, s.strengths, hinges.seconds
+    n_tasks, n_topics = strengths.size, couplings.shape[1]
+    for k in range(n_topics):
+        couplings[topic, k] = 0.0
+    for q in range(n_tasks // 4):
+        q *= 4
+        s0, s1, s2, s3 = strengths[q], strengths[q + 1], strengths[q + 2], strengths[q + 3]
+        for k in range(n_topics):
+            couplings[topic, k] += (
+                s0 * seconds[topic, q, k]
+                + s1 * seconds[topic, q + 1, k]
+                + s2 * seconds[topic, q + 2, k]
+                + s3 * seconds[topic, q + 3, k]
+            )
+    for q in range(n_tasks // 4 * 4, n_tasks):
+        for k in range(n_topics):
+            couplings[topic, k] += strengths[q] * seconds[topic, q, k]
+    if exponentials(couplings, topic, s.boosts) < STEEPEST_ROW:
+        s.steep[0] = True
+    for k in range(couplings.shape[1]):
+        s.drops[topic, k] = 1.0 / s.boosts[topic, k]
+
+
+@kernel(SUMMED)
+def set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: Scratch) -> None:
+    """The exponent of a document whose tokens are all in place."""
+    c, base, pulls, strengths = hinges.c, s.base, s.pulls, s.strengths
+    weights, squares = hinges.weights, hinges.squares
+    s.ready[:] = False
+    s.steep[0] = False
+    base[:] = 0.0
+    for q in range(strengths.size):
+        sign = hinges.signs[d, q]
+        strengths[q] = c * c * inverses[q] / (n * n) if sign != 0 else 0.0
+        pulls[q] = c * sign * (1.0 + c * hinges.offsets[d, q] * inverses[q]) / n
+    for q in range(strengths.size // 2):
+        q *= 2
+        p0, p1 = pulls[q], pulls[q + 1]
+        h0, h1 = 0.5 * strengths[q], 0.5 * strengths[q + 1]
+        for k in range(base.shape[1]):
+            base[0, k] += (p0 * weights[q, k] - h0 * squares[q, k]) + (
+                p1 * weights[q + 1, k] - h1 * squares[q + 1, k]
+            )
+    for q in range(strengths.size // 2 * 2, strengths.size):
+        for k in range(base.shape[1]):
+            base[0, k] += pulls[q] * weights[q, k] - 0.5 * strengths[q] * squares[q, k]
+    for topic in range(s.tally.size):
+        if s.tally[topic] != 0.0:
+            make_coupling(topic, hinges, s)
+    refresh(s)
+
+
+@kernel(SUMMED)
+def refresh(s: Scratch) -> None:
+    """Make exponent and gains from what the document has now."""
+    base, exponent, couplings, tally = s.base, s.exponent, s.couplings, s.tally
+    for k in range(exponent.shape[1]):
+        exponent[0, k] = base[0, k]
+    for topic in range(tally.size):
+        count = tally[topic]
+        if count != 0.0:
+            for k in range(exponent.shape[1]):
+                exponent[0, k] -= count * couplings[topic, k]
+    if exponentials(exponent, 0, s.gains) < STEEPEST:
+        s.steep[0] = True
+
+
+@kernel(SUMMED, inline=True)
+def scale_gains(gains: Mat, boosts: Mat, drops: Mat, old: Index, new: Index) -> None:
+    """Multiply the gains as a token's move from one topic to another does.
+
+    This is exact up to rounding unless a factor was cut off.
+    """
+    for k in range(gains.shape[1]):
+        gains[0, k] *= boosts[old, k] * drops[new, k]
+
+
+@kernel(SUMMED)
+def least_of(gains: Mat) -> float:
+    """The least of the gains, which are positive: their bits order as they do."""
+    least = np.float64(gains[0, 0]).view(np.int64)
+    for k in range(gains.shape[1]):
+        bits = np.float64(gains[0, k]).view(np.int64)
+        least = bits if bits < least else least
+    return np.int64(least).view(np.float64)
+
+
+@kernel(SUMMED)
+def largest_of(rows: Mat, at: Index) -> float:
+    """The largest of a row of positive numbers."""
+    largest = np.float64(rows[at, 0]).view(np.int64)
+    for k in range(rows.shape[1]):
+        bits = np.float64(rows[at, k]).view(np.int64)
+        largest = bits if bits > largest else largest
+    return np.int64(largest).view(np.float64)
+
+
+@kernel(inline=True)
+def _add(out: Vec, factor: float, table: NDArray[np.float64], k: Index, l: Index) -> None:
+    for q in range(out.size):
+        out[q] += factor * table[k, l, q]
+
+
+@kernel(inline=True)
+def _task_moments(hinges: Hinges, s: Scratch) -> None:
+    """Scores of the tasks and their second moments, times the document's length, and squared."""
+    tally, present, scores, spreads = s.tally, s.present, s.scores, s.spreads
+    means, pairs = hinges.means, hinges.pairs
+    m = 0
+    for k in range(tally.size):
+        present[m] = k
+        m += tally[k] != 0.0
+    scores[:] = 0.0
+    spreads[:] = 0.0
+    for i in range(m):
+        k = present[i]
+        for q in range(scores.size):
+            scores[q] += tally[k] * means[k, q]
+        _add(spreads, tally[k] * tally[k], pairs, k, k)
+        for j in range(i):
+            _add(spreads, 2.0 * tally[k] * tally[present[j]], pairs, k, present[j])
+
+
+@kernel(inline=True)
+def _inverse_means(d: int, n: int, hinges: Hinges, s: Scratch, means: Vec) -> None:
+    """Means of 1 / lambda (BayesPA eq. 30), of no use where there is no label."""
+    signs, offsets, scores, spreads, c = hinges.signs, hinges.offsets, s.scores, s.spreads, hinges.c
+    for q in range(means.size):
+        score = scores[q] / n
+        spread = spreads[q] / (n * n) - score * score
+        gap = offsets[d, q] - signs[d, q] * score
+        radicand = gap * gap + (spread if spread > 0.0 else 0.0)
+        means[q] = 1.0 / (c * math.sqrt(radicand if radicand > LEAST_RADICAND else LEAST_RADICAND))
+
+
+@kernel()
+def draw_inverses(
+    d: int, n: int, word: np.uint64, hinges: Hinges, inverses: Vec, s: Scratch
+) -> np.uint64:
+    """1 / lambda of each task given the topics of the document (BayesPA eq. 30)."""
+    signs, uniforms = hinges.signs, s.uniforms
+    _task_moments(hinges, s)
+    _inverse_means(d, n, hinges, s, inverses)
+    if not hinges.mean_only:
+        for q in range(inverses.size):
+            if signs[d, q] != 0:
+                for i in range(3):
+                    word = advanced(word)
+                    uniforms[i, q] = uniform(word)
+        for q in range(inverses.size):
+            first, second, third = uniforms[0, q], uniforms[1, q], uniforms[2, q]
+            inverses[q] = inverse_gaussian(inverses[q], first, second, third)
+    for q in range(inverses.size):
+        inverses[q] = inverses[q] if signs[d, q] != 0 else 0.0
+    return word

@@ -1,0 +1,760 @@
+"""What max-margin topic classifiers share: tasks, scores, explanations."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+
+from everlearn.core.arrays import Mat
+from everlearn.core.documents import Documents
+from everlearn.core.random import stream
+from everlearn.engine.opening import nearby, open_engine
+from everlearn.errors import TopicCollapseWarning
+from everlearn.estimator.base import named_errors
+from everlearn.estimator.labels import (
+    LABEL_KEYS,
+    LabelSpace,
+    Signs,
+    checked_signs,
+    label_space,
+    next_label_space,
+)
+from everlearn.estimator.params import Constraint, Interval, Options, check_params
+from everlearn.store.schema import Arrays, section
+from everlearn.text.inputs import TOKEN_PATTERN, WordSpace
+from everlearn.topics.bayespa import scores
+from everlearn.topics.checkpoint import TopicCheckpoint
+from everlearn.topics.estimator import Learned, Watch
+from everlearn.topics.explain import Explanation, explain_label
+from everlearn.topics.params import (
+    CLASSIFIER_CONSTRAINTS,
+    COUNT,
+    check_start,
+    default_rounds,
+    margin_loss,
+)
+from everlearn.topics.settings import (
+    FixedTopics,
+    Loss,
+    RoundInfo,
+    SharedSticks,
+    Targets,
+    TopicLearner,
+    first_state,
+)
+from everlearn.topics.state import Gaussians, label_order, n_codes
+
+_FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
+"""Passes over a document: few for the largest score, more for a threshold."""
+_BATCH, _SMALLER_BATCH = 512, 256
+"""Documents of a batch: fewer where it takes several to learn what labels mean."""
+
+
+def _has_variances(estimator: Any) -> bool:
+    return bool(estimator.loss == "gibbs" and not estimator.word_weights)
+
+
+class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
+    """A classifier whose scores are linear in topic proportions, and topics know the labels."""
+
+    _learned: Learned[LabelSpace]
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, or the names of the columns of an indicator matrix."""
+        return self._fitted().outputs.classes
+
+    @property
+    def coef_(self) -> Mat:
+        """Mean weights of the topics in units of the margin, (n_tasks, n_topics).
+
+        If each task has its own topics, its weights for those of others are zero.
+        """
+        learned = self._fitted()
+        loss = self._loss(learned.outputs)
+        means = [state.weights.mean for state in learned.states if state.weights is not None]
+        if len(means) == 1:
+            return np.asarray(means[0] / loss.margin)
+        widths = [mean.shape[1] for mean in means]
+        coef, ends = np.zeros((len(means), sum(widths))), np.cumsum(widths)
+        for q, (mean, end) in enumerate(zip(means, ends, strict=True)):
+            coef[q, end - mean.shape[1] : end] = mean[0] / loss.margin
+        return coef
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labelled documents, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : documents
+            Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
+            numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags stay on
+            their workers in a `MedLDAClassifier` without `word_weights` and collapsed counts, and
+            are brought here otherwise. `y` may be a Dask collection too, and is brought here.
+        y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
+            A class for each document, or an indicator matrix of 0 and 1 in which NaN is a missing
+            label. Masked entries are missing labels too. A document without any label still
+            teaches the topics.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            with self._corpus(X, y) as corpus:
+                space = label_space(self, corpus.y)
+                signs = checked_signs(self, space, corpus.y, len(corpus.documents))
+                learned = self._begin(corpus.words, space, signs)
+                self._learned = self._fit_passes(learned, corpus, self._targets(space, signs))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from documents that need not come again, in the order in which they come.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`. Words may be new if documents are not given as counts.
+        y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
+            As in `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All classes that will ever come; needed at the first call unless `y` is an indicator
+            matrix, for which they are the names of its columns.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the documents.
+        """
+        with self._unchanged_on_error() as undos:
+            self._check_params()
+            known = self._known()
+            documents, words = self._documents(X, None if known is None else known.words, grow=True)
+            space = next_label_space(self, None if known is None else known.outputs, y, classes)
+            signs = checked_signs(self, space, y, len(documents))
+            if known is None:
+                learned = self._begin(words, space, signs)
+            else:
+                self._check_same_form(known)
+                learned = self._with_words(known, words)
+            self._learned = self._go_on(learned, documents, self._targets(space, signs), undos)
+        return self
+
+    # ------------------------------------------------------------------ predicting
+
+    def decision_function(self, X: Any) -> Mat:
+        """Scores of the tasks in units of the margin: topics, and words if they have weights.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`; words that the model does not know are left out.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_documents,), or (n_documents, n_classes) unless two classes
+            Positive for yes; with two classes, for the second one.
+        """
+        return self._fitted().outputs.shaped(self._scores(self._read(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each document, or an indicator matrix of its labels.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_documents,) or (n_documents, n_labels)
+            Classes, or 0 and 1.
+        """
+        return self._fitted().outputs.decide(self._scores(self._read(X)))
+
+    @available_if(_has_variances)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Mat:
+        """How weights drawn from their posterior would vote; for `loss="gibbs"` without words.
+
+        The probability that the score is positive, topic proportions being taken as they are. It
+        says how sure the model is of its weights, not how often such a document has the label.
+        For several classes it is the probability that the drawn classifiers say yes to this class
+        alone, given that they say yes to exactly one.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        votes : ndarray of shape (n_documents, n_classes)
+            Rows sum to 1, except for an indicator matrix, of which each column is a task.
+        """
+        standard = self._standard_scores(self._read(X))
+        return self._fitted().outputs.votes(standard)
+
+    def explain(self, x: Any, n: int = 5, label: Any = None) -> Explanation:
+        """Why a document has or has not a label: label, then topics, then words, with margins.
+
+        Parameters
+        ----------
+        x : document
+            One text, list of words, array of word numbers or row of counts.
+        n : int, default=5
+            Topics, and words of each, that are told.
+        label : class or name of a column, default=None
+            What to ask about; None is the predicted class or, of an indicator matrix, the label
+            with the largest score, which need not be predicted.
+
+        Returns
+        -------
+        explanation : Explanation
+            Prints as text; see its attributes. The parts of all topics and words are the score.
+        """
+        learned = self._fitted()
+        check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
+        document, learner = self._read_one(x), self._current(learned)
+        found, words = self._scores(document)[0], self.vocabulary_
+        with named_errors(self, "label"):
+            return explain_label(
+                learner, learned.states, learned.outputs, document, words, found, label, n
+            )
+
+    # ------------------------------------------------------------------ inner
+
+    def _size(self, n_documents: int, outputs: LabelSpace) -> int:
+        if self.batch_size is None:
+            return _BATCH if self.anchors and outputs.kind != "multilabel" else _SMALLER_BATCH
+        return super()._size(n_documents, outputs)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.decision == "drawn" and self.loss != "gibbs":
+            raise ValueError(
+                f"the 'decision' parameter of {type(self).__name__} can be 'drawn' only if loss "
+                f"is 'gibbs': other weights have no posterior. Got loss={self.loss!r}."
+            )
+
+    @abstractmethod
+    def _loss(self, space: LabelSpace) -> Loss:
+        """The loss, with defaults for what the parameters leave open."""
+
+    @abstractmethod
+    def _start_topics(self, space: LabelSpace) -> int:
+        """Topics to start with, for each state."""
+
+    @abstractmethod
+    def _n_states(self, space: LabelSpace) -> int:
+        """1, or the number of tasks if each has its own topics."""
+
+    def _check_a_topic_for_each_class(self, parameter: str, space: LabelSpace) -> None:
+        """Refuse a parameter that leaves a class without a topic to be anchored to."""
+        needed, most = n_codes(space.n_tasks), int(getattr(self, parameter))
+        if self.anchors and needed > most:
+            raise ValueError(
+                f"the {parameter!r} parameter of {type(self).__name__} must allow a topic for each "
+                f"of {needed} classes unless anchors is False. Got {most} instead."
+            )
+
+    def _begin(self, words: WordSpace, space: LabelSpace, signs: Signs) -> Learned[LabelSpace]:
+        """What is known before the first document."""
+        seed, n_states = self._new_seed(), self._n_states(space)
+        n_topics = self._start_topics(space)
+        learner = self._learner(space, n_topics)
+        order, rest = np.arange(space.n_tasks), 1
+        if space.kind == "multilabel" and n_topics < space.n_tasks:
+            order = label_order(signs)
+        if n_states > 1:  # topics stand for classes here too, though only one is told apart
+            order, rest = np.zeros(1, np.int64), space.n_tasks - 1
+        seeds = [seed, *(int(stream(seed, "start", q).integers(2**31)) for q in range(1, n_states))]
+        states = tuple(
+            first_state(learner, words.n_words, n_topics, order, s, n_rest=rest) for s in seeds
+        )
+        return Learned(states, words, space, learner.loss)
+
+    def _targets(self, space: LabelSpace, signs: Signs) -> Targets:
+        return Targets(signs, np.full(signs.shape, self._loss(space).margin))
+
+    def _scores(self, documents: Documents) -> Mat:
+        learned = self._fitted()
+        self._check_same_form(learned)
+        learner = self._current(learned)
+        with open_engine(nearby(self.engine)) as engine:
+            return np.hstack([scores(learner, s, documents, engine) for s in learned.states])
+
+    def _standard_scores(self, documents: Documents) -> Mat:
+        """Scores in posterior standard deviations."""
+        learned = self._fitted()
+        self._check_same_form(learned)
+        columns = []
+        with open_engine(nearby(self.engine)) as engine:
+            z = self._proportions(documents, engine)
+        start = 0
+        for state in learned.states:
+            own = z[:, start : start + state.n_topics]
+            start += state.n_topics
+            assert isinstance(state.weights, Gaussians)
+            mean, covariance = state.weights.moments()
+            variances = np.einsum("bk,qkl,bl->bq", own, covariance, own)
+            columns.append((own @ mean.T, variances))
+        mean_scores, spread = (np.hstack(part) for part in zip(*columns, strict=True))
+        if learned.outputs.kind == "multiclass":
+            spread = spread.mean(axis=1, keepdims=True)
+        return np.asarray(mean_scores / np.sqrt(spread))
+
+    def _look_at(self, watch: Watch, infos: Sequence[RoundInfo], outputs: LabelSpace) -> Watch:
+        watch, collapse = watch.after(infos)
+        if collapse is not None:
+            remedy = "other values of 'c' and 'variance'" if self.anchors else "anchors=True"
+            model = f" for class {outputs.classes[collapse.model]!s}"
+            warnings.warn(
+                f"{type(self).__name__} has put {collapse.share:.0%} of its documents' words into "
+                f"one of {collapse.n_topics} topics{model if len(infos) > 1 else ''}. "
+                f"Try {remedy}.",
+                TopicCollapseWarning,
+                stacklevel=5,
+            )
+        return watch
+
+    def _check_same_form(self, learned: Learned[LabelSpace]) -> None:
+        """Refuse to go on with another form of weights than learning began with."""
+        state = learned.states[0]
+        loss = "gibbs" if isinstance(state.weights, Gaussians) else "averaging"
+        self._check_unchanged({"loss": loss, "word_weights": state.words is not None})
+        if len(learned.states) != self._n_states(learned.outputs):
+            name = type(self).__name__
+            raise ValueError(f"the 'strategy' parameter of {name} cannot change without a new fit.")
+
+    def _passes(self, space: LabelSpace) -> int:
+        return _FOR_DECISIONS[space.kind]
+
+    def _n_tasks(self, outputs: LabelSpace) -> int:
+        return outputs.n_tasks
+
+    def _pack_outputs(self, outputs: LabelSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        header, classes = outputs.pack()
+        return header, {"classes": classes}
+
+    @classmethod
+    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> LabelSpace:
+        return LabelSpace.unpack(section(header, "outputs", LABEL_KEYS), arrays)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.poor_score = True  # on points of two features, that is, two words
+        return tags
+
+
+class MedHDPClassifier(MaxMarginClassifier):
+    """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
+
+    As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
+    every batch an empty topic is offered to classes that have none, and to others in turn, and
+    dropped if it stays empty. Topics of a class are joined when its words and documents are more
+    probable with one.
+
+    Parameters
+    ----------
+    start_topics : int or None, default=None
+        Topics to start with; None is one for each class.
+    max_topics : int, default=1000
+        There are never more. With anchors each class needs a topic, so fewer topics than classes
+        are an error. Of the labels of an indicator matrix those that come first get one.
+    loss, margin, c, variance, anchors, word_weights, augmentation, decision
+        As in `MedLDAClassifier`.
+    concentration : float, default=5.0
+        Larger values expect more topics in a document.
+    stick_prior : float, default=1.0
+        Larger values expect more topics in the corpus.
+    word_prior, word_factor, init, batch_size, n_rounds, tol
+        As in `MedLDAClassifier`; "collapsed" is what the paper has.
+    n_sweeps : int or None, default=None
+        Sweeps over the tokens in each round; None is 2, or 3 without anchors.
+    burn_in, ghosts, n_passes, shuffle
+        As in `MedLDAClassifier`.
+    retention, inference, inference_passes, vocabulary, max_words, stop_words, token_pattern
+        As in `MedLDAClassifier`.
+    engine, random_state, verbose
+        As in `MedLDAClassifier`.
+
+    Attributes
+    ----------
+    n_topics_, n_components_ : int
+        Topics in use.
+    classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
+        As in `MedLDAClassifier`.
+    n_documents_seen_, n_tokens_seen_, n_rounds_ : int
+        What was learned from, and rounds of the last batch.
+
+    Examples
+    --------
+    >>> from everlearn import MedHDPClassifier
+    >>> texts = ["cats purr", "dogs bark", "stocks fall", "bonds and stocks rise"] * 30
+    >>> model = MedHDPClassifier(random_state=0).fit(texts, ["pets", "pets", "money", "money"] * 30)
+    >>> model.predict(["cats bark", "bonds fall"]).tolist()
+    ['pets', 'money']
+    """
+
+    checkpoint_key: ClassVar[str] = "medhdp-classifier"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
+        "max_topics": (Interval(1, 2**15, integer=True),),
+        "concentration": (Interval(0, 1e6, low_open=True),),
+        "stick_prior": (Interval(0, 1e6, low_open=True),),
+        **CLASSIFIER_CONSTRAINTS,
+        "n_sweeps": (Options((None,)), *CLASSIFIER_CONSTRAINTS["n_sweeps"]),
+    }
+
+    def __init__(
+        self,
+        *,
+        start_topics: int | None = None,
+        max_topics: int = 1000,
+        loss: str = "averaging",
+        margin: float | None = None,
+        c: float | None = None,
+        variance: float | None = None,
+        anchors: bool = True,
+        word_weights: bool = False,
+        augmentation: str = "drawn",
+        decision: str = "mean",
+        concentration: float = 5.0,
+        stick_prior: float = 1.0,
+        word_prior: float = 0.1,
+        word_factor: str = "ratio",
+        init: str = "predictive",
+        batch_size: int | str | None = None,
+        n_rounds: int | None = None,
+        tol: float | None = None,
+        n_sweeps: int | None = None,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        retention: float = 1.0,
+        inference: str = "expected",
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.start_topics = start_topics
+        self.max_topics = max_topics
+        self.loss = loss
+        self.margin = margin
+        self.c = c
+        self.variance = variance
+        self.anchors = anchors
+        self.word_weights = word_weights
+        self.augmentation = augmentation
+        self.decision = decision
+        self.concentration = concentration
+        self.stick_prior = stick_prior
+        self.word_prior = word_prior
+        self.word_factor = word_factor
+        self.init = init
+        self.batch_size = batch_size
+        self.n_rounds = n_rounds
+        self.tol = tol
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.retention = retention
+        self.inference = inference
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_start(self)
+
+    def _sweeps(self) -> int:
+        return int(self.n_sweeps or (2 if self.anchors else 3))
+
+    def _n_states(self, space: LabelSpace) -> int:
+        return 1
+
+    def _start_topics(self, space: LabelSpace) -> int:
+        if space.kind != "multilabel":
+            self._check_a_topic_for_each_class("max_topics", space)
+        needed, most = n_codes(space.n_tasks), int(self.max_topics)
+        return min(needed, most) if self.start_topics is None else int(self.start_topics)
+
+    def _loss(self, space: LabelSpace) -> Loss:
+        return margin_loss(self, "hdp")
+
+    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
+        learner = TopicLearner(
+            SharedSticks(float(self.concentration), float(self.stick_prior)),
+            float(self.word_prior),
+            self._loss(outputs),
+            n_rounds=default_rounds(self, "hdp"),
+            word_box=float(self.word_weights),
+            max_topics=int(self.max_topics),
+        )
+        return self._with_schedule(learner, self._passes(outputs))
+
+
+_OWN_TOPICS = 10
+_FEWEST_TOPICS = 10
+_MOST_FOR_LABELS = 100
+
+
+class MedLDAClassifier(MaxMarginClassifier):
+    """Online maximum-margin topic model with a fixed number of topics (MedLDA, BayesPA).
+
+    Topics are learned so that documents of different labels lie apart in them by a margin, and
+    every batch of documents updates topics and weights once: a single pass is usually enough.
+
+    Parameters
+    ----------
+    n_topics : int or None, default=None
+        None is one topic a class, or two without anchors (10 at least); two a column of an
+        indicator matrix (100 at most); and 10 for each task if `strategy="ovr"`.
+    loss : {"averaging", "gibbs"}, default="averaging"
+        "averaging": the mean weights shall meet the margins; quick. "gibbs": weights drawn from
+        their posterior shall meet them on average; covariances of the weights are learned, which
+        takes n_topics squared numbers for each task.
+    strategy : {"shared", "ovr"}, default="shared"
+        Whether all tasks share their topics, or several classes have a model each, one against
+        the rest. Two classes, and an indicator matrix, are always "shared".
+    margin, c, variance : float or None, default=None
+        Margin that scores should have, weight of the loss, and prior variance of a weight; None
+        is a default for the loss, the kind of labels and `anchors`. Multiplying `margin` by a,
+        `c` by 1 / a and `variance` by a^2 changes nothing.
+    anchors : bool, default=True
+        Whether each topic expects documents of one class from the start. False is the plain paper,
+        which is less accurate: with more than a few classes its topics collapse into one unless
+        margins are met soon, as they are by its own defaults.
+    word_weights : bool, default=False
+        Whether words have weights of their own beside the topics, learned on what these miss.
+    augmentation : {"drawn", "mean", "all"}, default="drawn"
+        For `loss="gibbs"`: whether augmentation variables are drawn, or take their means; "all"
+        draws the weights, too, in every round, where topics otherwise see their posterior.
+    decision : {"mean", "drawn"}, default="mean"
+        Whether scores are those of the mean weights or, for `loss="gibbs"` alone, of one draw of
+        them, which stays the same until the model learns again.
+    topic_prior : float or None, default=None
+        Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
+    word_prior : float, default=0.1
+        Dirichlet parameter of a topic over words.
+    word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
+        How a word's weight in a topic follows from counts.
+    init : {"predictive", "uniform"}, default="predictive"
+        Where topics of a batch's tokens come from before the first sweep; those of the very
+        first batch are always uniform.
+    batch_size : int, "all" or None, default=None
+        Documents that are learned together; None is 512, or 256 for an indicator matrix and without
+        anchors. "all" of a call, with many rounds, is batch MedLDA.
+    n_rounds : int or None, default=None
+        Rounds within a batch, after each of which topics and weights take in what was drawn; None
+        is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
+    tol : float or None, default=None
+        Rounds end, after 20 at the least, when the objective of the batch, averaged over ten of
+        them, rises or falls by no more than this share of it a round; `n_rounds` is the most then,
+        None being 500. None makes all rounds. For `batch_size="all"`.
+    n_sweeps, burn_in : int, default=3 and 0
+        Sweeps over the tokens in each round, and how many of them do not count.
+    ghosts : int, default=1
+        Copies that each document stands for: a remedy for small data and many topics.
+    n_passes : int, default=1
+        Passes over the documents in `fit`, each of which counts them once more.
+    shuffle : bool, default=True
+        Whether `fit` visits documents in random order, those without any label after the others
+        and not in the first batch, unless this is "all". `partial_fit` takes them as they come.
+    retention : float, default=1.0
+        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
+        Less follows a stream that drifts. Weights of the averaging loss follow it anyway.
+    inference : {"expected", "sampled"}, default="expected"
+        Whether the topics of a document to be classified are expected ones, or drawn as in the
+        paper; the draws depend on the seed and on what the document contains.
+    inference_passes : int or None, default=None
+        Passes over a document to be classified; None is 2 for several classes and 5 otherwise.
+        Of a sampler, sweeps that are dropped, and as many that count; None is 50.
+    vocabulary : sequence or mapping of words, default=None
+        The words, in the order of the columns; None lets tokens and texts bring them.
+    max_words : int, default=100000
+        No more words are learned from tokens and texts.
+    stop_words : "english", collection of words or None, default=None
+        Words of texts to leave out.
+    token_pattern : str
+        What a word of a text is, as a regular expression.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
+    random_state : int, RandomState instance or None, default=None
+        Determines all draws.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, or the names of the columns of an indicator matrix.
+    coef_ : ndarray of shape (n_tasks, n_topics)
+        Mean weights of the topics, in units of the margin.
+    n_topics_, n_components_ : int
+        Topics in use.
+    component_ids_ : ndarray of shape (n_topics,)
+        Permanent numbers of the topics.
+    components_ : ndarray of shape (n_topics, n_words)
+        Dirichlet parameters of the topics.
+    topic_shares_ : ndarray of shape (n_topics,)
+        Share of all tokens that each topic has.
+    vocabulary_ : ndarray of shape (n_words,)
+        The word of each column.
+    n_documents_seen_, n_tokens_seen_ : int
+        What was learned from.
+    n_rounds_ : int
+        Rounds of the last batch; with `strategy="ovr"` the most of any class's.
+
+    Examples
+    --------
+    >>> from everlearn import MedLDAClassifier
+    >>> texts = ["cats purr", "dogs bark", "stocks fall", "bonds and stocks rise"] * 30
+    >>> model = MedLDAClassifier(random_state=0).fit(texts, ["pets", "pets", "money", "money"] * 30)
+    >>> model.predict(["cats bark", "bonds fall"]).tolist()
+    ['pets', 'money']
+    """
+
+    checkpoint_key: ClassVar[str] = "medlda-classifier"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "n_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
+        "strategy": (Options(("shared", "ovr")),),
+        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        **CLASSIFIER_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        n_topics: int | None = None,
+        loss: str = "averaging",
+        strategy: str = "shared",
+        margin: float | None = None,
+        c: float | None = None,
+        variance: float | None = None,
+        anchors: bool = True,
+        word_weights: bool = False,
+        augmentation: str = "drawn",
+        decision: str = "mean",
+        topic_prior: float | None = None,
+        word_prior: float = 0.1,
+        word_factor: str = "ratio",
+        init: str = "predictive",
+        batch_size: int | str | None = None,
+        n_rounds: int | None = None,
+        tol: float | None = None,
+        n_sweeps: int = 3,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        retention: float = 1.0,
+        inference: str = "expected",
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_topics = n_topics
+        self.loss = loss
+        self.strategy = strategy
+        self.margin = margin
+        self.c = c
+        self.variance = variance
+        self.anchors = anchors
+        self.word_weights = word_weights
+        self.augmentation = augmentation
+        self.decision = decision
+        self.topic_prior = topic_prior
+        self.word_prior = word_prior
+        self.word_factor = word_factor
+        self.init = init
+        self.batch_size = batch_size
+        self.n_rounds = n_rounds
+        self.tol = tol
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.retention = retention
+        self.inference = inference
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _n_states(self, space: LabelSpace) -> int:
+        own = self.strategy == "ovr" and space.kind == "multiclass"
+        return space.n_tasks if own else 1
+
+    def _start_topics(self, space: LabelSpace) -> int:
+        if self.n_topics is not None:
+            shared = space.kind == "multiclass" and self._n_states(space) == 1
+            if shared and not self.word_weights:  # words tell apart what topics cannot
+                self._check_a_topic_for_each_class("n_topics", space)
+            return int(self.n_topics)
+        if self._n_states(space) > 1:
+            return _OWN_TOPICS
+        if space.kind == "multilabel":
+            return min(max(_FEWEST_TOPICS, 2 * space.n_tasks), _MOST_FOR_LABELS)
+        return max(_FEWEST_TOPICS, (1 if self.anchors else 2) * space.n_tasks)
+
+    def _loss(self, space: LabelSpace) -> Loss:
+        return margin_loss(self, self._setting(space))
+
+    def _setting(self, space: LabelSpace) -> str:
+        """Which defaults fit the labels."""
+        if space.kind == "multilabel":
+            return "multilabel"
+        own = self._n_states(space) > 1 or space.kind == "binary"
+        return "own" if own else "shared"
+
+    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
+        learner = TopicLearner(
+            FixedTopics(float(self.topic_prior or 1.0 / n_topics)),
+            float(self.word_prior),
+            self._loss(outputs),
+            n_rounds=default_rounds(self, self._setting(outputs)),
+            word_box=float(self.word_weights),
+        )
+        return self._with_schedule(learner, self._passes(outputs))

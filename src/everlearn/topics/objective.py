@@ -1,0 +1,141 @@
+"""What the rounds of a batch of documents lower, and when it has ceased to fall.
+
+Given topics Z of the tokens X of a batch and weights w of the tasks, this is
+
+    -log p(Z) - log p(X | Z) - log p(w) + 2 c (sum of the losses)
+
+up to a constant, the state before the batch being the prior and sticks, if there are any, at their
+expectation. Rounds draw Z, and weights answer what was drawn, so it need not fall in each of them.
+See docs/math/bayespa.md, section 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.core.priors.learned_dirichlet import rising
+from everlearn.topics.settings import Loss, Targets, TopicLearner
+from everlearn.topics.state import FixedSpread, Gaussians, TopicState
+from everlearn.topics.weights import Drawn, hinge_targets
+
+_WINDOW: Final = 10
+"""Rounds that are averaged before they are compared: chance, and turns to and fro, even out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Of a batch that finds the prior state with `before` (words, K) of its words in topics.
+
+    origin : (Q, K), means of the weights before the batch
+    """
+
+    learner: TopicLearner
+    loss: Loss
+    prior: TopicState
+    targets: Targets
+    before: Mat
+    origin: Mat
+
+    @classmethod
+    def of(
+        cls, learner: TopicLearner, prior: TopicState, targets: Targets, before: Mat
+    ) -> Objective:
+        """That of a learner with a loss."""
+        assert learner.loss is not None
+        assert prior.weights is not None
+        return cls(learner, learner.loss, prior, targets, before, prior.weights.mean)
+
+    def value(self, tallies: Mat, counts: Mat, tables: Vec, mean: Mat) -> float:
+        """The objective where the batch stands; ghosts count as documents.
+
+        Parameters
+        ----------
+        tallies : (B, K), tokens of documents in topics
+        counts : (words, K), tokens of words in topics
+        tables : (K,), of all data
+        mean : (Q, K), of the weights
+        """
+        copies = self.learner.ghosts
+        z = tallies / np.maximum(tallies.sum(axis=1, keepdims=True), 1.0)
+        alpha = self.learner.prior.document_prior(tables)
+        return (
+            2.0 * self.loss.c * copies * total_loss(self.loss, self.targets, z, mean)
+            + self._surprise(mean - self.origin)
+            - copies * _log_topics(alpha, tallies)
+            - self._log_words(copies * counts)
+        )
+
+    def _log_words(self, counts: Mat) -> float:
+        """Log p(X | Z): each topic is a Dirichlet that has counted what came before."""
+        prior, smoothing, used = self.prior, self.learner.smoothing, counts > 0.0
+        totals = prior.totals[: prior.n_topics] + smoothing * prior.n_words
+        words = rising(self.before[used] + smoothing, counts[used]).sum()
+        return float(words - rising(totals, counts.sum(axis=0)).sum())
+
+    def _surprise(self, moved: Mat) -> float:
+        """-log p(w) of weights so far from where they were."""
+        prior = self.prior.weights
+        if isinstance(prior, Gaussians):
+            return 0.5 * float(np.einsum("qk,qkl,ql->", moved, prior.precision, moved))
+        return float((moved**2).sum() / (2.0 * self.loss.variance))
+
+
+def _log_topics(alpha: Vec, tallies: Mat) -> float:
+    """Log p(Z) of documents whose tokens in topics are (B, K)."""
+    used = tallies > 0.0
+    each = rising(np.broadcast_to(alpha, tallies.shape)[used], tallies[used]).sum()
+    return float(each - rising(alpha.sum(), tallies.sum(axis=1)).sum())
+
+
+def total_loss(loss: Loss, targets: Targets, z: Mat, mean: Mat) -> float:
+    """The sum of the hinges of documents with topic frequencies z (B, K) under weights (Q, K)."""
+    signs, offsets = hinge_targets(loss, targets)
+    scores = np.tile(z @ mean.T, 2 if loss.regression else 1)
+    return float((np.maximum(offsets - signs * scores, 0.0) * (signs != 0)).sum())
+
+
+@dataclass(slots=True)
+class Descent:
+    """Watches the objective of a batch from round to round.
+
+    tol : share of the objective by which its mean over a window must fall a round to go on
+    values : the objective after each round
+    """
+
+    objective: Objective
+    tol: float
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the objective falls no longer, or rises."""
+        if len(self.values) < 2 * _WINDOW:
+            return False
+        before, now = np.mean(np.reshape(self.values[-2 * _WINDOW :], (2, _WINDOW)), axis=1)
+        return bool(before - now <= self.tol * _WINDOW * abs(before))
+
+    def follow(
+        self, drawn: Drawn, counts: Mat, tables: Vec, weights: FixedSpread | Gaussians | None
+    ) -> None:
+        """Look at what a round has drawn, and at the weights that this asks for.
+
+        Counts (words, K) are summed over the sweeps that were kept, tables (K,) are of all data.
+        """
+        assert weights is not None
+        n_kept = self.objective.learner.n_kept
+        totals = drawn.totals if len(drawn.totals) else drawn.tallies.sum(axis=0)
+        value = self.objective.value(totals / n_kept, counts / n_kept, tables, weights.mean)
+        self.values.append(value)
+
+
+def descent_of(
+    learner: TopicLearner, prior: TopicState, targets: Targets, before: Mat
+) -> Descent | None:
+    """What watches a batch, if the learner has a tolerance; `before` is that of `Objective`."""
+    if learner.tol is None or learner.loss is None:
+        return None
+    return Descent(Objective.of(learner, prior, targets, before), learner.tol)

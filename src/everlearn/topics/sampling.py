@@ -1,0 +1,306 @@
+"""Topic proportions of documents without their labels by drawing topics, as BayesPA does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import psi
+
+from everlearn.attic.inference_shifts import new_turns
+from everlearn.core.arrays import Mat, Vec
+from everlearn.core.documents import Documents
+from everlearn.engine.protocol import Engine
+from everlearn.kernels.draws import Words, content_keys, stream_keys
+from everlearn.topics.batches import Batch, as_bags, renumbered
+from everlearn.topics.kernels.collapsed import Live, sweep_collapsed
+from everlearn.topics.kernels.completion import infer_topics
+from everlearn.topics.kernels.hinges import Hinges
+from everlearn.topics.kernels.sampler import (
+    CONTINUE,
+    PREDICTIVE,
+    UNIFORM,
+    Bags,
+    Margins,
+    Samples,
+    Topics,
+    WordFactors,
+    count_tables,
+    sample_documents,
+)
+from everlearn.topics.kernels.words import Counting, add_topics
+from everlearn.topics.settings import SharedSticks, TopicLearner, word_factors
+from everlearn.topics.state import FixedSpread, Gaussians, TopicState
+from everlearn.topics.steps import (
+    AveragingStep,
+    Block,
+    Draws,
+    GibbsStep,
+    Step,
+    cut,
+    drawn_and_counted,
+    drawn_by,
+    even_cuts,
+)
+from everlearn.topics.weights import first_multipliers, hinges_of, no_hinges, tilts
+
+_BLOCK_TOKENS = 20_000
+"""Tokens whose draws are held at a time."""
+
+
+class _Drawing(NamedTuple):
+    factors: WordFactors
+    alpha: Vec
+    n_sweeps: int
+
+
+def infer_sampled(
+    documents: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int, engine: Engine
+) -> Mat:
+    """Topic proportions (B, K), averaged over `n_sweeps` sweeps after as many that are dropped.
+
+    A document's draws depend on the seed and on its words, not on those beside it.
+    """
+    bags = as_bags(documents)
+    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
+    parts = even_cuts(bags, max(engine.n_workers, int(bags.starts[-1]) // _BLOCK_TOKENS))
+    blocks = [(cut(bags, where), keys[where]) for where in parts]
+    found = engine.map(_drawn, blocks, _Drawing(factors, alpha, n_sweeps))
+    return np.concatenate(found) if found else np.empty((0, len(alpha)))
+
+
+def sampled_words(
+    document: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int
+) -> Mat:
+    """Tokens of each word of one document in each topic, (words, K), in the same draws."""
+    bags = as_bags(document)
+    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
+    kept = _draws(_Drawing(factors, alpha, n_sweeps), bags, keys).kept
+    tokens = np.zeros((len(bags.words), len(alpha)))
+    places = np.repeat(np.arange(len(bags.words)), bags.counts)
+    np.add.at(tokens, (np.broadcast_to(places, kept.shape), kept), 1.0)
+    return tokens / n_sweeps
+
+
+def _drawn(drawing: _Drawing, block: tuple[Bags, Words]) -> Mat:
+    bags, keys = block
+    totals = _draws(drawing, bags, keys).totals
+    totals[bags.starts[1:] == bags.starts[:-1]] = drawing.alpha
+    return np.asarray(totals / totals.sum(axis=1, keepdims=True))
+
+
+def _draws(drawing: _Drawing, bags: Bags, keys: Words) -> Samples:
+    factors, alpha, n_sweeps = drawing
+    n, n_tokens, k = len(keys), int(bags.starts[-1]), len(alpha)
+    out = Samples(
+        np.zeros(n_tokens, np.uint16),
+        np.empty((n_sweeps, n_tokens), np.uint16),
+        np.zeros((n, k)),
+        np.zeros((0, k)),
+    )
+    margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
+    schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)
+    turns = new_turns()
+    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out, turns)
+    return out
+
+
+_DEEPEST = -50.0
+
+
+class IndependentSampler:
+    """Rounds of sweeps over a batch, each from where the last one stopped."""
+
+    def __init__(
+        self, learner: TopicLearner, state: TopicState, batch: Batch, engine: Engine
+    ) -> None:
+        self._learner, self._state, self._batch, self._engine = learner, state, batch, engine
+        self._topics = np.empty(batch.n_tokens, np.uint16)
+        self._inverses = np.zeros((learner.n_kept, len(batch), 0))
+        self._draws: Draws | None = None
+        self._own_words: tuple[Bags, Mat] | None = None
+
+    def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
+        """The draws of round `number`, from 0, under these weights."""
+        step, block = self._prepared(number, weights, multipliers)
+        draws = drawn_by(self._engine, step, block)
+        self._topics, self._inverses, self._draws = draws.topics, draws.inverses, draws
+        return draws
+
+    def drawn_and_counted(
+        self,
+        number: int,
+        weights: FixedSpread | Gaussians | None,
+        multipliers: Mat,
+        counting: Callable[[Topics], Counting],
+    ) -> AbstractContextManager[Draws]:
+        """The draws of the last round, whose words are counted while these are looked at."""
+        step, block = self._prepared(number, weights, multipliers)
+        return drawn_and_counted(step, block, self._engine, counting, self._batch.ahead)
+
+    def _prepared(
+        self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
+    ) -> tuple[Step, Block]:
+        """What draws a round, and from what."""
+        learner, batch, alpha = self._learner, self._batch, self._document_prior()
+        factors, bags = self._factors()
+        schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
+        keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
+        signs, offsets = batch.targets.signs, batch.targets.values
+        step: Step
+        if isinstance(weights, Gaussians) and learner.loss is not None:
+            rng = learner.weight_draws(self._state, number)
+            hinges = hinges_of(learner.loss, weights, batch.targets, self._engine, rng)
+            signs, offsets = hinges.signs, hinges.offsets
+            pull = learner.first_pull
+            step = GibbsStep(factors, alpha, hinges, pull, schedule, learner.grows)
+            if number == 0:
+                self._inverses = np.zeros((learner.n_kept, *signs.shape))
+        else:
+            mean = np.empty((0, len(alpha))) if weights is None else weights.mean
+            first = learner.closed_form(number)
+            step = AveragingStep(factors, alpha, mean, first, schedule, learner.grows)
+        return step, Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
+
+    def _document_prior(self) -> Vec:
+        """The Dirichlet parameter of each topic, given the tables of the last round."""
+        tables = self._state.tables
+        if self._draws is not None and self._learner.grows:
+            tables = tables + self._learner.ghosts * self._draws.n_tables
+        return self._learner.prior.document_prior(tables)
+
+    def _start(self, number: int) -> int:
+        if number > 0:
+            return CONTINUE
+        uniform = self._learner.start == "uniform" or self._state.clock == 0
+        return UNIFORM if uniform else PREDICTIVE
+
+    def _factors(self) -> tuple[WordFactors, Bags]:
+        """Word factors, and the documents with words numbered as the factors are.
+
+        After the first round they contain what the batch has drawn, so they are made for the
+        words of the batch only; digammas are, too.
+        """
+        learner, state = self._learner, self._state
+        digamma = learner.word_factor == "digamma"
+        if self._draws is None and not digamma:
+            return word_factors(learner, state), self._batch.bags
+        k = state.n_topics
+        if self._own_words is None:
+            distinct, bags = renumbered(self._batch.bags)
+            self._own_words = bags, state.counts.take(distinct, axis=0)[:, :k]
+        bags, before = self._own_words
+        counts, totals = before.copy(), state.totals[:k].copy()
+        if self._draws is not None:
+            weight = learner.ghosts / learner.n_kept
+            add_topics(bags, self._draws.kept, weight, counts)
+            totals += weight * self._draws.totals.sum(axis=0)
+        totals += learner.smoothing * state.n_words
+        if digamma:
+            table = psi(counts + learner.smoothing) - psi(totals)
+            return WordFactors(deepened(table), 0.0, np.ones(k)), bags
+        return WordFactors(counts, learner.smoothing, 1.0 / totals), bags
+
+
+def deepened(table: Mat) -> Mat:
+    """Factors from expected logarithms (words, topics): only ratios matter, and none may vanish."""
+    relative = table - table.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(np.maximum(relative, _DEEPEST)))
+
+
+def infer(
+    documents: Documents, factors: WordFactors, alpha: Vec, n_passes: int, engine: Engine
+) -> Mat:
+    """Topic proportions (B, K) of documents without looking at labels, deterministic."""
+    bags = as_bags(documents)
+    shared = (factors, alpha, n_passes)
+    parts = engine.map(_infer, [cut(bags, w) for w in even_cuts(bags, engine.n_workers)], shared)
+    return np.concatenate(parts) if parts else np.empty((0, len(alpha)))
+
+
+def _infer(shared: tuple[WordFactors, Vec, int], bags: Bags) -> Mat:
+    factors, alpha, n_passes = shared
+    out = np.empty((len(bags.indptr) - 1, len(alpha)))
+    infer_topics(bags, factors, alpha, n_passes, out)
+    return out
+
+
+class CollapsedSampler:
+    """Rounds of sweeps over a batch, each from where the last one stopped."""
+
+    def __init__(self, learner: TopicLearner, state: TopicState, batch: Batch) -> None:
+        self._learner, self._state, self._batch = learner, state, batch
+        self._factors = word_factors(learner, state)
+        n, k = len(batch), state.n_topics
+        distinct, bags = renumbered(batch.bags)
+        counts = np.zeros((len(distinct), k))
+        scale = self._factors.scale.copy()
+        self._live = Live(bags.words.astype(np.int64), counts, 1.0 / scale, scale)
+        self._streams = stream_keys(state.seed, state.clock, 0, n)
+        self._topics = np.zeros(batch.n_tokens, np.uint16)
+        self._tallies = np.zeros((n, k))
+        self._inverses = np.zeros((n, 0))
+        self._tables = np.zeros((0, k))
+
+    def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
+        """The draws of round `number`, from 0, under these weights."""
+        learner, batch = self._learner, self._batch
+        tilt = np.ones_like(self._tallies)
+        hinges = no_hinges(len(batch), self._state.n_topics)
+        if isinstance(weights, Gaussians) and learner.loss is not None:
+            rng = learner.weight_draws(self._state, number)
+            hinges = hinges_of(learner.loss, weights, batch.targets, rng=rng)
+            if number == 0:
+                self._inverses = np.zeros(hinges.signs.shape)
+        if number == 0:
+            uniform = learner.start == "uniform" or self._state.clock == 0
+            first = tilts(hinges.weights, hinges.signs, learner.first_pull, batch.lengths)
+            self._sweep(first, hinges, UNIFORM if uniform else PREDICTIVE)
+        if isinstance(weights, FixedSpread) and learner.loss is not None:
+            if learner.closed_form(number)[2] > 0.0:
+                z = self._tallies / batch.lengths[:, None]
+                multipliers = first_multipliers(
+                    learner.loss, weights.mean, z, batch.targets.signs, learner.box
+                )
+            tilt = tilts(weights.mean, batch.targets.signs, multipliers, batch.lengths)
+        return self._sweeps(tilt, hinges)
+
+    def _sweeps(self, tilt: Mat, hinges: Hinges) -> Draws:
+        kept, tallies, inverses, tables = [], [], [], []
+        for sweep in range(self._learner.n_sweeps):
+            self._sweep(tilt, hinges, CONTINUE)
+            if sweep >= self._learner.burn_in:
+                kept.append(self._topics.copy())
+                tallies.append(self._tallies.copy())
+                inverses.append(self._inverses.copy())
+                tables.append(self._tables)
+        return Draws(
+            kept[-1],
+            np.stack(kept),
+            np.sum(tallies, axis=0),
+            np.stack(tallies),
+            np.stack(inverses),
+            np.sum(tables, axis=0),
+        )
+
+    def _sweep(self, tilt: Mat, hinges: Hinges, start: int) -> None:
+        """Draw every token once, then the tables."""
+        prior = self._learner.prior
+        alpha = prior.document_prior(self._state.tables + self._tables.sum(axis=0))
+        sweep_collapsed(
+            self._batch.bags,
+            self._factors,
+            alpha,
+            self._live,
+            tilt,
+            hinges,
+            self._streams,
+            start,
+            self._topics,
+            self._tallies,
+            self._inverses,
+        )
+        if isinstance(prior, SharedSticks):
+            self._tables = count_tables(self._tallies, alpha, self._streams)

@@ -1,0 +1,321 @@
+"""What a topic model knows: counts of words in topics, tables, weights of the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.attic.inference_shifts import new_turns
+from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.engine.protocol import Share, alone
+from everlearn.topics.kernels.gaussians import invert
+
+
+class Weights(Protocol):
+    """Beliefs about the weights of Q tasks on K topics."""
+
+    mean: Mat
+    """Shape (Q, K)."""
+    n_tasks: int
+
+    def extended(self, means: Mat, variance: float) -> Self:
+        """With further topics, whose weights have these prior means (Q, new topics)."""
+
+    def taken(self, topics: IntVec) -> Self:
+        """With these topics only, in this order; those left out must carry no data."""
+
+    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Self:
+        """With the topics that have the same position made one, whose weights are equal.
+
+        `means` (Q, K) and `variance` are those of the prior, which counts once.
+        """
+
+    def faded(self, share: float, means: Mat, variance: float) -> Self:
+        """With this share of what documents have said; the prior stays what it is."""
+
+    def moved(self, factor: float, shift: float) -> Self:
+        """With factor x mean + shift for every mean, and as sure of it as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSpread:
+    """Weights whose covariance is that of the prior, so that only means are kept."""
+
+    mean: Mat
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.mean)
+
+    def extended(self, means: Mat, variance: float) -> FixedSpread:
+        return FixedSpread(np.hstack([self.mean, means]))
+
+    def taken(self, topics: IntVec) -> FixedSpread:
+        return FixedSpread(np.ascontiguousarray(self.mean[:, topics]))
+
+    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> FixedSpread:
+        part = np.zeros((len(position), position.max() + 1))
+        part[np.arange(len(position)), position] = np.maximum(mass, 1e-300)
+        return FixedSpread(self.mean @ (part / part.sum(axis=0)))
+
+    def faded(self, share: float, means: Mat, variance: float) -> FixedSpread:
+        return self  # no evidence is kept that could weigh less
+
+    def moved(self, factor: float, shift: float) -> FixedSpread:
+        return FixedSpread(factor * self.mean + shift)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussians:
+    """Gaussian weights in natural parameters, which are sums over documents.
+
+    `precision` is (Q, K, K), `shift` = precision @ mean is (Q, K).
+    """
+
+    precision: Cube
+    shift: Mat
+
+    @property
+    def mean(self) -> Mat:
+        return self.moments()[0]
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.shift)
+
+    def moments(self, share: Share = alone) -> tuple[Mat, Cube]:
+        """Means (Q, K) and covariances (Q, K, K)."""
+        mean, covariance = np.empty_like(self.shift), np.empty_like(self.precision)
+        turns = new_turns()
+
+        def part() -> None:
+            if not invert(self.precision, self.shift, mean, covariance, turns):
+                raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+        share(part)
+        return mean, covariance
+
+    def extended(self, means: Mat, variance: float) -> Gaussians:
+        q, old = self.shift.shape
+        new = means.shape[1]
+        precision = np.zeros((q, old + new, old + new))
+        precision[:, :old, :old] = self.precision
+        fresh = np.arange(old, old + new)
+        precision[:, fresh, fresh] = 1.0 / variance
+        return Gaussians(precision, np.hstack([self.shift, means / variance]))
+
+    def taken(self, topics: IntVec) -> Gaussians:
+        block = self.precision[:, topics[:, None], topics]
+        return Gaussians(np.ascontiguousarray(block), np.ascontiguousarray(self.shift[:, topics]))
+
+    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Gaussians:
+        member = np.zeros((len(position), position.max() + 1))
+        member[np.arange(len(position)), position] = 1.0
+        extra = member.sum(axis=0) - 1.0
+        precision = member.T @ self.precision @ member
+        precision -= np.diag(extra / variance)
+        prior = (means @ member) / (extra + 1.0)
+        return Gaussians(precision, self.shift @ member - prior * extra / variance)
+
+    def faded(self, share: float, means: Mat, variance: float) -> Gaussians:
+        lost = (1.0 - share) / variance
+        unit = np.eye(self.shift.shape[1])
+        return Gaussians(share * self.precision + lost * unit, share * self.shift + lost * means)
+
+    def moved(self, factor: float, shift: float) -> Gaussians:
+        return Gaussians(self.precision, factor * self.shift + shift * self.precision.sum(axis=2))
+
+    def drawn(self, rng: np.random.Generator) -> Mat:
+        """Weights (Q, K) drawn from the Gaussians."""
+        noise = rng.standard_normal((*self.shift.shape, 1))
+        factor = np.linalg.cholesky(self.precision)
+        return np.asarray(self.mean + np.linalg.solve(factor.transpose(0, 2, 1), noise)[..., 0])
+
+
+@dataclass(frozen=True, slots=True)
+class WordWeights:
+    """A linear term on words: weights (n_words, Q), documents with each word, and of all.
+
+    Learners change the arrays in place.
+    """
+
+    weights: Mat
+    frequencies: Vec
+    n_documents: float
+
+    @classmethod
+    def empty(cls, n_words: int, n_tasks: int) -> WordWeights:
+        """Nothing learned yet."""
+        return cls(np.zeros((n_words, n_tasks)), np.zeros(n_words), 0.0)
+
+    def with_room(self, n_words: int) -> WordWeights:
+        """The same with at least this many words; grows by doubling."""
+        if n_words <= len(self.frequencies):
+            return self
+        weights, frequencies = (
+            _with_rows(self.weights, n_words),
+            _with_rows(self.frequencies, n_words),
+        )
+        return WordWeights(weights, frequencies, self.n_documents)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """All that the next batch depends on.
+
+    Attributes
+    ----------
+    counts : (n_words, capacity), tokens of each word in each topic, without the prior's share.
+        Columns behind `n_topics` are zero. Learners change this array and `totals` in place.
+    totals : (capacity,), its column sums
+    ids : (n_topics,), permanent numbers of the topics
+    codes : (n_topics,), the class each topic is anchored to, or -1
+    tables : (n_topics,), tables of the shared sticks; zero for a fixed number of topics
+    weights : of the tasks, None without labels
+    words : the linear term on words, None without one
+    next_id, clock, seed : int
+    """
+
+    counts: Mat
+    totals: Vec
+    ids: IntVec
+    codes: IntVec
+    tables: Vec
+    weights: FixedSpread | Gaussians | None
+    words: WordWeights | None
+    next_id: int
+    clock: int
+    seed: int
+
+    @classmethod
+    def empty(
+        cls,
+        n_words: int,
+        codes: IntVec,
+        weights: FixedSpread | Gaussians | None,
+        words: WordWeights | None,
+        seed: int,
+    ) -> TopicState:
+        """No data yet, one topic for each code."""
+        k = len(codes)
+        return cls(
+            counts=np.zeros((n_words, k)),
+            totals=np.zeros(k),
+            ids=np.arange(k),
+            codes=codes,
+            tables=np.zeros(k),
+            weights=weights,
+            words=words,
+            next_id=k,
+            clock=0,
+            seed=seed,
+        )
+
+    @property
+    def n_topics(self) -> int:
+        """Topics in use."""
+        return len(self.ids)
+
+    @property
+    def n_words(self) -> int:
+        """Words known."""
+        return len(self.counts)
+
+    def with_room(self, n_words: int, n_topics: int) -> TopicState:
+        """The same with at least this many rows and columns of counts.
+
+        Rows grow by doubling, columns by a quarter, because few are needed at a time. New rows may
+        lie behind the old ones in the same memory, as if changed in place.
+        """
+        rows, columns = self.counts.shape
+        if n_words <= rows and n_topics <= columns:
+            return self
+        counts, totals = self.counts, self.totals
+        if n_topics > columns:
+            more = max(n_topics, columns + columns // 4) - columns
+            counts, totals = np.pad(counts, ((0, 0), (0, more))), np.pad(totals, (0, more))
+        if n_words > rows:
+            counts = _with_rows(counts, n_words)
+        words = None if self.words is None else self.words.with_room(n_words)
+        return replace(self, counts=counts, totals=totals, words=words)
+
+
+def _with_rows(table: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+    """The table with further rows of zeros, behind it in its own room, or else in twice the room.
+
+    What is returned has these rows only, so copies and files hold nothing of the room. A table has
+    room if it is the beginning of a longer one, which nothing but this function makes. Rows may be
+    left there by a call that was undone, hence the zeros.
+    """
+    room = table.base
+    fits = (
+        isinstance(room, np.ndarray)
+        and room.dtype == table.dtype
+        and room.shape[1:] == table.shape[1:]
+        and room.strides == table.strides
+        and room.ctypes.data == table.ctypes.data
+        and len(room) >= n_rows
+    )
+    if not fits or room is None:
+        room = np.zeros((max(n_rows, 2 * len(table)), *table.shape[1:]))
+        room[: len(table)] = table
+    room[len(table) : n_rows] = 0.0
+    return np.asarray(room[:n_rows])
+
+
+class Undo:
+    """What a call is about to change in place, as it was before.
+
+    Rows are kept as they are touched, or all at once if most of them will be.
+    """
+
+    def __init__(self, state: TopicState, n_entries: int = 0) -> None:
+        self._tables = [state.counts]
+        if state.words is not None:
+            self._tables += [state.words.weights, state.words.frequencies]
+        self._totals, self._old_totals = state.totals, state.totals.copy()
+        self._touched = np.zeros(state.n_words, np.bool_)
+        self._saved: list[tuple[Any, list[NDArray[np.float64]]]] = []
+        if n_entries > state.n_words:
+            self._touched[:] = True
+            self._saved.append((slice(None), [table.copy() for table in self._tables]))
+
+    def remember(self, words: NDArray[np.int32]) -> None:
+        """Keep the rows of these words, unless they are kept already."""
+        if self._touched.all():
+            return
+        now = np.zeros_like(self._touched)
+        now[words[words < len(now)]] = True
+        fresh = np.flatnonzero(now & ~self._touched)
+        self._touched |= now
+        self._saved.append((fresh, [table[fresh] for table in self._tables]))
+
+    def __call__(self) -> None:
+        for where, rows in self._saved:
+            for table, old in zip(self._tables, rows, strict=True):
+                table[where] = old
+        self._totals[:] = self._old_totals
+
+
+def n_codes(n_tasks: int) -> int:
+    """How many classes an anchor can stand for: a single task has two."""
+    return 2 if n_tasks == 1 else n_tasks
+
+
+def code_means(codes: IntVec, n_tasks: int, margin: float) -> Mat:
+    """Prior means (n_tasks, n_topics): the margin for a topic's own task, minus it elsewhere.
+
+    For a single task code 0 stands for yes and code 1 for no; code -1 is no anchor at all.
+    """
+    own = codes[None, :] == np.arange(n_tasks)[:, None]
+    return np.where(codes < 0, 0.0, np.where(own, margin, -margin))
+
+
+def label_order(signs: np.ndarray) -> IntVec:
+    """Tasks in the order in which their labels first appear; those that never do come last."""
+    seen = signs > 0
+    first = np.where(seen.any(axis=0), seen.argmax(axis=0), len(signs))
+    return np.argsort(first, kind="stable")

@@ -1,0 +1,322 @@
+"""`TopicModel`: topics of documents that keep coming, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import Vec
+from everlearn.estimator.params import Constraint, Interval, Options
+from everlearn.store.schema import Arrays, section
+from everlearn.text.inputs import TOKEN_PATTERN
+from everlearn.topics.checkpoint import TopicCheckpoint
+from everlearn.topics.estimator import Learned
+from everlearn.topics.params import TOPIC_CONSTRAINTS, check_start
+from everlearn.topics.settings import FixedTopics, SharedSticks, Targets, TopicLearner, first_state
+
+_START_TOPICS = 20
+_NO_TASKS = np.empty(0, np.int64)
+
+
+class TopicModel(TopicCheckpoint[None]):
+    """Online topic model: LDA, or an HDP that finds the number of topics.
+
+    `fit` learns from a corpus in one or more passes, `partial_fit` from documents that need not
+    come again; memory depends on words and topics, never on documents.
+
+    Parameters
+    ----------
+    n_topics : int or "infer", default=50
+        The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
+    start_topics : int or None, default=None
+        Topics that "infer" starts with; None is 20, or `max_topics` if that is less. One for every
+        3 documents of the first batch, up to 100, if that is more. Later batches of at least 50
+        documents join those that tell the words of these better as one.
+    max_topics : int, default=1000
+        There are never more.
+    topic_prior : float or None, default=None
+        Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
+    concentration : float, default=5.0
+        Of the HDP: larger values expect more topics in a document.
+    stick_prior : float, default=1.0
+        Of the HDP: larger values expect more topics in the corpus.
+    word_prior : float, default=0.02
+        Dirichlet parameter of a topic over words.
+    word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
+        How a word's weight in a topic follows from counts; an HDP is always "collapsed".
+    init : {"predictive", "uniform"}, default="predictive"
+        Where topics of a batch's tokens come from before the first sweep; those of the very
+        first batch are always uniform.
+    batch_size : int or "all", default=256
+        Documents that are learned together; "all" of a call makes it a batch sampler.
+    start_documents : int, default=2000
+        Documents with which topics are found to begin with: they are learned with many sweeps, by
+        `fit` all together, but for the quarter that "infer" keeps to judge by. 0 learns them like
+        all others, as do a batch of "all" and Dask collections.
+    start_sweeps : int, default=50
+        Sweeps over the tokens of these documents.
+    n_rounds : int, default=1
+        Rounds within a batch, after each of which topics take in what was drawn.
+    n_sweeps, burn_in : int, default=3 and 0
+        Sweeps over the tokens in each round, and how many of them do not count.
+    ghosts : int, default=1
+        Copies that each document stands for.
+    n_passes : int, default=1
+        Passes over the documents in `fit`, each of which counts them once more.
+    shuffle : bool, default=True
+        Whether `fit` visits documents in random order. `partial_fit` takes them as they come.
+    retention : float, default=1.0
+        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
+        Less follows a stream that drifts.
+    inference : {"expected", "sampled"}, default="expected"
+        Whether the topics of a document that are asked for are expected ones, or drawn; the draws
+        depend on the seed and on what the document contains.
+    inference_passes : int or None, default=None
+        Passes over a document whose topics are asked for; None is 5. Of a sampler, sweeps that are
+        dropped, and as many that count; None is 50.
+    vocabulary : sequence or mapping of words, default=None
+        The words, in the order of the columns; None lets tokens and texts bring them.
+    max_words : int, default=100000
+        No more words are learned from tokens and texts.
+    stop_words : "english", collection of words or None, default=None
+        Words of texts to leave out.
+    token_pattern : str
+        What a word of a text is, as a regular expression.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where documents are worked on; all engines give the same bits. None uses all cores;
+        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
+    random_state : int, RandomState instance or None, default=None
+        Determines all draws.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    n_topics_, n_components_ : int
+        Topics in use.
+    component_ids_ : ndarray of shape (n_topics,)
+        Permanent numbers of the topics.
+    components_ : ndarray of shape (n_topics, n_words)
+        Dirichlet parameters of the topics.
+    topic_shares_ : ndarray of shape (n_topics,)
+        Share of all tokens that each topic has.
+    vocabulary_ : ndarray of shape (n_words,)
+        The word of each column.
+    n_documents_seen_, n_tokens_seen_ : int
+        What was learned from.
+
+    Examples
+    --------
+    >>> from everlearn import TopicModel
+    >>> texts = ["cats purr and sleep", "dogs bark", "stocks fall", "stocks and bonds rise"] * 30
+    >>> model = TopicModel(n_topics=2, random_state=0).fit(texts)
+    >>> model.transform(["dogs sleep"]).shape
+    (1, 2)
+    """
+
+    checkpoint_key: ClassVar[str] = "topic-model"
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
+        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
+        "max_topics": (Interval(1, 2**15, integer=True),),
+        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        "concentration": (Interval(0, 1e6, low_open=True),),
+        "stick_prior": (Interval(0, 1e6, low_open=True),),
+        "start_documents": (Interval(0, integer=True),),
+        "start_sweeps": (Interval(1, integer=True),),
+        "n_rounds": (Interval(1, integer=True),),
+        "ghosts": (Interval(1, integer=True),),
+        **TOPIC_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        n_topics: int | str = 50,
+        start_topics: int | None = None,
+        max_topics: int = 1000,
+        topic_prior: float | None = None,
+        concentration: float = 5.0,
+        stick_prior: float = 1.0,
+        word_prior: float = 0.02,
+        word_factor: str = "ratio",
+        init: str = "predictive",
+        batch_size: int | str = 256,
+        start_documents: int = 2000,
+        start_sweeps: int = 50,
+        n_rounds: int = 1,
+        n_sweeps: int = 3,
+        burn_in: int = 0,
+        ghosts: int = 1,
+        n_passes: int = 1,
+        shuffle: bool = True,
+        retention: float = 1.0,
+        inference: str = "expected",
+        inference_passes: int | None = None,
+        vocabulary: Any = None,
+        max_words: int = 100_000,
+        stop_words: Any = None,
+        token_pattern: str = TOKEN_PATTERN,
+        engine: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_topics = n_topics
+        self.start_topics = start_topics
+        self.max_topics = max_topics
+        self.topic_prior = topic_prior
+        self.concentration = concentration
+        self.stick_prior = stick_prior
+        self.word_prior = word_prior
+        self.word_factor = word_factor
+        self.init = init
+        self.batch_size = batch_size
+        self.start_documents = start_documents
+        self.start_sweeps = start_sweeps
+        self.n_rounds = n_rounds
+        self.n_sweeps = n_sweeps
+        self.burn_in = burn_in
+        self.ghosts = ghosts
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.retention = retention
+        self.inference = inference
+        self.inference_passes = inference_passes
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a corpus, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : documents
+            Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
+            numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags of
+            documents stay on their workers if the number of topics is given and counts are not
+            collapsed, and are brought here otherwise.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            with self._corpus(X) as corpus:
+                learned = self._begin(corpus.words)
+                none = Targets.none(len(corpus.documents))
+                self._learned = self._fit_passes(learned, corpus, none)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from documents that need not come again, in the order in which they come.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`. Words may be new if documents are not given as counts.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the documents.
+        """
+        with self._unchanged_on_error() as undos:
+            self._check_params()
+            known = self._known()
+            documents, words = self._documents(X, None if known is None else known.words, grow=True)
+            learned = self._begin(words) if known is None else self._with_words(known, words)
+            self._learned = self._go_on(learned, documents, Targets.none(len(documents)), undos)
+        return self
+
+    def score_samples(self, X: Any) -> Vec:
+        """Log-likelihood of the held-out half of each document, per word.
+
+        Topics are inferred from one half of the tokens and must predict the other (document
+        completion). The halves depend on the document alone.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_documents,)
+            Nats per word; 0 for a document with fewer than two words.
+        """
+        log_likelihood, n_tokens = self._completion(X)
+        return np.asarray(log_likelihood / np.maximum(n_tokens, 1))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of held-out words by document completion; see `score_samples`.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Nats per word; larger is better.
+        """
+        log_likelihood, n_tokens = self._completion(X)
+        return float(log_likelihood.sum() / max(1, n_tokens.sum()))
+
+    # ------------------------------------------------------------------ inner
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.n_topics == "infer":
+            check_start(self)
+
+    def _begin(self, words: Any) -> Learned[None]:
+        n_topics = self.n_topics
+        if n_topics == "infer":
+            n_topics = self.start_topics or min(_START_TOPICS, int(self.max_topics))
+        n_topics = int(n_topics)
+        learner = self._learner(None, n_topics)
+        state = first_state(learner, words.n_words, n_topics, _NO_TASKS, self._new_seed())
+        return Learned((state,), words, None, None)
+
+    def _learner(self, outputs: None, n_topics: int) -> TopicLearner:
+        prior: FixedTopics | SharedSticks
+        if self.n_topics == "infer":
+            prior = SharedSticks(float(self.concentration), float(self.stick_prior))
+        else:
+            prior = FixedTopics(float(self.topic_prior or 1.0 / n_topics))
+        learner = TopicLearner(
+            prior,
+            float(self.word_prior),
+            max_topics=int(self.max_topics),
+            young_documents=0 if self.batch_size == "all" else int(self.start_documents),
+            young_sweeps=int(self.start_sweeps),
+        )
+        return self._with_schedule(learner, 5)
+
+    def _pack_outputs(self, outputs: None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {}
+
+    @classmethod
+    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> None:
+        section(header, "outputs", ())
+
+    def _n_tasks(self, outputs: None) -> int:
+        return 0

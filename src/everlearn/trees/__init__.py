@@ -1,0 +1,1 @@
+"""Topic trees: the nested Chinese restaurant process over documents."""

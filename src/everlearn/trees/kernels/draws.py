@@ -1,0 +1,324 @@
+"""Paths and levels of documents in a tree of topics, drawn with the topics integrated out.
+
+A document has a path of nodes from the root to the last level, and each of its tokens a level of
+that path. Both are drawn under the counts of all other documents, which follow every draw, so
+documents are visited one after the other. A path is drawn among one slot for each node: those on
+the last level, and for each other node the new path that leaves the tree there. Equations:
+docs/math/topic_tree.md.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.draws import Word, Words, advanced, uniform
+from everlearn.kernels.jit import FUSED, kernel
+from everlearn.kernels.scalars import exp, log, longest_run
+from everlearn.trees.kernels.scores import (
+    Nodes,
+    Priors,
+    Scratch,
+    Tokens,
+    score_level,
+    score_slots,
+    scratch,
+)
+
+_DEEPEST = -700.0
+_NOWHERE = -1e300
+_FIRST_SWEEPS = 3
+
+
+@kernel(FUSED)
+def _log_each(x: Vec, out: Vec) -> None:
+    """Logarithms; those of nothing are far below all others."""
+    for j in range(out.size):
+        found = log(x[j] if x[j] > 0.0 else 1.0)
+        out[j] = found if x[j] > 0.0 else _NOWHERE
+
+
+@kernel()
+def _leaving(gamma: float, room: bool, level: int, s: Scratch) -> float:
+    """What new nodes below a level add to the log-weight of its slots."""
+    return np.log(gamma) + s.fresh[level + 1 :].sum() if room else _NOWHERE
+
+
+@kernel()
+def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
+    """Log-weight of each slot, far below all others where there is none; the highest of them."""
+    depth, parents = nodes.firsts.size - 1, nodes.parents
+    below, reach, weights = s.below, s.reach, s.weights
+    below[:] = gamma
+    for j in range(1, nodes.ids.size):
+        below[parents[j]] += nodes.mass[j]  # places without a node have no mass
+    inner = nodes.firsts[depth - 1]
+    _log_each(below[:inner], below[:inner])
+    _log_each(nodes.mass, reach)
+    reach[0] = -below[0]
+    weights[0] = reach[0] + _leaving(gamma, room, 0, s)
+    for level in range(1, depth):
+        fresh = _leaving(gamma, room, level, s)
+        for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+            reach[j] += reach[parents[j]] + s.scores[j]
+            weights[j] = reach[j]
+        if level < depth - 1:
+            for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+                reach[j] -= below[j]  # what its children begin with
+                weights[j] = reach[j] + fresh
+    peak = _NOWHERE
+    for j in range(weights.size):
+        if weights[j] > peak:
+            peak = weights[j]
+    return peak
+
+
+@kernel(FUSED)
+def _exponentials(weights: Vec, peak: float) -> None:
+    """Logarithms of weights become weights, the largest 1 and those out of sight 0."""
+    for j in range(weights.size):
+        x = weights[j] - peak
+        weights[j] = exp(max(x, _DEEPEST)) if x > _DEEPEST else 0.0
+
+
+@kernel()
+def _pick(weights: Vec, peak: float, u: float) -> int:
+    """The place that a uniform draw in [0, 1) picks; logarithms of weights become weights."""
+    _exponentials(weights, peak)
+    total = 0.0
+    for j in range(weights.size):
+        total += weights[j]
+    target = u * total
+    best = 0
+    for j in range(weights.size):
+        if weights[j] > 0.0:
+            best = j
+            target -= weights[j]
+            if target < 0.0:
+                break
+    return best
+
+
+@kernel()
+def _born(nodes: Nodes, level: int, parent: int) -> int:
+    """The place of a new node."""
+    for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+        if nodes.ids[j] < 0:
+            nodes.ids[j] = nodes.next_id[0]
+            nodes.next_id[0] += 1
+            nodes.parents[j] = parent
+            return j
+    return -1
+
+
+@kernel()
+def _path_to(nodes: Nodes, slot: int, path: IntVec) -> None:
+    """The path of a slot, -1 where it leaves the tree."""
+    level = 0
+    while nodes.firsts[level + 1] <= slot:
+        level += 1
+    path[:] = -1
+    for up in range(level, -1, -1):
+        path[up] = slot
+        slot = nodes.parents[slot]
+
+
+@kernel()
+def _set_path(nodes: Nodes, slot: int, path: IntVec) -> None:
+    """The path of a slot, with new nodes where it leaves the tree."""
+    _path_to(nodes, slot, path)
+    for level in range(1, path.size):
+        if path[level] < 0:
+            path[level] = _born(nodes, level, path[level - 1])
+
+
+@kernel()
+def _recount(tokens: Tokens, d: int, nodes: Nodes, by: float) -> None:
+    """Add a document to the counts of its path, or take it away; nodes without one end."""
+    path = tokens.paths[d]
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        node = path[tokens.levels[i]]
+        nodes.counts[tokens.words[i], node] += by
+        nodes.totals[node] += by
+    for level in range(path.size):
+        node = path[level]
+        nodes.mass[node] += by
+        if nodes.mass[node] <= 0.0 and level:
+            nodes.ids[node] = -1
+
+
+@kernel()
+def _draw_slot(nodes: Nodes, gamma: float, most: int, u: float, s: Scratch) -> int:
+    """A slot by scores and weights; one that leaves the tree only if new nodes are allowed."""
+    used = 0
+    for j in range(nodes.ids.size):
+        used += nodes.ids[j] >= 0
+    peak = _weigh_slots(nodes, gamma, used + nodes.firsts.size - 2 <= most, s)
+    return _pick(s.weights, peak, u)
+
+
+@kernel()
+def _draw_path(
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, most: int, u: float, s: Scratch
+) -> None:
+    """The path of a document that is in no counts."""
+    first, last = tokens.starts[d], tokens.starts[d + 1]
+    for level in range(1, priors.alpha.size):
+        score_level(tokens, first, last, level, nodes, priors, s)
+    _set_path(nodes, _draw_slot(nodes, priors.gamma, most, u, s), tokens.paths[d])
+
+
+@kernel()
+def _draw_levels(
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, room: Mat
+) -> Word:
+    """The level of each token of a document that is in all counts.
+
+    The token itself is taken away from the counts of its level in passing; counts are written to
+    only when it moves, which most tokens do not.
+    """
+    path, depth = tokens.paths[d], priors.alpha.size
+    counts, totals, levels = nodes.counts, nodes.totals, tokens.levels
+    held, scale, less, sums = room[0], room[1], room[2], room[3]
+    held[:] = priors.alpha
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        held[levels[i]] += 1.0
+    for level in range(depth):
+        scale[level] = 1.0 / (totals[path[level]] + priors.words)
+        less[level] = 1.0 / (totals[path[level]] + priors.words - 1.0)
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        row, old = counts[tokens.words[i]], np.int64(levels[i])
+        total = 0.0
+        for level in range(depth):
+            fits = row[path[level]] + priors.word
+            if level == old:
+                total += (held[level] - 1.0) * (fits - 1.0) * less[level]
+            else:
+                total += held[level] * fits * scale[level]
+            sums[level] = total
+        word = advanced(word)
+        target = uniform(word) * total
+        new = 0
+        for level in range(depth - 1):
+            new += sums[level] <= target
+        if new != old:
+            levels[i] = new
+            for to, by in ((old, -1.0), (new, 1.0)):
+                row[path[to]] += by
+                totals[path[to]] += by
+                held[to] += by
+                scale[to] = 1.0 / (totals[path[to]] + priors.words)
+                less[to] = 1.0 / (totals[path[to]] + priors.words - 1.0)
+    return word
+
+
+@kernel()
+def _first_levels(
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, values: Vec
+) -> Word:
+    """Levels of a new document's tokens, each word by itself, with its path as it is.
+
+    Words say nothing about levels on which the path has left the tree.
+    """
+    path = tokens.paths[d]
+    for i in range(tokens.starts[d], tokens.starts[d + 1]):
+        row = nodes.counts[tokens.words[i]]
+        total = 0.0
+        for level in range(path.size):
+            values[level] = priors.alpha[level] * priors.word / priors.words
+            if path[level] >= 0:
+                fits = (row[path[level]] + priors.word) / (nodes.totals[path[level]] + priors.words)
+                values[level] = priors.alpha[level] * fits
+            total += values[level]
+        word = advanced(word)
+        target = uniform(word) * total - values[0]
+        level = 0
+        while target >= 0.0 and level < path.size - 1:
+            level += 1
+            target -= values[level]
+        tokens.levels[i] = level
+    return word
+
+
+@kernel()
+def _has_room(nodes: Nodes) -> bool:
+    """Whether each level below the root has a free place."""
+    for level in range(1, nodes.firsts.size - 1):
+        free = False
+        for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+            free = free or nodes.ids[j] < 0
+        if not free:
+            return False
+    return True
+
+
+@kernel()
+def sweep(
+    tokens: Tokens,
+    nodes: Nodes,
+    priors: Priors,
+    streams: Words,
+    begin: int,
+    end: int,
+    new: bool,
+    informed: bool,
+    most: int,
+) -> int:
+    """Draw path and levels of documents `begin` to `end`; the first that was not drawn.
+
+    `new` documents are in no counts yet and have no path; their levels are drawn first, from the
+    prior or, `informed`, for a path that fits the document whatever its levels. The sweep stops
+    where a level has no place for one more node; `most` nodes are kept at most.
+    """
+    c, depth = nodes.totals.size, priors.alpha.size
+    s = scratch(c, depth, longest_run(tokens.starts))
+    room = np.empty((4, depth))
+    for d in range(begin, end):
+        if not _has_room(nodes):
+            return d
+        word = streams[d]
+        if new:
+            if informed:
+                word = advanced(word)
+                score_slots(tokens, tokens.starts[d], tokens.starts[d + 1], nodes, priors, s)
+                slot = _draw_slot(nodes, priors.gamma, most, uniform(word), s)
+                _path_to(nodes, slot, tokens.paths[d])
+            word = _first_levels(tokens, d, nodes, priors, word, room[0])
+        else:
+            _recount(tokens, d, nodes, -1.0)
+        word = advanced(word)
+        _draw_path(tokens, d, nodes, priors, most, uniform(word), s)
+        _recount(tokens, d, nodes, 1.0)
+        for _ in range(_FIRST_SWEEPS if new else 1):
+            word = _draw_levels(tokens, d, nodes, priors, word, room)
+    return end
+
+
+@kernel()
+def sweep_levels(
+    tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, rows: IntVec
+) -> None:
+    """Draw the levels of some documents, paths staying as they are."""
+    room = np.empty((4, priors.alpha.size))
+    for d in rows:
+        _draw_levels(tokens, d, nodes, priors, streams[d], room)
+
+
+@kernel()
+def move_down(
+    tokens: Tokens, nodes: Nodes, rows: IntVec, level: int, common: NDArray[np.bool_]
+) -> None:
+    """Put words of some documents on a level if they are common, else on the next.
+
+    Only tokens that are on one of the two levels move.
+    """
+    for d in rows:
+        path = tokens.paths[d]
+        for i in range(tokens.starts[d], tokens.starts[d + 1]):
+            old, w = np.int64(tokens.levels[i]), tokens.words[i]
+            if old != level and old != level + 1:
+                continue
+            new = level if common[w] else level + 1
+            for at, by in ((path[old], -1.0), (path[new], 1.0)):
+                nodes.counts[w, at] += by
+                nodes.totals[at] += by
+            tokens.levels[i] = new

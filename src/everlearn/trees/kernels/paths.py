@@ -1,0 +1,442 @@
+"""Where documents belong in a tree of topics: path and levels of each, without randomness.
+
+For each slot of the tree that is looked at, a document has a posterior Dir(g) of its levels. With
+weights v_wl = exp(E log theta_l) * table[w, node of level l], `unseen` standing in where a slot has
+no node,
+
+    g_l = alpha_l + sum_w count_w v_wl / sum_l v_wl,
+    score = sum_w count_w log sum_l v_wl - KL(Dir(g) || Dir(alpha)),
+
+and the posterior of slots is the softmax of their log-weights plus scores. All slots are looked at
+once with levels as expected; the best few are then worked out. Equations: docs/math/topic_tree.md.
+Every document writes to its own places.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.kernels.jit import FUSED, SUMMED, kernel
+from everlearn.kernels.scalars import exp, log
+
+Slots = NDArray[np.int32]
+_DEEPEST = -700.0
+_LEAST = 1e-70
+_FACTORS = 4
+"""Products of so many numbers above the least one are normal."""
+_WIDTH = 30.0
+"""Slots that are so many nats behind the best are not worked out."""
+_NEGLIGIBLE = 1e-12
+_STILL = 1e-4
+"""Levels that move less, in tokens, have settled."""
+
+
+class Words(NamedTuple):
+    """Documents as words and how often they occur."""
+
+    indptr: IntVec
+    words: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+class PathTable(NamedTuple):
+    """What all documents are compared with.
+
+    table : (V, K) how much each word speaks for each node
+    unseen : the same for a node that the tree does not hold
+    parents, levels : (K,) of each node, parents first
+    paths : (K, L) nodes from the root to each, -1 below it
+    log_weights : (K,) of slots
+    alpha : (L,) prior of levels
+    """
+
+    table: Mat
+    unseen: float
+    parents: IntVec
+    levels: IntVec
+    paths: IntVec
+    log_weights: Vec
+    alpha: Vec
+
+
+class Found(NamedTuple):
+    """What was found of documents.
+
+    slots : (N, M) slots that were worked out, -1 where there are fewer
+    shares : (N, M) their probabilities
+    g : (N, M, L) Dirichlet parameters of levels in each
+    bounds : (N,) the log-sum of weights and scores over slots
+    """
+
+    slots: Slots
+    shares: Mat
+    g: Cube
+    bounds: Vec
+
+
+@kernel()
+def digamma(x: float) -> float:
+    """psi(x) for x > 0."""
+    done = 0.0
+    while x < 8.0:
+        done -= 1.0 / x
+        x += 1.0
+    r = 1.0 / (x * x)
+    tail = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132)))))
+    return done + math.log(x) - 0.5 / x - tail
+
+
+@kernel()
+def level_weights(g: Vec, out: Vec) -> None:
+    """exp(E log theta) under Dir(g)."""
+    total = digamma(g.sum())
+    for level in range(g.size):
+        x = digamma(g[level]) - total
+        out[level] = exp(x) if x > _DEEPEST else 0.0
+
+
+@kernel()
+def level_divergence(g: Vec, alpha: Vec) -> float:
+    """KL(Dir(g) || Dir(alpha))."""
+    total, prior = g.sum(), alpha.sum()
+    both = digamma(total)
+    found = math.lgamma(total) - math.lgamma(prior)
+    for level in range(g.size):
+        found += math.lgamma(alpha[level]) - math.lgamma(g[level])
+        found += (g[level] - alpha[level]) * (digamma(g[level]) - both)
+    return found
+
+
+@kernel(FUSED)
+def _fold(product: Vec, scores: Vec) -> None:
+    for i in range(product.size):
+        scores[i] += log(product[i])
+        product[i] = 1.0
+
+
+@kernel(FUSED)
+def _reach(row: Vec, paths: PathTable, weights: Vec, rest: Vec, reach: Vec, values: Vec) -> None:
+    """How likely a word is in each slot, by the nodes down to it and the unseen ones below."""
+    for i in range(row.size):
+        above = reach[paths.parents[i]] if i else 0.0
+        reach[i] = above + weights[paths.levels[i]] * row[i]
+    for i in range(row.size):
+        values[i] = max(reach[i] + rest[paths.levels[i]], _LEAST)
+
+
+@kernel(FUSED)
+def _power(values: Vec, count: int, product: Vec, scores: Vec) -> None:
+    if count <= 2:
+        for i in range(values.size):
+            product[i] *= values[i] if count == 1 else values[i] * values[i]
+    else:
+        for i in range(values.size):
+            scores[i] += count * log(values[i])
+
+
+@kernel()
+def _score_all(
+    words: Words, d: int, paths: PathTable, weights: Vec, scores: Vec, room: Mat
+) -> None:
+    """Scores of all slots, but for a constant, with levels as they are expected to be."""
+    n = 0
+    for place in range(words.indptr[d], words.indptr[d + 1]):
+        n += words.counts[place]
+    alpha = paths.alpha
+    level_weights(alpha * (1.0 + n / alpha.sum()), weights)
+    rest = np.zeros(alpha.size)
+    for level in range(alpha.size - 2, -1, -1):
+        rest[level] = rest[level + 1] + weights[level + 1] * paths.unseen
+    scores[:] = paths.log_weights
+    product, reach, values = room[0], room[1], room[2]
+    product[:] = 1.0
+    pending = 0
+    for place in range(words.indptr[d], words.indptr[d + 1]):
+        _reach(paths.table[words.words[place]], paths, weights, rest, reach, values)
+        _power(values, words.counts[place], product, scores)
+        pending += min(words.counts[place], 2)
+        if pending > _FACTORS - 2:
+            _fold(product, scores)
+            pending = 0
+    _fold(product, scores)
+
+
+@kernel()
+def choose_slots(words: Words, begin: int, end: int, paths: PathTable, found: Found) -> None:
+    """The best slots of each document, of those it had any but negligible ones included."""
+    k, most = paths.levels.size, found.slots.shape[1]
+    scores, room = np.empty(k), np.empty((3, k))
+    weights = np.empty(paths.alpha.size)
+    for d in range(begin, end):
+        _score_all(words, d, paths, weights, scores, room)
+        peak = scores.max()
+        old, kept = found.slots[d].copy(), found.shares[d].copy()
+        old_g = found.g[d].copy()
+        found.slots[d] = -1
+        found.shares[d] = 0.0
+        found.g[d] = 0.0
+        for m in range(most):
+            if old[m] >= 0 and kept[m] > _STILL:
+                scores[old[m]] += 1e300  # what a document had is kept
+        for m in range(min(most, k)):
+            best = np.argmax(scores)
+            if scores[best] < peak - _WIDTH:
+                break
+            scores[best] = -np.inf
+            found.slots[d, m] = best
+            for j in range(most):
+                if old[j] == best:
+                    found.shares[d, m] = kept[j]
+                    found.g[d, m] = old_g[j]
+
+
+@kernel(SUMMED)
+def _split_words(
+    words: Words, d: int, paths: PathTable, path: IntVec, weights: Vec, g: Vec
+) -> None:
+    """Dirichlet parameters of the levels that words choose under these weights."""
+    depth = weights.size
+    g[:] = 0.0
+    values = np.empty(depth)
+    for place in range(words.indptr[d], words.indptr[d + 1]):
+        row = paths.table[words.words[place]]
+        total = 0.0
+        for level in range(depth):
+            node = path[level]
+            values[level] = weights[level] * (row[node] if node >= 0 else paths.unseen)
+            total += values[level]
+        share = words.counts[place] / total
+        for level in range(depth):
+            g[level] += share * values[level]
+    for level in range(depth):
+        g[level] += paths.alpha[level]
+
+
+@kernel()
+def _word_score(words: Words, d: int, paths: PathTable, path: IntVec, weights: Vec) -> float:
+    score = 0.0
+    for place in range(words.indptr[d], words.indptr[d + 1]):
+        row = paths.table[words.words[place]]
+        total = 0.0
+        for level in range(weights.size):
+            node = path[level]
+            total += weights[level] * (row[node] if node >= 0 else paths.unseen)
+        score += words.counts[place] * np.log(total)
+    return score
+
+
+@kernel()
+def _settle(
+    words: Words, d: int, paths: PathTable, slot: int, steps: int, g: Vec, weights: Vec
+) -> float:
+    """Bring the levels in one slot to rest; its score."""
+    path, alpha = paths.paths[slot], paths.alpha
+    fresh = np.empty(alpha.size)
+    if g[0] == 0.0:
+        n = 0
+        for place in range(words.indptr[d], words.indptr[d + 1]):
+            n += words.counts[place]
+        g[:] = alpha * (1.0 + n / alpha.sum())
+    for _ in range(steps):
+        level_weights(g, weights)
+        _split_words(words, d, paths, path, weights, fresh)
+        moved = np.abs(fresh - g).max()
+        g[:] = fresh
+        if moved < _STILL:
+            break
+    level_weights(g, weights)
+    return _word_score(words, d, paths, path, weights) - level_divergence(g, alpha)
+
+
+@kernel()
+def infer_paths(
+    words: Words, begin: int, end: int, paths: PathTable, steps: int, found: Found
+) -> None:
+    """Levels in the slots chosen for each document, and the probabilities of these slots.
+
+    Slots whose probability is negligible are given up until slots are chosen again.
+    """
+    most = found.slots.shape[1]
+    scores, weights = np.empty(most), np.empty(paths.alpha.size)
+    for d in range(begin, end):
+        for m in range(most):
+            slot = found.slots[d, m]
+            scores[m] = -np.inf
+            if slot >= 0:
+                scores[m] = paths.log_weights[slot]
+                scores[m] += _settle(words, d, paths, slot, steps, found.g[d, m], weights)
+        found.bounds[d] = softmax(scores, found.shares[d])
+        for m in range(most):
+            if found.shares[d, m] == 0.0:
+                found.slots[d, m] = -1
+                found.g[d, m] = 0.0
+
+
+@kernel()
+def softmax(scores: Vec, shares: Vec) -> float:
+    """Shares of exponentials, and the logarithm of their sum; negligible shares become 0."""
+    peak, total = scores.max(), 0.0
+    for m in range(scores.size):
+        x = scores[m] - peak
+        shares[m] = exp(x) if x > _DEEPEST else 0.0
+        total += shares[m]
+    for m in range(scores.size):
+        shares[m] /= total
+        if shares[m] < _NEGLIGIBLE:
+            shares[m] = 0.0
+    return float(peak + np.log(total))
+
+
+@kernel()
+def gather(
+    words: Words, paths: PathTable, found: Found, counts: Mat, slots: Vec, logs: Vec
+) -> None:
+    """Add what documents say: words by node, documents by slot, E log theta by level."""
+    depth = paths.alpha.size
+    weights, values = np.empty(depth), np.empty(depth)
+    for d in range(words.indptr.size - 1):
+        for m in range(found.slots.shape[1]):
+            share, slot = found.shares[d, m], found.slots[d, m]
+            if slot < 0 or share <= 0.0:
+                continue
+            slots[slot] += share
+            g, path = found.g[d, m], paths.paths[slot]
+            both = digamma(g.sum())
+            for level in range(depth):
+                logs[level] += share * (digamma(g[level]) - both)
+            level_weights(g, weights)
+            for place in range(words.indptr[d], words.indptr[d + 1]):
+                w = words.words[place]
+                total = 0.0
+                for level in range(depth):
+                    node = path[level]
+                    seen = paths.table[w, node] if node >= 0 else paths.unseen
+                    values[level] = weights[level] * seen
+                    total += values[level]
+                part = share * words.counts[place] / total
+                for level in range(depth):
+                    if path[level] >= 0:
+                        counts[w, path[level]] += part * values[level]
+
+
+@kernel()
+def predict_words(words: Words, paths: PathTable, found: Found, out: Vec) -> None:
+    """Log-likelihood of other words of the documents, given where these were found.
+
+    Words of a document share its path: the sum over slots is outside of the product over words.
+    """
+    shares, scores = np.empty(paths.alpha.size), np.empty(found.slots.shape[1])
+    for d in range(words.indptr.size - 1):
+        for m in range(scores.size):
+            scores[m] = -np.inf
+            if found.slots[d, m] >= 0 and found.shares[d, m] > 0.0:
+                shares[:] = found.g[d, m] / found.g[d, m].sum()
+                scores[m] = np.log(found.shares[d, m])
+                scores[m] += _word_score(words, d, paths, paths.paths[found.slots[d, m]], shares)
+        out[d] = softmax(scores, scores.copy())
+
+
+class Blended(NamedTuple):
+    """What was found of documents.
+
+    slots, shares : (N, M) slots that were looked at, and their probabilities
+    g : (N, L) Dirichlet parameters of levels
+    phi : (n_entries, L) probability of each level for each distinct word of a document
+    bounds : (N,) what each document contributes to the bound
+    """
+
+    slots: Slots
+    shares: Mat
+    g: Mat
+    phi: Mat
+    bounds: Vec
+
+
+@kernel(SUMMED)
+def _split_words_meanfield(
+    words: Words, d: int, paths: PathTable, logs: Mat, found: Blended, scores: Vec
+) -> float:
+    """Levels of words under the shares of slots; scores of slots under these; their entropy."""
+    depth, unseen = paths.alpha.size, np.log(paths.unseen)
+    slots, shares, g = found.slots[d], found.shares[d], found.g[d]
+    expected = np.empty(depth)
+    both = digamma(g.sum())
+    for level in range(depth):
+        expected[level] = digamma(g[level]) - both
+    g[:] = paths.alpha
+    entropy = 0.0
+    for place in range(words.indptr[d], words.indptr[d + 1]):
+        w, count, phi = words.words[place], words.counts[place], found.phi[place]
+        phi[:] = expected
+        for m in range(slots.size):
+            if slots[m] >= 0 and shares[m] > 0.0:
+                for level in range(depth):
+                    node = paths.paths[slots[m], level]
+                    phi[level] += shares[m] * (logs[w, node] if node >= 0 else unseen)
+        softmax(phi.copy(), phi)
+        for level in range(depth):
+            g[level] += count * phi[level]
+            if phi[level] > 0.0:
+                entropy -= count * phi[level] * np.log(phi[level])
+        for m in range(slots.size):
+            if slots[m] >= 0:
+                for level in range(depth):
+                    node = paths.paths[slots[m], level]
+                    seen = logs[w, node] if node >= 0 else unseen
+                    scores[m] += count * phi[level] * seen
+    return entropy
+
+
+@kernel()
+def blend_paths(
+    words: Words, begin: int, end: int, paths: PathTable, logs: Mat, steps: int, found: Blended
+) -> None:
+    """Levels of each document and probabilities of the slots chosen for it, in turn."""
+    most, depth = found.slots.shape[1], paths.alpha.size
+    scores = np.empty(most)
+    for d in range(begin, end):
+        if found.g[d, 0] == 0.0:
+            n = 0
+            for place in range(words.indptr[d], words.indptr[d + 1]):
+                n += words.counts[place]
+            found.g[d] = paths.alpha * (1.0 + n / paths.alpha.sum())
+            found.shares[d] = 0.0
+            found.shares[d, 0] = 1.0
+        bound = 0.0
+        for _ in range(steps):
+            for m in range(most):
+                slot = found.slots[d, m]
+                scores[m] = paths.log_weights[slot] if slot >= 0 else -np.inf
+            bound = _split_words_meanfield(words, d, paths, logs, found, scores)
+            bound += softmax(scores, found.shares[d])
+        g = found.g[d]
+        both = digamma(g.sum())
+        for level in range(depth):
+            bound += (g[level] - paths.alpha[level]) * (digamma(g[level]) - both)
+        found.bounds[d] = bound - level_divergence(g, paths.alpha)
+
+
+@kernel()
+def gather_blended(
+    words: Words, paths: PathTable, found: Blended, counts: Mat, slots: Vec, logs: Vec
+) -> None:
+    """Add what documents say: words by node, documents by slot, E log theta by level."""
+    for d in range(words.indptr.size - 1):
+        g = found.g[d]
+        both = digamma(g.sum())
+        for level in range(g.size):
+            logs[level] += digamma(g[level]) - both
+        for m in range(found.slots.shape[1]):
+            share, slot = found.shares[d, m], found.slots[d, m]
+            if slot < 0 or share <= 0.0:
+                continue
+            slots[slot] += share
+            for place in range(words.indptr[d], words.indptr[d + 1]):
+                part = share * words.counts[place]
+                for level in range(g.size):
+                    node = paths.paths[slot, level]
+                    if node >= 0:
+                        counts[words.words[place], node] += part * found.phi[place, level]

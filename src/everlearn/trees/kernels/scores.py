@@ -1,0 +1,283 @@
+"""How much likelier words are if pairs of nodes share one topic."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.jit import FUSED, kernel
+from everlearn.kernels.scalars import log
+
+
+@kernel()
+def add_word_gains(counts: Mat, members: IntVec, prior: float, gains: Mat) -> None:
+    """Add, for pairs i < j of the members, the part of the gain that is a sum over words.
+
+    Only words that both nodes have contribute: log gamma(a + b + prior) + log gamma(prior)
+    - log gamma(a + prior) - log gamma(b + prior).
+    """
+    n = members.size
+    which, alone = np.empty(n, np.int64), np.empty(n)
+    base = math.lgamma(prior)
+    for w in range(counts.shape[0]):
+        used = 0
+        for i in range(n):
+            if counts[w, members[i]] > 0.0:
+                which[used] = i
+                used += 1
+        if used < 2:
+            continue
+        for u in range(used):
+            alone[u] = math.lgamma(counts[w, members[which[u]]] + prior)
+        for u in range(used):
+            a = counts[w, members[which[u]]] + prior
+            for v in range(u + 1, used):
+                both = math.lgamma(a + counts[w, members[which[v]]])
+                gains[which[u], which[v]] += both + base - alone[u] - alone[v]
+
+
+@kernel()
+def add_children(parents: IntVec, counts: Mat) -> None:
+    """Add the words of each node to those of its parent, from the last node to the first."""
+    for w in range(counts.shape[0]):
+        for i in range(parents.size - 1, 0, -1):
+            counts[w, parents[i]] += counts[w, i]
+
+
+Levels = NDArray[np.uint8]
+_FACTORS = 16
+"""Factors that are multiplied before a logarithm is taken: far from the ends of float64."""
+_SERIES_FROM = 16.0
+
+
+class Nodes(NamedTuple):
+    """Nodes in blocks of one level each; places without a node have the id -1 and no counts.
+
+    firsts : (L + 1,) where the block of each level begins, and where the last one ends
+    counts : (V, C) tokens of each word at each node
+    totals : (C,) tokens at each node
+    mass : (C,) documents whose path passes each node
+    parents : (C,) places of the parents
+    ids : (C,) permanent ids
+    next_id : (1,) the id of the next node that is born
+    """
+
+    firsts: IntVec
+    counts: Mat
+    totals: Vec
+    mass: Vec
+    parents: IntVec
+    ids: IntVec
+    next_id: IntVec
+
+
+class Tokens(NamedTuple):
+    """Tokens of documents, equal words of a document side by side, with their draws.
+
+    starts : (N + 1,) where the tokens of each document begin
+    words, levels : (n_tokens,) the word and the level of each
+    paths : (N, L) places of the nodes of each document's path
+    """
+
+    starts: IntVec
+    words: NDArray[np.int32]
+    levels: Levels
+    paths: IntVec
+
+
+class Priors(NamedTuple):
+    """Of levels (L,), of each word of a topic, of all words of a topic, of new branches."""
+
+    alpha: Vec
+    word: float
+    words: float
+    gamma: float
+
+
+class Scratch(NamedTuple):
+    """Room for one document's work, (C,) each but those named.
+
+    fresh : (L,) scores of new nodes
+    words, adds : (n,) words of one level, and what is added to their counts; n is the most that
+        a document has
+    """
+
+    scores: Vec
+    product: Vec
+    below: Vec
+    reach: Vec
+    weights: Vec
+    fresh: Vec
+    words: IntVec
+    adds: Vec
+
+
+@kernel()
+def scratch(n_places: int, depth: int, n_words: int) -> Scratch:
+    """Room for documents of so many words at most."""
+    c = n_places
+    return Scratch(
+        np.zeros(c), np.ones(c), np.zeros(c), np.zeros(c), np.zeros(c), np.zeros(depth),
+        np.empty(n_words, np.int64), np.empty(n_words),
+    )  # fmt: skip
+
+
+@kernel()
+def spread_columns(values: Mat, places: IntVec, out: Mat) -> None:
+    """Write columns to other places of a table; those that have none (-1) are left out."""
+    for w in range(values.shape[0]):
+        for j in range(places.size):
+            if places[j] >= 0:
+                out[w, places[j]] = values[w, j]
+
+
+@kernel()
+def log_rising(x: float, n: float) -> float:
+    """Log of the rising factorial, log gamma(x + n) - log gamma(x), by Stirling's series."""
+    done = 0.0
+    while x < _SERIES_FROM and n >= 1.0:
+        done += np.log(x)
+        x += 1.0
+        n -= 1.0
+    if n == 0.0:
+        return done
+    y = x + n
+    rest = (y - 0.5) * log(y) - (x - 0.5) * log(x) - n
+    a, b = 1.0 / x, 1.0 / y
+    rest += (b - a) / 12.0 - (b * b * b - a * a * a) / 360.0
+    return done + rest + (b**5 - a**5) / 1260.0
+
+
+@kernel(FUSED)
+def _log_rising_each(x: Vec, prior: float, n: float, out: Vec) -> None:
+    """Subtract `log_rising` of each total and its prior, which is large, from `out`."""
+    for j in range(out.size):
+        a = x[j] + prior
+        b = a + n
+        rest = (b - 0.5) * log(b) - (a - 0.5) * log(a) - n
+        a, b = 1.0 / a, 1.0 / b
+        rest += (b - a) / 12.0 - (b * b * b - a * a * a) / 360.0
+        out[j] -= rest + (b * b * b * b * b - a * a * a * a * a) / 1260.0
+
+
+@kernel(FUSED)
+def _multiply(row: Vec, add: float, product: Vec) -> None:
+    for j in range(product.size):
+        product[j] *= row[j] + add
+
+
+@kernel(FUSED)
+def _multiply_four(
+    a: Vec, b: Vec, c: Vec, d: Vec, add: tuple[float, float, float, float], product: Vec
+) -> None:
+    """Four factors at a time: products are read and written once for all of them."""
+    for j in range(product.size):
+        left, right = (a[j] + add[0]) * (b[j] + add[1]), (c[j] + add[2]) * (d[j] + add[3])
+        product[j] *= left * right
+
+
+@kernel(FUSED)
+def _fold(product: Vec, scores: Vec) -> None:
+    for j in range(product.size):
+        scores[j] += log(product[j])
+        product[j] = 1.0
+
+
+@kernel()
+def _words_of(tokens: Tokens, first: int, last: int, level: int, prior: float, s: Scratch) -> int:
+    """How many words of a level there are; each with the prior and how often it came before."""
+    n, before, add = 0, np.int64(-1), 0.0
+    for i in range(first, last):
+        if tokens.levels[i] == level:
+            w = np.int64(tokens.words[i])
+            add = add + 1.0 if w == before else prior
+            before = w
+            s.words[n], s.adds[n] = w, add
+            n += 1
+    return n
+
+
+@kernel()
+def score_level(
+    tokens: Tokens, first: int, last: int, level: int, nodes: Nodes, priors: Priors, s: Scratch
+) -> None:
+    """How likely the document's words of a level are at each of its nodes, and at a new one."""
+    low, high = nodes.firsts[level], nodes.firsts[level + 1]
+    scores, product = s.scores[low:high], s.product[low:high]
+    counts, w, adds = nodes.counts, s.words, s.adds
+    scores[:] = 0.0
+    product[:] = 1.0
+    s.fresh[level] = 0.0
+    n = _words_of(tokens, first, last, level, priors.word, s)
+    if n == 0:
+        return
+    fresh, new = 0.0, 1.0
+    for i in range(0, n - 3, 4):
+        four = adds[i], adds[i + 1], adds[i + 2], adds[i + 3]
+        a, b = counts[w[i]][low:high], counts[w[i + 1]][low:high]
+        c, d = counts[w[i + 2]][low:high], counts[w[i + 3]][low:high]
+        _multiply_four(a, b, c, d, four, product)
+        new *= four[0] * four[1] * four[2] * four[3]
+        if (i + 4) % _FACTORS == 0:
+            _fold(product, scores)
+            fresh += log(new)
+            new = 1.0
+    for i in range(n - n % 4, n):
+        _multiply(counts[w[i]][low:high], adds[i], product)
+        new *= adds[i]
+    _fold(product, scores)
+    totals = nodes.totals[low:high]
+    if priors.words >= _SERIES_FROM:
+        _log_rising_each(totals, priors.words, float(n), scores)
+    else:
+        for j in range(totals.size):
+            scores[j] -= log_rising(totals[j] + priors.words, float(n))
+    s.fresh[level] = fresh + log(new) - log_rising(priors.words, float(n))
+
+
+@kernel(FUSED)
+def _reach(row: Vec, nodes: Nodes, prior: float, scale: Vec, reach: Vec) -> None:
+    """How likely a word is on the levels from the root down to each node."""
+    for j in range(nodes.firsts[1]):
+        reach[j] = (row[j] + prior) * scale[j]
+    for j in range(nodes.firsts[1], nodes.ids.size):
+        reach[j] = reach[nodes.parents[j]] + (row[j] + prior) * scale[j]
+
+
+@kernel(FUSED)
+def score_slots(
+    tokens: Tokens, first: int, last: int, nodes: Nodes, priors: Priors, s: Scratch
+) -> None:
+    """How likely the document's words are in each slot, whatever their levels.
+
+    A node's score is what its slot has more than its parent's, so that sums along a path are
+    scores of slots; new nodes have nothing to add to that.
+    """
+    share = priors.alpha / priors.alpha.sum()
+    scale, rest = s.weights, 1.0
+    for level in range(priors.alpha.size):
+        rest -= share[level]
+        s.fresh[level] = max(rest, 0.0) * priors.word / priors.words
+        for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
+            scale[j] = share[level] / (nodes.totals[j] + priors.words)
+    s.scores[:] = 0.0
+    s.product[:] = 1.0
+    before, pending = np.int64(-1), 0
+    for i in range(first, last):
+        w = np.int64(tokens.words[i])
+        if w != before:
+            _reach(nodes.counts[w], nodes, priors.word, scale, s.reach)
+        before = w
+        for level in range(priors.alpha.size):
+            begin, end = nodes.firsts[level], nodes.firsts[level + 1]
+            _multiply(s.reach[begin:end], s.fresh[level], s.product[begin:end])
+        pending += 1
+        if pending == _FACTORS:
+            _fold(s.product, s.scores)
+            pending = 0
+    _fold(s.product, s.scores)
+    for j in range(nodes.ids.size - 1, 0, -1):
+        s.scores[j] -= s.scores[nodes.parents[j]]
+    s.fresh[:] = 0.0

@@ -1,0 +1,212 @@
+"""Options of `ClumpedTopicModel`: small epochs, the published price, groups of documents."""
+
+import gc
+import tracemalloc
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from everlearn.clumps.estimator import ClumpedTopicModel
+from everlearn.errors import CheckpointError, ForcedJoinWarning, MemoryBudgetError
+from everlearn.estimator.saving import load
+from support.clumped_data import (
+    FAMILIES,
+    assert_same,
+    content,
+    documents,
+    model_of,
+    sums_of,
+    taught,
+)
+
+every = pytest.mark.parametrize("family", FAMILIES)
+
+
+# Bytes of an epoch
+
+
+@pytest.mark.parametrize("budget", ["4MB", "6MB"])
+@every
+def test_work_on_an_epoch_stays_within_its_budget(family: str, budget: str) -> None:
+    parts = documents(family, 60, points=800)[0]
+    params: dict[str, Any] = {"batch_size": None, "topic_price": 100.0, "max_clumps": 1000}
+    model_of(family, **params).fit(parts[:2])  # compiles
+    peaks = {}
+    for limit in (None, budget):
+        model = model_of(family, epoch_budget=limit, **params)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            model.fit(parts)
+            peaks[limit] = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert model.n_documents_seen_ == 60
+        assert (len(model.bound_history_) == 1) == (limit is None)
+    whole, cut = peaks[None], peaks[budget]
+    assert cut <= int(budget[:-2]) * 1e6 < whole
+
+
+def test_epochs_are_cut_between_documents_only() -> None:
+    parts = documents("full", 8, points=3000)[0]
+    model = model_of(epoch_budget="5MB", max_clumps=100, batch_size=None).fit(parts)
+    steps = np.diff([0, *(point.rows for point in model.history_.points)])
+    assert len(steps) > 1
+    assert (steps % 3000 == 0).all()
+    assert steps.sum() == 8 * 3000
+
+
+def test_a_generous_budget_changes_nothing() -> None:
+    parts = documents("full", 8)[0]
+    one, two = model_of().fit(parts), model_of(epoch_budget="1GB").fit(parts)
+    assert_same((0, content(one)[1]), (0, content(two)[1]))
+
+
+def test_a_document_that_does_not_fit_is_refused_and_nothing_is_learned() -> None:
+    parts = documents("full", 3)[0]
+    model = model_of(epoch_budget="5MB").partial_fit(parts)
+    before = content(model)
+    large = documents("full", 1, points=20_000)[0]
+    with pytest.raises(MemoryBudgetError, match=r"'epoch_budget' .* one of 20,000 points takes"):
+        model.partial_fit([*parts, *large, *parts])
+    assert_same(content(model), before)
+
+
+# The published price
+
+
+def test_the_published_price_is_a_share_of_the_bound() -> None:
+    model = taught(topic_price="relative")
+    assert model.n_components_ == 6
+    assert_allclose(model.topic_price_, 1e-5 * abs(model.bound_))
+
+
+def test_the_published_price_depends_on_units_and_ours_does_not() -> None:
+    """Why it is not the default; it also rises with every epoch."""
+    parts = documents("full", 8)[0]
+    prices: dict[str, list[float]] = {"relative": [], "auto": []}
+    for name, found in prices.items():
+        for scale in (1.0, 1000.0):
+            model = model_of(topic_price=name).fit([scale * part for part in parts])
+            found.append(model.topic_price_)
+    assert prices["auto"][0] == prices["auto"][1]
+    assert prices["relative"][1] > 2 * prices["relative"][0]
+
+
+def test_the_published_price_is_kept_in_files(tmp_path: Path) -> None:
+    model = taught(topic_price="relative", max_clumps=40)
+    model.save(tmp_path / "model.evl")
+    other = load(tmp_path / "model.evl")
+    assert other.topic_price == "relative"
+    parts = documents("full", 4, seed=3)[0]
+    assert_same(content(other.partial_fit(parts)), content(model.partial_fit(parts)))
+    header, arrays = content(model)
+    header["state"]["price"] = 3.0
+    with pytest.raises(CheckpointError, match="topic_price"):
+        ClumpedTopicModel.from_checkpoint(header, arrays)
+
+
+# Which group a document is in
+
+
+@pytest.mark.parametrize("criterion", ["cosine", "free-energy"])
+@every
+def test_every_document_is_followed_through_merges(family: str, criterion: str) -> None:
+    rng = np.random.default_rng(0)
+    parts = [part[: rng.integers(5, 40)] for part in documents(family, 40)[0]]
+    lengths = np.array([len(part) for part in parts])
+    model = model_of(
+        family, track_documents=True, group_merge=criterion, memory_budget=9000, max_clumps=30
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForcedJoinWarning)
+        for start in range(0, 40, 8):
+            model.partial_fit(parts[start : start + 8])
+            if start == 24:
+                model.set_params(max_groups=5)
+            groups = model.document_groups_
+            assert groups.shape == (start + 8,)
+            sizes = np.bincount(groups, minlength=len(model.group_ids_))
+            assert_array_equal(sizes, model.group_sizes_)
+            assert_array_equal(np.unique(groups, return_index=True)[1], model.group_ids_)
+            # Points are counted where their document is said to be, whatever was compressed.
+            points = np.bincount(groups, lengths[: start + 8], len(sizes))
+            assert_array_equal(sums_of(model)[1], points)
+            report = model.memory_report()
+            assert report["documents"] == 4 * (start + 8)
+            assert report["total"] == sum(a.nbytes for a in content(model)[1].values()) <= 9000
+    assert len(model.group_ids_) == 5
+
+
+def test_what_is_found_can_be_traced_to_documents() -> None:
+    parts, truth = documents("full", 24)
+    model = model_of(track_documents=True, max_groups=8).fit(parts)
+    best = model.retrieve(parts[3], 1).positions[0]
+    found = np.flatnonzero(model.document_groups_ == best)
+    topics = set(truth[3].tolist())
+    assert any(set(truth[j].tolist()) == topics for j in found)
+
+
+def test_groups_of_documents_change_nothing_else(tmp_path: Path) -> None:
+    parts = documents("full", 12)[0]
+    params: dict[str, Any] = {"max_clumps": 40, "max_groups": 5}
+    plain, tracked = model_of(**params), model_of(track_documents=True, **params)
+    plain.fit(parts), tracked.fit(parts)
+    arrays = content(tracked)[1]
+    del arrays["groups/documents"]
+    assert_same((0, arrays), (0, content(plain)[1]))
+    tracked.save(tmp_path / "model.evl")
+    other = load(tmp_path / "model.evl")
+    assert_array_equal(other.document_groups_, tracked.document_groups_)
+    assert_same(content(other.partial_fit(parts)), content(tracked.partial_fit(parts)))
+
+
+def test_groups_of_documents_can_be_given_up_but_not_be_had_later() -> None:
+    parts = documents("full", 6)[0]
+    model = model_of().fit(parts)
+    assert not hasattr(model, "document_groups_")
+    with pytest.raises(AttributeError, match="only with track_documents=True"):
+        model.document_groups_  # noqa: B018
+    with pytest.raises(ValueError, match=r"'track_documents' .* cannot change"):
+        model.set_params(track_documents=True).partial_fit(parts)
+    model.fit(parts).set_params(track_documents=False)
+    assert model.memory_report()["documents"] == 0
+    assert not hasattr(model.partial_fit(parts), "document_groups_")
+
+
+def test_a_map_that_outgrows_the_budget_is_named() -> None:
+    parts = [np.ones((1, 2)) for _ in range(200)]
+    model = model_of(track_documents=True, memory_budget=1000, batch_size=None)
+    with pytest.raises(MemoryBudgetError, match="beside the groups of 200 documents"):
+        model.fit(parts)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda groups: groups[:-1],
+        lambda groups: groups.astype(np.int64),
+        lambda groups: groups + 1,
+        lambda groups: groups - 1,
+        lambda groups: groups[::-1].copy(),
+        lambda groups: np.zeros_like(groups),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(spoil: Any) -> None:
+    header, arrays = content(taught(count=9, track_documents=True, max_groups=4))
+    spoilt = arrays | {"groups/documents": spoil(arrays["groups/documents"])}
+    with pytest.raises(CheckpointError, match="groups/documents"):
+        ClumpedTopicModel.from_checkpoint(header, spoilt)
+
+
+def test_files_from_before_these_options_are_read() -> None:
+    model = taught(max_clumps=30)
+    header, arrays = content(model)
+    for name in ("epoch_budget", "track_documents"):
+        del header["params"][name]
+    older = ClumpedTopicModel.from_checkpoint(header, arrays)
+    assert_same(content(older), content(model))

@@ -1,0 +1,113 @@
+"""What tying points costs, and how compression goes by it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from everlearn.clumps import epochs as clumped_learner
+from everlearn.clumps.compress import Compressor, StorageRoom
+from everlearn.clumps.epochs import BuildSettings, ClumpedLearner
+from everlearn.clumps.partition import Refiner, Tying
+from everlearn.clumps.state import ClumpedState, Epoch, KeepLimits
+from everlearn.engine.local import SerialEngine
+from oracles.cases import named
+from oracles.clumped import log_base
+from oracles.clumped_runs import FAMILIES, corpus
+
+every = named(FAMILIES)
+
+
+def tying_of(c, topics):
+    return Tying.of(c.model, topics, c.sizes, c.items)
+
+
+def compressed(c, most):
+    """Leaves, and the beliefs at which they were found."""
+    topics, _ = c.topics()
+    for _ in range(3):
+        topics, found = c.step.iterate(topics, c.sizes, c.items)
+    family = c.case.family
+    prices = KeepLimits(max_items=most).prices(family.n_stats, family.n_features)
+    room = StorageRoom(prices, np.inf, most)
+    leaves = Compressor.of(c.model, topics, c.sizes, c.items, found).compressed(room, 1.0)
+    return leaves, tying_of(c, topics)
+
+
+@every
+def test_worth_is_the_log_normalizer_of_all_points(case):
+    c = corpus(case)
+    topics, q = c.topics()
+    o = c.oracle
+    scores = o.scores(o.topics(q), o.mixtures(q, topics.alpha))
+    base = [sum(log_base(o.family, o.X[i]) for i in o.points(k)) for k in range(o.n_clumps)]
+    own = np.arange(len(c.items), dtype=np.int32)
+    want = c.items.mass * logsumexp(scores, axis=1) - base
+    assert_allclose(tying_of(c, topics).worth(own, len(own)), want, rtol=1e-8)
+
+
+@every
+@given(st.integers(0, 1000), st.integers(1, 8))
+def test_sharing_topics_never_gains(case, seed, n_sets):
+    c = corpus(case, seed=seed)
+    tying = tying_of(c, c.topics(seed)[0])
+    rng = np.random.default_rng(seed)
+    sets = np.concatenate([np.arange(n_sets), rng.integers(0, n_sets, len(c.items))])
+    sets = sets[: len(c.items)].astype(np.int32)
+    own = np.arange(len(c.items), dtype=np.int32)
+    apart = np.bincount(sets, tying.worth(own, len(own)))
+    together = tying.worth(sets, int(sets.max()) + 1)
+    assert (together <= apart + 1e-9 * np.abs(apart)).all()
+
+
+@every
+def test_leaves_know_what_they_are_worth(case):
+    leaves, tying = compressed(corpus(case, tied=False, n=60), 25)
+    assert len(leaves) == 25
+    assert_allclose(leaves.facts.tied, tying.worth(leaves.of, 25), rtol=1e-12)
+
+
+@every
+def test_documents_stay_apart_where_there_is_room(case):
+    c = corpus(case, tied=False, n=60, n_documents=3, k=1)
+    leaves, _ = compressed(c, 7)
+    assert len(leaves) == 7
+    for leaf in range(7):
+        assert len(np.unique(c.items.groups[leaves.of == leaf])) == 1
+
+
+@every
+def test_no_known_division_loses_more_than_that_along_the_widest_direction(case):
+    gained = []
+    for seed in range(8):
+        c = corpus(case, tied=False, n=60, seed=seed, k=7)  # too many: they share points
+        leaves, tying = compressed(c, 7)
+        found = []
+        for how in (tying, None):
+            leaves.gain[:] = np.where(leaves.facts.size > 1, np.nan, -np.inf)
+            Refiner(c.model, c.items, c.sizes, tying=how)._work_out(leaves)
+            _, halves = np.unique(2 * leaves.of + leaves.side, return_inverse=True)
+            found.append(tying.worth(halves.astype(np.int32), int(halves.max()) + 1).sum())
+        gained.append(found[0] - found[1])
+    assert np.min(gained) > -1e-9
+    assert np.max(gained) > 1e-3
+
+
+@pytest.mark.parametrize(("hope", "n_topics"), [(-np.inf, 2), (0.5, 1)])
+def test_points_show_what_first_clumps_hide(hope, n_topics, monkeypatch):
+    """Documents of one clump each look all alike; their points have two places."""
+    monkeypatch.setattr(clumped_learner, "_HOPE", hope)
+    case = FAMILIES[0]
+    family = corpus(case).model.family
+    rng = np.random.default_rng(0)
+    parts = [
+        rng.normal(rng.choice([-6.0, 6.0], (5001, 1)), 1.0, (5001, family.n_features))
+        for _ in range(2)
+    ]
+    learner = ClumpedLearner(SerialEngine(), BuildSettings(first_clumps=1), KeepLimits())
+    fresh = ClumpedState.fresh(corpus(case).model, 10.0)
+    state, _ = learner.learn(fresh, Epoch(parts))
+    assert len(state.topics) == n_topics
+    assert_array_equal(np.sort(state.topics.ids), np.arange(n_topics))

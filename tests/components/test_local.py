@@ -1,0 +1,144 @@
+"""Rows on paths: exact posteriors against sums over grids, both local steps, and engines."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from everlearn.components.local import (
+    PathRunner,
+    evidence,
+    meanfield_stats,
+    path_stats,
+    prepare,
+    responsibilities,
+    scored,
+)
+from everlearn.components.state import swept
+from everlearn.engine.local import SerialEngine
+from everlearn.engine.opening import open_engine
+from oracles.component_runs import beliefs, planted, state_of
+from oracles.components import plain_sums, slot_evidence
+
+FIELDS = ("slots", "codes", "second", "cross", "first", "squares", "unseen", "entropy", "n")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_integrals_over_coordinates(seed):
+    model, q = beliefs(seed)
+    slots = prepare(model, q)
+    for t in np.random.default_rng(seed).normal(size=(2, 3)) * 2:
+        found = scored(slots, t[None])
+        ours = found.scores[0] + found.base[0] - slots.weights
+        exact = [slot_evidence(model, q, s, t)[0] for s in range(len(q.tree))]
+        assert_allclose(ours, exact, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_sums_are_those_of_loops(seed, depth):
+    model, q = beliefs(seed, 3, 4 if depth > 1 else 0, depth)
+    X = np.random.default_rng(seed).normal(size=(15, 3)) * 2
+    slots = prepare(model, q)
+    stats, _ = path_stats(slots, X)
+    mass, codes, second, cross = plain_sums(model, q, slots, X)
+    assert_allclose(stats.slots, mass, atol=1e-12)
+    assert_allclose(stats.codes, codes, atol=1e-11)
+    assert_allclose(stats.second, second, atol=1e-11)
+    assert_allclose(stats.cross, cross, atol=1e-10)
+    assert_allclose(responsibilities(slots, X).sum(axis=0), mass, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_long_form_is_the_log_sum(seed, joint):
+    model, q = beliefs(seed, 3, 4, 3, joint)
+    X = np.random.default_rng(seed).normal(size=(30, 3)) * 3
+    slots = prepare(model, q)
+    stats, _ = path_stats(slots, X)
+    short = evidence(slots, X).sum() - model.divergence(q) - model.paths.divergence(q.sticks)
+    assert_allclose(model.bound(stats, q), short, rtol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_path_by_path_is_tighter_than_mean_field(seed):
+    model, q = beliefs(seed, 3, 4, 3)
+    X = np.random.default_rng(seed).normal(size=(30, 3)) * 3
+    slots = prepare(model, q)
+    start = responsibilities(slots, X)
+    apart = model.bound(meanfield_stats(slots, (X, start))[0], q)
+    assert model.bound(path_stats(slots, X)[0], q) > apart
+
+
+def test_mean_field_is_a_bound_at_any_slots():
+    model, q = beliefs(2, 3, 4, 3)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10, 3)) * 3
+    slots = prepare(model, q)
+    best = evidence(slots, X).sum() - model.divergence(q) - model.paths.divergence(q.sticks)
+    for _ in range(5):
+        r = rng.dirichlet(np.ones(len(q.tree)), 10)
+        stats, ends = meanfield_stats(slots, (X, r))
+        assert model.bound(stats, q) <= best
+        assert_allclose(ends.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("meanfield", [False, True])
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_the_bound_never_falls(meanfield, joint, pieces):
+    X, _ = planted(200)
+    state = state_of(X, pieces=pieces, joint=joint)
+    runner = PathRunner(state.model, SerialEngine(), meanfield)
+    state = swept(state, runner)  # before it, rows that are not visited have said nothing
+    bounds = [state.bound()]
+    for _ in range(50):
+        state = swept(state, runner, together=False)
+        bounds.append(state.bound())
+    assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
+    assert bounds[-1] > bounds[0]
+
+
+@pytest.mark.parametrize("meanfield", [False, True])
+def test_one_batch_of_all_rows_is_many_blocks(meanfield, monkeypatch):
+    X, _ = planted(300)
+    state = state_of(X)
+    runner = PathRunner(state.model, SerialEngine(), meanfield)
+    whole, r = runner.run(state.q, X, None)
+    monkeypatch.setattr("everlearn.components.local.BLOCK_ROWS", 37)
+    cut, r_cut = runner.run(state.q, X, None)
+    for name in FIELDS:
+        assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-9, atol=1e-9)
+    if meanfield:
+        assert_allclose(r, r_cut)
+
+
+@pytest.mark.parametrize("meanfield", [False, True])
+def test_engines_give_the_same_bits(meanfield, monkeypatch):
+    monkeypatch.setattr("everlearn.components.local.BLOCK_ROWS", 37)
+    X, _ = planted(300)
+    state = state_of(X)
+    found = []
+    for name in ("serial", "threads"):
+        with open_engine(name) as engine:
+            runner = PathRunner(state.model, engine, meanfield)
+            found.append(runner.run(state.q, X, None)[0])
+            assert_array_equal(
+                runner.evidence(state.q, X), evidence(prepare(state.model, state.q), X)
+            )
+    for name in FIELDS:
+        assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+
+
+def test_slots_that_are_far_away_cost_nothing():
+    model, q = beliefs(1, 3, 4, 2)
+    q = replace(q, mean=q.mean * 30)
+    X = np.random.default_rng(0).normal(size=(20, 3)) * 40
+    slots = prepare(model, q)
+    found = scored(slots, X)
+    stats, _ = path_stats(slots, X)
+    assert np.ptp(found.scores, axis=1).max() > 100
+    r = np.exp(found.scores - logsumexp(found.scores, axis=1, keepdims=True))
+    assert_allclose(stats.slots, r.sum(axis=0), atol=1e-12)

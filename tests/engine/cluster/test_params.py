@@ -1,0 +1,94 @@
+"""The engine as a parameter: what it may be, and that no model keeps a client."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import everlearn
+from everlearn.cli.run import Request, carry_out
+from everlearn.mixture.estimator import DPMixture
+from everlearn.stream.learn import Pace
+from support.bits import assert_same_model
+
+POINTS = np.random.default_rng(0).normal(size=(200, 2))
+
+
+@pytest.mark.parametrize("engine", ["gpu", "tcp:/host", "host:8786", 3, object(), "tcp://a b"])
+def test_what_an_engine_cannot_be(engine):
+    with pytest.raises(ValueError, match=r"'engine' parameter of DPMixture.*distributed.Client"):
+        DPMixture(engine=engine).fit(POINTS)
+
+
+def test_copies_share_the_client_and_files_keep_none(client, tmp_path):
+    model = DPMixture(engine=client, moves=(), random_state=0).fit(POINTS)
+    assert model.get_params()["engine"] is client
+    assert clone(model).engine is client
+    assert not hasattr(clone(model), "_learned")
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert twin.engine is None
+        assert_same_model(twin, model)
+    model.save(tmp_path / "m.evl")
+    assert everlearn.load(tmp_path / "m.evl").engine is None
+    model.set_params(engine="dask").save(tmp_path / "m.evl")
+    assert everlearn.load(tmp_path / "m.evl").engine == "dask"
+    model.set_params(engine="tcp://elsewhere:1").save(tmp_path / "m.evl")
+    assert everlearn.load(tmp_path / "m.evl").engine is None
+
+
+def test_predictions_stay_in_this_process():
+    model = DPMixture(moves=(), random_state=0).fit(POINTS).set_params(engine="tcp://nowhere:1")
+    assert model.predict(POINTS).shape == (200,)
+
+
+def test_an_address_and_the_client_of_this_process(client):
+    serial = DPMixture(engine="serial", moves=(), random_state=0).fit(POINTS)
+    address = DPMixture(engine=client.scheduler.address, moves=(), random_state=0).fit(POINTS)
+    assert_same_model(serial, address)
+    with client.as_current():
+        assert_same_model(serial, DPMixture(engine="dask", moves=(), random_state=0).fit(POINTS))
+
+
+def test_without_dask_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['distributed'] = None\n"
+        "from everlearn import DPMixture\n"
+        "DPMixture(engine='dask').fit([[1.0], [2.0]])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "engine='dask' needs the extra 'dask' (pip install 'everlearn[dask]')" in run.stderr
+
+
+def test_the_tool_learns_on_a_cluster(client, tmp_path):
+    source = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"a": x, "b": y}) for x, y in POINTS.tolist()]
+    source.write_text("\n".join(lines) + "\n")
+
+    def learned(engine, name):
+        layout = {"kind": "mixture", "batch": 100}
+        params = {"engine": engine, "random_state": 0, "moves": ["merge"]}
+        request = Request(tmp_path / name, (str(source),), layout, params, Pace(every_batches=1))
+        assert carry_out(request, quiet=True) == 0
+        return everlearn.load(tmp_path / name)
+
+    far = learned(client.scheduler.address, "far.evl")
+    assert far.engine is None
+    assert_same_model(far, learned("serial", "here.evl"))
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs(tmp_path):
+    page = Path(__file__).parents[3] / "docs" / "ask" / "cluster.md"
+    script = tmp_path / "example.py"
+    script.write_text(page.read_text().split("```python\n")[1].split("```")[0])
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    components, rows = run.stdout.split()
+    assert int(components) >= 1
+    assert rows == "200000"

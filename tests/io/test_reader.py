@@ -1,0 +1,267 @@
+"""Reading ahead, stopping, and what a crash leaves of the logs."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from everlearn.errors import CheckpointError
+from everlearn.io.batches import Bad, Chunk
+from everlearn.io.ledger import MAX_SOURCES, Ledger, Progress
+from everlearn.io.lock import LockedError, only_writer
+from everlearn.io.log import BatchLog, read_log
+from everlearn.io.reader import Reader
+
+
+class Numbers:
+    """A source of the numbers 0, 1, ...; a pipe waits for `gate` before its last record."""
+
+    def __init__(self, name, n, *, rewinds=True, gate=None):
+        self.name = self.key = name
+        self.n, self.rewinds, self.gate = n, rewinds, gate
+        self.waits = False
+
+    def is_waiting(self):
+        return self.waits
+
+    def resume(self, known):
+        return known
+
+    def read(self, number, start):
+        for i in range(start.position, self.n):
+            if self.gate is not None and i == self.n - 1:
+                self.waits = True
+                self.gate.wait(5)
+                self.waits = False
+            yield Chunk(number, [i], [i + 1])
+
+    def advanced(self, progress, places):
+        return Progress(progress.name or self.name, places[-1])
+
+
+class Listed:
+    """Takes records as they are, as slowly as it is told."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds = seconds
+
+    def read(self, chunk):
+        return chunk
+
+    def join(self, batch):
+        time.sleep(self.seconds)
+        return [row for chunk in batch for row in chunk.rows]
+
+
+def batches(sources, stop=None, *, size=4, idle=60.0, ledger=None, seconds=0.0):
+    """What arrives, one by one."""
+    reader = Reader(sources, ledger or Ledger(), size, Listed(seconds), idle)
+    return (one for group in reader.groups(stop or threading.Event(), lambda: 1) for one in group)
+
+
+class TestReader:
+    def test_batches_span_sources_and_the_rest_is_a_batch(self):
+        got = list(batches([Numbers("a", 6), Numbers("b", 5)]))
+        assert [one.prepared for one in got] == [[0, 1, 2, 3], [4, 5, 0, 1], [2, 3, 4]]
+        assert [p.position for p in got[1].progress] == [6, 2]
+
+    def test_it_goes_on_where_the_ledger_says(self):
+        ledger = Ledger({"a": Progress("a", 5)})
+        got = list(batches([Numbers("a", 7)], ledger=ledger))
+        assert [one.prepared for one in got] == [[5, 6]]
+
+    def test_a_stopped_file_is_left_where_the_last_batch_ended(self):
+        stop = threading.Event()
+        got = []
+        for one in batches([Numbers("a", 1000)], stop):
+            got.append(one.prepared)
+            if len(got) == 3:
+                stop.set()
+        assert got == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+    def test_what_came_through_a_stopped_pipe_is_not_lost(self):
+        stop, gate = threading.Event(), threading.Event()
+        got = []
+        for one in batches([Numbers("-", 7, rewinds=False, gate=gate)], stop):
+            got += one.prepared
+            stop.set()
+        assert got == [0, 1, 2, 3, 4, 5]
+        gate.set()
+
+    def test_nothing_is_lost_if_preparing_takes_long(self):
+        stop, gate = threading.Event(), threading.Event()
+        stop.set()
+        source = Numbers("-", 6, rewinds=False, gate=gate)
+        got = [one.prepared for one in batches([source], stop, seconds=0.4)]
+        gate.set()
+        # The reader stops after what it has begun.
+        assert [row for batch in got for row in batch] == list(range(sum(map(len, got))))
+        assert got
+
+    def test_a_stop_in_a_file_leaves_the_pipe_after_it_alone(self):
+        stop = threading.Event()
+        got = []
+        for one in batches([Numbers("a", 1000), Numbers("-", 10, rewinds=False)], stop):
+            got += one.prepared
+            stop.set()
+        assert got == [0, 1, 2, 3]
+
+    def test_an_endless_pipe_can_be_stopped(self):
+        stop = threading.Event()
+        taken = 0
+        for _ in batches([Numbers("-", 10**9, rewinds=False)], stop):
+            taken += 1
+            stop.set()
+            assert taken < 10
+        assert taken >= 1
+
+    def test_batches_that_come_quickly_are_gathered(self):
+        reader = Reader([Numbers("a", 200)], Ledger(), 4, Listed(), 60.0)
+        groups = list(reader.groups(threading.Event(), lambda: 8))
+        rows = [row for group in groups for one in group for row in one.prepared]
+        assert rows == list(range(200))
+        assert max(map(len, groups)) == 8
+        positions = [p.position for group in groups for one in group for p in one.progress]
+        assert positions == list(range(4, 201, 4))
+
+    def test_what_is_gathered_does_not_wait_for_a_pipe(self):
+        gate = threading.Event()
+        source = Numbers("-", 41, rewinds=False, gate=gate)
+        reader = Reader([source], Ledger(), 4, Listed(), 60.0)
+        rows = []
+        for group in reader.groups(threading.Event(), lambda: 100):
+            rows += [row for one in group for row in one.prepared]
+            if len(rows) == 40:
+                gate.set()
+        assert rows == list(range(41))
+
+    def test_what_is_gathered_before_an_error_is_learned(self):
+        class Broken(Numbers):
+            def read(self, number, start):
+                yield from super().read(number, start)
+                raise OSError("broken")
+
+        reader = Reader([Broken("a", 22)], Ledger(), 4, Listed(), 60.0)
+        groups = reader.groups(threading.Event(), lambda: 100)
+        rows = []
+        with pytest.raises(OSError, match="broken"):
+            rows.extend(row for group in groups for one in group for row in one.prepared)
+        assert rows == list(range(20))
+
+    def test_a_silent_pipe_makes_a_batch_of_what_it_has(self):
+        gate = threading.Event()
+        source = Numbers("-", 3, rewinds=False, gate=gate)
+        arrived = batches([source], idle=0.2)
+        assert next(arrived).prepared == [0, 1]
+        gate.set()
+        assert next(arrived).prepared == [2]
+
+    def test_an_error_of_a_source_arrives(self):
+        class Broken(Numbers):
+            def read(self, number, start):
+                yield Chunk(number, [1], [1])
+                raise OSError("the disk is gone")
+
+        with pytest.raises(OSError, match="the disk is gone"):
+            list(batches([Broken("a", 1)]))
+
+
+class TestLedger:
+    def test_it_comes_back_from_a_checkpoint(self):
+        ledger = Ledger().after(
+            [Progress("a", 7, ((3, "x"),)), Progress("f").with_done([9, 3])], 5, 1
+        )
+        back = Ledger.from_checkpoint(*ledger.to_checkpoint())
+        assert back.to_checkpoint()[0] == ledger.to_checkpoint()[0]
+        assert back.of("f").done.tolist() == [3, 9]
+        assert (back.batches, back.records, back.bad) == (1, 5, 1)
+        assert back.of("new").position == 0
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"sources": "all"},
+            {"sources": [["a", -1, []]]},
+            {"sources": [["a", 1, 0]]},
+            {"sources": [["a", 1, [[0, "x"]]]]},
+            {"sources": [["a", 1, [[1, 2]]]]},
+            {"batches": -1},
+            {"bad": None},
+        ],
+    )
+    def test_what_is_no_ledger_is_refused(self, change):
+        header, arrays = Ledger().to_checkpoint()
+        with pytest.raises(CheckpointError):
+            Ledger.from_checkpoint({**header, **change}, arrays)
+
+    def test_a_place_that_was_kept_as_spelled_is_found_by_its_key(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        keys = [str(tmp_path.resolve() / name) for name in ("a.csv", "b.csv")]
+        old = Ledger({name: Progress(name, 7) for name in ("-", "a.csv", "z.csv", keys[1])})
+        new = old.with_keys(["-", *keys])
+        assert {name: p.name for name, p in new.sources.items()} == {
+            name: name for name in ("-", keys[0], "z.csv", keys[1])
+        }
+        assert new.of(keys[0]).position == 7
+
+    def test_marks_must_ascend(self):
+        header, _ = Ledger().after([Progress("f").with_done([1, 2])], 1, 0).to_checkpoint()
+        with pytest.raises(CheckpointError, match="ascending"):
+            Ledger.from_checkpoint(header, {"done/0": np.array([2, 1], np.uint64)})
+
+    def test_it_remembers_the_latest_sources(self):
+        many = Ledger({str(i): Progress(str(i), 1) for i in range(MAX_SOURCES)})
+        after = many.after([Progress("0", 2), Progress("new", 1)], 1, 0)
+        assert len(after.sources) == MAX_SOURCES
+        assert after.of("0").position == 2
+        assert "1" not in after.sources
+
+
+class TestLogs:
+    def test_lines_of_batches_that_are_lost_are_cut(self, tmp_path):
+        path = tmp_path / "log.jsonl"
+        with BatchLog(path, 0) as log:
+            for batch in range(1, 2001):
+                log.write({"batch": batch, "n": batch, "pad": "x" * 100})
+        with open(path, "ab") as file:
+            file.write(b'{"batch": 2001, "torn')
+        with BatchLog(path, 1990) as log:
+            log.write({"batch": 1991, "again": True})
+        lines = list(read_log(path))
+        assert [line["batch"] for line in lines] == list(range(1, 1992))
+        assert lines[-1] == {"batch": 1991, "again": True}
+
+    @pytest.mark.parametrize("last", [0, 1, 3, 7])
+    def test_cutting_alone(self, tmp_path, last):
+        path = tmp_path / "log.jsonl"
+        with BatchLog(path, 0) as log:
+            for batch in (1, 1, 3, 5):
+                log.write({"batch": batch})
+        with BatchLog(path, last) as log:
+            log.cut()
+        assert [line["batch"] for line in read_log(path)] == [b for b in (1, 1, 3, 5) if b <= last]
+
+    def test_no_line_no_file(self, tmp_path):
+        with BatchLog(tmp_path / "none", 3) as log:
+            log.cut()
+        assert not (tmp_path / "none").exists()
+        assert list(read_log(tmp_path / "none")) == []
+
+
+def test_one_writer_at_a_time(tmp_path):
+    model = tmp_path / "m.evl"
+    with (
+        only_writer(model),
+        pytest.raises(LockedError, match="another process"),
+        only_writer(model),
+    ):
+        pass
+    with only_writer(model):
+        pass
+
+
+def test_bad_records_stay_with_their_rows():
+    chunk = Chunk(0, list("abcd"), [1, 2, 3, 4], None, {1: Bad("why"), 3: Bad("so")})
+    assert set(chunk.part(1, 3).bad) == {0}
+    assert chunk.part(3, 4).bad[0].reason == "so"

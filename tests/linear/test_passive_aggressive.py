@@ -1,0 +1,292 @@
+"""Learning steps against plain references, and the laws they keep."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from everlearn.linear import passive_aggressive as module
+from everlearn.linear.beliefs import DiagonalBelief, FullBelief, LinearLearner, LinearState
+from everlearn.linear.passive_aggressive import AveragingLearner, GibbsLearner
+from oracles.passive_aggressive import (
+    best_tau,
+    expected_loss,
+    gibbs_batch,
+    gibbs_batch_regression,
+    hinge,
+)
+
+GIBBS = GibbsLearner(one_sided=True, margin=1.0, c=0.8, variance=2.0, max_rounds=7, tol=0.0)
+AVERAGING = AveragingLearner(one_sided=True, width=0.0, box=0.6, ridge=0.0, variance=2.0)
+LEARNERS: dict[str, Any] = {
+    "averaging": AVERAGING,
+    "averaging batch": replace(AVERAGING, batch_size=8),
+    "squared batch": replace(AVERAGING, box=np.inf, ridge=0.7, batch_size=8),
+    "numbers": replace(AVERAGING, one_sided=False, width=0.2, batch_size=8),
+    "full": replace(GIBBS, batch_size=4),
+    "full rows": GIBBS,
+    "full features": replace(GIBBS, batch_size=16),
+    "diag": replace(GIBBS, diagonal=True),
+    "diag batch": replace(GIBBS, diagonal=True, batch_size=8),
+    "sampled": replace(GIBBS, sampled=True, batch_size=4),
+    "gibbs numbers": replace(GIBBS, one_sided=False, margin=0.2, batch_size=4),
+}
+
+
+def data(seed: int, n: int = 40, p: int = 6, q: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.7)
+    return X, np.where(X @ rng.normal(size=(p, q)) + 0.5 * rng.normal(size=(n, q)) > 0, 1.0, -1.0)
+
+
+def arrays(state: LinearState) -> list[np.ndarray]:
+    return [state.mean, *(() if state.belief is None else state.belief.parts)]
+
+
+def assert_same(a: LinearState, b: LinearState) -> None:
+    assert (a.n_rows, a.clock, a.seed) == (b.n_rows, b.clock, b.seed)
+    for left, right in zip(arrays(a), arrays(b), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def full(state: LinearState) -> FullBelief:
+    assert isinstance(state.belief, FullBelief)
+    return state.belief
+
+
+@pytest.mark.parametrize("n_rows", [1, 4, 30])
+@pytest.mark.parametrize("one_sided", [True, False])
+def test_full_covariance_is_the_textbook_update(n_rows: int, one_sided: bool) -> None:
+    X, targets = data(0, n=n_rows)
+    if not one_sided:
+        targets = targets + np.random.default_rng(1).normal(size=targets.shape)
+    learner = replace(GIBBS, one_sided=one_sided, batch_size=n_rows)
+    state = learner.learn(learner.start(3, 6, 0), X, targets, np.arange(n_rows))
+    reference = gibbs_batch if one_sided else gibbs_batch_regression
+    for q in range(3):
+        P, b = reference(X, targets[:, q], np.eye(6) / 2.0, np.zeros(6), 1.0, 0.8, 7)
+        np.testing.assert_allclose(full(state).precision[q], P, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(full(state).shift[q], b, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(full(state).covariance[q], np.linalg.inv(P), atol=1e-9)
+        np.testing.assert_allclose(state.mean[q], np.linalg.solve(P, b), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [1, 5])
+def test_independent_weights_condition_on_the_whole_batch(n_rows: int) -> None:
+    X, targets = data(2, n=30)
+    learner = replace(GIBBS, diagonal=True, batch_size=5)
+    prior = learner.learn(learner.start(3, 6, 0), X, targets, np.arange(20))
+    order = np.arange(20, 20 + n_rows)
+    state = learner.learn(prior, X, targets, order)
+    assert isinstance(prior.belief, DiagonalBelief)
+    assert isinstance(state.belief, DiagonalBelief)
+    for q in range(3):
+        before = np.diag(prior.belief.precision[q])
+        P, b = gibbs_batch(X[order], targets[order, q], before, before @ prior.mean[q], 1.0, 0.8, 7)
+        np.testing.assert_allclose(state.belief.precision[q], np.diag(P), rtol=1e-9)
+        np.testing.assert_allclose(state.mean[q], np.linalg.solve(P, b), atol=1e-9)
+
+
+def test_batches_of_margins_are_solved() -> None:
+    X, targets = data(3)
+    learner = replace(AVERAGING, batch_size=20, max_rounds=20_000, tol=1e-12)
+    state = learner.start(3, 6, 0)
+    for rows in (np.arange(20), np.arange(20, 40)):
+        after = learner.learn(state, X, targets, rows)
+        for q in range(3):
+            y, mu = targets[rows, q], state.mean[q]
+            tau = best_tau(X[rows], y, mu, 1.0, 2.0, 0.6)
+            np.testing.assert_allclose(after.mean[q], mu + 2.0 * (tau * y) @ X[rows], atol=1e-4)
+        state = after
+
+
+def with_and_without_a_long_row(learner: Any, known: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of a batch, and those it gets beside a long row in a column of its own.
+
+    `known` is the weight that this column has before.
+    """
+    X, targets = data(15)
+    table = np.zeros((41, 7))
+    table[:40, :6], table[40, 6] = X, 1e6
+    targets = np.vstack([targets, np.ones((1, 3))])
+    start = learner.start(3, 7, 0)
+    mean = start.mean.copy()
+    mean[:, 6] = known
+    start = replace(start, mean=mean)
+    without, beside = (learner.learn(start, table, targets, np.arange(m)) for m in (40, 41))
+    return without.mean[:, :6], beside.mean[:, :6]
+
+
+def test_satisfied_rows_do_not_say_when_margins_are_solved() -> None:
+    learner = replace(AVERAGING, batch_size=64, max_rounds=5000, tol=1e-6)
+    without, beside = with_and_without_a_long_row(learner, known=1.0)
+    np.testing.assert_allclose(beside, without, atol=1e-4)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_long_rows_do_not_say_when_short_ones_are_settled(diagonal: bool) -> None:
+    learner = replace(GIBBS, batch_size=64, diagonal=diagonal, max_rounds=500, tol=1e-6)
+    without, beside = with_and_without_a_long_row(learner, known=0.0)
+    np.testing.assert_allclose(beside, without, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_step_leaves_its_input_alone_and_repeats_itself(name: str) -> None:
+    learner: LinearLearner = LEARNERS[name]
+    X, targets = data(4)
+    state = learner.learn(learner.start(3, 7, 5), X, targets, np.arange(16))
+    kept = [a.copy() for a in arrays(state)]
+    first = learner.learn(state, X, targets, np.arange(16, 40))
+    for before, now in zip(kept, arrays(state), strict=True):
+        np.testing.assert_array_equal(before, now)
+    assert_same(first, learner.learn(state, X, targets, np.arange(16, 40)))
+    assert (first.mean != state.mean).any()
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_pieces_of_whole_batches_are_the_whole(name: str) -> None:
+    learner: LinearLearner = LEARNERS[name]
+    X, targets = data(5, n=48)
+    whole = learner.learn(learner.start(3, 7, 5), X, targets, np.arange(48))
+    state = learner.start(3, 7, 5)
+    for start in (0, 16, 32):
+        state = learner.learn(state, X, targets, np.arange(start, start + 16))
+    assert_same(state, whole)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_sparse_rows_are_dense_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner: LinearLearner = LEARNERS[name]
+    X, targets = data(6)
+    X[:, 2] = 0.0
+    X[7] = 0.0
+    dense = learner.learn(learner.start(3, 7, 5), X, targets, np.arange(40))
+    thin = learner.learn(learner.start(3, 7, 5), sparse.csr_array(X), targets, np.arange(40))
+    monkeypatch.setattr("everlearn.linear.beliefs._DENSE_ENTRIES", 0)
+    thinner = learner.learn(learner.start(3, 7, 5), sparse.csr_array(X), targets, np.arange(40))
+    for a, b, c in zip(arrays(dense), arrays(thin), arrays(thinner), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(c, a, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_missing_targets_say_nothing(name: str) -> None:
+    learner: LinearLearner = LEARNERS[name]
+    X, targets = data(7)
+    known = learner.learn(learner.start(3, 6, 5), X, targets, np.arange(40))
+    targets[:, 1] = np.nan
+    partly = learner.learn(learner.start(3, 6, 5), X, targets, np.arange(40))
+    start = learner.start(3, 6, 5)
+    for a, b, c in zip(arrays(known), arrays(partly), arrays(start), strict=True):
+        np.testing.assert_allclose(b[[0, 2]], a[[0, 2]], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(b[1], c[1], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("name", [n for n in LEARNERS if "numbers" not in n])
+def test_scale_of_scores_is_a_matter_of_taste(name: str) -> None:
+    learner, a = LEARNERS[name], 8.0
+    X, targets = data(8)
+    if isinstance(learner, AveragingLearner):
+        other: Any = replace(
+            learner,
+            box=learner.box / a,
+            variance=a**2 * learner.variance,
+            ridge=a**2 * learner.ridge,
+        )
+    else:
+        other = replace(
+            learner, margin=a * learner.margin, c=learner.c / a, variance=a**2 * learner.variance
+        )
+    one = learner.learn(learner.start(3, 7, 5), X, targets, np.arange(40))
+    two = other.learn(other.start(3, 7, 5), X, a * targets, np.arange(40))
+    np.testing.assert_allclose(two.mean, a * one.mean, rtol=1e-9, atol=1e-12)
+
+
+def test_fixed_augmentation_makes_chunks_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, targets = data(9)
+
+    def fixed(self: Any, slack: np.ndarray, *_: Any) -> np.ndarray:
+        return np.full_like(slack, 0.37)
+
+    monkeypatch.setattr(GibbsLearner, "_inverse", fixed)
+    states = []
+    for size in (1, 3, 40):
+        learner = replace(GIBBS, batch_size=size)
+        states.append(learner.learn(learner.start(3, 7, 0), X, targets, np.arange(40)))
+    for other in states[1:]:
+        for a, b in zip(arrays(states[0]), arrays(other), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("refresh", [7, 10**9])
+def test_covariance_stays_the_inverse_of_a_growing_precision(
+    refresh: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_REFRESH", refresh)
+    X, targets = data(10, n=600)
+    learner = replace(GIBBS, c=5.0, variance=100.0)
+    state = learner.start(3, 6, 0)
+    for start in range(0, 600, 100):
+        after = learner.learn(state, X, targets, np.arange(start, start + 100))
+        gain = full(after).precision - full(state).precision
+        assert (np.linalg.eigvalsh(gain) >= -1e-9 * np.abs(gain).max()).all()
+        state = after
+    unit = full(state).precision @ full(state).covariance
+    np.testing.assert_allclose(unit, np.broadcast_to(np.eye(6), unit.shape), atol=1e-8)
+    solved = np.linalg.solve(full(state).precision, full(state).shift[..., None])[..., 0]
+    np.testing.assert_allclose(state.mean, solved, rtol=1e-7)
+
+
+def test_loss_of_a_drawn_classifier_is_not_below_that_of_the_mean() -> None:
+    X, targets = data(11)
+    learner = LEARNERS["full"]
+    state = learner.learn(learner.start(3, 7, 0), X, targets, np.arange(40))
+    scores, variances = state.scores(X), state.variances(X)
+    drawn = expected_loss(1.0 - targets * scores, variances)
+    assert (drawn >= hinge(scores, targets, 1.0)).all()
+
+
+def test_variances_of_scores_are_quadratic_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("everlearn.linear.beliefs._SCORE_ENTRIES", 20)
+    X, targets = data(12)
+    ones = np.hstack([X, np.ones((40, 1))])
+    for name in ("full", "diag"):
+        learner = LEARNERS[name]
+        state = learner.learn(learner.start(3, 7, 0), X, targets, np.arange(40))
+        belief = state.belief
+        spread = (
+            belief.covariance
+            if isinstance(belief, FullBelief)
+            else np.stack([np.diag(v) for v in belief.marginal])
+        )
+        wanted = np.einsum("ni,qij,nj->nq", ones, spread, ones)
+        np.testing.assert_allclose(state.variances(X), wanted, rtol=1e-10)
+        np.testing.assert_allclose(state.variances(sparse.csr_array(X)), wanted, rtol=1e-10)
+        np.testing.assert_allclose(belief.marginal, np.diagonal(spread, axis1=1, axis2=2))
+    averaging = AVERAGING.start(3, 7, 0)
+    with pytest.raises(TypeError, match="not learned"):
+        averaging.variances(X)
+    with pytest.raises(TypeError, match="AveragingLearner"):
+        GIBBS.learn(averaging, X, targets, np.arange(3))
+
+
+def test_tasks_that_must_take_turns_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, targets = data(13)
+    for name in ("full", "full features", "diag batch", "sampled"):
+        learner = LEARNERS[name]
+        together = learner.learn(learner.start(3, 7, 5), X, targets, np.arange(40))
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_WORK_ENTRIES", 1)
+            alone = learner.learn(learner.start(3, 7, 5), X, targets, np.arange(40))
+        for a, b in zip(arrays(together), arrays(alone), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-13)
+
+
+def test_draws_depend_on_the_seed() -> None:
+    X, targets = data(14)
+    learner = LEARNERS["sampled"]
+    one, two = (learner.learn(learner.start(3, 6, s), X, targets, np.arange(40)) for s in (1, 2))
+    assert (one.mean != two.mean).all()
+    assert ((one.scores(X) > 0) == (two.scores(X) > 0)).mean() > 0.9

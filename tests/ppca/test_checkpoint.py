@@ -1,0 +1,129 @@
+"""Saving, loading in a new process and going on equals never having stopped."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from clumps.test_checkpoint import python
+from everlearn.errors import CheckpointError
+from everlearn.estimator.saving import load
+from support.ppca_data import SETTINGS, learn, model_of, rows_of, taught
+from support.streams import file_of
+
+every = pytest.mark.parametrize("setting", SETTINGS)
+STEPS = 8
+GO_ON = """
+import sys
+from pathlib import Path
+from support.ppca_data import learn
+from everlearn import load
+
+for path in sorted(Path(sys.argv[1]).glob("*.evl")):
+    model = load(path)
+    for step in range(int(path.stem.split("-")[1]), 8):
+        learn(model, step)
+    model.save(path.with_suffix(".end"))
+"""
+
+
+def test_going_on_in_a_new_process_is_never_having_stopped(tmp_path: Path) -> None:
+    ends = {}
+    for number, setting in enumerate(SETTINGS):
+        model, stop = model_of(setting), 1 + number % 5
+        for step in range(STEPS):
+            if step == stop:
+                model.save(tmp_path / f"{number}-{stop}.evl")
+            learn(model, step)
+        ends[f"{number}-{stop}.end"] = file_of(model)
+    process = python(GO_ON, tmp_path)
+    errors = process.communicate(timeout=300)[1]
+    assert process.returncode == 0, errors
+    for name, end in ends.items():
+        assert (tmp_path / name).read_bytes() == end, name
+
+
+@every
+def test_loaded_models_are_the_same(setting: str, tmp_path: Path) -> None:
+    model, X = taught(setting), rows_of(20, 1, gaps=0.1)
+    model.save(tmp_path / "model.evl")
+    other = load(tmp_path / "model.evl")
+    assert other.get_params() == model.get_params()
+    assert_array_equal(other.transform(X), model.transform(X))
+    assert_array_equal(other.score_samples(X), model.score_samples(X))
+    assert (other.n_rows_seen_, other.task_) == (model.n_rows_seen_, model.task_)
+    assert file_of(other) == file_of(model)
+
+
+def test_a_fitted_model_is_saved_with_its_past(tmp_path: Path) -> None:
+    frame = pd.DataFrame(rows_of(60), columns=list("abcde"))
+    model = model_of("mixture", tol=0.5).fit(frame)
+    model.save(tmp_path / "model.evl")
+    other = load(tmp_path / "model.evl")
+    assert_array_equal(other.log_likelihoods_, model.log_likelihoods_)
+    assert other.feature_names_in_.tolist() == list("abcde")
+
+
+def test_a_torn_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.evl"
+    taught().save(path)
+    whole = path.read_bytes()
+    for end in np.random.default_rng(0).integers(0, len(whole), 20):
+        path.write_bytes(whole[:end])
+        with pytest.raises(CheckpointError, match=r"model\.evl"):
+            load(path)
+
+
+def test_a_parameter_that_no_longer_fits_is_not_saved(tmp_path: Path) -> None:
+    model = taught()
+    for name, value in (("constraint", "task"), ("n_components", 3), ("solver", "em")):
+        changed = taught().set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"'{name}'"):
+            changed.save(tmp_path / "model.evl")
+        with pytest.raises(ValueError, match=f"'{name}'"):
+            changed.partial_fit(rows_of(10))
+    model.set_params(batch_size=7, max_reference_rows=100).save(tmp_path / "model.evl")
+
+
+@pytest.mark.parametrize(
+    ("setting", "change", "words"),
+    [
+        ("mixture", {"n_mixtures": 2}, "'n_mixtures'.* at least 3"),
+        ("mixture", {"n_mixtures": 1}, "'n_mixtures'.* at least 3"),
+        ("step", {"n_mixtures": 2}, "'n_mixtures'.* must be 1"),
+        ("step", {"constraint_form": "gain"}, "'constraint_form'.* was 'kl'"),
+        ("gain", {"constraint_form": "kl"}, "'solver' and 'constraint_form'"),
+        ("em", {"solver": "moment"}, "'solver' and 'constraint_form'"),
+    ],
+)
+def test_what_the_state_cannot_follow_is_refused(
+    setting: str, change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    model = taught(setting, 9)
+    before, (Z, old) = file_of(model), (model.transform(rows_of(9)), model.get_params())
+    model.set_params(**change)
+    for call in (
+        lambda: model.partial_fit(rows_of(9)),
+        lambda: model.consolidate(),
+        lambda: model.transform(rows_of(9)),
+        lambda: model.inverse_transform(Z),
+        lambda: model.save(tmp_path / "model.evl"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert file_of(model.set_params(**old)) == before
+
+
+def test_changes_that_the_state_can_follow_are_learned_with() -> None:
+    for setting, n, changes in (
+        ("mixture", 9, {"n_mixtures": 5}),
+        ("em", 4, {"constraint_form": "gain"}),
+    ):
+        model = taught(setting, n)
+        seen = model.n_rows_seen_
+        model.set_params(**changes).partial_fit(rows_of(20))
+        assert model.n_rows_seen_ == seen + 20
+        assert np.isfinite(model.score(rows_of(20)))

@@ -1,0 +1,209 @@
+"""`ScaledPCA` keeps the right directions in one unit, in portions as at once, and in its file."""
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA, IncrementalPCA
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from everlearn.estimator.saving import load
+from everlearn.metrics.clustering import adjusted_mutual_information
+from everlearn.mixture.estimator import DPMixture
+from everlearn.ppca.scaled import ScaledPCA
+from everlearn.store.archive import Checkpoint
+from support.spoiling import FLOATS, SHAPES, assert_named, loaded
+
+RNG = np.random.default_rng
+
+
+def rows(n=300, d=20, seed=0):
+    rng = RNG(seed)
+    axes = np.linalg.qr(RNG(99).normal(size=(d, d)))[0]
+    return rng.normal(size=(n, d)) * 5.0 ** -np.arange(d) @ axes + 3.0
+
+
+@parametrize_with_checks([ScaledPCA(n_components=2), ScaledPCA(batch_size=7)])
+def test_scikit_learn_contract(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise a check is skipped
+    check(estimator)
+
+
+def test_in_one_portion_it_is_pca_over_one_number():
+    X = rows()
+    model, peer = ScaledPCA(5).fit(X), PCA(5, svd_solver="full").fit(X)
+    np.testing.assert_allclose(model.explained_variance_, peer.explained_variance_)
+    np.testing.assert_allclose(np.abs(model.components_ @ peer.components_.T), np.eye(5), atol=1e-6)
+    assert model.scale_ == pytest.approx(np.sqrt(peer.explained_variance_.mean()))
+    found = model.transform(X)
+    assert found.var(axis=0, ddof=1).mean() == pytest.approx(1.0)
+    np.testing.assert_allclose(np.abs(found), np.abs(peer.transform(X)) / model.scale_, atol=1e-9)
+    np.testing.assert_allclose(
+        model.inverse_transform(found), peer.inverse_transform(peer.transform(X)), atol=1e-9
+    )
+
+
+def test_in_portions_it_is_incremental_pca():
+    X = rows()
+    model, peer = ScaledPCA(5, batch_size=60).fit(X), IncrementalPCA(10, batch_size=60).fit(X)
+    np.testing.assert_allclose(model.mean_, X.mean(axis=0))
+    np.testing.assert_allclose(model.explained_variance_, peer.explained_variance_[:5])
+    cosines = np.abs(model.components_ @ peer.components_[:5].T)
+    np.testing.assert_allclose(cosines, np.eye(5), atol=1e-6)
+    by_hand = ScaledPCA(5)
+    for start in range(0, 300, 60):
+        by_hand.partial_fit(X[start : start + 60])
+    np.testing.assert_array_equal(by_hand.components_, model.components_)
+    assert by_hand.scale_ == model.scale_
+    assert by_hand.n_rows_seen_ == 300
+
+
+def test_portions_lose_little_of_the_unit_even_of_noise():
+    """All directions are alike, so that much lies beyond those that are kept."""
+    X = RNG(0).normal(size=(3000, 90))
+    model, peer = ScaledPCA(30, batch_size=200).fit(X), PCA(30).fit(X)
+    found = model.transform(X)
+    assert found.shape == (3000, 30)
+    assert found.var(axis=0, ddof=1).mean() == pytest.approx(1.0, abs=0.015)
+    share = model.explained_variance_.sum() / peer.explained_variance_.sum()
+    assert 0.96 < share <= 1.0
+
+
+def test_files_that_keep_no_more_than_is_used_can_be_read(tmp_path):
+    model = ScaledPCA(5, batch_size=60).fit(rows())
+    header, arrays = model.to_checkpoint()
+    assert header.pop("n_components") == 5
+    few = {name: array if name == "mean" else array[:5] for name, array in arrays.items()}
+    old = ScaledPCA.from_checkpoint(header, few)
+    np.testing.assert_array_equal(old.transform(rows()), model.transform(rows()))
+
+
+def test_all_directions_kept_lose_nothing():
+    X = rows(d=6)
+    model = ScaledPCA(6, batch_size=11).fit(X)
+    np.testing.assert_allclose(model.explained_variance_, PCA(6).fit(X).explained_variance_)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(X)), X, atol=1e-9)
+
+
+def test_directions_come_as_rows_do():
+    """Three rows lie in a plane; a batch of one more adds a direction."""
+    X = rows(4, 8)
+    model = ScaledPCA(8).fit(X[:3])
+    assert model.n_components_ == 2
+    assert model.partial_fit(X[3:]).n_components_ == 3
+    assert model.transform(X).shape == (4, 3)
+
+
+def test_equal_rows_have_no_directions_and_do_no_harm():
+    model = ScaledPCA(3).fit(np.full((5, 4), 7.0))
+    assert model.scale_ == 1.0
+    np.testing.assert_array_equal(model.transform(np.full((2, 4), 7.0)), 0.0)
+
+
+def test_data_are_not_changed_and_fit_forgets():
+    X = rows()
+    kept = X.copy()
+    model = ScaledPCA(4).fit(2 * X).fit(X)
+    np.testing.assert_array_equal(X, kept)
+    np.testing.assert_array_equal(model.components_, ScaledPCA(4).fit(X).components_)
+
+
+@pytest.mark.parametrize(
+    ("params", "X", "message"),
+    [
+        ({"n_components": 0}, rows(), "'n_components' parameter of ScaledPCA"),
+        ({"batch_size": 0}, rows(), "'batch_size' parameter of ScaledPCA"),
+        ({}, np.full((3, 3), np.nan), "NaN"),
+        ({}, np.full((3, 3), 1e120), "entries of at most 1e\\+100 in size, got 1e\\+120"),
+        ({}, [["a", "b"], ["c", "d"]], "'X' of ScaledPCA cannot be used"),
+    ],
+)
+def test_bad_input_is_refused_and_does_no_harm(params, X, message):
+    model = ScaledPCA(4).fit(rows())
+    before = model.transform(rows(5))
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**params).fit(X)
+    model.set_params(n_components=4, batch_size=500)
+    np.testing.assert_array_equal(model.transform(rows(5)), before)
+    with pytest.raises(ValueError, match="must have 4 columns"):
+        model.inverse_transform(np.zeros((2, 3)))
+
+
+def test_saved_and_loaded_it_goes_on(tmp_path):
+    X = rows()
+    steady = ScaledPCA(5).partial_fit(X[:100])
+    steady.save(tmp_path / "pca.evl")
+    back = load(tmp_path / "pca.evl")
+    assert back.get_params() == steady.get_params()
+    for model in (steady, back):
+        model.partial_fit(X[100:])
+    np.testing.assert_array_equal(back.transform(X), steady.transform(X))
+    assert back.n_features_in_ == 20
+    assert back.n_rows_seen_ == 300
+
+
+def test_a_parameter_changed_after_learning_is_kept_beside_what_was_learned(tmp_path):
+    steady = ScaledPCA(5).fit(rows()).set_params(n_components=2)
+    steady.save(tmp_path / "pca.evl")
+    back = load(tmp_path / "pca.evl")
+    assert (back.n_components, back.n_components_) == (2, 5)
+    for model in (steady, back):
+        model.partial_fit(rows(50, seed=1))
+    assert back.n_components_ == 2
+    np.testing.assert_array_equal(back.transform(rows()), steady.transform(rows()))
+
+
+def content():
+    header, arrays = ScaledPCA(3).fit(rows(d=6)).to_checkpoint()
+    whole = {"estimator": "scaled-pca", **copy.deepcopy(header)}
+    return Checkpoint(whole, {key: a.copy() for key, a in arrays.items()})
+
+
+def test_every_member_is_checked():
+    assert not isinstance(loaded(content()), str)
+    for key in content().arrays:
+        for change in (SHAPES | FLOATS).values():
+            file = content()
+            file.arrays[key] = change(file.arrays[key])
+            assert_named(file, "mean", "sizes", "directions")
+        file = content()
+        del file.arrays[key]
+        assert_named(file, key)
+    file = content()
+    file.arrays["more"] = np.ones(3)
+    assert_named(file, "more")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [
+        (lambda f: f.arrays.update(sizes=f.arrays["sizes"][::-1].copy()), "sizes"),
+        (lambda f: f.arrays.update(sizes=-f.arrays["sizes"]), "sizes"),
+        (lambda f: f.arrays.update(directions=2 * f.arrays["directions"]), "directions"),
+        (lambda f: f.arrays.update(mean=1e120 + f.arrays["mean"]), "mean"),
+        (lambda f: f.header.update(n_rows=0), "n_rows"),
+        (lambda f: f.header["params"].update(n_components="many"), "n_components"),
+        (lambda f: f.header["params"].update(colour="red"), "colour"),
+        (lambda f: f.header.update(feature_names=["a"]), "feature_names"),
+    ],
+)
+def test_what_is_wrong_is_named(spoil, word):
+    file = content()
+    spoil(file)
+    assert_named(file, word)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::everlearn.errors.NotConvergedWarning")
+def test_in_its_unit_digits_are_not_split_too_much():
+    """What docs/ask/priors.md advises, against the paper's vague prior."""
+    X, y = load_digits(return_X_y=True)
+    rows = ScaledPCA(30).fit_transform(X)
+    found = []
+    for seed in range(3):
+        vague = DPMixture(prior="par-ingmm", random_state=seed).fit(rows)
+        firm = DPMixture(family="full", prior="wishart", random_state=seed).fit(rows)
+        ami = [adjusted_mutual_information(y, model.predict(rows)) for model in (vague, firm)]
+        found.append((vague.n_components_ >= 50, firm.n_components_ <= 25, ami[1] > 0.7 > ami[0]))
+    assert np.all(found), found

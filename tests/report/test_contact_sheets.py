@@ -1,0 +1,171 @@
+"""The page of clusters shows the right images, and needs no network."""
+
+import re
+import sys
+from base64 import b64decode
+
+import numpy as np
+import pytest
+
+from everlearn.attic.app_report_contact_sheets import contact_sheets, growth_chart
+from everlearn.attic.app_report_retrieval import Collection
+from everlearn.errors import ImageSkippedWarning
+from everlearn.images.files import ImageFolder, read_image
+from everlearn.images.textures import HOG
+from everlearn.mixture.estimator import DPMixture
+from everlearn.report.study import Study, Truth
+from support.browser import needs_browser, opened, widths
+from support.markup import HOSTILE, Page
+from support.pictures import colours, encoded
+
+N = 40
+IMAGES = [colours(20, 30, seed) for seed in range(N)]
+GROWTH = {"diagonal": [(0.1, 1), (0.2, 3), (0.4, 2)], "full": [(0.5, 1), (2.0, 4)]}
+
+
+@pytest.fixture(scope="module")
+def study():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], N // 2)
+    rows = rng.normal(size=(N, 2)) + 12.0 * truth[:, None]
+    model = DPMixture(random_state=0).fit(rows)
+    assert model.n_components_ == 2
+    return Study(
+        model=model, rows=rows, title="T", lead="L", noun="image",
+        truth=Truth("scene", truth, ("beach", "wood")),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def images():
+    return Collection(IMAGES, ["beach"] * 20 + ["wood"] * 20, [f"file {i}" for i in range(N)])
+
+
+def shown(html):
+    """Positions of the images of the page, in its order."""
+    found = []
+    for data in re.findall(r'base64,([^"]+)"', html):
+        pixels = read_image(b64decode(data)).astype(int)
+        found.append(int(np.argmin([np.abs(pixels - image).mean() for image in IMAGES])))
+    return found
+
+
+def test_nearest_come_first_then_the_least_certain(study, images):
+    html = contact_sheets(study, images, n_examples=4)
+    labels = study.model.predict(study.rows)
+    expected = []
+    probabilities = study.model.predict_proba(study.rows).max(axis=1)
+    for k in np.argsort(-study.model.weights_, kind="stable"):
+        members = np.flatnonzero(labels == k)
+        distance = np.linalg.norm(study.rows[members] - study.model.means_[k], axis=1)
+        nearest = members[np.argsort(distance, kind="stable")[:4]].tolist()
+        doubtful = members[np.argsort(probabilities[members], kind="stable")[:4]]
+        expected += nearest + [i for i in doubtful.tolist() if i not in nearest][:2]
+    assert shown(html) == expected
+
+
+def test_a_folder_stands_for_the_files_that_were_kept(study, tmp_path):
+    for i, image in enumerate(IMAGES):
+        (tmp_path / f"{i:02}.png").write_bytes(encoded(image))
+    (tmp_path / "05a.png").write_bytes(b"no image")
+    folder = ImageFolder(tmp_path, on_error="skip")
+    with pytest.warns(ImageSkippedWarning):
+        HOG(size=16, cell=8).transform(folder)
+    assert len(folder) == N + 1
+    found = contact_sheets(study, Collection(folder))
+    assert shown(found) == shown(contact_sheets(study, Collection(IMAGES)))
+
+
+def test_it_tells_what_it_found(study, images):
+    page = Page(contact_sheets(study, images))
+    for words in ("images40", "clusters2", "known classes2", "purity100.0%", "100% beach"):
+        assert words in page.text
+    alts = [a["alt"] for a in page.all("img")]
+    assert all(re.fullmatch(r"file \d+, (beach|wood), certainty [01]\.\d\d", alt) for alt in alts)
+
+
+def test_the_largest_are_shown_if_there_are_many(study, images):
+    html = contact_sheets(study, images, max_shown=1, n_examples=3)
+    assert "The 1 largest of 2 clusters." in Page(html).text
+    assert 3 <= len(shown(html)) <= 4
+
+
+def test_it_does_without_labels_and_classes(study):
+    alone = Study(model=study.model, rows=study.rows, title="T", lead="L", noun="image")
+    page = Page(contact_sheets(alone, Collection(IMAGES)))
+    assert "purity" not in page.text
+    assert page.all("img")[0]["alt"].startswith("image ")
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+def test_hostile_names_stay_text(study, words):
+    html = contact_sheets(study, Collection(IMAGES, [words] * N, [words] * N), n_examples=1)
+    assert words not in html
+    assert words in Page(html).all("img")[0]["alt"]
+
+
+@pytest.mark.parametrize("form", ["path", "text", "bytes"])
+def test_images_may_be_files_of_which_those_shown_are_read(study, images, tmp_path, form):
+    expected = shown(contact_sheets(study, images, n_examples=2))
+    for i in expected:  # the others are not there
+        (tmp_path / f"{i}.png").write_bytes(encoded(IMAGES[i]))
+    paths = [tmp_path / f"{i}.png" for i in range(N)]
+    if form == "path":
+        files = paths
+    elif form == "text":
+        files = [str(path) for path in paths]
+    else:
+        files = [path.read_bytes() if path.exists() else b"" for path in paths]
+    assert shown(contact_sheets(study, Collection(files), n_examples=2)) == expected
+
+
+def test_growth_may_come_as_arrays(study, images):
+    pytest.importorskip("plotly")
+    arrays = {name: np.array(trace) for name, trace in GROWTH.items()}
+    assert contact_sheets(study, images, arrays) == contact_sheets(study, images, GROWTH)
+    assert "full 4" in contact_sheets(study, images, {**arrays, "empty": np.zeros((0, 2))})
+
+
+@pytest.mark.parametrize("growth", [np.zeros((3, 2)), {"a": [1, 2]}, {"a": [(np.nan, 1)]}])
+def test_growth_that_is_none_is_refused(study, images, growth):
+    with pytest.raises(ValueError, match="'growth' of contact_sheets must"):
+        contact_sheets(study, images, growth)
+
+
+def test_plotly_that_is_missing_is_asked_for(study, images, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'everlearn\[report\]'"):
+        contact_sheets(study, images, GROWTH)
+    assert contact_sheets(study, images)  # which has no charts
+
+
+def test_growth_has_a_curve_for_each_model():
+    figure = growth_chart(GROWTH)
+    assert [line["name"] for line in figure["data"]] == ["diagonal", "full"]
+    assert figure["data"][0]["x"] == [0.1, 0.2, 0.4]
+    assert figure["data"][0]["y"] == [1, 3, 2]
+    colours_used = {line["line"]["color"] for line in figure["data"]}
+    assert len(colours_used) == 2
+
+
+def test_wrong_arguments_are_refused(study, images):
+    with pytest.raises(ValueError, match="'images' of contact_sheets must be as many as the 40"):
+        contact_sheets(study, Collection(IMAGES[:3]))
+    with pytest.raises(ValueError, match="'max_shown' parameter of contact_sheets"):
+        contact_sheets(study, images, max_shown=0)
+    with pytest.raises(ValueError, match="'n_examples' parameter of contact_sheets"):
+        contact_sheets(study, images, n_examples=0)
+
+
+@needs_browser
+def test_it_opens_without_a_network_and_fits_a_phone(study, images, tmp_path):
+    pytest.importorskip("plotly")
+    path = tmp_path / "clusters.html"
+    path.write_text(contact_sheets(study, images, GROWTH), encoding="utf-8")
+    dom, said = opened(path, tmp_path)
+    assert not said
+    assert dom.count("<img") > 16
+    assert "js-plotly-plot" in dom
+    needed, given = widths(path, tmp_path)
+    assert needed <= given

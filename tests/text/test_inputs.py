@@ -1,0 +1,272 @@
+"""Documents in every form reach a model as the same counts, or are refused by name."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from everlearn.errors import CheckpointError
+from everlearn.estimator.params import check_params
+from everlearn.text.inputs import (
+    DOCUMENT_CONSTRAINTS,
+    WordSpace,
+    pack_words,
+    read_documents,
+    unpack_words,
+)
+from everlearn.text.vocabulary import Vocabulary
+
+TABLE = np.array([[2, 1, 0], [0, 0, 0], [0, 1, 3]])
+TEXTS = ["ann bob ann", "", "bob cid cid cid"]
+TOKENS = [text.split() for text in TEXTS]
+IDS = [np.repeat(np.arange(3), row) for row in TABLE]
+
+
+class Reader(BaseEstimator):
+    """As much of an estimator as reading needs."""
+
+    def __init__(self, vocabulary=None, max_words=100):
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+
+
+FORMS = {
+    "dense": TABLE,
+    "float": TABLE.astype(np.float32),
+    "lists": TABLE.tolist(),
+    "csr": sparse.csr_array(TABLE),
+    "csc matrix": sparse.csc_matrix(TABLE.astype(float)),
+    "frame": pd.DataFrame(TABLE, columns=list("abc")),
+    "ids": IDS,
+    "id lists": [row.tolist() for row in IDS],
+    "tokens": TOKENS,
+    "texts": TEXTS,
+    "series": pd.Series(TEXTS),
+}
+KIND = {"ids": "ids", "id lists": "ids", "tokens": "words", "texts": "words", "series": "words"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("vocabulary", [None, ["ann", "bob", "cid"]])
+def test_every_form_gives_the_same_counts(form, vocabulary):
+    documents, space = read_documents(Reader(vocabulary), FORMS[form])
+    assert (space.kind, space.n_words) == (KIND.get(form, "counts"), 3)
+    np.testing.assert_array_equal(documents.to_csr(3).toarray(), TABLE)
+    named = vocabulary is not None or space.kind == "words"
+    assert (space.vocabulary is not None) == named
+    if named:
+        assert space.vocabulary.words == ["ann", "bob", "cid"]
+
+
+def test_a_vocabulary_sets_the_order_and_the_words():
+    documents, space = read_documents(Reader({"cid": 0, "ann": 1}), TOKENS)
+    assert space.n_words == 2
+    assert documents.to_csr(2).toarray().tolist() == [[0, 2], [0, 0], [3, 0]]
+
+
+class TestGrowing:
+    def test_words_are_added_behind_those_known(self):
+        reader = Reader()
+        _, first = read_documents(reader, TOKENS)
+        documents, second = read_documents(reader, [["eve", "ann"], []], first)
+        assert second.vocabulary.words == ["ann", "bob", "cid", "eve"]
+        assert documents.to_csr(4).toarray().tolist() == [[1, 0, 0, 1], [0, 0, 0, 0]]
+        assert first.n_words == 3
+
+    def test_word_numbers_widen_the_space(self):
+        reader = Reader()
+        _, first = read_documents(reader, IDS)
+        _, second = read_documents(reader, [[7], [1, 1]], first)
+        assert (first.n_words, second.n_words) == (3, 8)
+
+    def test_prediction_leaves_unknown_words_out(self):
+        for X, unknown in ((TOKENS, [["eve"], ["ann", "eve"]]), (IDS, [[9], [0, 9]])):
+            reader = Reader()
+            _, space = read_documents(reader, X)
+            documents, same = read_documents(reader, unknown, space, grow=False)
+            assert same is space
+            assert documents.to_csr(3).toarray().tolist() == [[0, 0, 0], [1, 0, 0]]
+
+    def test_max_words_holds_and_may_be_raised(self):
+        reader = Reader(max_words=2)
+        _, space = read_documents(reader, TOKENS)
+        assert space.vocabulary.words == ["ann", "bob"]
+        _, same = read_documents(reader, TOKENS, space)
+        assert same is space
+        reader.max_words = 3
+        _, wider = read_documents(reader, TOKENS, space)
+        assert wider.vocabulary.words == ["ann", "bob", "cid"]
+
+    def test_a_word_number_beyond_max_words_is_refused(self):
+        with pytest.raises(ValueError, match="below 2, as the 'max_words' parameter says, got 2"):
+            read_documents(Reader(max_words=2), IDS)
+        with pytest.raises(ValueError, match="below 2, as the 'vocabulary' parameter says, got 2"):
+            read_documents(Reader(["a", "b"]), IDS)
+
+    def test_nothing_new_is_the_same_space(self):
+        for X in (TOKENS, IDS, TABLE):
+            reader = Reader()
+            _, space = read_documents(reader, X)
+            assert read_documents(reader, X, space)[1] is space
+
+    def test_rows_of_one_length_are_word_numbers_where_these_are_known(self):
+        reader = Reader()
+        _, space = read_documents(reader, IDS)
+        documents, _ = read_documents(reader, [[2, 2, 0]], space)
+        assert documents.to_csr(3).toarray().tolist() == [[1, 0, 2]]
+
+
+class TestAttributes:
+    def test_tables_set_the_width_and_the_names(self):
+        reader = Reader()
+        read_documents(reader, FORMS["frame"])
+        assert reader.n_features_in_ == 3
+        assert reader.feature_names_in_.tolist() == ["a", "b", "c"]
+
+    def test_other_forms_forget_them(self):
+        reader = Reader()
+        read_documents(reader, FORMS["frame"])
+        read_documents(reader, TOKENS)
+        assert not hasattr(reader, "n_features_in_")
+        assert not hasattr(reader, "feature_names_in_")
+
+    def test_the_callers_arrays_stay_as_they_are(self):
+        table = sparse.csr_array(
+            (np.array([1.0, 0.0, 2.0]), np.array([2, 1, 2]), np.array([0, 3])), shape=(1, 3)
+        )
+        documents, _ = read_documents(Reader(), table)
+        assert table.data.tolist() == [1, 0, 2]
+        assert (documents.words.tolist(), documents.counts.tolist()) == ([2], [3])
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, np.ndarray.tolist])
+    @pytest.mark.parametrize(
+        ("value", "message"),
+        [
+            (-1, "Negative values in data passed to Reader"),
+            (0.5, "'X' of Reader cannot be used: counts must be whole numbers, got 0.5"),
+            (np.nan, r"Input X contains NaN.\nReader"),
+            (np.inf, "'X' of Reader cannot be used: Input X contains infinity"),
+            (2**31, r"'X' of Reader cannot be used: counts must be from 0 to 2\*\*31 - 1"),
+        ],
+    )
+    def test_impossible_counts(self, layout, value, message):
+        table = np.array([[1.0, value], [0.0, 2.0]])
+        with pytest.raises(ValueError, match=message):
+            read_documents(Reader(), layout(table))
+
+    @pytest.mark.parametrize(
+        ("X", "message"),
+        [
+            ("one text", "'X' of Reader cannot be used: expected a list of documents, got one str"),
+            ([], "Found array with 0 feature|Expected 2D array"),
+            ([["a"], "b"], "document 1 must be a sequence of tokens, got str"),
+            ([["a"], [1]], "a token of document 1 must be a string, got 1"),
+            (["a", None], "document 1 must be a string as others are, got None"),
+            ([[1, 2], [-3]], r"numbers of words must be from 0 to 2\*\*31 - 1, got -3"),
+            ([[1, 2], [3.5]], "'X' of Reader"),
+            ([["a"], {"b": 2}], "document 1 must be a sequence of tokens, got dict"),
+            (["a", "b"], "expected a word in at least one of the first documents, got none"),
+            (np.array([["a", "b"]]), "'X' of Reader cannot be used: dtype='numeric'"),
+            (np.array([["2020-01-01"]], "M8[D]"), "'X' of Reader"),
+        ],
+    )
+    def test_what_is_no_list_of_documents(self, X, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            read_documents(Reader(), X)
+
+    @pytest.mark.parametrize("X", [TABLE, IDS, TOKENS])
+    def test_another_kind_than_learning_began_with(self, X):
+        reader = Reader()
+        _, space = read_documents(reader, X)
+        others = [TABLE, sparse.csr_array(TABLE), TOKENS, TEXTS]
+        others = [Y for Y in others if read_documents(Reader(), Y)[1].kind != space.kind]
+        for Y in others:
+            with pytest.raises(ValueError, match=r"X of Reader was .* when learning began"):
+                read_documents(reader, Y, space, grow=False)
+
+    def test_no_document(self):
+        reader = Reader()
+        for X in (IDS, TOKENS):
+            _, space = read_documents(reader, X)
+            with pytest.raises(ValueError, match="expected at least one document, got none"):
+                read_documents(reader, [], space)
+
+    def test_another_width_than_learning_began_with(self):
+        reader = Reader()
+        _, space = read_documents(reader, TABLE)
+        with pytest.raises(ValueError, match="X has 2 features, but Reader is expecting 3"):
+            read_documents(reader, TABLE[:, :2], space)
+
+    def test_a_vocabulary_of_another_width(self):
+        with pytest.raises(ValueError, match=r"each of the 2 words of the 'vocabulary'.*3 columns"):
+            read_documents(Reader(["a", "b"]), TABLE)
+
+    def test_a_vocabulary_that_changes(self):
+        for X in (TABLE, IDS, TOKENS):
+            reader = Reader(["ann", "bob", "cid"])
+            _, space = read_documents(reader, X)
+            reader.vocabulary = ["bob", "ann", "cid"]
+            with pytest.raises(ValueError, match=r"'vocabulary' of Reader .* another"):
+                read_documents(reader, X, space)
+
+
+@pytest.mark.parametrize("name", ["vocabulary", "max_words"])
+@pytest.mark.parametrize("value", ["word", ["a", "a"], [], 0, -1, 2.5, {"a": 1}, True])
+def test_impossible_parameters_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"the '{name}' parameter of Reader must be"):
+        check_params("Reader", Reader(**{name: value}).get_params(), DOCUMENT_CONSTRAINTS)
+
+
+@pytest.mark.parametrize("vocabulary", [None, ["a"], ("a", "b"), np.array(["a"]), {"a": 0}])
+def test_possible_parameters_are_accepted(vocabulary):
+    check_params("Reader", Reader(vocabulary).get_params(), DOCUMENT_CONSTRAINTS)
+
+
+class TestCheckpoint:
+    SPACES = (
+        WordSpace("counts", 5),
+        WordSpace("ids", 9),
+        WordSpace("words", 2, Vocabulary({"ä": 0, "b": 1}, 7)),
+        WordSpace("counts", 2, Vocabulary.fixed(["a", "b"])),
+    )
+
+    @pytest.mark.parametrize("space", SPACES)
+    def test_what_is_packed_is_unpacked(self, space):
+        header, arrays = pack_words(space)
+        again = unpack_words({"words": header}, arrays)
+        assert (again.kind, again.n_words) == (space.kind, space.n_words)
+        assert (again.vocabulary is None) == (space.vocabulary is None)
+        if space.vocabulary is not None:
+            assert again.vocabulary.words == space.vocabulary.words
+            assert again.vocabulary.max_words == space.vocabulary.max_words
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"kind": "letters"}, "'kind' of words"),
+            ({"n_words": 3}, "'vocabulary/ends' must have .* shape"),
+            ({"n_words": 0}, "'n_words' must be of type int from 1"),
+            ({"max_words": "many"}, "'max_words' must be of type int"),
+            ({"max_words": None}, "'max_words' must be given"),
+            ({"extra": 1}, "must not have"),
+            ({"text": np.frombuffer(b"bb", np.uint8)}, "members 'vocabulary'.*repeat a word"),
+            ({"text": np.frombuffer(b"b\xff", np.uint8)}, "members 'vocabulary'.*utf-8"),
+            ({"ends": np.array([2, 1])}, "members 'vocabulary'.*rise"),
+            ({"ends": np.array([1.0, 2.0])}, "'vocabulary/ends' must have the dtype"),
+            ({"text": None}, "'vocabulary/text' is missing"),
+        ],
+    )
+    def test_what_cannot_have_been_packed_is_refused(self, change, message):
+        header, arrays = pack_words(WordSpace("words", 2, Vocabulary.fixed(["a", "b"])))
+        for name, value in change.items():
+            if name not in ("text", "ends"):
+                header[name] = value
+            elif value is None:
+                del arrays[f"vocabulary/{name}"]
+            else:
+                arrays[f"vocabulary/{name}"] = value
+        with pytest.raises(CheckpointError, match=message):
+            unpack_words({"words": header}, arrays)

@@ -1,0 +1,335 @@
+"""Files that are whole but say what no topic model says: a named error, never a broken model."""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from everlearn.errors import CheckpointError
+from everlearn.estimator.saving import load
+from everlearn.store.archive import Checkpoint, write_checkpoint
+from support.corpora import BATCH, FITTED, TEXTS, VOCABULARY, X, model_of, targets_of, teach
+from support.spoiling import FLOATS, SHAPES, assert_named, loaded, with_entry
+
+NAMES = ("lda", "hdp", "averaging", "gibbs", "averaging, words", "gibbs, ovr", "ovr, words")
+NAMES += ("born", "born, gibbs", "number", "number, gibbs")
+assert set(NAMES) <= set(FITTED)
+FUZZ_CASES = 1100
+
+
+@cache
+def _content(name: str, form: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    documents = {"texts": TEXTS, "frame": pd.DataFrame(X.toarray(), columns=VOCABULARY)}[form]
+    model = teach(model_of(name), name, slice(0, 2 * BATCH), documents)
+    header, arrays = model.to_checkpoint()
+    return {"estimator": model.checkpoint_key, **header}, arrays
+
+
+def content(name: str, form: str = "texts") -> Checkpoint:
+    """Header and arrays of a saved model, for the test to spoil."""
+    header, arrays = _content(name, form)
+    return Checkpoint(copy.deepcopy(header), {key: a.copy() for key, a in arrays.items()})
+
+
+# Every member, one thing wrong at a time
+
+
+NOT_NEGATIVE = ("counts", "totals", "tables", "word_frequencies")
+INTEGERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "negative": lambda a: a - 100,
+    "large": lambda a: a + 2**40,
+    "fractions": lambda a: a.astype(float),
+    "short": lambda a: a.astype(np.int32),
+}
+
+
+def changes_of(key: str, array: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Every way in which a member cannot be."""
+    changes = dict(SHAPES)
+    if array.dtype.kind == "f":
+        changes |= FLOATS
+        if key.endswith(NOT_NEGATIVE):
+            changes["negative"] = with_entry(-1.0)
+    elif array.dtype == np.int64:
+        changes |= INTEGERS
+    elif array.dtype == np.uint8:
+        changes |= {"no text": with_entry(255), "wider": lambda a: a.astype(np.int64)}
+    return changes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_member_is_looked_at(name: str) -> None:
+    arrays = content(name).arrays
+    for key, array in arrays.items():
+        for kind, change in changes_of(key, array).items():
+            file = content(name)
+            file.arrays[key] = change(file.arrays[key])
+            found = loaded(file)
+            assert isinstance(found, str), f"{key}, {kind} was accepted"
+            # A member of which others take their length is not to blame alone.
+            partners = {
+                "counts": "state",
+                "classes": "",
+                "text": "vocabulary",
+                "ends": "vocabulary",
+            }
+            expected = next((v for k, v in partners.items() if key.endswith(k)), key)
+            assert expected in found, (key, kind, found)
+            assert "does not make" not in found, (key, kind, found)
+        file = content(name)
+        del file.arrays[key]
+        assert_named(file, "classes" if key == "classes" else key)
+    for more in ("more", "state0/more", "state9/counts", "state0/word_weights ", "vocabulary/more"):
+        file = content(name)
+        file.arrays[more] = np.ones(3)
+        assert_named(file, more)
+
+
+def member(key: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Checkpoint], None]:
+    def spoil(file: Checkpoint) -> None:
+        file.arrays[key] = change(file.arrays[key])
+
+    return spoil
+
+
+def entry(*path: Any, value: Any) -> Callable[[Checkpoint], None]:
+    def spoil(file: Checkpoint) -> None:
+        place: Any = file.header
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+    return spoil
+
+
+def without(*path: Any) -> Callable[[Checkpoint], None]:
+    def spoil(file: Checkpoint) -> None:
+        place: Any = file.header
+        for step in path[:-1]:
+            place = place[step]
+        del place[path[-1]]
+
+    return spoil
+
+
+def asymmetric(a: np.ndarray) -> np.ndarray:
+    a[0, 0, 1] += 1.0
+    return a
+
+
+def below_zero(a: np.ndarray) -> np.ndarray:
+    a[0, 0] -= 1e3
+    a[1, 0] += 1e3  # so that the sums are right
+    return a
+
+
+WRONG = [
+    ("lda", member("state0/counts", below_zero), "state0/counts"),
+    ("lda", member("state0/totals", lambda a: a * 1.01), "state0/totals"),
+    ("lda", member("state0/counts", lambda a: a * 1.01), "state0/totals"),
+    ("lda", member("state0/counts", lambda a: a[::-1] * 2), "state0/totals"),
+    ("hdp", member("state0/ids", lambda a: a * 0), "state0/ids"),
+    ("averaging", member("state0/codes", lambda a: a + 1), "state0/codes"),
+    ("averaging", member("state0/means", lambda a: a.T.copy()), "state0/means"),
+    ("averaging", member("classes", lambda a: a[::-1].copy()), "classes"),
+    ("averaging", member("classes", lambda a: np.full_like(a, "x")), "classes"),
+    ("averaging", member("classes", lambda a: np.arange(4) + 0.5), "classes"),
+    ("gibbs", member("state0/precision", lambda a: -a), "state0/precision"),
+    ("gibbs", member("state0/precision", lambda a: a * 0), "state0/precision"),
+    ("gibbs", member("state0/precision", asymmetric), "state0/precision"),
+    ("averaging, words", member("state0/word_frequencies", lambda a: a + 99), "word_frequencies"),
+    ("averaging, words", member("vocabulary/ends", lambda a: a[::-1].copy()), "vocabulary"),
+    ("averaging, words", member("vocabulary/text", lambda a: a * 0 + 97), "vocabulary"),
+    ("ovr, words", member("state3/counts", lambda a: a[:, :-1]), "state3"),
+    ("ovr, words", entry("states", value=[]), "states"),
+    ("averaging", entry("states", value={}), "states"),
+    ("averaging", entry("states", 0, value=[]), "state"),
+    ("averaging", entry("states", 0, "more", value=1), "more"),
+    ("averaging", without("states", 0, "seed"), "seed"),
+    ("averaging", entry("states", 0, "seed", value=-1), "seed"),
+    ("averaging", entry("states", 0, "seed", value=1.5), "seed"),
+    ("averaging", entry("states", 0, "clock", value=-1), "clock"),
+    ("averaging", entry("states", 0, "clock", value="1"), "clock"),
+    ("averaging", entry("states", 0, "next_id", value=1), "next_id"),
+    ("averaging", entry("states", 0, "weights", value=None), "weights"),
+    ("averaging", entry("states", 0, "weights", value="gaussian"), "state0/precision"),
+    ("gibbs", entry("states", 0, "weights", value="fixed"), "state0/means"),
+    ("lda", entry("states", 0, "weights", value="fixed"), "state0/means"),
+    ("averaging", entry("states", 0, "weights", value="cauchy"), "weights"),
+    ("averaging", entry("states", 0, "weights", value=["fixed"]), "weights"),
+    ("averaging", entry("states", 0, "n_word_documents", value=3.0), "state0/word_weights"),
+    ("averaging, words", entry("states", 0, "n_word_documents", value=None), "word_weights"),
+    ("averaging, words", entry("states", 0, "n_word_documents", value=1.0), "word_frequencies"),
+    ("averaging, words", entry("states", 0, "n_word_documents", value=-1.0), "n_word_documents"),
+    ("averaging, words", entry("states", 0, "n_word_documents", value="x"), "n_word_documents"),
+    ("averaging", entry("words", value=None), "words"),
+    ("averaging", entry("words", "kind", value="letters"), "kind"),
+    ("averaging", entry("words", "kind", value=None), "kind"),
+    ("averaging", entry("words", "n_words", value=7), "vocabulary/ends"),
+    ("averaging", entry("words", "n_words", value=0), "n_words"),
+    ("averaging", entry("words", "max_words", value=None), "max_words"),
+    ("averaging", entry("words", "max_words", value=-3), "max_words"),
+    ("averaging", entry("outputs", value={}), "outputs"),
+    ("averaging", entry("outputs", "kind", value="binary"), "classes"),
+    ("averaging", entry("outputs", "kind", value="regression"), "kind"),
+    ("averaging", entry("outputs", "objects", value=1), "objects"),
+    ("lda", entry("outputs", value={"kind": "binary"}), "outputs"),
+    ("number", entry("outputs", "mean", value="x"), "mean"),
+    ("number", entry("outputs", "spread", value=-1.0), "spread"),
+    ("number", without("outputs", "spread"), "spread"),
+    ("lda", entry("n_documents", value=-1), "n_documents"),
+    ("lda", entry("n_tokens", value=1.5), "n_tokens"),
+    ("lda", without("n_tokens"), "n_tokens"),
+    ("lda", without("feature_names"), "feature_names"),
+    ("lda", entry("feature_names", value=["a"]), "feature_names"),
+    ("lda", entry("feature_names", value="abc"), "feature_names"),
+    ("lda", entry("more", value=1), "more"),
+    ("lda", entry("params", value=[]), "params"),
+    ("lda", entry("params", "colour", value="red"), "colour"),
+    ("lda", without("params", "init"), "init"),
+    ("lda", entry("params", "word_prior", value=-1.0), "word_prior"),
+    ("lda", entry("params", "word_factor", value="gamma"), "word_factor"),
+    ("lda", entry("params", "burn_in", value=3), "burn_in"),
+    ("lda", entry("params", "stop_words", value=[[]]), "stop_words"),
+    ("lda", entry("params", "token_pattern", value="("), "token_pattern"),
+    ("lda", entry("params", "vocabulary", value=["a", "a"]), "vocabulary"),
+    ("lda", entry("params", "random_state", value=-1), "random_state"),
+    ("averaging", entry("params", "loss", value="gibbs"), "loss"),
+    ("gibbs", entry("params", "loss", value="averaging"), "loss"),
+    ("number", entry("params", "loss", value="gibbs"), "loss"),
+    ("number, gibbs", entry("params", "loss", value="averaging"), "loss"),
+    ("averaging", entry("params", "word_weights", value=True), "word_weights"),
+    ("averaging, words", entry("params", "word_weights", value=False), "word_weights"),
+    ("averaging", entry("params", "strategy", value="ovr"), "strategy"),
+    ("gibbs, ovr", entry("params", "strategy", value="shared"), "strategy"),
+    ("born", entry("params", "word_factor", value="gamma"), "word_factor"),
+    ("averaging", entry("n_rounds", value=-1), "n_rounds"),
+    ("averaging", entry("estimator", value="topic-model"), "params"),
+    ("averaging", entry("estimator", value="medhdp-classifier"), "params"),
+    ("averaging", entry("estimator", value="medical"), "estimator"),
+]
+
+
+@pytest.mark.parametrize(("name", "spoil", "word"), WRONG)
+def test_what_is_wrong_is_named(
+    name: str, spoil: Callable[[Checkpoint], None], word: str, tmp_path: Path
+) -> None:
+    file, path = content(name), tmp_path / "model.evl"
+    spoil(file)
+    with mock.patch("os.fsync"):
+        write_checkpoint(path, file.header, file.arrays)
+    with pytest.raises(CheckpointError) as caught:
+        load(path)
+    assert word in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "does not make" not in str(caught.value)
+
+
+def test_names_of_columns_must_fit() -> None:
+    for names in (["a"], "abc", [1] * 60, {"a": 1}):
+        file = content("averaging", "frame")
+        file.header["feature_names"] = names
+        assert_named(file, "feature_names")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_untouched_content_is_accepted(name: str) -> None:
+    for form in ("texts", "frame"):
+        model = loaded(content(name, form))
+        assert_sound(model, name, form)
+
+
+# Anything wrong, at random
+
+VALUES = [None, True, False, -1, 0, 1, 2, 7, 2**31, 2**63, 2**64 + 1, 10**30, 10**400]
+VALUES += [0.5, -0.5, 1e-300, 1e300, "", "words", "fixed", "gibbs", [], [1], {}, {"a": 1}, [[0]]]
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a tree of lists and objects."""
+    if path:
+        yield path
+    keys = node if isinstance(node, dict) else range(len(node) if isinstance(node, list) else 0)
+    for key in keys:
+        yield from places(node[key], (*path, key))
+
+
+def spoil_header(file: Checkpoint, rng: np.random.Generator) -> None:
+    every = list(places(file.header))
+    path = every[rng.integers(len(every))]
+    place: Any = file.header
+    for step in path[:-1]:
+        place = place[step]
+    old, kind = place[path[-1]], rng.integers(4)
+    if kind == 0 and isinstance(old, (int, float)):
+        place[path[-1]] = [old + 1, old - 1, -old, old * 1000, float(old)][rng.integers(5)]
+    elif kind == 1:
+        del place[path[-1]]
+    elif kind == 2 and isinstance(old, dict):
+        old["more"] = 1
+    else:
+        place[path[-1]] = copy.deepcopy(VALUES[rng.integers(len(VALUES))])
+
+
+def spoil_array(file: Checkpoint, rng: np.random.Generator) -> None:
+    keys = sorted(file.arrays)
+    key, other = (keys[i] for i in rng.integers(len(keys), size=2))
+    changes = list(changes_of(key, file.arrays[key]).values())
+    choice = rng.integers(len(changes) + 4)
+    old = file.arrays[key]
+    if choice < len(changes):
+        file.arrays[key] = changes[choice](old)
+    elif choice == len(changes):
+        file.arrays[key] = rng.permutation(old)
+    elif choice == len(changes) + 1:
+        file.arrays[key] = file.arrays[other]
+    elif choice == len(changes) + 2 and old.dtype.kind in "fi":
+        file.arrays[key] = (old * rng.normal(size=old.shape) * 10.0 ** rng.integers(9)).astype(
+            old.dtype
+        )
+    else:
+        file.arrays[f"{key}x"] = old
+
+
+def assert_sound(model: Any, name: str, form: str = "texts") -> None:
+    """What was loaded after all must be a model like any other."""
+    documents: Any = TEXTS
+    if form == "frame":
+        documents = pd.DataFrame(X.toarray(), columns=VOCABULARY)
+    z = model.transform(documents[:20])
+    assert np.isfinite(z).all()
+    assert (z.sum(axis=1) > 0.99).all()
+    if hasattr(model, "decision_function"):
+        assert np.isfinite(model.decision_function(documents[:20])).all()
+        model.predict(documents[:20])
+    y = targets_of(name)
+    model.partial_fit(documents[:20], None if y is None else y[:20])
+    assert np.isfinite(model.components_).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.filterwarnings("ignore::everlearn.errors.TopicCollapseWarning")
+def test_random_damage_is_refused_or_harmless(name: str) -> None:
+    rng = np.random.default_rng(NAMES.index(name))
+    messages = []
+    for _ in range(FUZZ_CASES // len(NAMES)):
+        file = content(name)
+        for _ in range(rng.integers(1, 3)):
+            spoil = spoil_header if rng.random() < 0.5 else spoil_array
+            with np.errstate(all="ignore"):
+                spoil(file, rng)
+        found = loaded(file)
+        if isinstance(found, str):
+            messages.append(found)
+            continue
+        header = content(name).header
+        if file.header["params"] == header["params"] and file.header["words"] == header["words"]:
+            assert_sound(found, name)
+    assert len(messages) > FUZZ_CASES // len(NAMES) // 2
+    assert all(m.startswith("spoilt.evl: ") and "does not make" not in m for m in messages)

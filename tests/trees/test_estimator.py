@@ -1,0 +1,342 @@
+"""`TopicTree`: planted trees found again, streams, words that grow, answers, files, refusals."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.metrics import adjusted_rand_score
+
+from conftest import REPOSITORY
+from everlearn import load
+from everlearn.testing.data import PlantedTree, planted_tree
+from everlearn.trees.estimator import TopicTree
+
+TEXTS = ["the cat and the dog sleep", "the stock and the bond fall"] * 20
+GO_ON = """
+import sys
+from everlearn import load
+from trees.test_estimator import PLANTED
+
+model = load(sys.argv[1])
+model.partial_fit(PLANTED.counts[80:120]).save(sys.argv[2])
+"""
+PLANTED = planted_tree(0, n_documents=120, n_tokens=40)
+
+
+def small(**params: Any) -> TopicTree:
+    return TopicTree(**{"n_sweeps": 10, "n_iterations": 4, "random_state": 0} | params)
+
+
+def content(model: TopicTree) -> tuple[Any, dict[str, bytes]]:
+    header, arrays = model.to_checkpoint()
+    return header, {key: array.tobytes() for key, array in arrays.items()}
+
+
+def recovered(model: TopicTree, planted: PlantedTree) -> tuple[float, float]:
+    """How well leaves and branches are found again."""
+    labels = model.predict(planted.counts)
+    branches = [[node.id for node in model.tree_.path(i)][:2][-1] for i in labels]
+    return (
+        adjusted_rand_score(planted.leaves, labels),
+        adjusted_rand_score(planted.branches(1), branches),
+    )
+
+
+# ------------------------------------------------------------------ planted trees
+
+
+@pytest.mark.parametrize("learning", ["batch", "stream"])
+def test_a_planted_tree_is_found(learning: str) -> None:
+    planted = planted_tree(1, n_documents=400)
+    model = TopicTree(random_state=1, learning=learning).fit(planted.counts)
+    leaves, branches = recovered(model, planted)
+    assert leaves > 0.9
+    assert branches > 0.9
+    assert model.n_nodes_ <= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("branching", [3, 4])
+@pytest.mark.parametrize("learning", ["batch", "stream"])
+def test_planted_trees_are_found_on_most_seeds(branching: int, learning: str) -> None:
+    good = 0
+    for seed in range(10):
+        planted = planted_tree(
+            seed, branching=branching, n_documents=400 if branching == 3 else 640
+        )
+        model = TopicTree(random_state=seed, learning=learning).fit(planted.counts)
+        good += min(recovered(model, planted)) > 0.8
+    assert good >= 8
+
+
+def test_a_late_branch_is_grown_and_old_ones_keep_their_words() -> None:
+    planted = planted_tree(3, n_documents=600)
+    late = planted.branches(1) == planted.branches(1).max()
+    model = TopicTree(random_state=0)
+    for start in range(0, 400, 50):
+        model.partial_fit(planted.counts[~late][start : start + 50])
+    before = {node.id: set(node.words[:3]) for node in model.tree_ if node.mass > 20}
+    known = model.n_nodes_
+    old = model.score(planted.counts[~late][400:])
+    model.partial_fit(planted.counts[late][:150])
+    assert model.n_nodes_ > known
+    new = model.predict(planted.counts[late][150:])
+    assert not set(new.tolist()) & set(model.predict(planted.counts[~late]).tolist())
+    assert model.score(planted.counts[~late][400:]) > old - 0.05
+    kept = [before[node.id] == set(node.words[:3]) for node in model.tree_ if node.id in before]
+    assert np.mean(kept) > 0.7
+
+
+# ------------------------------------------------------------------ ways to learn
+
+
+def test_memoized_with_one_batch_is_batch_learning() -> None:
+    batch = small().fit(PLANTED.counts)
+    memoized = small(learning="memoized", batch_size=120).fit(PLANTED.counts)
+    assert content(batch)[1] == content(memoized)[1]
+
+
+@pytest.mark.parametrize("how", [{}, {"learning": "stream"}, {"local": "meanfield"}])
+def test_engines_give_the_same_bits(how: dict[str, Any]) -> None:
+    found = [small(engine=e, **how).fit(PLANTED.counts) for e in (None, "serial", "threads")]
+    assert content(found[0])[1] == content(found[1])[1] == content(found[2])[1]
+    assert_array_equal(found[1].transform(PLANTED.counts), found[2].transform(PLANTED.counts))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"init": "incremental"},
+        {"moves": "paper", "n_iterations": 8},
+        {"moves": None},
+        {"learn_levels": False, "level_prior": (5, 3, 2)},
+        {"n_iterations": 0},
+        {"depth": 2},
+        {"depth": 4},
+        {"learning": "memoized", "batch_size": 50},
+        {"n_candidates": 1},
+    ],
+    ids=str,
+)
+def test_every_way_learns(how: dict[str, Any]) -> None:
+    model = small(**how).fit(PLANTED.counts)
+    flat = np.log((PLANTED.counts.sum(axis=0) + 1) / (PLANTED.counts.sum() + 130))
+    assert model.score(PLANTED.counts) > (PLANTED.counts @ flat).sum() / PLANTED.counts.sum()
+    assert model.tree_.root.mass == pytest.approx(120)
+    assert len(model.bound_history_) == model.n_iterations
+    if how.get("learn_levels") is False:
+        assert_array_equal(model.level_prior_, [5, 3, 2])
+
+
+def test_counts_in_any_form_learn_the_same() -> None:
+    dense = small().fit(PLANTED.counts)
+    csr = small().fit(sparse.csr_array(PLANTED.counts))
+    numbers = small().fit([np.repeat(np.arange(130), row) for row in PLANTED.counts])
+    assert content(dense)[1] == content(csr)[1] == content(numbers)[1]
+
+
+def test_words_may_come_later() -> None:
+    model = small(batch_size=20).partial_fit(TEXTS)
+    known = len(model.vocabulary_)
+    model.partial_fit(["a violin and a cello play"] * 20)
+    assert len(model.vocabulary_) == known + 3
+    assert model.components_.shape[1] == known + 3
+    assert any("violin" in node.words for node in model.tree_)
+
+
+def test_fit_goes_on_as_a_stream() -> None:
+    model = small().fit(PLANTED.counts[:80])
+    model.partial_fit(PLANTED.counts[80:])
+    assert model.n_documents_seen_ == 120
+    assert model.n_tokens_seen_ == PLANTED.counts.sum()
+    assert model.tree_.root.mass == pytest.approx(120)
+
+
+# ------------------------------------------------------------------------ answers
+
+
+def test_answers_fit_together() -> None:
+    model = small().fit(PLANTED.counts)
+    posterior = model.transform(PLANTED.counts[:20])
+    n = model.n_nodes_
+    assert posterior.shape == (20, n + 3) == (20, len(model.get_feature_names_out()))
+    assert_allclose(posterior[:, :n].sum(axis=1), 1.0)
+    assert_allclose(posterior[:, n:].sum(axis=1), 1.0)
+    best = model.component_ids_[posterior[:, :n].argmax(axis=1)]
+    assert_array_equal(model.predict(PLANTED.counts[:20]), best)
+    scores = model.score_samples(PLANTED.counts[:20])
+    assert model.score(PLANTED.counts[:20]) == pytest.approx(scores.mean(), abs=1e-9)
+    assert model.score(PLANTED.counts, method="paper") > model.score(PLANTED.counts)
+    assert model.score_samples(np.zeros((1, 130), int)) == 0.0
+
+
+def test_the_tree_can_be_walked_and_drawn() -> None:
+    networkx = pytest.importorskip("networkx")
+    model = small(depth=2).fit(TEXTS)
+    tree = model.tree_
+    assert tree.root.words[0] == "the"
+    assert len(tree) == model.n_nodes_ == model.n_components_
+    assert_allclose(sum(node.mass for node in tree.children(tree.root.id)), 40, rtol=0.05)
+    assert "the" in str(tree)
+    graph = model.to_networkx()
+    assert networkx.is_arborescence(graph)
+    assert set(graph) == set(model.component_ids_.tolist())
+
+
+def test_answers_change_nothing() -> None:
+    model = small().fit(PLANTED.counts)
+    before = content(model)
+    model.transform(PLANTED.counts), model.predict(PLANTED.counts), model.score(PLANTED.counts)
+    model.component_ids_[:] = -1
+    model.level_prior_[:] = -1
+    assert content(model) == before
+
+
+# -------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("how", [{}, {"learning": "stream", "reservoir": 30, "batch_size": 20}])
+def test_load_in_a_new_process_and_go_on(how: dict[str, Any], tmp_path: Path) -> None:
+    model = small(**how).fit(PLANTED.counts[:80])
+    model.save(tmp_path / "model.evl")
+    paths = os.pathsep.join(str(REPOSITORY / name) for name in ("src", "tests"))
+    subprocess.run(
+        [sys.executable, "-c", GO_ON, str(tmp_path / "model.evl"), str(tmp_path / "end.evl")],
+        env={**os.environ, "PYTHONPATH": paths},
+        check=True,
+    )
+    model.partial_fit(PLANTED.counts[80:120])
+    assert content(load(tmp_path / "end.evl")) == content(model)
+
+
+def test_all_kinds_of_words_are_kept(tmp_path: Path) -> None:
+    for X in (TEXTS, [text.split() for text in TEXTS], PLANTED.counts):
+        model = small().fit(X)
+        model.save(tmp_path / "model.evl")
+        again = load(tmp_path / "model.evl")
+        assert content(again) == content(model)
+        assert str(again.tree_) == str(model.tree_)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"n_sweeps": 0, "n_iterations": 2, "word_prior": 0.01, "min_mass": 0.0},
+        {"min_mass": 0.0, "word_prior": 0.001, "n_candidates": 1},
+        {"local": "meanfield", "n_iterations": 10, "min_mass": 0.0, "word_prior": 0.01},
+        {"level_prior": (1e-3, 1e-3, 1e-3), "learn_levels": False},
+    ],
+    ids=str,
+)
+def test_whatever_was_learned_can_be_loaded(how: dict[str, Any], tmp_path: Path) -> None:
+    model = small(**how).fit(PLANTED.counts)
+    assert min(node.mass for node in model.tree_) > 0.0
+    model.save(tmp_path / "model.evl")
+    again = load(tmp_path / "model.evl")
+    assert content(again.partial_fit(PLANTED.counts)) == content(model.partial_fit(PLANTED.counts))
+
+
+@pytest.mark.parametrize("n_iterations", [1, 2, 3, 6])
+def test_small_branches_go_however_short_the_fit(n_iterations: int) -> None:
+    model = small(n_iterations=n_iterations, min_mass=1e6).fit(PLANTED.counts)
+    assert len(model.tree_) == 1
+    assert model.tree_.root.mass == pytest.approx(120)
+
+
+# ------------------------------------------------------------------------ refusals
+
+BAD_PARAMS = [
+    ({"depth": 1}, "depth"),
+    ({"concentration": 0.0}, "concentration"),
+    ({"word_prior": -1}, "word_prior"),
+    ({"level_prior": (1, 2)}, "level_prior"),
+    ({"level_prior": (1, 2, 0)}, "level_prior"),
+    ({"level_prior": "deep"}, "level_prior"),
+    ({"level_prior": (1e-300, 1e-300, 1e-300)}, "level_prior"),
+    ({"learn_levels": 1}, "learn_levels"),
+    ({"max_nodes": 2}, "max_nodes"),
+    ({"learning": "online"}, "learning"),
+    ({"init": "random"}, "init"),
+    ({"n_sweeps": -1}, "n_sweeps"),
+    ({"n_iterations": 1.5}, "n_iterations"),
+    ({"local": "both"}, "local"),
+    ({"n_candidates": 0}, "n_candidates"),
+    ({"moves": "split"}, "moves"),
+    ({"min_mass": np.nan}, "min_mass"),
+    ({"batch_size": 0}, "batch_size"),
+    ({"reservoir": -1}, "reservoir"),
+    ({"stream_sweeps": 0}, "stream_sweeps"),
+    ({"shuffle": None}, "shuffle"),
+]
+
+
+@pytest.mark.parametrize(("params", "name"), BAD_PARAMS, ids=str)
+def test_bad_parameters_are_named(params: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' parameter of TopicTree"):
+        small(**params).fit(TEXTS)
+
+
+BAD_DOCUMENTS = [
+    (np.array([[1.5] + [0.0] * 129]), "whole numbers"),
+    (np.array([[-1.0] + [0.0] * 129]), "Negative values"),
+    (np.array([[np.nan] + [0.0] * 129]), "NaN"),
+    (np.ones((2, 5)), "features"),
+    ([], "TopicTree"),
+    (["words now"], "table of counts"),
+    (None, "TopicTree"),
+]
+
+
+@pytest.mark.parametrize(("X", "words"), BAD_DOCUMENTS, ids=lambda v: str(v)[:20])
+def test_poison_leaves_no_trace(X: Any, words: str) -> None:
+    model = small(batch_size=30, reservoir=20).partial_fit(PLANTED.counts[:60])
+    before = content(model)
+    for method in (model.partial_fit, model.fit, model.transform, model.score):
+        if words == "features" and method == model.fit:
+            continue
+        if words == "table of counts" and method == model.fit:
+            continue
+        with pytest.raises((TypeError, ValueError), match=words):
+            method(X)
+        assert content(model) == before
+
+
+def test_what_fails_midway_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small(batch_size=30).partial_fit(PLANTED.counts[:60])
+    before = content(model)
+    from everlearn.trees import fit as topic_tree_learning
+
+    real, calls = topic_tree_learning.learn_batch, []
+
+    def failing(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(topic_tree_learning, "learn_batch", failing)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(PLANTED.counts[60:120])
+    assert len(calls) == 2
+    assert content(model) == before
+
+
+def test_answers_name_parameters_that_were_spoilt() -> None:
+    model = small().fit(TEXTS).set_params(concentration="many")
+    for answer in (model.predict, model.transform, model.score):
+        with pytest.raises(ValueError, match="'concentration' parameter of TopicTree"):
+            answer(TEXTS)
+
+
+def test_depth_cannot_change_while_learning() -> None:
+    model = small().fit(TEXTS).set_params(depth=4)
+    with pytest.raises(ValueError, match="'depth' parameter of TopicTree was 3"):
+        model.partial_fit(TEXTS)
+    with pytest.raises(ValueError, match="'method' parameter of"):
+        small().fit(TEXTS).score(TEXTS, method="half")
