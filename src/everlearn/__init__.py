@@ -7,58 +7,35 @@ nothing and a command line can answer ``--help`` without loading the numerical l
 from typing import TYPE_CHECKING
 
 from everlearn._lazy import lazy
+from everlearn.registry import ESTIMATORS
 
-if TYPE_CHECKING:
-    from everlearn.clumps.estimator import ClumpedTopicModel
-    from everlearn.components.estimator import ComponentTree
-    from everlearn.estimator.saving import load
-    from everlearn.linear.classifier import BayesianPassiveAggressiveClassifier
-    from everlearn.linear.regressor import (
-        BayesianPassiveAggressiveRegressor,
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from everlearn.clumps.estimator import ClumpedTopicModel as ClumpedTopicModel
+    from everlearn.components.estimator import ComponentTree as ComponentTree
+    from everlearn.estimator.merging import merge as merge
+    from everlearn.estimator.saving import load as load
+    from everlearn.linear.classifier import (
+        BayesianPassiveAggressiveClassifier as BayesianPassiveAggressiveClassifier,
     )
-    from everlearn.merging import merge
-    from everlearn.mixture.estimator import DPMixture
-    from everlearn.ppca.estimator import OnlinePPCA
-    from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
-    from everlearn.topics.medlda_regressor import MedLDARegressor
-    from everlearn.topics.topic_model import TopicModel
-    from everlearn.trees.estimator import TopicTree
+    from everlearn.linear.regressor import (
+        BayesianPassiveAggressiveRegressor as BayesianPassiveAggressiveRegressor,
+    )
+    from everlearn.mixture.estimator import DPMixture as DPMixture
+    from everlearn.ppca.estimator import OnlinePPCA as OnlinePPCA
+    from everlearn.topics.medlda import MedHDPClassifier as MedHDPClassifier
+    from everlearn.topics.medlda import MedLDAClassifier as MedLDAClassifier
+    from everlearn.topics.medlda_regressor import MedLDARegressor as MedLDARegressor
+    from everlearn.topics.topic_model import TopicModel as TopicModel
+    from everlearn.trees.estimator import TopicTree as TopicTree
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BayesianPassiveAggressiveClassifier",
-    "BayesianPassiveAggressiveRegressor",
-    "ClumpedTopicModel",
-    "ComponentTree",
-    "DPMixture",
-    "MedHDPClassifier",
-    "MedLDAClassifier",
-    "MedLDARegressor",
-    "OnlinePPCA",
-    "TopicModel",
-    "TopicTree",
-    "__version__",
-    "load",
-    "merge",
-]
-
-# Where each lazy name lives. A new one also joins __all__ and the imports for type checkers above.
 _HOMES = {
-    "BayesianPassiveAggressiveClassifier": "everlearn.linear.classifier",
-    "BayesianPassiveAggressiveRegressor": "everlearn.linear.regressor",
-    "ClumpedTopicModel": "everlearn.clumps.estimator",
-    "ComponentTree": "everlearn.components.estimator",
-    "DPMixture": "everlearn.mixture.estimator",
-    "MedHDPClassifier": "everlearn.topics.medlda",
-    "MedLDAClassifier": "everlearn.topics.medlda",
-    "MedLDARegressor": "everlearn.topics.medlda_regressor",
-    "OnlinePPCA": "everlearn.ppca.estimator",
-    "TopicModel": "everlearn.topics.topic_model",
-    "TopicTree": "everlearn.trees.estimator",
     "load": "everlearn.estimator.saving",
-    "merge": "everlearn.merging",
+    "merge": "everlearn.estimator.merging",
+    **{entry.name: entry.module for entry in ESTIMATORS if entry.package == __name__},
 }
+__all__ = list(_HOMES)
 
 # Hidden from type checkers, which would otherwise accept every misspelt name.
 if not TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import get_args
 import pytest
 
 import everlearn
-from everlearn import report
 from everlearn.attic import app_streaming as streaming
 from everlearn.cli import demo as demo_module
 from everlearn.cli import options
 from everlearn.io import lines
+from everlearn.report import mixture as report
 from everlearn.stream.kinds import KINDS
 
 SRC = Path(__file__).resolve().parents[2] / "src"

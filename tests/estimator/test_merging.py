@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 import everlearn
 from everlearn.core.families.recentred import recentred
 from everlearn.core.stats import Stats
+from everlearn.estimator.merging import merge
 from everlearn.images.pipeline import image_pipeline
 from everlearn.linear.classifier import (
     BayesianPassiveAggressiveClassifier,
@@ -20,7 +21,6 @@ from everlearn.linear.classifier import (
 from everlearn.linear.regressor import (
     BayesianPassiveAggressiveRegressor,
 )
-from everlearn.merging import merge
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.merging import _sealed
 from everlearn.mixture.state import Sealed

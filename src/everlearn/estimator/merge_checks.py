@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.core.arrays import Mat
+from everlearn.registry import BY_KEY, ESTIMATORS
 
 _NOT_COMPARED = {"engine", "random_state", "verbose"}
 ROUNDING = 1e-9
@@ -23,8 +24,8 @@ def listed(models: Any) -> list[Any]:
     return list(models)
 
 
-def check_alike(models: list[Any], base: Any, kinds: tuple[type, ...]) -> None:
-    """Refuse models that are not of one of these kinds, or of other parameters or features."""
+def check_alike(models: list[Any], base: Any) -> None:
+    """Refuse models that cannot be merged, or of other parameters or features."""
     if len(models) < 2:
         raise ValueError(f"merge needs at least two models. Got {len(models)}.")
     first, every = models[0], [*models, *([] if base is None else [base])]
@@ -34,11 +35,12 @@ def check_alike(models: list[Any], base: Any, kinds: tuple[type, ...]) -> None:
                 f"merge needs models of one class. Got {type(first).__name__} and "
                 f"{type(model).__name__}."
             )
-        if not issubclass(type(model), kinds):
-            known = ", ".join(k.__name__ for k in kinds if k.__name__ != "PassiveAggressive")
+        entry = BY_KEY.get(getattr(model, "checkpoint_key", ""))
+        if entry is None or entry.merge is None:
+            known = ", ".join(entry.name for entry in ESTIMATORS if entry.merge)
             raise TypeError(
-                f"merge cannot join {type(model).__name__}: what it keeps is no sum over its data. "
-                f"It joins {known}, and linear passive-aggressive models."
+                f"merge cannot join {type(model).__name__}: what it keeps is not a sum over its "
+                f"data. It joins {known}."
             )
         if not hasattr(model, "_learned"):
             raise ValueError(f"merge needs fitted models. Got a {type(model).__name__} that is not")

@@ -1,12 +1,11 @@
 """Saving estimators to one safe file, and loading them again.
 
-A file holds parameters, numbers and arrays. Which class they belong to is said by a key, and
-the table of keys is in this file: nothing a checkpoint contains can name code.
+A file holds parameters, numbers and arrays. A key says which class they belong to, and the table
+of keys is `registry.py`: nothing in a file can name code.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from numbers import Integral
@@ -17,31 +16,11 @@ from numpy.typing import NDArray
 
 from everlearn.engine.opening import plain_engine
 from everlearn.errors import CheckpointError
+from everlearn.registry import BY_KEY
 from everlearn.store.archive import read_checkpoint, write_checkpoint
 from everlearn.store.schema import Arrays, shown
 
 _EXTRAS: Final = "stream"
-_ESTIMATORS = {
-    "bayesian-pa-classifier": (
-        "everlearn.linear.classifier",
-        "BayesianPassiveAggressiveClassifier",
-    ),
-    "bayesian-pa-regressor": (
-        "everlearn.linear.regressor",
-        "BayesianPassiveAggressiveRegressor",
-    ),
-    "clumped-topic-model": ("everlearn.clumps.estimator", "ClumpedTopicModel"),
-    "component-tree": ("everlearn.components.estimator", "ComponentTree"),
-    "dp-mixture": ("everlearn.mixture.estimator", "DPMixture"),
-    "image-pipeline": ("everlearn.images.pipeline", "ImagePipeline"),
-    "medhdp-classifier": ("everlearn.topics.medlda", "MedHDPClassifier"),
-    "medlda-classifier": ("everlearn.topics.medlda", "MedLDAClassifier"),
-    "medlda-regressor": ("everlearn.topics.medlda_regressor", "MedLDARegressor"),
-    "online-ppca": ("everlearn.ppca.estimator", "OnlinePPCA"),
-    "scaled-pca": ("everlearn.ppca.scaled", "ScaledPCA"),
-    "topic-model": ("everlearn.topics.topic_model", "TopicModel"),
-    "topic-tree": ("everlearn.trees.estimator", "TopicTree"),
-}
 
 
 class Storable(Protocol):
@@ -56,7 +35,7 @@ class Storable(Protocol):
 
 
 class SaveMixin:
-    """Adds `save` to an estimator whose class is in the table above under `checkpoint_key`."""
+    """Adds `save` to an estimator that is in the registry under `checkpoint_key`."""
 
     checkpoint_key: ClassVar[str]
 
@@ -127,18 +106,19 @@ def load_with(path: str | os.PathLike[str]) -> tuple[Any, Mapping[str, Any], Arr
 
 def _estimator_of(path: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
     key = header.get("estimator")
-    if not isinstance(key, str) or key not in _ESTIMATORS:
-        known = ", ".join(sorted(_ESTIMATORS))
+    if not isinstance(key, str) or key not in BY_KEY:
+        known = ", ".join(sorted(BY_KEY))
         raise CheckpointError(f"{path}: no estimator is called {key!r}; there are {known}")
-    module, name = _ESTIMATORS[key]
-    estimator: type[Storable] = getattr(importlib.import_module(module), name)
+    estimator: type[Storable] = BY_KEY[key].estimator()
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused
             return estimator.from_checkpoint(header, arrays)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: the content does not make a {name}: {error!r}") from error
+        raise CheckpointError(
+            f"{path}: the content does not make a {BY_KEY[key].name}: {error!r}"
+        ) from error
 
 
 def plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:

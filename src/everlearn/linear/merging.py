@@ -12,7 +12,8 @@ from everlearn.linear.beliefs import FullBelief, LinearState, settled
 from everlearn.linear.gaussian import moments
 
 
-def _linear(models: list[Any], base: Any) -> Any:
+def merge_linear_models(models: list[Any], base: Any) -> Any:
+    """What is known from the rows of all models, those of the base counted once."""
     first = models[0]
     if first.loss != "gibbs":
         raise refused(first, "loss", "'gibbs'")

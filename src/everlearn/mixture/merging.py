@@ -34,7 +34,7 @@ Owners: TypeAlias = dict[int, frozenset[int]]
 """The models that each component is of."""
 
 
-def merged_mixtures(models: Sequence[Any], base: Any) -> Learned:
+def merge_mixtures(models: Sequence[Any], base: Any) -> Learned:
     """What is known from the rows of all models, those of the base counted once."""
     first = models[0]
     if first.learner == "stochastic":

@@ -10,7 +10,8 @@ from everlearn.ppca.estimator import OnlinePPCA
 from everlearn.ppca.fit import in_moments, learner_of
 
 
-def _components(models: list[OnlinePPCA], base: OnlinePPCA | None) -> Any:
+def merge_ppca(models: list[OnlinePPCA], base: OnlinePPCA | None) -> Any:
+    """What is known from the rows of all models; a base is refused."""
     first = models[0]
     if base is not None:
         raise ValueError(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from everlearn.errors import UsageError
 from everlearn.estimator.params import check_params
-
-Form: TypeAlias = Literal["rows", "documents", "points"]
-"""What a record is: numbers in columns, words, or points that make one document."""
-Target: TypeAlias = Literal["class", "number"]
+from everlearn.registry import ESTIMATORS, Entry, Form, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +17,7 @@ class Kind:
     """A kind of model: the estimator for each form of record, and what labels it learns from."""
 
     name: str
-    estimators: Mapping[Form, tuple[str, str]]
+    estimators: Mapping[Form, Entry]
     target: Target | None = None
 
     def estimator(self, form: Form) -> Any:
@@ -31,8 +27,7 @@ class Kind:
             raise UsageError(
                 f"a model of the kind {self.name!r} learns from {wanted}, got {_FORMS[form]}"
             )
-        module, name = self.estimators[form]
-        return getattr(importlib.import_module(module), name)
+        return self.estimators[form].estimator()
 
 
 _FORMS: Final[Mapping[Form, str]] = {
@@ -40,33 +35,20 @@ _FORMS: Final[Mapping[Form, str]] = {
     "documents": "texts",
     "points": "images or lists of points",
 }
-KINDS: Final[Mapping[str, Kind]] = {
-    kind.name: kind
-    for kind in (
-        Kind("mixture", {"rows": ("everlearn.mixture.estimator", "DPMixture")}),
-        Kind("topics", {"documents": ("everlearn.topics.topic_model", "TopicModel")}),
-        Kind("tree", {"documents": ("everlearn.trees.estimator", "TopicTree")}),
-        Kind(
-            "classifier",
-            {
-                "documents": ("everlearn.topics.medlda", "MedLDAClassifier"),
-                "rows": ("everlearn.linear.classifier", "BayesianPassiveAggressiveClassifier"),
-            },
-            "class",
-        ),
-        Kind(
-            "regressor",
-            {
-                "documents": ("everlearn.topics.medlda_regressor", "MedLDARegressor"),
-                "rows": ("everlearn.linear.regressor", "BayesianPassiveAggressiveRegressor"),
-            },
-            "number",
-        ),
-        Kind("clumped", {"points": ("everlearn.clumps.estimator", "ClumpedTopicModel")}),
-        Kind("components", {"rows": ("everlearn.components.estimator", "ComponentTree")}),
-        Kind("ppca", {"rows": ("everlearn.ppca.estimator", "OnlinePPCA")}),
-    )
-}
+
+
+def _kinds() -> dict[str, Kind]:
+    """The kinds of the registry; one may have an estimator for rows and another for texts."""
+    kinds: dict[str, Kind] = {}
+    for entry in ESTIMATORS:
+        if entry.kind is not None and entry.form is not None:
+            known = kinds.get(entry.kind)
+            others = {} if known is None else known.estimators
+            kinds[entry.kind] = Kind(entry.kind, {**others, entry.form: entry}, entry.target)
+    return kinds
+
+
+KINDS: Final[Mapping[str, Kind]] = _kinds()
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from everlearn.errors import CheckpointError
-from everlearn.stream.kinds import KINDS, Form, Kind
+from everlearn.registry import Form
+from everlearn.stream.kinds import KINDS, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from everlearn.attic.app_tool_line_numbers import LineReader, NumberLines
 from everlearn.core.arrays import Mat
 from everlearn.errors import ImageDecodeError, UsageError
 from everlearn.io.batches import Bad, Batch, Chunk, ImageFile, LineRows
-from everlearn.stream.kinds import Form
+from everlearn.registry import Form
 from everlearn.stream.layout import Layout
 from everlearn.stream.prepared import Origins, Prepared, Values, joined_values
 

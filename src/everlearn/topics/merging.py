@@ -18,7 +18,7 @@ from everlearn.topics.state import Gaussians, TopicState, code_means
 from everlearn.topics.structure import word_gain
 
 
-def merged_topics(models: Sequence[Any], base: Any) -> Any:
+def merge_topic_models(models: Sequence[Any], base: Any) -> Any:
     """What is known from the documents of all models, those of the base counted once."""
     _check_sums(models)
     learned = [model._learned for model in models]

@@ -13,16 +13,7 @@ from typing import Any
 from sklearn.base import clone
 
 from everlearn.estimator.merge_checks import check_alike, listed
-from everlearn.linear.estimator import PassiveAggressive
-from everlearn.linear.merging import _linear
-from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.merging import merged_mixtures
-from everlearn.ppca.estimator import OnlinePPCA
-from everlearn.ppca.merging import _components
-from everlearn.topics.medlda import MedLDAClassifier
-from everlearn.topics.medlda_regressor import MedLDARegressor
-from everlearn.topics.merging import merged_topics
-from everlearn.topics.topic_model import TopicModel
+from everlearn.registry import BY_KEY, imported
 
 
 def merge(models: Sequence[Any], base: Any = None) -> Any:
@@ -61,19 +52,9 @@ def merge(models: Sequence[Any], base: Any = None) -> Any:
     (3, 600)
     """
     models = listed(models)
-    check_alike(models, base, tuple(_KINDS))
-    joined = next(join for kind, join in _KINDS.items() if isinstance(models[0], kind))
+    check_alike(models, base)
+    merge_function = imported(BY_KEY[models[0].checkpoint_key].merge or "")
     new = clone(models[0])
     new.__dict__.update(models[0].__dict__)
-    new._learned = joined(models, base)
+    new._learned = merge_function(models, base)
     return new
-
-
-_KINDS: dict[type, Any] = {
-    DPMixture: merged_mixtures,
-    TopicModel: merged_topics,
-    MedLDAClassifier: merged_topics,
-    MedLDARegressor: merged_topics,
-    OnlinePPCA: _components,
-    PassiveAggressive: _linear,
-}
