@@ -1,23 +1,17 @@
 """What users of the linear estimators rely on."""
 
 import pickle
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.multiclass import OneVsRestClassifier
 
-from everlearn.errors import CheckpointError
-from everlearn.estimator.saving import load
 from everlearn.linear.classifier import BayesianPassiveAggressiveClassifier as Classifier
 from everlearn.linear.regressor import BayesianPassiveAggressiveRegressor as Regressor
-from everlearn.store.archive import read_checkpoint, write_checkpoint
 from oracles.passive_aggressive import crammer
 from support.streams import file_of
 
@@ -77,26 +71,6 @@ def test_fit_is_a_sequence_of_partial_fits(kind: str, variant: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_loading_goes_on_as_if_it_had_never_stopped(
-    kind: str, variant: str, tmp_path: Path
-) -> None:
-    X, scores = rows()
-    y = targets(kind, scores)
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    model = model_of(kind, variant).fit(frame[:40], y[:40])
-    model.save(tmp_path / "model.evl")
-    loaded = load(tmp_path / "model.evl")
-    assert type(loaded) is type(model)
-    assert loaded.get_params() == model.get_params()
-    for other in (model, loaded):
-        other.partial_fit(frame[40:], y[40:])
-    assert file_of(model) == file_of(loaded)
-    np.testing.assert_array_equal(model.predict(frame), loaded.predict(frame))
-    assert model.predict(frame).dtype == loaded.predict(frame).dtype
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("variant", VARIANTS)
 def test_sparse_rows_are_dense_rows(kind: str, variant: str) -> None:
     X, scores = rows()
     y = targets(kind, scores)
@@ -132,7 +106,7 @@ def test_it_learns_and_the_seed_and_engine_say_how(kind: str, variant: str) -> N
 def test_one_pass_is_the_algorithm_of_crammer(slack: str) -> None:
     X, scores = rows()
     y = np.where(scores[:, 0] > 0, 1, -1)
-    model = Classifier(slack=slack, c=0.2, fit_intercept=False, shuffle=False).fit(X, y)
+    model = Classifier(slack=slack, C=0.4, fit_intercept=False, shuffle=False).fit(X, y)
     variant = {"linear": "PA-I", "squared": "PA-II", "none": "PA"}[slack]
     want = crammer(X, y, variant, 0.4, 1.0)[-1]
     np.testing.assert_allclose(model.coef_[0], want, rtol=0, atol=1e-12)
@@ -243,37 +217,6 @@ def test_order_of_visits_is_shuffled_by_fit_alone() -> None:
 
 # ------------------------------------------------------------------ refusals
 
-POISON: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
-    "nan": (lambda x: np.where(x == x[0, 0], np.nan, x), "NaN"),
-    "inf": (lambda x: np.where(x == x[0, 0], np.inf, x), "infinity"),
-    "huge": (lambda x: np.where(x == x[0, 0], 1e200, x), "at most"),
-    "huge sparse": (lambda x: sparse.csr_array(np.where(x == x[0, 0], -1e200, x)), "at most"),
-    "wide": (lambda x: np.hstack([x, x]), "10 features"),
-    "text": (lambda x: x.astype(str), "dtype <U"),
-    "empty": (lambda x: x[:0], "0 sample"),
-    "flat": (lambda x: x[0], "2D array"),
-    "nothing": (lambda x: None, "X"),
-    "short": (lambda x: x[:-1], "rows"),
-}
-
-
-@pytest.mark.parametrize("kind", ["multiclass", "numbers"])
-@pytest.mark.parametrize("name", POISON)
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_poisoned_rows_leave_no_trace(kind: str, name: str, method: str) -> None:
-    if (method, name) == ("fit", "wide"):
-        pytest.skip("a new beginning may have another width")
-    X, scores = rows(30)
-    y = targets(kind, scores)
-    model = model_of(kind, "full").fit(X, y)
-    before, keys = file_of(model), set(vars(model))
-    spoil, words = POISON[name]
-    with pytest.raises((ValueError, TypeError), match=words) as caught:
-        getattr(model, method)(spoil(X), y)
-    assert type(model).__name__ in str(caught.value)
-    assert file_of(model) == before
-    assert set(vars(model)) == keys
-
 
 @pytest.mark.parametrize(
     ("kind", "y", "words"),
@@ -313,8 +256,7 @@ def test_poisoned_targets_leave_no_trace(kind: str, y: Any, words: str) -> None:
         ({"covariance": "diag"}, "covariance='diag' instead"),
         ({"fit_intercept": False}, "fit_intercept"),
         ({"slack": "squared"}, "slack.*gibbs"),
-        ({"c": 0.0}, "'c'"),
-        ({"margin": -1.0}, "margin"),
+        ({"C": 0.0}, "'C'"),
         ({"batch_size": 2000}, "batch_size"),
         ({"shuffle": "yes"}, "shuffle"),
     ],
@@ -350,49 +292,3 @@ def test_clone_and_pickle() -> None:
     assert not hasattr(clone(model), "_learned")
     back = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
-
-
-# --------------------------------------------------------------------- files
-
-WRONG: list[tuple[str, str, Callable[[dict[str, Any], dict[str, Any]], Any], str]] = [
-    ("multiclass", "full", lambda h, a: a.pop("weights"), "weights"),
-    ("multiclass", "full", lambda h, a: a.update(weights=a["weights"][:, :2]), "weights|shape"),
-    ("multiclass", "full", lambda h, a: a.update(weights=a["weights"] + np.nan), "weights"),
-    ("multiclass", "full", lambda h, a: a.update(weights=a["weights"] + 1), "shift"),
-    ("multiclass", "full", lambda h, a: a.update(precision=-a["precision"]), "precision"),
-    ("multiclass", "full", lambda h, a: a.update(covariance=2 * a["covariance"]), "covariance"),
-    ("multiclass", "full", lambda h, a: a.update(shift=a["shift"] * 1.1), "shift"),
-    ("multiclass", "full", lambda h, a: a.pop("covariance"), "covariance"),
-    ("multiclass", "full", lambda h, a: a.pop("classes"), "classes"),
-    ("multiclass", "full", lambda h, a: a.update(classes=a["classes"][::-1].copy()), "classes"),
-    ("multiclass", "full", lambda h, a: a.update(extra=np.zeros(1)), "extra"),
-    ("multiclass", "full", lambda h, a: h["outputs"].update(kind="binary"), "classes"),
-    ("multiclass", "full", lambda h, a: h["state"].update(belief="diag"), "belongs to nothing"),
-    ("multiclass", "full", lambda h, a: h["state"].update(belief=3), "belief"),
-    ("multiclass", "full", lambda h, a: h["state"].update(belief="odd"), "belief"),
-    ("multiclass", "full", lambda h, a: h["state"].update(clock=-1), "clock"),
-    ("multiclass", "full", lambda h, a: h["state"].pop("seed"), "seed"),
-    ("multiclass", "full", lambda h, a: h["params"].update(loss="averaging"), "params"),
-    ("multiclass", "full", lambda h, a: h["params"].update(c=-1.0), "'c'"),
-    ("multiclass", "full", lambda h, a: h["params"].pop("c"), "'c'"),
-    ("multiclass", "full", lambda h, a: h.update(feature_names=["a"]), "feature_names"),
-    ("binary", "diag", lambda h, a: a.update(precision=-a["precision"]), "precision"),
-    ("number", "averaging", lambda h, a: h["outputs"].update(flat=1), "flat"),
-    ("numbers", "averaging", lambda h, a: h["outputs"].update(flat=True), "weights"),
-    ("number", "averaging", lambda h, a: a.update(classes=np.arange(2)), "classes"),
-]
-
-
-@pytest.mark.parametrize(("kind", "variant", "spoil", "words"), WRONG)
-def test_spoilt_files_are_refused_by_name(
-    kind: str, variant: str, spoil: Any, words: str, tmp_path: Path
-) -> None:
-    X, scores = rows(30)
-    path = tmp_path / "model.evl"
-    model_of(kind, variant).fit(X, targets(kind, scores)).save(path)
-    file = read_checkpoint(path)
-    header, arrays = dict(file.header), dict(file.arrays)
-    spoil(header, arrays)
-    write_checkpoint(path, header, arrays)
-    with pytest.raises(CheckpointError, match=words):
-        load(path)

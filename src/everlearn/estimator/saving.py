@@ -6,6 +6,7 @@ of keys is `registry.py`: nothing in a file can name code.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from numbers import Integral
@@ -13,12 +14,13 @@ from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from everlearn.engine.opening import plain_engine
 from everlearn.errors import CheckpointError
 from everlearn.registry import BY_KEY
 from everlearn.store.archive import read_checkpoint, write_checkpoint
-from everlearn.store.schema import Arrays, shown
+from everlearn.store.schema import Arrays, Reading, Schema, check_keys, shown
 
 _EXTRAS: Final = "stream"
 
@@ -35,9 +37,15 @@ class Storable(Protocol):
 
 
 class SaveMixin:
-    """Adds `save` to an estimator that is in the registry under `checkpoint_key`."""
+    """Adds `save` to an estimator that is in the registry under `checkpoint_key`.
+
+    What the estimator has learned is one object, `_learned`, and `_schema` says how it is saved.
+    Its `seed` is the one that was drawn when learning began, its `n_features` the number of
+    columns, or None if it learned from texts.
+    """
 
     checkpoint_key: ClassVar[str]
+    _schema: ClassVar[Schema]
 
     def save(self: Any, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, replacing it in one step.
@@ -50,6 +58,52 @@ class SaveMixin:
             The file to write; ``.evl`` is the usual ending.
         """
         save_with(path, self, {}, {})
+
+    def to_checkpoint(self: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted estimator as JSON and arrays; `save` writes them."""
+        check_is_fitted(self)
+        self._check_params()
+        self._check_learned(self._learned)
+        arrays: dict[str, NDArray[Any]] = {}
+        learned = self._schema.pack(self._learned, "learned", arrays)
+        return {
+            "params": plain_params(self.get_params(deep=False), self._learned.seed),
+            "learned": learned,
+            "feature_names": feature_names(self),
+        }, arrays
+
+    @classmethod
+    def from_checkpoint(cls: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
+        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
+        own = {key: value for key, value in header.items() if key != "estimator"}
+        check_keys(own, "header", ["params", "learned", "feature_names"])
+        check_keys(own["params"], "params", list(inspect.signature(cls).parameters))
+        estimator = cls(**own["params"])
+        try:
+            estimator._check_params()
+        except (OverflowError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the saved parameters cannot be: {error}") from error
+        file = Reading(arrays, sizes=estimator._saved_sizes())
+        estimator._learned = cls._schema.unpack(own["learned"], "learned", file)
+        if unknown := sorted(set(arrays) - file.used):
+            raise CheckpointError(f"{unknown[0]!r} belongs to nothing in the header")
+        n_features = estimator._learned.n_features
+        if n_features is not None:
+            estimator.n_features_in_ = n_features
+        if own["feature_names"] is not None:
+            estimator.feature_names_in_ = checked_names(own["feature_names"], n_features)
+        try:
+            estimator._check_learned(estimator._learned)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the saved parameters cannot be: {error}") from error
+        return estimator
+
+    def _check_learned(self, learned: Any) -> None:
+        """Raise ValueError if parameters have changed that learning cannot go on without."""
+
+    def _saved_sizes(self) -> dict[str, int]:
+        """Sizes that the schema names and parameters give."""
+        return {}
 
 
 def save_with(
@@ -153,7 +207,7 @@ def feature_names(estimator: Any) -> list[str] | None:
     return None if names is None else [str(name) for name in names]
 
 
-def checked_names(names: Any, n_features: int) -> NDArray[np.object_]:
+def checked_names(names: Any, n_features: int | None) -> NDArray[np.object_]:
     """Inverse of `feature_names`."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise CheckpointError(f"the header's 'feature_names' must be names, got {shown(names)}")

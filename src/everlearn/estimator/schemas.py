@@ -1,9 +1,9 @@
-"""The nodes of a tree as arrays, and back again."""
+"""How files hold what several estimators have: labels, families, trees of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,20 @@ from everlearn.core.math import LOG_2PI, unpack_symmetric
 from everlearn.core.stats import Stats
 from everlearn.core.tree import Tree
 from everlearn.errors import CheckpointError
-from everlearn.store.schema import Arrays, entry, member, require, section, shown
+from everlearn.estimator.labels import LabelSpace, equal_labels
+from everlearn.store.schema import (
+    Array,
+    Arrays,
+    Converted,
+    Record,
+    Scalar,
+    entry,
+    expect,
+    member,
+    require,
+    section,
+    shown,
+)
 
 
 def pack_nodes(tree: Tree) -> dict[str, NDArray[Any]]:
@@ -187,3 +200,57 @@ def _located(arrays: Arrays, name: str, d: int | None) -> Vec:
     point = member(arrays, name, (d,), "float64")
     require(point.size and np.abs(point).max() <= FARTHEST, name, f"at most {FARTHEST:g} in size")
     return point
+
+
+class _SavedLabels(NamedTuple):
+    """Labels as a file can hold them: texts of fixed width instead of objects."""
+
+    kind: str
+    objects: bool
+    classes: NDArray[Any]
+
+    @classmethod
+    def of(cls, space: LabelSpace) -> _SavedLabels:
+        objects = space.classes.dtype == object
+        plain = np.array(space.classes.tolist(), dtype=np.str_) if objects else space.classes
+        if not equal_labels(plain, space.classes):
+            raise ValueError("class names that end with a NUL character cannot be saved")
+        return cls(space.kind, objects, plain)
+
+    def labels(self) -> LabelSpace:
+        classes = self.classes.astype(object) if self.objects else self.classes
+        return LabelSpace(self.kind, classes)  # type: ignore[arg-type]
+
+
+def _check_labels(labels: _SavedLabels, place: str) -> None:
+    place, classes = f"{place}/classes", labels.classes
+    expect(len(classes) > 1, place, "two or more classes")
+    expect(len(classes) == 2 or labels.kind != "binary", place, "two classes")
+    expect(len(classes) > 2 or labels.kind != "multiclass", place, "more than two classes")
+    if classes.dtype.kind == "f":
+        expect((np.rint(classes) == classes).all(), place, "whole numbers")
+    distinct = np.unique(classes)
+    expect(len(distinct) == len(classes), place, "distinct")
+    ordered = labels.kind == "multilabel" or equal_labels(distinct, classes)
+    expect(ordered, place, "in ascending order")
+    expect(classes.dtype.kind == "U" or not labels.objects, place, "texts")
+
+
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+LABELS: Final = Converted(
+    Record(
+        _SavedLabels,
+        {
+            "kind": Scalar(str, choices=("binary", "multiclass", "multilabel")),
+            "objects": Scalar(bool),
+            "classes": Array(
+                "classes",
+                dtypes=("str", "bool", "float32", "float64", *_INTEGERS),
+            ),
+        },
+        _check_labels,
+    ),
+    save=_SavedLabels.of,
+    restore=_SavedLabels.labels,
+)
+"""Of a `LabelSpace`."""

@@ -1,79 +1,88 @@
-"""Linear beliefs as JSON and arrays, and back again."""
+"""What a file holds of a linear model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from everlearn.core.arrays import Mat
-from everlearn.errors import CheckpointError
-from everlearn.linear.beliefs import Belief, DiagonalBelief, FullBelief, LinearState
-from everlearn.store.schema import Arrays, entry, member, require, shown
+from everlearn.core.arrays import Cube
+from everlearn.estimator.schemas import LABELS
+from everlearn.linear.beliefs import DiagonalBelief, FullBelief, LinearState
+from everlearn.linear.fit import LinearFit
+from everlearn.linear.targets import NumberTargets
+from everlearn.store.schema import Array, OneOf, Optional, Record, Scalar, Schema, expect
 
-STATE_KEYS = ("belief", "n_rows", "clock", "seed")
-_NAMES = {"fixed": (), "diag": ("precision",), "full": ("precision", "shift", "covariance")}
-_ACCURACY = 1e-6
+_CLOSE: Final = 1e-6
 """How well precision and covariance must be inverse to each other, which they are to 1e-9."""
+_SMALLEST: Final = 1e-300
 
 
-def belief_name(belief: Belief) -> str:
-    """How a checkpoint calls the form of a belief."""
-    if belief is None:
-        return "fixed"
-    return "diag" if isinstance(belief, DiagonalBelief) else "full"
-
-
-def pack_linear(state: LinearState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The state as a header and arrays."""
-    name = belief_name(state.belief)
-    parts = () if state.belief is None else state.belief.parts
-    arrays = {"weights": state.mean.T, **dict(zip(_NAMES[name], parts, strict=True))}
-    header = {"belief": name, "n_rows": state.n_rows, "clock": state.clock, "seed": state.seed}
-    return header, arrays
-
-
-def unpack_linear(header: Mapping[str, Any], arrays: Arrays, others: frozenset[str]) -> LinearState:
-    """Inverse of `pack_linear`; `others` are the members that belong to something else."""
-    name = entry(header, "belief", str)
-    if name not in _NAMES:
-        raise CheckpointError(f"the header's 'belief' must be a belief, got {shown(name)}")
-    weights = member(arrays, "weights", (None, None), "float64")
-    require(weights.size, "weights", "one for each feature and task")
-    if unknown := sorted(set(arrays) - {"weights", *_NAMES[name]} - others):
-        raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
-    n_rows = entry(header, "n_rows", int, 0, 2**63)
-    return LinearState(
-        weights.T,
-        _unpack_belief(name, arrays, weights.T),
-        n_rows,
-        entry(header, "clock", int, 0, n_rows),
-        entry(header, "seed", int, 0, 2**64),
-    )
-
-
-def _unpack_belief(name: str, arrays: Arrays, mean: Mat) -> Belief:
-    if name == "fixed":
-        return None
-    if name == "diag":
-        precision = member(arrays, "precision", mean.shape, "float64")
-        require((precision > 0).all(), "precision", "positive")
-        return DiagonalBelief(precision)
-    shape = (*mean.shape, mean.shape[1])
-    precision = member(arrays, "precision", shape, "float64")
-    covariance = member(arrays, "covariance", shape, "float64")
-    shift = member(arrays, "shift", mean.shape, "float64")
-    for matrices, what in ((precision, "precision"), (covariance, "covariance")):
-        symmetric = np.allclose(matrices, matrices.transpose(0, 2, 1), rtol=_ACCURACY, atol=0)
-        definite = symmetric and (np.linalg.eigvalsh(matrices)[:, 0] > 0).all()
-        require(definite, what, "positive-definite matrices")
+def _check_full(belief: FullBelief, place: str) -> None:
+    precision, covariance, shift = belief.precision, belief.covariance, belief.shift
+    for name, matrices in (("precision", precision), ("covariance", covariance)):
+        expect(_definite(matrices), f"{place}/{name}", "positive-definite matrices")
     scale = np.sqrt(np.diagonal(precision, axis1=1, axis2=2))
     unit = (precision @ covariance) * scale[:, None, :] / scale[:, :, None]
-    close = np.abs(unit - np.eye(mean.shape[1])).max() <= _ACCURACY
-    require(close, "covariance", "the inverse of 'precision'")
-    expected = (precision @ mean[..., None])[..., 0]
-    room = _ACCURACY * (np.abs(precision) @ np.abs(mean)[..., None])[..., 0]
-    require((np.abs(expected - shift) <= room).all(), "shift", "'precision' times 'weights'")
-    return FullBelief(precision, shift, covariance)
+    close = np.abs(unit - np.eye(shift.shape[1])).max() <= _CLOSE
+    expect(close, f"{place}/covariance", "the inverse of 'precision'")
+
+
+def _definite(matrices: Cube) -> bool:
+    symmetric = np.allclose(matrices, matrices.transpose(0, 2, 1), rtol=_CLOSE, atol=0)
+    return bool(symmetric and (np.linalg.eigvalsh(matrices)[:, 0] > 0).all())
+
+
+def _check_state(state: LinearState, place: str) -> None:
+    expect(state.mean.size, f"{place}/mean", "one for each task and weight")
+    expect(state.clock <= state.n_rows, f"{place}/clock", "at most the number of rows")
+    belief = state.belief
+    if isinstance(belief, FullBelief):
+        wanted = (belief.precision @ state.mean[..., None])[..., 0]
+        room = _CLOSE * (np.abs(belief.precision) @ np.abs(state.mean)[..., None])[..., 0]
+        near = (np.abs(wanted - belief.shift) <= room).all()
+        expect(near, f"{place}/belief/shift", "'precision' times 'mean'")
+
+
+_DIAGONAL = Record(DiagonalBelief, {"precision": Array("tasks", "weights", low=_SMALLEST)})
+_FULL = Record(
+    FullBelief,
+    {
+        "precision": Array("tasks", "weights", "weights"),
+        "shift": Array("tasks", "weights"),
+        "covariance": Array("tasks", "weights", "weights"),
+    },
+    check=_check_full,
+)
+_STATE = Record(
+    LinearState,
+    {
+        "mean": Array("tasks", "weights", transposed=True),
+        "belief": Optional(
+            OneOf({"diagonal": (DiagonalBelief, _DIAGONAL), "full": (FullBelief, _FULL)})
+        ),
+        "n_rows": Scalar(int, 0, 2**63),
+        "clock": Scalar(int, 0, 2**63),
+        "seed": Scalar(int, 0, 2**64),
+    },
+    check=_check_state,
+)
+
+
+def _of_fit(targets: Schema) -> Record:
+    def check(fit: LinearFit[Any], place: str) -> None:
+        n_tasks, n_weights = fit.state.mean.shape
+        expect(fit.targets.n_tasks == n_tasks, f"{place}/targets", f"of {n_tasks} tasks")
+        flat = isinstance(fit.targets, NumberTargets) and fit.targets.flat
+        expect(n_tasks == 1 or not flat, f"{place}/targets/flat", "false, because 'y' has columns")
+        fits = n_weights - fit.n_features in (0, 1)
+        expect(fits, f"{place}/n_features", f"{n_weights}, or one less with an intercept")
+
+    fields = {"state": _STATE, "targets": targets, "n_features": Scalar(int, 1, 2**31)}
+    return Record(LinearFit, fields, check)
+
+
+CLASSIFIER_FIT: Final = _of_fit(LABELS)
+REGRESSOR_FIT: Final = _of_fit(
+    Record(NumberTargets, {"n_tasks": Scalar(int, 1, 2**31), "flat": Scalar(bool)})
+)

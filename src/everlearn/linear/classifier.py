@@ -11,18 +11,16 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from everlearn.core.arrays import Mat
-from everlearn.errors import CheckpointError
 from everlearn.estimator.labels import (
-    LABEL_KEYS,
     LabelSpace,
     checked_signs,
     label_space,
     next_label_space,
 )
 from everlearn.estimator.tables import checked_table
+from everlearn.linear.checkpoint import CLASSIFIER_FIT
 from everlearn.linear.estimator import PassiveAggressive
 from everlearn.linear.inputs import open_tables
-from everlearn.store.schema import Arrays, section
 
 
 def _learns_variances(estimator: Any) -> bool:
@@ -32,28 +30,22 @@ def _learns_variances(estimator: Any) -> bool:
 class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[LabelSpace]):
     """Online Bayesian passive-aggressive classification with linear scores.
 
-    Each row asks that its score be at least `margin` on the right side of zero. If it is, nothing
-    changes; if not, the weights move as little as possible. Two classes are one task, more are
-    one task each against the rest, and an indicator matrix has a task for each column, of which
-    any label may be missing.
+    A row whose score is at least 1 on the right side of zero changes nothing. Any other row moves
+    the weights by as little as possible. Two classes are one task, more are one task each against
+    the rest. An indicator matrix has a task for each column, and any label may be missing.
 
     Parameters
     ----------
     loss : {"averaging", "gibbs"}, default="averaging"
-        What is asked of the posterior of the weights. "averaging": its mean shall meet the
-        margins; the covariance stays what it was. This is the passive-aggressive algorithm of
-        Crammer et al. (2006). "gibbs": weights drawn from it shall meet them on average; the
-        covariance is learned, and with it how sure a prediction is.
+        "averaging" moves the mean of the weights only: hinge loss of the mean (the
+        passive-aggressive algorithm of Crammer et al., 2006). "gibbs" takes the expected hinge
+        loss, learns variances too, and enables `predict_proba`.
     slack : {"linear", "squared", "none"}, default="linear"
-        What a missed margin costs: PA-I, PA-II and PA of Crammer et al., with C = 2 c. "none"
-        means that no margin may be missed, whatever the weights; it needs `batch_size=1`.
-        `loss="gibbs"` is for "linear" only.
-    margin : float, default=1.0
-        What scores should reach. Multiplying `margin` by a, `c` by 1 / a and `variance` by a^2
-        multiplies scores by a and changes no decision.
-    c : float, default=0.5
-        Weight of the loss; the objective has 2 c times the loss. Smaller values learn more
-        slowly, and from mislabelled rows less.
+        Cost of a missed margin: PA-I, PA-II and PA of Crammer et al. "none" lets no margin be
+        missed, whatever the weights; it needs `batch_size=1`. `loss="gibbs"` needs "linear".
+    C : float, default=1.0
+        Weight of the loss, as in scikit-learn. Smaller values learn more slowly, and less from
+        mislabelled rows.
     variance : float, default=1.0
         Prior variance of each weight.
     covariance : {"full", "diag"}, default="full"
@@ -71,17 +63,15 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
         Whether a feature that is always 1 is added, with a weight like the others. If rows are
         short vectors, such as tf-idf of unit length, that feature takes half of every step, and
         `False` is often better.
-    max_rounds : int, default=50
-        The most sweeps over the rows of a batch, or rounds of its fixed point.
     tol : float, default=1e-3
         A batch is done when a round moves no score by more than this share of the largest loss
-        before it ("averaging") or of its own standard deviation before it ("gibbs").
+        before the batch ("averaging") or of the score's standard deviation ("gibbs").
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        As in other estimators. A row depends on those before it, so all of them do the same.
+        For the sake of other estimators: rows depend on each other, so all engines do the same.
     random_state : int, RandomState instance or None, default=None
         Determines the order of visits, and draws.
     verbose : int, default=0
-        As in other estimators; there is nothing to show.
+        For the sake of other estimators: learning is too quick to show progress.
 
     Attributes
     ----------
@@ -110,13 +100,13 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
     """
 
     checkpoint_key: ClassVar[str] = "bayesian-pa-classifier"
+    _schema = CLASSIFIER_FIT
     _one_sided = True
-    _output_members = frozenset({"classes"})
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes, or the names of the columns of an indicator matrix."""
-        return self._fitted().outputs.classes
+        return self._fitted().targets.classes
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from a data set, forgetting anything learned before.
@@ -141,7 +131,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
                 space = label_space(self, given.y)
                 targets = self._targets(space, given.y, given.n_rows)
                 begun = self._begin(space, space.n_tasks)
-                self._learned = self._fit_passes(begun, given.tables, targets)
+                self._learned = self._learn_passes(begun, given.tables, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -166,10 +156,10 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
             self._check_params()
             learned = self._known()
             rows = checked_table(self, X, reset=learned is None)
-            space = next_label_space(self, None if learned is None else learned.outputs, y, classes)
+            space = next_label_space(self, None if learned is None else learned.targets, y, classes)
             targets = self._targets(space, y, rows.shape[0])
             known = self._begin(space, space.n_tasks) if learned is None else learned
-            self._learned = self._go_on(known, rows, targets)
+            self._learned = self._learn_in_order(known, rows, targets)
         return self
 
     def decision_function(self, X: Any) -> Mat:
@@ -191,7 +181,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
             Positive for yes; with two classes, for the second one.
         """
         scores = self._standard_scores(X)
-        return self._fitted().outputs.shaped(scores)
+        return self._fitted().targets.shaped(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row, or an indicator matrix of its labels.
@@ -207,7 +197,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
             Classes, or 0 and 1.
         """
         _, scores = self._scores(X)
-        return self._fitted().outputs.decide(scores)
+        return self._fitted().targets.decide(scores)
 
     @available_if(_learns_variances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Mat:
@@ -230,7 +220,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
             Rows sum to 1, except for an indicator matrix, of which each column is a task.
         """
         scores = self._standard_scores(X)
-        return self._fitted().outputs.votes(scores)
+        return self._fitted().targets.votes(scores)
 
     def _standard_scores(self, X: Any) -> Mat:
         """Mean scores, in posterior standard deviations if these are learned."""
@@ -239,31 +229,15 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
         if learned.state.belief is None:
             return scores
         variances = learned.state.variances(rows)
-        if learned.outputs.kind == "multiclass":
+        if learned.targets.kind == "multiclass":
             variances = variances.mean(axis=1, keepdims=True)
         known = variances > 0.0
         return np.where(known, scores / np.sqrt(np.where(known, variances, 1.0)), 0.0)
 
     def _targets(self, space: LabelSpace, y: Any, n_rows: int) -> Mat:
-        """What scores should be: signs times the margin, NaN where the label is missing."""
+        """What scores should be: 1 or -1, and NaN where the label is missing."""
         signs = checked_signs(self, space, y, n_rows)
-        return np.where(signs == 0, np.nan, signs * float(self.margin))
-
-    def _loss_weight(self) -> float:
-        return float(self.c)
-
-    def _pack_outputs(self, outputs: LabelSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        header, classes = outputs.pack()
-        return header, {"classes": classes}
-
-    @classmethod
-    def _unpack_outputs(cls, header: Any, arrays: Arrays, n_tasks: int) -> LabelSpace:
-        space = LabelSpace.unpack(section(header, "outputs", LABEL_KEYS), arrays)
-        if space.n_tasks != n_tasks:
-            raise CheckpointError(
-                f"member 'weights' must have {space.n_tasks} columns, one a task, got {n_tasks}"
-            )
-        return space
+        return np.where(signs == 0, np.nan, signs.astype(np.float64))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

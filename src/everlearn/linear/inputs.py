@@ -32,6 +32,12 @@ class Given(NamedTuple):
     n_rows: int
 
 
+def visit_of(X: Table, targets: Mat, order: IntVec) -> Visit:
+    """A visit of the rows in this order; a row without target is left out."""
+    useful = np.asarray(~np.isnan(targets).all(axis=1))
+    return Visit(X, targets, order[useful[order]])
+
+
 @contextmanager
 def open_tables(estimator: Any, X: Any, y: Any) -> Iterator[Given]:
     """The rows to learn from anew, brought here if they are a collection.

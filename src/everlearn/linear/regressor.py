@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags
 
 from everlearn.core.arrays import Mat
-from everlearn.estimator.base import named_errors
-from everlearn.estimator.params import Constraint, Options
-from everlearn.estimator.tables import check_size, checked_table, plain_numbers
+from everlearn.estimator.params import Constraint, Interval, Options
+from everlearn.estimator.tables import checked_table
+from everlearn.linear.checkpoint import REGRESSOR_FIT
 from everlearn.linear.estimator import PassiveAggressive
 from everlearn.linear.inputs import open_tables
-from everlearn.store.schema import Arrays, entry, require, section
+from everlearn.linear.targets import NumberTargets, read_numbers
 
-_DEFAULT_C = {"averaging": 0.01, "gibbs": 0.1}
-
-
-class Outputs(NamedTuple):
-    """How many numbers are predicted for a row, and whether `y` has one axis only."""
-
-    n_outputs: int
-    flat: bool
+_DEFAULT_C = {"averaging": 0.02, "gibbs": 0.2}
 
 
-class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outputs]):
+class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[NumberTargets]):
     """Online Bayesian passive-aggressive regression with linear scores.
 
-    Each row asks that its score be within `margin` of its target. If it is, nothing changes; if
-    not, the weights move as little as possible.
+    A row whose score is within `epsilon` of its target changes nothing. Any other row moves the
+    weights by as little as possible.
 
     Parameters
     ----------
     loss : {"averaging", "gibbs"}, default="averaging"
-        "averaging" moves the mean of the weights and keeps their covariance; it is the
-        passive-aggressive algorithm of Crammer et al. (2006). "gibbs" learns the covariance too.
+        "averaging" moves the mean of the weights only (the passive-aggressive algorithm of Crammer
+        et al., 2006). "gibbs" learns their variances too, which `predict(return_std=True)` needs.
     slack : {"linear", "squared", "none"}, default="linear"
-        What leaving the tube costs: PA-I, PA-II and PA of Crammer et al., with C = 2 c. "none"
-        needs `batch_size=1`. `loss="gibbs"` is for "linear" only.
-    margin : float, default=0.1
+        Cost of leaving the tube: PA-I, PA-II and PA of Crammer et al. "none" needs
+        `batch_size=1`. `loss="gibbs"` needs "linear".
+    epsilon : float, default=0.1
         Half-width of the tube around targets within which an error costs nothing.
-    c : float or None, default=None
-        Weight of the loss; the objective has 2 c times the loss. Smaller values learn more
-        slowly, and from outliers less. None means 0.01 for "averaging" and 0.1 for "gibbs",
-        which suit targets of unit scale.
+    C : float or None, default=None
+        Weight of the loss, as in scikit-learn. Smaller values learn more slowly, and less from
+        outliers. None means 0.02 for "averaging" and 0.2 for "gibbs", for targets of unit scale.
     variance : float, default=1.0
         Prior variance of each weight.
     covariance : {"full", "diag"}, default="full"
@@ -64,17 +54,15 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         Whether `fit` visits rows in random order. `partial_fit` takes them as they come.
     fit_intercept : bool, default=True
         Whether a feature that is always 1 is added, with a weight like the others.
-    max_rounds : int, default=50
-        The most sweeps over the rows of a batch, or rounds of its fixed point.
     tol : float, default=1e-3
         A batch is done when a round moves no score by more than this share of the largest loss
         before it ("averaging") or of its own standard deviation before it ("gibbs").
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        As in other estimators. A row depends on those before it, so all of them do the same.
+        For the sake of other estimators: rows depend on each other, so all engines do the same.
     random_state : int, RandomState instance or None, default=None
         Determines the order of visits, and draws.
     verbose : int, default=0
-        As in other estimators; there is nothing to show.
+        For the sake of other estimators: learning is too quick to show progress.
 
     Attributes
     ----------
@@ -101,10 +89,12 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
     """
 
     checkpoint_key: ClassVar[str] = "bayesian-pa-regressor"
+    _schema = REGRESSOR_FIT
     _one_sided = False
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         **PassiveAggressive._constraints,
-        "c": (Options((None,)), *PassiveAggressive._constraints["c"]),
+        "C": (Options((None,)), *PassiveAggressive._constraints["C"]),
+        "epsilon": (Interval(0, 1e50, low_open=True),),
     }
 
     def __init__(
@@ -112,8 +102,8 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         *,
         loss: str = "averaging",
         slack: str = "linear",
-        margin: float = 0.1,
-        c: float | None = None,
+        epsilon: float = 0.1,
+        C: float | None = None,
         variance: float = 1.0,
         covariance: str = "full",
         inference: str = "variational",
@@ -121,7 +111,6 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         n_passes: int = 1,
         shuffle: bool = True,
         fit_intercept: bool = True,
-        max_rounds: int = 50,
         tol: float = 1e-3,
         engine: str | None = None,
         random_state: Any = None,
@@ -130,8 +119,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         super().__init__(
             loss=loss,
             slack=slack,
-            margin=margin,
-            c=c,
+            C=C,
             variance=variance,
             covariance=covariance,
             inference=inference,
@@ -139,12 +127,12 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
             n_passes=n_passes,
             shuffle=shuffle,
             fit_intercept=fit_intercept,
-            max_rounds=max_rounds,
             tol=tol,
             engine=engine,
             random_state=random_state,
             verbose=verbose,
         )
+        self.epsilon = epsilon
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from a data set, forgetting anything learned before.
@@ -165,9 +153,9 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         with self._unchanged_on_error():
             self._check_params()
             with open_tables(self, X, y) as given:
-                targets, outputs = self._numbers(given.y, given.n_rows)
-                begun = self._begin(outputs, outputs.n_outputs)
-                self._learned = self._fit_passes(begun, given.tables, targets)
+                numbers, targets = read_numbers(self, given.y, given.n_rows)
+                begun = self._begin(targets, targets.n_tasks)
+                self._learned = self._learn_passes(begun, given.tables, numbers)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -189,15 +177,15 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
             self._check_params()
             learned = self._known()
             rows = checked_table(self, X, reset=learned is None)
-            targets, outputs = self._numbers(y, rows.shape[0])
+            numbers, targets = read_numbers(self, y, rows.shape[0])
             if learned is None:
-                learned = self._begin(outputs, outputs.n_outputs)
-            if outputs != learned.outputs:
+                learned = self._begin(targets, targets.n_tasks)
+            if targets != learned.targets:
                 raise ValueError(
-                    f"'y' of {type(self).__name__} must be {_described(learned.outputs)}, as when "
-                    f"learning began. Got {_described(outputs)}."
+                    f"'y' of {type(self).__name__} must be {learned.targets}, as when learning "
+                    f"began. Got {targets}."
                 )
-            self._learned = self._go_on(learned, rows, targets)
+            self._learned = self._learn_in_order(learned, rows, numbers)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -221,7 +209,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         """
         rows, scores = self._scores(X)
         learned = self._fitted()
-        flat = learned.outputs.flat
+        flat = learned.targets.flat
         mean = scores[:, 0] if flat else scores
         if not return_std:
             return mean
@@ -233,55 +221,21 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Outpu
         deviations = np.sqrt(learned.state.variances(rows))
         return mean, deviations[:, 0] if flat else deviations
 
-    def _numbers(self, y: Any, n_rows: int) -> tuple[Mat, Outputs]:
-        """Targets of shape (n_rows, n_outputs), and what they are."""
-        name = type(self).__name__
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None")
-        with named_errors(self, "y"):
-            if np.ma.is_masked(y):
-                raise ValueError("expected a number for each row, got masked entries")
-            if sparse.issparse(y):
-                raise ValueError("expected a dense array, got a sparse one")
-            numbers = check_array(
-                plain_numbers(y), dtype=np.float64, ensure_2d=False, input_name="y"
-            )
-            if numbers.ndim == 0 or len(numbers) != n_rows:
-                raise ValueError(
-                    f"expected a number for each of {n_rows} rows, got shape {numbers.shape}"
-                )
-            check_size(numbers)
-        flat = numbers.ndim == 1
-        table = np.ascontiguousarray(numbers.reshape(n_rows, -1))
-        return table, Outputs(table.shape[1], flat)
-
     def _weights(self, values: Mat) -> Mat:
         weights = super()._weights(values)
-        return weights[0] if self._fitted().outputs.flat else weights
+        return weights[0] if self._fitted().targets.flat else weights
 
     def _intercepts(self, values: Mat) -> Any:
         intercepts = super()._intercepts(values)
-        return float(intercepts[0]) if self._fitted().outputs.flat else intercepts
+        return float(intercepts[0]) if self._fitted().targets.flat else intercepts
 
     def _loss_weight(self) -> float:
-        return _DEFAULT_C[self.loss] if self.c is None else float(self.c)
+        return _DEFAULT_C[self.loss] if self.C is None else float(self.C)
 
-    def _pack_outputs(self, outputs: Outputs) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"flat": outputs.flat}, {}
-
-    @classmethod
-    def _unpack_outputs(cls, header: Any, arrays: Arrays, n_tasks: int) -> Outputs:
-        flat = entry(section(header, "outputs", ("flat",)), "flat", bool)
-        require(not flat or n_tasks == 1, "weights", "a column, because 'y' is one")
-        return Outputs(n_tasks, flat)
+    def _tube(self) -> float:
+        return float(self.epsilon)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _described(outputs: Outputs) -> str:
-    if outputs.flat:
-        return "a number for each row"
-    return f"a matrix with {outputs.n_outputs} columns"
