@@ -135,7 +135,13 @@ ESTIMATORS: Final = (
         form="rows",
         merge="everlearn.ppca.merging:merge_ppca",
     ),
-    Entry("MedHDPClassifier", "everlearn.topics.medlda", key="medhdp-classifier"),
+    Entry(
+        "MedHDPClassifier",
+        "everlearn.topics.medlda",
+        key="medhdp-classifier",
+        form="documents",
+        target="class",
+    ),
     Entry(
         "ScaledPCA",
         "everlearn.ppca.scaled",

@@ -35,7 +35,7 @@ def test_a_tree_and_a_classifier_learn_from_them():
     seen = []
     study = packages.learn(corpus, 0, lambda n, topics: seen.append((n, topics)))
     assert isinstance(study.tree, TopicTree)
-    assert study.tree.n_documents_seen_ == 90 == seen[-1][0]
+    assert study.tree.n_samples_seen_ == 90 == seen[-1][0]
     assert study.table.sum() == 30
     assert study.accuracy > 0.7
     assert np.isclose(study.curve[-1][1], study.accuracy)

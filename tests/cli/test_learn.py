@@ -139,7 +139,7 @@ class TestLearning:
         assert result.exit_code == 0, result.output
         (line,) = read_log(tmp_path / "m.evl.quarantine.jsonl")
         assert "1e+300" in line["record"]
-        assert load(tmp_path / "m.evl").n_rows_seen_ == 39
+        assert load(tmp_path / "m.evl").n_samples_seen_ == 39
 
     def test_a_late_record_that_the_model_refuses_does_not_end_it(self, tmp_path, invoke):
         path = tmp_path / "rows.jsonl"

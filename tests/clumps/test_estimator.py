@@ -28,12 +28,12 @@ every = pytest.mark.parametrize("family", FAMILIES)
 def test_one_point(family: str, limits: dict[str, Any]) -> None:
     x = np.array([[1.0, 2.0, 0.0]])
     model = model_of(family, **limits).partial_fit(x)
-    assert model.n_components_ == model.n_points_seen_ == model.n_documents_seen_ == 1
+    assert model.n_components_ == model.n_points_seen_ == model.n_samples_seen_ == 1
     assert np.isfinite(model.bound_)
     assert_array_equal(model.transform(x), [[1.0]])
     assert_array_equal(model.assign(x), [0])
     model.partial_fit([x, x + 1.0, x])
-    assert model.n_documents_seen_ == 4
+    assert model.n_samples_seen_ == 4
     assert np.isfinite(model.score(x))
 
 
@@ -197,7 +197,7 @@ def test_fewer_points_than_first_clumps() -> None:
     parts = [*large(1, 12_000), *large(1, 7, seed=1)]
     model = model_of(first_clumps=20).partial_fit(parts)
     assert model.n_points_seen_ == 12_007
-    assert model.n_documents_seen_ == 2
+    assert model.n_samples_seen_ == 2
 
 
 # Others

@@ -45,7 +45,7 @@ def test_work_on_an_epoch_stays_within_its_budget(family: str, budget: str) -> N
             peaks[limit] = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert model.n_documents_seen_ == 60
+        assert model.n_samples_seen_ == 60
         assert (len(model.bound_history_) == 1) == (limit is None)
     whole, cut = peaks[None], peaks[budget]
     assert cut <= int(budget[:-2]) * 1e6 < whole

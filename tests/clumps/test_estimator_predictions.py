@@ -26,7 +26,7 @@ def test_attributes_fit_together(family: str) -> None:
     assert model.covariances_.shape[0] == k
     assert model.alpha_.shape == model.component_ids_.shape == (k,)
     assert len(set(model.component_ids_.tolist())) == k
-    assert model.group_sizes_.sum() == model.n_documents_seen_ == 12
+    assert model.group_sizes_.sum() == model.n_samples_seen_ == 12
     assert model.n_points_seen_ == 12 * 40
     assert model.bound_history_.shape == (3,)
     assert_allclose(model.bound_history_[-1], model.bound_)

@@ -69,7 +69,7 @@ def test_groups_need_not_be_sorted(family: str) -> None:
 def test_one_table_is_one_document() -> None:
     X = documents("full", 1)[0][0]
     model = model_of().partial_fit(X)
-    assert model.n_documents_seen_ == 1
+    assert model.n_samples_seen_ == 1
     assert_same(content(model_of().partial_fit([X])), content(model))
     assert model.transform(X).shape == (1, model.n_components_)
     assert model.assign(X).shape == (40,)
@@ -87,7 +87,7 @@ def test_documents_of_any_form(form: Any) -> None:
 def test_every_call_brings_new_documents() -> None:
     X = documents("full", 1)[0][0]
     model = model_of().partial_fit(X, groups=np.zeros(40)).partial_fit(X, groups=np.zeros(40))
-    assert model.n_documents_seen_ == 2
+    assert model.n_samples_seen_ == 2
     assert_array_equal(model.group_ids_, [0, 1])
 
 

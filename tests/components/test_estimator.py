@@ -32,7 +32,7 @@ class TestFitted:
         assert fitted.components_.shape == (k, 8)
         assert len(fitted.component_ids_) == k == len(set(fitted.component_ids_)) <= 10
         assert fitted.weights_.sum() == pytest.approx(1.0)
-        assert fitted.n_rows_seen_ == 400
+        assert fitted.n_samples_seen_ == 400
         assert fitted.bound_ == pytest.approx(fitted.bound_history_[-1])
         assert (np.diff(fitted.bound_history_) >= -1e-6 * 400).all()
         assert fitted.noise_variance_ == pytest.approx(0.09, rel=0.2)
@@ -190,7 +190,7 @@ class TestLearning:
     def test_a_stream_keeps_few_rows_and_counts_all(self):
         model = streamed(500)
         assert model._learned.state.n_open <= 120
-        assert model.n_rows_seen_ == 500
+        assert model.n_samples_seen_ == 500
         assert model.tree_.root.mass == pytest.approx(500)
         X = rows_of(300, seed=7)
         assert model.score(X) > model_of(moves=()).fit(rows_of(500)).score(X)
@@ -199,7 +199,7 @@ class TestLearning:
         model = model_of().fit(rows_of(200))
         ids = set(model.component_ids_)
         model.partial_fit(rows_of(200, seed=2))
-        assert model.n_rows_seen_ == 400
+        assert model.n_samples_seen_ == 400
         assert ids <= set(model.component_ids_)
 
     def test_the_first_rows_of_a_stream_set_the_scale(self):

@@ -59,7 +59,7 @@ class TestMixtures:
     def test_everything_counts_once(self, family):
         shards = [fitted(part, family=family) for part in np.split(POINTS, 3)]
         both = merge(shards)
-        assert both.n_rows_seen_ == 900
+        assert both.n_samples_seen_ == 900
         assert_allclose(mass(both).n.sum(), 900, rtol=1e-12)
         assert_allclose(mass(both).base, sum(mass(s).base for s in shards), rtol=1e-12)
         if family != "zero-mean":
@@ -86,7 +86,7 @@ class TestMixtures:
             for part in (POINTS[300:600], POINTS[600:])
         ]
         both = merge(shards, base=base.set_params(moves=()))
-        assert both.n_rows_seen_ == 900
+        assert both.n_samples_seen_ == 900
         assert_array_equal(np.sort(both.component_ids_), np.sort(base.component_ids_))
         expected = fitted(POINTS[:300]).set_params(moves=())
         expected.partial_fit(POINTS[300:])
@@ -110,7 +110,7 @@ class TestMixtures:
         shards = [fitted(part, learner="asynchronous") for part in np.split(POINTS, 3)]
         both = merge(shards)
         assert both.n_components_ == 3
-        assert both.n_rows_seen_ == 900
+        assert both.n_samples_seen_ == 900
         assert_allclose(mass(both).t.sum(axis=0)[0], sum(recentred_sum(s, both) for s in shards))
         both.partial_fit(POINTS)
         assert_allclose(mass(both).n.sum(), 1800, rtol=1e-9)
@@ -136,7 +136,7 @@ class TestMixtures:
             return model
 
         both = merge([taught("a", "b"), taught("c", "d")])
-        assert both.forget("b").n_rows_seen_ == 300
+        assert both.forget("b").n_samples_seen_ == 300
         assert_allclose(mass(both).n.sum(), 300, rtol=1e-9)
         assert_allclose(
             both.weights_ @ both.means_,
@@ -144,7 +144,7 @@ class TestMixtures:
             atol=0.2,
         )
         twice = merge([taught("a", "b"), taught("a", "c")])  # one batch, as in partial_fit
-        assert twice.forget("a").n_rows_seen_ == 200
+        assert twice.forget("a").n_samples_seen_ == 200
 
     def test_batches_of_the_base_count_once(self):
         base = DPMixture(random_state=0, engine="serial", moves=())
@@ -154,10 +154,10 @@ class TestMixtures:
             copy.deepcopy(base).partial_fit(POINTS[i : i + 100], batch_id=i) for i in (300, 400)
         ]
         both = merge(shards, base=base)
-        assert both.n_rows_seen_ == 500
-        assert both.forget("old").n_rows_seen_ == 400
+        assert both.n_samples_seen_ == 500
+        assert both.forget("old").n_samples_seen_ == 400
         assert_allclose(mass(both).n.sum(), 400, rtol=1e-9)
-        assert both.forget(300).n_rows_seen_ == 300
+        assert both.forget(300).n_samples_seen_ == 300
         for shard in shards:
             shard.forget("old")
         with pytest.raises(ValueError, match="batch 'old' was forgotten in more than one"):
@@ -166,7 +166,7 @@ class TestMixtures:
     def test_priors_with_arrays(self):
         prior = {"mean": np.zeros(3)}
         shards = [fitted(part, prior=dict(prior)) for part in np.split(POINTS, 2)]
-        assert merge(shards).n_rows_seen_ == 900
+        assert merge(shards).n_samples_seen_ == 900
         shards[1].set_params(prior={"mean": np.ones(3)})
         with pytest.raises(ValueError, match=r"same parameters\. Got 'prior'"):
             merge(shards)
@@ -191,7 +191,7 @@ class TestMixtures:
         both.save(tmp_path / "m.evl")
         again = everlearn.load(tmp_path / "m.evl")
         assert both.partial_fit(POINTS).bound_ == again.partial_fit(POINTS).bound_
-        assert both.n_rows_seen_ == 1800
+        assert both.n_samples_seen_ == 1800
 
     def test_open_rows_are_sealed_first(self):
         shards = [DPMixture(random_state=0).partial_fit(part) for part in np.split(POINTS, 2)]
@@ -200,7 +200,7 @@ class TestMixtures:
     def test_gaps_in_one_of_them(self):
         gaps = np.where(RNG.random((450, 3)) < 0.1, np.nan, POINTS[450:])
         both = merge([fitted(POINTS[:450]), fitted(gaps)])
-        assert both.n_rows_seen_ == 900
+        assert both.n_samples_seen_ == 900
         assert np.isfinite(both.bound_)
 
 
@@ -302,7 +302,7 @@ class TestLabelledTopics:
         assert_allclose(self.parts(both)[0], 2 * precision - np.eye(6) / loss.variance, rtol=1e-9)
         means = code_means(codes, shift.shape[0], loss.margin)
         assert_allclose(self.parts(both)[1], 2 * shift - means / loss.variance, rtol=1e-9)
-        assert both.n_documents_seen_ == 200
+        assert both.n_samples_seen_ == 200
         assert both.score(COUNTS[:100], CORPUS_LABELS[:100]) > 0.8
 
     @pytest.mark.parametrize("strategy", ["shared", "ovr"])
@@ -316,7 +316,7 @@ class TestLabelledTopics:
         both = merge(shards, base=base)
         for a, b, c, d in zip(*map(self.parts, (*shards, base, both)), strict=True):
             assert_allclose(d, a + b - c, rtol=1e-9, atol=1e-9)
-        assert both.n_documents_seen_ == 200
+        assert both.n_samples_seen_ == 200
 
     def test_numbers_in_other_units(self):
         y = np.arange(200.0)
@@ -331,9 +331,7 @@ class TestLabelledTopics:
         shards = [
             copy.deepcopy(parts[0]).partial_fit(COUNTS[100:200], y[100:200]) for _ in range(2)
         ]
-        assert (
-            merge(shards, base=parts[0]).n_documents_seen_ == 2 * shards[0].n_documents_seen_ - 100
-        )
+        assert merge(shards, base=parts[0]).n_samples_seen_ == 2 * shards[0].n_samples_seen_ - 100
 
 
 class TestOthers:
@@ -368,7 +366,8 @@ class TestOthers:
         with pytest.raises(ValueError, match="Model 0 did not: it is less sure of some weights"):
             merge([one, two], base=other)
         assert (
-            merge([one, copy.deepcopy(one).partial_fit(POINTS, y)], base=one).n_rows_seen_ == 1200
+            merge([one, copy.deepcopy(one).partial_fit(POINTS, y)], base=one).n_samples_seen_
+            == 1200
         )
 
 

@@ -39,7 +39,7 @@ def main() -> None:
         golden[family] = {
             "probe": probe,
             "component_ids": model.component_ids_.tolist(),
-            "n_rows_seen": model.n_rows_seen_,
+            "n_rows_seen": model.n_samples_seen_,
             "bound": model.bound_,
             "weights": model.weights_.tolist(),
             "means": model.means_.tolist(),

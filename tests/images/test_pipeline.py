@@ -83,7 +83,7 @@ def test_a_stream_keeps_its_axes(tmp_path):
     axes = pipeline["reduce"].components_.copy()
     pipeline.partial_fit(images[40:])
     np.testing.assert_array_equal(pipeline["reduce"].components_, axes)
-    assert pipeline["mixture"].n_rows_seen_ == 80
+    assert pipeline["mixture"].n_samples_seen_ == 80
     assert len(set(pipeline.predict(images)[::2]) & set(pipeline.predict(images)[1::2])) == 0
 
 
@@ -186,7 +186,7 @@ def test_settings_that_change_no_row_may_change(tmp_path):
     pipeline.set_params(features__mean=np.zeros(3), features__std=[1, 1, 1])
     pipeline.set_params(features__n_jobs=1, features__batch_size=3, reduce__batch_size=7)
     pipeline.set_params(mixture__max_laps=40).partial_fit(scenes(10, seed=1))
-    assert pipeline["mixture"].n_rows_seen_ == 50
+    assert pipeline["mixture"].n_samples_seen_ == 50
     pipeline.set_params(features__std=2.0).fit(scenes())  # which begins anew
     assert pipeline.settings_["features__std"] == [2.0, 2.0, 2.0]
 
@@ -228,7 +228,7 @@ def test_weights_and_names_of_images_reach_the_mixture(tmp_path):
     np.testing.assert_array_equal(pipeline.predict_proba(images), alone.predict_proba(rows))
     pipeline.partial_fit(scenes(10, seed=1), mixture__batch_id="monday")
     pipeline["mixture"].forget("monday")
-    assert pipeline["mixture"].n_rows_seen_ == 40
+    assert pipeline["mixture"].n_samples_seen_ == 40
     with pytest.raises(TypeError, match=r"takes .*mixture__batch_id, got reduce__copy, weights"):
         pipeline.partial_fit(["missing.png"], weights=weights, reduce__copy=True)
 
@@ -244,7 +244,7 @@ def test_a_warning_that_is_an_error_leaves_all_steps_as_they_were(method, tmp_pa
     noise = np.random.default_rng(0).integers(0, 255, (100, 32, 32)).astype(np.uint8)
     with pytest.raises(NotConvergedWarning):  # in tests every warning is an error
         getattr(pipeline, method)(noise)
-    assert (pipeline["reduce"].n_rows_seen_, pipeline["mixture"].n_rows_seen_) == (40, 40)
+    assert (pipeline["reduce"].n_samples_seen_, pipeline["mixture"].n_samples_seen_) == (40, 40)
     np.testing.assert_array_equal(pipeline.predict_proba(scenes()), before)
     begun = made("hog", tmp_path, max_laps=1, tol=0.0)
     with pytest.raises(NotConvergedWarning):
@@ -272,7 +272,7 @@ def test_a_single_image_is_told_as_that(method, tmp_path):
     with pytest.raises(ValueError, match="ImagePipeline must hold at least two images"):
         getattr(pipeline, method)(scenes(1))
     pipeline.fit(scenes()).partial_fit(scenes(1))
-    assert pipeline["mixture"].n_rows_seen_ == 41
+    assert pipeline["mixture"].n_samples_seen_ == 41
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_a_first_lesson_that_fails_settles_nothing(tmp_path):
     with pytest.raises(ValueError, match="the 'prior' of DPMixture cannot be used"):
         pipeline.partial_fit(scenes())
     pipeline.set_params(mixture__prior="data").partial_fit(scenes(10, seed=5))
-    assert pipeline["reduce"].n_rows_seen_ == 10
+    assert pipeline["reduce"].n_samples_seen_ == 10
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_it_learns_and_the_seed_and_engine_say_how(kind: str, variant: str) -> N
     before = file_of(model)
     model.predict(X)
     assert file_of(model) == before
-    assert model.n_rows_seen_ == 200
+    assert model.n_samples_seen_ == 200
 
 
 @pytest.mark.parametrize("slack", ["linear", "squared", "none"])
@@ -212,7 +212,7 @@ def test_order_of_visits_is_shuffled_by_fit_alone() -> None:
     sorted_score = Classifier(shuffle=False).fit(X, y).score(X, y)
     assert Classifier(random_state=0).fit(X, y).score(X, y) > sorted_score
     twice = Classifier(random_state=0, n_passes=2).fit(X, y)
-    assert twice.n_rows_seen_ == 300
+    assert twice.n_samples_seen_ == 300
 
 
 # ------------------------------------------------------------------ refusals

@@ -65,9 +65,9 @@ def test_components_are_found(engine):
     assert model.n_components_ == 3
     assert_allclose(np.sort(model.means_[:, 0]), [-9, 0, 9], atol=0.3)
     assert len(model.bound_history_) == 4
-    seen = model.n_rows_seen_
+    seen = model.n_samples_seen_
     model.partial_fit(POINTS)
-    assert model.n_rows_seen_ == 2 * seen
+    assert model.n_samples_seen_ == 2 * seen
     assert_allclose(model._learned.state.total.n.sum(), 1200, rtol=1e-9)
 
 

@@ -174,14 +174,14 @@ def test_golden_files_keep_loading_and_predicting(family: str) -> None:
     model = load(path)
     probe = np.array(want["probe"], float)
     assert model.component_ids_.tolist() == want["component_ids"]
-    assert model.n_rows_seen_ == want["n_rows_seen"]
+    assert model.n_samples_seen_ == want["n_rows_seen"]
     np.testing.assert_allclose(model.bound_, want["bound"], rtol=1e-9)
     np.testing.assert_allclose(model.weights_, want["weights"], rtol=1e-9)
     np.testing.assert_allclose(model.means_, want["means"], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(model.predict_proba(probe), want["probabilities"], atol=1e-9)
     np.testing.assert_allclose(model.score_samples(probe), want["scores"], rtol=1e-9)
     rows = np.where(np.isnan(probe), 0.0, probe)
-    assert model.partial_fit(rows).n_rows_seen_ == want["n_rows_seen"] + len(probe)
+    assert model.partial_fit(rows).n_samples_seen_ == want["n_rows_seen"] + len(probe)
 
 
 def test_unknown_estimators_are_refused_by_name(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_attributes_and_their_shapes(family: str, method: str, params: dict[str,
     np.testing.assert_allclose(model.weights_.sum(), 1.0, atol=1e-12)
     assert (model.weights_ > 0).all()
     assert len(set(model.component_ids_.tolist())) == k
-    assert model.n_rows_seen_ == 300
+    assert model.n_samples_seen_ == 300
     assert model.n_features_in_ == 3
     assert np.isfinite(model.bound_)
     assert len(model.bound_history_) == len(model.history_.points) > 0
@@ -137,7 +137,7 @@ def test_batches_of_one_row(family: str, learner: str) -> None:
     model = mixture(family, learner=learner)
     for row in rows_of(family, 40, RNG(0)):
         model.partial_fit(row[None])
-    assert model.n_rows_seen_ == 40
+    assert model.n_samples_seen_ == 40
     np.testing.assert_allclose(model._learned.state.total.n.sum(), 40)
     assert np.isfinite(model.bound_)
 
@@ -271,7 +271,7 @@ def test_fit_sees_neither_order_nor_repetition(family: str, learner: str) -> Non
     assert file_of(model) == file_of(shuffled)
     for name in ("means_", "weights_", "covariances_", "component_ids_", "bound_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(repeated, name))
-    assert repeated.n_rows_seen_ == weights.sum()
+    assert repeated.n_samples_seen_ == weights.sum()
 
 
 def test_weights_scale_the_statistics_of_a_stream() -> None:
@@ -300,7 +300,7 @@ def test_fit_forgets_and_partial_fit_does_not(family: str) -> None:
     assert file_of(mixture(family).fit(first).fit(second)) == file_of(fresh)
     assert file_of(mixture(family).partial_fit(first).fit(second)) == file_of(fresh)
     both = mixture(family).fit(first).partial_fit(second)
-    assert both.n_rows_seen_ == 350
+    assert both.n_samples_seen_ == 350
     np.testing.assert_allclose(both._learned.state.total.n.sum(), 350)
     assert mixture(family).fit(first[:, :2]).fit(second).n_features_in_ == 3
 
@@ -332,7 +332,7 @@ def test_the_learner_stays(learners: tuple[str, str], method: str) -> None:
         with pytest.raises(ValueError, match=rf"'learner' .*{learners[0]}.*{learners[1]}"):
             act(X[:60])
     assert file_of(model.set_params(learner=learners[0])) == before
-    assert model.set_params(learner=learners[1]).fit(X).n_rows_seen_ == 600
+    assert model.set_params(learner=learners[1]).fit(X).n_samples_seen_ == 600
 
 
 def test_the_prior_is_taken_while_a_stream_settles() -> None:

@@ -63,7 +63,7 @@ def test_what_is_left_is_the_sum_of_the_others(name):
     assert model.forget(name) is model
     left = model._learned.state
     assert_close(left.total, expected)
-    assert model.n_rows_seen_ == 3 * 330
+    assert model.n_samples_seen_ == 3 * 330
     assert_allclose(left.sealed.pair_loss, left.sealed.pair_loss.T, atol=0)
     assert np.isfinite(model.bound_)
 
@@ -107,7 +107,7 @@ def test_a_stream_that_settles_keeps_the_names():
     for i in range(6):
         model.partial_fit(BATCHES["a"][20 * i : 20 * i + 20], batch_id=i)
     model.forget(2)
-    assert model.n_rows_seen_ == 100
+    assert model.n_samples_seen_ == 100
 
 
 def test_missing_values_that_come_later_widen_what_is_remembered():
@@ -172,4 +172,4 @@ def test_spoilt_files_are_refused(word, spoil):
 def test_files_from_before_there_were_names_can_be_read():
     header, arrays = DPMixture(random_state=0).partial_fit(BATCHES["a"]).to_checkpoint()
     del header["state"]["memos"], header["state"]["names"]
-    assert DPMixture.from_checkpoint(header, arrays).n_rows_seen_ == 330
+    assert DPMixture.from_checkpoint(header, arrays).n_samples_seen_ == 330

@@ -131,7 +131,7 @@ def test_a_large_portion_needs_no_more_than_small_ones(kind: str) -> None:
     portions = [15_000, 1, 3000]
     model, peaks = peaks_of_stream(kind, 20, "1MB", portions, clusters=5, max_components=3)
     assert max(peaks) <= MARGIN * 1_000_000
-    assert model.n_rows_seen_ == sum(portions)
+    assert model.n_samples_seen_ == sum(portions)
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "multinomial"])
@@ -140,7 +140,7 @@ def test_ten_times_the_data_take_no_more(kind: str) -> None:
     model, peaks = peaks_of_stream(kind, 10, "2MB", portions, clusters=4, birth_window=500)
     assert max(peaks[2:]) <= max(peaks[:2]) + 0.1 * 2_000_000
     assert max(peaks) <= MARGIN * 2_000_000
-    assert model.n_rows_seen_ == sum(portions)
+    assert model.n_samples_seen_ == sum(portions)
 
 
 @pytest.mark.filterwarnings("ignore::everlearn.errors.NotConvergedWarning")

@@ -274,7 +274,7 @@ def test_what_was_accepted_does_no_harm_later(family: str, size: float, seed: in
     model.partial_fit(size * rng.normal(size=(3, 4)))
     for _ in range(3):
         model.partial_fit(rng.normal(size=(100, 4)))
-    assert model.n_rows_seen_ == 603
+    assert model.n_samples_seen_ == 603
     assert np.isfinite(model.sample(50)[0]).all()
     assert np.isfinite(model.score_samples(rng.normal(size=(9, 4)))).all()
     assert len(file_of(model))

@@ -185,7 +185,7 @@ def test_a_missing_value_may_come_late() -> None:
     np.testing.assert_allclose(np.sort(model.means_[:, 0]), [-9, 0, 9], atol=0.5)
     assert (model.component_ids_[model.predict(X)] == before).mean() > 0.99
     model.partial_fit(X)  # and rows without any are still fine
-    assert model.n_rows_seen_ == 420
+    assert model.n_samples_seen_ == 420
 
 
 def test_missing_values_say_nothing() -> None:

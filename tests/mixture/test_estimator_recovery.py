@@ -100,7 +100,7 @@ def test_a_stream_finds_them_as_well(batch: int) -> None:
     mixture = DPMixture(random_state=0)
     for start in range(0, n_rows, batch):
         mixture.partial_fit(truth.X[start : start + batch])
-    assert mixture.n_rows_seen_ == n_rows
+    assert mixture.n_samples_seen_ == n_rows
     assert adjusted_rand_score(truth.labels, mixture.predict(truth.X)) > 0.99
     assert mixture.n_components_ == 8
 

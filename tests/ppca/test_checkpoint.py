@@ -54,7 +54,7 @@ def test_loaded_models_are_the_same(setting: str, tmp_path: Path) -> None:
     assert other.get_params() == model.get_params()
     assert_array_equal(other.transform(X), model.transform(X))
     assert_array_equal(other.score_samples(X), model.score_samples(X))
-    assert (other.n_rows_seen_, other.task_) == (model.n_rows_seen_, model.task_)
+    assert (other.n_samples_seen_, other.task_) == (model.n_samples_seen_, model.task_)
     assert file_of(other) == file_of(model)
 
 
@@ -123,7 +123,7 @@ def test_changes_that_the_state_can_follow_are_learned_with() -> None:
         ("em", 4, {"constraint_form": "gain"}),
     ):
         model = taught(setting, n)
-        seen = model.n_rows_seen_
+        seen = model.n_samples_seen_
         model.set_params(**changes).partial_fit(rows_of(20))
-        assert model.n_rows_seen_ == seen + 20
+        assert model.n_samples_seen_ == seen + 20
         assert np.isfinite(model.score(rows_of(20)))

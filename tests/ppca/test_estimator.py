@@ -158,7 +158,7 @@ def test_the_reference_counts_rows() -> None:
     model.partial_fit(rows_of(50, 1), task=1)
     assert model.reference_.n_rows == 30
     assert model.consolidate().reference_.n_rows == 80
-    assert model.n_rows_seen_ == 80
+    assert model.n_samples_seen_ == 80
     limited = OnlinePPCA(2, max_reference_rows=40).partial_fit(rows_of(60))
     assert limited.reference_.n_rows == 40
     assert OnlinePPCA(2, constraint=None).fit(rows_of(60)).reference_ is None
@@ -182,7 +182,7 @@ def test_fit_is_followed_by_partial_fit(setting: str) -> None:
     before = model.score(rows_of(50, 1))
     for _ in range(3):
         model.partial_fit(rows_of(48, 1))
-    assert model.n_rows_seen_ == 270 + 144
+    assert model.n_samples_seen_ == 270 + 144
     assert np.isfinite(model.score(rows_of(50, 1)))
     assert model.score(rows_of(50, 1)) > before - 3.0
 
@@ -194,7 +194,7 @@ def test_one_row_at_a_time_and_awkward_rows(setting: str) -> None:
     model.partial_fit(np.full((1, WIDTH), np.nan))  # nothing is known
     model.partial_fit(rows_of(60))
     assert np.isfinite(model.score_samples(rows_of(5, 1))).all()
-    assert model.n_rows_seen_ == 64
+    assert model.n_samples_seen_ == 64
 
 
 @every

@@ -56,7 +56,7 @@ def test_in_portions_it_is_incremental_pca():
         by_hand.partial_fit(X[start : start + 60])
     np.testing.assert_array_equal(by_hand.components_, model.components_)
     assert by_hand.scale_ == model.scale_
-    assert by_hand.n_rows_seen_ == 300
+    assert by_hand.n_samples_seen_ == 300
 
 
 def test_portions_lose_little_of_the_unit_even_of_noise():
@@ -140,7 +140,7 @@ def test_saved_and_loaded_it_goes_on(tmp_path):
         model.partial_fit(X[100:])
     np.testing.assert_array_equal(back.transform(X), steady.transform(X))
     assert back.n_features_in_ == 20
-    assert back.n_rows_seen_ == 300
+    assert back.n_samples_seen_ == 300
 
 
 def test_a_parameter_changed_after_learning_is_kept_beside_what_was_learned(tmp_path):

@@ -73,7 +73,7 @@ def test_growth_shows_every_batch_and_ends_where_the_model_is(study):
     assert {p.rows for p in study.trace} <= set(components_line["x"])
     assert components_line["x"] == sorted(components_line["x"])
     assert components_line["y"][-1] == study.model.n_components_
-    assert bound_line["y"][-1] == pytest.approx(study.model.bound_ / study.model.n_rows_seen_)
+    assert bound_line["y"][-1] == pytest.approx(study.model.bound_ / study.model.n_samples_seen_)
 
 
 def test_moves_are_marked_where_they_happened(study):

@@ -26,7 +26,7 @@ def test_trace_has_every_batch(run):
 def test_every_row_is_learned_once(batch):
     seen = []
     run = learn_stream(DPMixture(random_state=0), ROWS, batch, seen.append)
-    assert run.model.n_rows_seen_ == len(ROWS)
+    assert run.model.n_samples_seen_ == len(ROWS)
     assert run.identical
     assert tuple(seen) == run.trace
 

@@ -86,7 +86,7 @@ def test_numbers_are_in_the_page(study, hostile_page):
     rows = assigned(study)
     classes = agreement(rows.labels, study.truth, study.model.n_components_)
     assert f"{study.model.bound_:,.0f}".replace("-", "−") in text
-    assert f"{study.model.n_rows_seen_:,}" in text
+    assert f"{study.model.n_samples_seen_:,}" in text
     assert f"{classes.nmi:.3f}" in text
     assert f"{classes.ami:.3f}" in text
     assert f"{classes.purity:.1%}" in text

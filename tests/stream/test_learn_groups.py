@@ -159,7 +159,7 @@ class TestStrict:
         with pytest.raises(BadRecordError, match="not finite"):
             carry_out(strict, quiet=True)
         left = Session.load(request.model)
-        assert left.ledger.records == left.model.n_rows_seen_ == 16
+        assert left.ledger.records == left.model.n_samples_seen_ == 16
         assert np.isfinite(left.model.coef_).all()
 
     def test_what_the_model_takes_in_halves_is_learned(self, tmp_path, monkeypatch):
@@ -170,7 +170,7 @@ class TestStrict:
         Path(request.sources[0]).write_text("\n".join(filter(_is_good, lines)) + "\n")
         assert carry_out(request, quiet=True) == 0
         done = Session.load(request.model)
-        assert done.model.n_rows_seen_ == done.ledger.records == 237
+        assert done.model.n_samples_seen_ == done.ledger.records == 237
 
 
 class TestScores:

@@ -83,7 +83,7 @@ def test_many_readers_and_one_writer(tmp_path):
     request = learned(tmp_path, "mixture from an array")
     session = Session.load(request.model)
     before = replace(session, model=type(session.model)(random_state=3).partial_fit(np.eye(4)))
-    states = {s.model.n_rows_seen_: s.model.means_.tobytes() for s in (before, session)}
+    states = {s.model.n_samples_seen_: s.model.means_.tobytes() for s in (before, session)}
     assert len(states) == 2
     stop, faults = threading.Event(), []
     reads = [set() for _ in range(N_READERS)]
@@ -92,8 +92,8 @@ def test_many_readers_and_one_writer(tmp_path):
         while not stop.is_set():
             try:
                 model = Session.load(request.model).model
-                assert states[model.n_rows_seen_] == model.means_.tobytes()
-                seen.add(model.n_rows_seen_)
+                assert states[model.n_samples_seen_] == model.means_.tobytes()
+                seen.add(model.n_samples_seen_)
             except Exception as error:
                 faults.append(error)
                 return

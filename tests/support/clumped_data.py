@@ -111,7 +111,7 @@ def assert_conserved(model: Any, parts: list[Any]) -> None:
     t, per_group, n_documents = sums_of(model)
     scale = np.abs(features).sum(axis=0)
     assert (np.abs(t - features.sum(axis=0)) <= 1e-12 * scale).all()
-    assert n_documents == len(parts) == model.n_documents_seen_
+    assert n_documents == len(parts) == model.n_samples_seen_
     assert per_group.sum() == sum(map(len, parts)) == model.n_points_seen_
     assert_array_equal(per_group, len(parts[0]) * model.group_sizes_)  # documents of one size
     state = model._learned.state

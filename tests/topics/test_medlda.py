@@ -120,7 +120,7 @@ def test_what_a_mask_hides_of_classes_does_not_matter(name: str) -> None:
     ]
     assert_same(content(models[0]), content(models[1]))
     assert_same(content(models[0]), content(models[2]))
-    assert models[0].n_documents_seen_ == len(LABELS)
+    assert models[0].n_samples_seen_ == len(LABELS)
     assert models[0].score(X, LABELS) > (0.5 if "no anchors" in name else 0.7)
 
 

@@ -167,7 +167,7 @@ def test_what_a_mask_hides_does_not_matter(name: str) -> None:
     for other in hidden[1:]:
         assert_same(content(hidden[0]), content(other))
     assert hidden[0].intercept_ == pytest.approx(NUMBERS[~mask].mean())
-    assert hidden[0].n_documents_seen_ == len(LABELS)
+    assert hidden[0].n_samples_seen_ == len(LABELS)
     column = np.ma.masked_array(NUMBERS[:, None], mask[:, None])
     with pytest.warns(DataConversionWarning):
         assert_same(content(hidden[0]), content(model_of(name).fit(X, column)))

@@ -88,7 +88,7 @@ def test_loading_goes_on_as_if_it_had_never_stopped(name: str, tmp_path: Path) -
     for other in (model, loaded):
         teach(other, name, slice(3 * BATCH, None), frame)
     assert file_of(model) == file_of(loaded)
-    assert model.n_documents_seen_ == loaded.n_documents_seen_ == len(LABELS)
+    assert model.n_samples_seen_ == loaded.n_samples_seen_ == len(LABELS)
     found = outputs(loaded, frame)
     for method, values in outputs(model, frame).items():
         assert_close(values, found[method])
@@ -211,7 +211,7 @@ def test_tokens_are_counted(name: str) -> None:
     model = fitted(name, ghosts=3, n_passes=2)
     n_states = 4 if "ovr" in name else 1
     tokens = int(X.sum())
-    assert model.n_documents_seen_ == 2 * len(LABELS)
+    assert model.n_samples_seen_ == 2 * len(LABELS)
     assert model.n_tokens_seen_ == 2 * tokens
     counts = model.components_ - model.word_prior
     assert counts.sum() == pytest.approx(6 * tokens * n_states)
@@ -404,7 +404,7 @@ def test_empty_documents_teach_nothing(name: str) -> None:
     after = content(model)
     for key, array in before.arrays.items():
         np.testing.assert_array_equal(array, after.arrays[key], err_msg=key)
-    assert model.n_documents_seen_ == len(LABELS) + 3
+    assert model.n_samples_seen_ == len(LABELS) + 3
     assert model.n_tokens_seen_ == X.sum()
 
 

@@ -153,7 +153,7 @@ def test_words_may_come_later() -> None:
 def test_fit_goes_on_as_a_stream() -> None:
     model = small().fit(PLANTED.counts[:80])
     model.partial_fit(PLANTED.counts[80:])
-    assert model.n_documents_seen_ == 120
+    assert model.n_samples_seen_ == 120
     assert model.n_tokens_seen_ == PLANTED.counts.sum()
     assert model.tree_.root.mass == pytest.approx(120)
 

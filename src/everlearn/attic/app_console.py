@@ -128,7 +128,7 @@ def _numbers(study: Study, run: StreamRun, classes: Agreement | None) -> Table:
     facts = [
         ("components (K)", f"{model.n_components_}"),
         ("bound", f"{model.bound_:,.1f} nats"),
-        ("rows", f"{model.n_rows_seen_:,}"),
+        ("rows", f"{model.n_samples_seen_:,}"),
         ("memory held", megabytes(model.memory_report()["total"] or 0)),
         ("time", f"{run.seconds:.1f} s"),
     ]

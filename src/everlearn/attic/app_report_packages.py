@@ -23,7 +23,7 @@ def _tree(study: PackageStudy) -> str:
         "A tree of topics in docstrings",
         paragraph(
             f"Docstrings of {', '.join(study.classes)}, as they are installed here, "
-            f"{study.tree.n_documents_seen_:,} of them, each read once and without labels. Words "
+            f"{study.tree.n_samples_seen_:,} of them, each read once and without labels. Words "
             "that all share are at the root; branches are what docstrings differ in. A click "
             "opens a branch."
         ),

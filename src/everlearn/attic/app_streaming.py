@@ -48,7 +48,7 @@ def learn_stream(model: DPMixture, rows: Mat, batch: int, on_batch: OnBatch) -> 
 
     start = perf_counter()
     _feed(model, batches[:half], trace, on_batch)
-    stopped_at = model.n_rows_seen_
+    stopped_at = model.n_samples_seen_
     resumed, checkpoint_bytes = _saved_and_loaded(model)
     _feed(resumed, batches[half:], trace, on_batch)
     seconds = perf_counter() - start
@@ -73,7 +73,7 @@ def _feed(model: DPMixture, batches: list[Mat], trace: list[Point], on_batch: On
     for piece in batches:
         model.partial_fit(piece)
         lap = model.history_.points[-1].lap if model.history_.points else 0
-        point = Point(lap, model.n_rows_seen_, model.bound_, model.n_components_)
+        point = Point(lap, model.n_samples_seen_, model.bound_, model.n_components_)
         trace.append(point)
         on_batch(point)
 

@@ -113,7 +113,7 @@ class ClumpedAttributes(ComponentAttributes):
         return self._fitted().n_points
 
     @property
-    def n_documents_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Documents learned from."""
         return self._fitted().n_documents
 
@@ -399,7 +399,7 @@ class ClumpedTopicModel(ClumpedPredictions, LearnerMixin, SaveMixin, BaseEstimat
         The first document of each group, by order of arrival, and how many it has.
     document_groups_ : ndarray of shape (n_documents_seen,)
         The position in `group_ids_` of the group of each document, with `track_documents`.
-    n_points_seen_, n_documents_seen_ : int
+    n_points_seen_, n_samples_seen_ : int
         What was learned from.
     n_features_in_ : int
         Width of a point.

@@ -125,7 +125,7 @@ class ComponentTreeAttributes:
         return self._learned.history
 
     @property
-    def n_rows_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Rows learned from."""
         self._fitted()
         return self._learned.n_rows
@@ -413,7 +413,7 @@ class ComponentTree(ComponentTreePredictions, SaveMixin, DensityMixin, BaseEstim
         The bound after each round.
     history_ : History
         Rounds, accepted moves, and counts of moves judged.
-    n_rows_seen_ : int
+    n_samples_seen_ : int
         Rows learned from.
     converged_ : bool
         Whether the last `fit` settled before `max_sweeps`; False without a `fit`.
@@ -569,7 +569,7 @@ class ComponentTree(ComponentTreePredictions, SaveMixin, DensityMixin, BaseEstim
             "params": plain_params(self.get_params(deep=False), state.seed),
             "state": header,
             "history": self.history_.to_json(),
-            "n_rows": self.n_rows_seen_,
+            "n_rows": self.n_samples_seen_,
             "prior_rows": self._learned.prior_rows,
             "settled": self.converged_,
             "feature_names": feature_names(self),

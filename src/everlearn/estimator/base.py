@@ -49,7 +49,10 @@ class LearnerMixin:
         return clone(twin).set_params(engine=self.engine)
 
     def _check_params(self: Any) -> None:
-        check_params(type(self).__name__, self.get_params(deep=False), self._constraints)
+        name = type(self).__name__
+        check_params(name, self.get_params(deep=False), self._constraints)
+        if getattr(self, "_options", None) is not None:
+            self._options.of(self.options, name)
 
     def _new_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -48,7 +48,7 @@ def merge(models: Sequence[Any], base: Any = None) -> Any:
     >>> rng.shuffle(X)
     >>> shards = [DPMixture(random_state=0).fit(part) for part in (X[:300], X[300:])]
     >>> both = merge(shards)
-    >>> both.n_components_, both.n_rows_seen_
+    >>> both.n_components_, both.n_samples_seen_
     (3, 600)
     """
     models = listed(models)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from numbers import Integral
 from typing import Any, ClassVar, Final, Protocol, Self
 
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.engine.opening import plain_engine
 from everlearn.errors import CheckpointError
+from everlearn.estimator.options import ExpertOptions
 from everlearn.registry import BY_KEY
 from everlearn.store.archive import read_checkpoint, write_checkpoint
 from everlearn.store.schema import Arrays, Reading, Schema, check_keys, shown
@@ -46,6 +48,8 @@ class SaveMixin:
 
     checkpoint_key: ClassVar[str]
     _schema: ClassVar[Schema]
+    _options: ClassVar[type[ExpertOptions] | None] = None
+    """What the parameter `options` may be, if the estimator has one."""
 
     def save(self: Any, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, replacing it in one step.
@@ -79,6 +83,8 @@ class SaveMixin:
         check_keys(own, "header", ["params", "learned", "feature_names"])
         check_keys(own["params"], "params", list(inspect.signature(cls).parameters))
         estimator = cls(**own["params"])
+        if cls._options is not None and estimator.options is not None:
+            estimator.options = cls._options.of(estimator.options, cls.__name__)
         try:
             estimator._check_params()
         except (OverflowError, TypeError, ValueError) as error:
@@ -188,6 +194,8 @@ def plain_params(params: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, ExpertOptions):
+        return {name: _plain(entry) for name, entry in asdict(value).items()}
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
     if isinstance(value, Mapping):

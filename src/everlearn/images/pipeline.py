@@ -51,7 +51,7 @@ class Steps(NamedTuple):
     def few_images(self) -> bool:
         """Whether what was learned first were too few images for as many components as wanted."""
         reduce = self.reduce
-        return bool(reduce.n_rows_seen_ <= min(reduce.n_components, reduce.n_features_in_))
+        return bool(reduce.n_samples_seen_ <= min(reduce.n_components, reduce.n_features_in_))
 
     @contextmanager
     def unchanged_on_error(self) -> Iterator[None]:
@@ -425,7 +425,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         reduce = steps_of(self).reduce
         if steps_of(self).few_images:
             warnings.warn(
-                f"{reduce.n_rows_seen_} images have {reduce.n_components_} principal components, "
+                f"{reduce.n_samples_seen_} images have {reduce.n_components_} principal components, "
                 f"where n_components={reduce.n_components} was asked for: give more images, or "
                 "ask for fewer components.",
                 stacklevel=3,

@@ -102,7 +102,7 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
         return self._intercepts(self._marginal())
 
     @property
-    def n_rows_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Rows learned from, each counted as often as it was visited."""
         return self._fitted().state.n_rows
 

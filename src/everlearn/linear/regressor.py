@@ -72,7 +72,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
         Mean of the weight of the constant feature.
     coef_variance_, intercept_variance_ : ndarray
         Their posterior variances, if `loss="gibbs"`.
-    n_rows_seen_ : int
+    n_samples_seen_ : int
         Rows learned from, each counted as often as it was visited.
     n_features_in_ : int
         Width of a row.

@@ -311,7 +311,7 @@ class MixtureStorage(SaveMixin):
             "params": plain_params(self.get_params(deep=False), state.seed),
             "state": header,
             "history": self.history_.to_json(),
-            "n_rows": self.n_rows_seen_,
+            "n_rows": self.n_samples_seen_,
             "prior_rows": self._learned.prior_rows,
             "settled": self.converged_,
             "feature_names": feature_names(self),

@@ -72,7 +72,7 @@ class MixtureAttributes(ComponentAttributes):
         return self._fitted().bound()
 
     @property
-    def n_rows_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Rows learned from."""
         self._fitted()
         return self._learned.n_rows
@@ -352,7 +352,7 @@ class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator)
     history_ : History
         Laps, accepted moves, and counts of moves judged. Births that cost at first are listed
         if they paid within a few laps.
-    n_rows_seen_ : int
+    n_samples_seen_ : int
         Rows learned from.
     converged_ : bool
         Whether the last `fit` settled before `max_laps`, as all learners but "memoized" always

@@ -182,7 +182,7 @@ class PPCAAttributes:
         return len(self._fitted().models)
 
     @property
-    def n_rows_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Rows learned from."""
         return self._fitted().count
 
@@ -569,7 +569,7 @@ class OnlinePPCA(PPCAPredictions, PPCABatches, SaveMixin, BaseEstimator):
         What the constraint protects and the weight of the rows behind it, or None.
     fisher_ : Fisher
         Fisher information of one row at the parameters.
-    n_rows_seen_, n_steps_ : int
+    n_samples_seen_, n_steps_ : int
         Rows and batches learned.
     task_ : int, str or None
         Task of the latest rows.

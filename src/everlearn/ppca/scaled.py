@@ -95,7 +95,7 @@ class ScaledPCA(
         The number that coordinates are divided by.
     explained_variance_ : ndarray of shape (n_components,)
         Variances of the rows along the directions, before the division.
-    n_rows_seen_ : int
+    n_samples_seen_ : int
         Rows learned from.
     n_features_in_ : int
         Width of a row.
@@ -230,7 +230,7 @@ class ScaledPCA(
         return float(np.sqrt(variances.mean())) if variances.any() else 1.0
 
     @property
-    def n_rows_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Rows learned from."""
         return self._fitted().n_rows
 

@@ -141,7 +141,7 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
 def _key_numbers(study: Study, classes: Agreement | None) -> list[tuple[str, str]]:
     model = study.model
     pairs = [
-        (f"{study.noun}s seen", f"{model.n_rows_seen_:,}"),
+        (f"{study.noun}s seen", f"{model.n_samples_seen_:,}"),
         ("components", f"{model.n_components_}"),
         ("bound, nats", minus(f"{model.bound_:,.0f}")),
     ]
@@ -160,7 +160,7 @@ def _key_numbers(study: Study, classes: Agreement | None) -> list[tuple[str, str
 def _growth(study: Study) -> str:
     model = study.model
     label = (
-        f"Curves over {model.n_rows_seen_:,} {study.noun}s: the number of components ends at "
+        f"Curves over {model.n_samples_seen_:,} {study.noun}s: the number of components ends at "
         f"{model.n_components_}, the bound at {model.bound_:,.0f} nats. "
         f"{len(model.history_.moves)} moves are marked below."
     )

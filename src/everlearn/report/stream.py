@@ -106,7 +106,7 @@ def _found(story: StreamStory, found: Sequence[Part]) -> str:
         "Numbers with a # are permanent: they mean the same in every report, log and file of this "
         "model."
     )
-    noun = "row" if hasattr(model, "n_rows_seen_") else "document"
+    noun = "row" if hasattr(model, "n_samples_seen_") else "document"
     return section(
         "found",
         "What it found",

@@ -91,7 +91,7 @@ def _key_numbers(model: TopicTree) -> list[tuple[str, str]]:
     return [
         ("topics", f"{len(tree)}"),
         ("paths", f"{sum(node.level == model.depth - 1 for node in tree)}"),
-        ("documents seen", f"{model.n_documents_seen_:,}"),
+        ("documents seen", f"{model.n_samples_seen_:,}"),
         ("words known", f"{len(model.vocabulary_):,}"),
         ("prior of levels", " / ".join(f"{a:.2g}" for a in model.level_prior_)),
     ]

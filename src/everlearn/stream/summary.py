@@ -11,6 +11,7 @@ import numpy as np
 from everlearn.core.arrays import IntVec, Mat
 from everlearn.core.text import megabytes
 from everlearn.estimator.tree_view import FittedTree
+from everlearn.registry import BY_KEY
 from everlearn.stream.class_topics import weights_of
 
 
@@ -109,8 +110,15 @@ def scores_of(model: Any) -> dict[str, Any] | None:
 
 def facts_of(model: Any) -> dict[str, int | float]:
     """Numbers that say how large the model is."""
+    samples = "rows" if BY_KEY[model.checkpoint_key].form == "rows" else "documents"
+    counts = {
+        "components": "n_components_",
+        f"{samples} seen": "n_samples_seen_",
+        "points seen": "n_points_seen_",
+        "tokens seen": "n_tokens_seen_",
+    }
     facts: dict[str, int | float] = {}
-    for label, name in _COUNTS.items():
+    for label, name in counts.items():
         value = getattr(model, name, None)
         if value is not None:
             facts[label] = int(value)
@@ -132,13 +140,6 @@ def told_size(name: str, value: int) -> str:
 
 
 _LINEAR: Final = frozenset({"bayesian-pa-classifier", "bayesian-pa-regressor"})
-_COUNTS: Final = {
-    "components": "n_components_",
-    "rows seen": "n_rows_seen_",
-    "documents seen": "n_documents_seen_",
-    "points seen": "n_points_seen_",
-    "tokens seen": "n_tokens_seen_",
-}
 
 
 def _by_share(ids: Any, shares: Any, about: Sequence[Sequence[str]]) -> list[Part]:

@@ -175,7 +175,7 @@ class TopicAttributes(Generic[T]):
         return word_names(self, self._fitted().words)
 
     @property
-    def n_documents_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Documents learned from, each counted as often as it was visited."""
         return self._fitted().n_documents
 

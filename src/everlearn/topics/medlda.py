@@ -398,7 +398,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         Topics in use.
     classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
         As in `MedLDAClassifier`.
-    n_documents_seen_, n_tokens_seen_, n_rounds_ : int
+    n_samples_seen_, n_tokens_seen_, n_rounds_ : int
         What was learned from, and rounds of the last batch.
 
     Examples
@@ -631,7 +631,7 @@ class MedLDAClassifier(MaxMarginClassifier):
         Share of all tokens that each topic has.
     vocabulary_ : ndarray of shape (n_words,)
         The word of each column.
-    n_documents_seen_, n_tokens_seen_ : int
+    n_samples_seen_, n_tokens_seen_ : int
         What was learned from.
     n_rounds_ : int
         Rounds of the last batch; with `strategy="ovr"` the most of any class's.

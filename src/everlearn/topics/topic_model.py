@@ -105,7 +105,7 @@ class TopicModel(TopicCheckpoint[None]):
         Share of all tokens that each topic has.
     vocabulary_ : ndarray of shape (n_words,)
         The word of each column.
-    n_documents_seen_, n_tokens_seen_ : int
+    n_samples_seen_, n_tokens_seen_ : int
         What was learned from.
 
     Examples

@@ -127,7 +127,7 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
         return word_names(self, self._learned.words)
 
     @property
-    def n_documents_seen_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Documents learned from."""
         return self._fitted().n_documents
 
@@ -397,7 +397,7 @@ class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
         The bound after each variational lap of the last `fit`.
     vocabulary_ : ndarray of shape (n_words,)
         The word of each column.
-    n_documents_seen_, n_tokens_seen_ : int
+    n_samples_seen_, n_tokens_seen_ : int
         What was learned from.
 
     Examples

@@ -168,7 +168,7 @@ class TestClumps:
 
     def test_what_is_wrong_is_said_and_changes_nothing(self, client):
         model = ClumpedTopicModel(engine=client).fit(GROUPS)
-        before = model.n_documents_seen_
+        before = model.n_samples_seen_
         bad = db.from_sequence([*GROUPS, GROUPS[0][:, :2]], npartitions=2)
         with pytest.raises(ValueError, match=r"X\[8\].*2 features"):
             model.fit(bad)
@@ -176,7 +176,7 @@ class TestClumps:
             model.fit(db.from_sequence(GROUPS), groups=[1])
         with pytest.raises(ValueError, match="X of ClumpedTopicModel must have a document"):
             model.fit(db.from_sequence(GROUPS).filter(is_large))
-        assert model.n_documents_seen_ == before
+        assert model.n_samples_seen_ == before
 
 
 def is_large(document):
@@ -188,7 +188,7 @@ def test_no_worker_holds_all_of_what_is_brought(client):
     far = BayesianPassiveAggressiveClassifier(random_state=0, engine=client)
     sizes = da.ones((N, 4), chunks=(8, 4)).map_blocks(alone, dtype=float)
     far.fit(sizes, SIDES)
-    assert far.n_rows_seen_ == N
+    assert far.n_samples_seen_ == N
 
 
 def alone(block):

@@ -37,7 +37,7 @@ class TestRows:
     def test_components_are_found_where_the_chunks_are(self, client):
         model = mixture(engine=client).fit(chunked(POINTS, client))
         assert model.n_components_ == 3
-        assert model.n_rows_seen_ == 900
+        assert model.n_samples_seen_ == 900
         assert model.n_features_in_ == 3
         assert_allclose(np.sort(model.means_[:, 0]), [-8, 0, 8], atol=0.2)
         assert np.isfinite(model.bound_)
@@ -74,7 +74,7 @@ class TestRows:
     def test_bags_of_rows_and_what_is_delayed(self, client):
         rows = db.from_sequence(POINTS.tolist(), npartitions=3).map(tuple)
         one = mixture(engine=client, moves=()).fit(rows)
-        assert one.n_rows_seen_ == 900
+        assert one.n_samples_seen_ == 900
         two = mixture(engine=client, moves=()).fit(dask.delayed(POINTS))
         assert_allclose(one.bound_, two.bound_, rtol=1e-12)
 
@@ -94,7 +94,7 @@ class TestRows:
         far = mixture(engine=client, moves=()).fit(
             chunked(X, client), sample_weight=da.from_array(weights, chunks=(CHUNKS,))
         )
-        assert far.n_rows_seen_ == np.count_nonzero(weights)
+        assert far.n_samples_seen_ == np.count_nonzero(weights)
         here = mixture(moves=()).fit(X, sample_weight=weights)
         assert_allclose(far.bound_, here.bound_, rtol=1e-9)
         assert_allclose(far.means_, here.means_, rtol=1e-7)
@@ -145,7 +145,7 @@ class TestComponentTree:
         params = {**self.PARAMS, "batch_size": 900, "n_init": 2}
         here = ComponentTree(**params).fit(POINTS)
         far = ComponentTree(engine=client, **params).fit(chunked(POINTS, client))
-        assert far.n_rows_seen_ == 900
+        assert far.n_samples_seen_ == 900
         assert_array_equal(far.component_ids_, here.component_ids_)
         assert_allclose(far.bound_, here.bound_, rtol=1e-6)
         assert_allclose(far.score(POINTS), here.score(POINTS), rtol=1e-6)

@@ -193,7 +193,7 @@ def test_a_chunk_without_words_and_one_that_looks_like_counts(documents, client)
     far.fit(db.from_sequence(documents, partition_size=2))
     here = TopicModel(n_topics=2, random_state=0).fit(documents)
     assert far.vocabulary_.tolist() == here.vocabulary_.tolist()
-    assert far.n_documents_seen_ == len(documents)
+    assert far.n_samples_seen_ == len(documents)
     assert_allclose(far.components_.sum(axis=0), here.components_.sum(axis=0))
 
 
