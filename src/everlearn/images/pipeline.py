@@ -425,9 +425,9 @@ class ImagePipeline(SaveMixin, Pipeline):
         reduce = steps_of(self).reduce
         if steps_of(self).few_images:
             warnings.warn(
-                f"{reduce.n_samples_seen_} images have {reduce.n_components_} principal components, "
-                f"where n_components={reduce.n_components} was asked for: give more images, or "
-                "ask for fewer components.",
+                f"{reduce.n_samples_seen_} images have {reduce.n_components_} principal "
+                f"components, where n_components={reduce.n_components} was asked for: give more "
+                "images, or ask for fewer components.",
                 stacklevel=3,
             )
 
