@@ -23,7 +23,7 @@ TEST_ARGS  := $(if $(filter 0,$(JOBS)),,-n $(JOBS) --dist worksteal) \
               $(if $(filter 1,$(SLOW)),,-m "not slow")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench reproduce clean distclean
+.PHONY: help demo test coverage lint format bench reproduce clean distclean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ demo: $(STAMP)  ## learn digits and docstrings as streams and write an HTML repo
 
 test: lint  ## style, types, import contracts and all tests (SLOW=1 for the long ones)
 	$(strip $(TEST_ENV) $(BIN)/python -m pytest $(TEST_ARGS) $(ARGS))
+
+coverage: $(STAMP)  ## branch coverage of the tests, compiled kernels left out
+	$(strip $(TEST_ENV) $(BIN)/python -m pytest $(TEST_ARGS) --cov --cov-report=term:skip-covered $(ARGS))
 
 lint: $(STAMP)  ## style, types and import contracts only
 	$(BIN)/ruff check .

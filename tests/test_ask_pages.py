@@ -51,3 +51,24 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path):
         timeout=240,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_readme_prints_what_it_says(tmp_path):
+    """A block of text after a block of code is what the code prints."""
+    pairs = re.findall(
+        r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$",
+        (REPOSITORY / "README.md").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    assert len(pairs) >= 2
+    for code, wanted in pairs:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": SOURCES},
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.stdout == wanted
