@@ -10,9 +10,10 @@ from everlearn.errors import CheckpointError
 from everlearn.estimator.params import check_params
 from everlearn.text.inputs import (
     DOCUMENT_CONSTRAINTS,
+    TOKEN_PATTERN,
     WordSpace,
+    documents_of,
     pack_words,
-    read_documents,
     unpack_words,
 )
 from everlearn.text.vocabulary import Vocabulary
@@ -26,9 +27,13 @@ IDS = [np.repeat(np.arange(3), row) for row in TABLE]
 class Reader(BaseEstimator):
     """As much of an estimator as reading needs."""
 
-    def __init__(self, vocabulary=None, max_words=100):
+    def __init__(
+        self, vocabulary=None, max_words=100, stop_words=None, token_pattern=TOKEN_PATTERN
+    ):
         self.vocabulary = vocabulary
         self.max_words = max_words
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
 
 
 FORMS = {
@@ -50,7 +55,7 @@ KIND = {"ids": "ids", "id lists": "ids", "tokens": "words", "texts": "words", "s
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("vocabulary", [None, ["ann", "bob", "cid"]])
 def test_every_form_gives_the_same_counts(form, vocabulary):
-    documents, space = read_documents(Reader(vocabulary), FORMS[form])
+    documents, space = documents_of(Reader(vocabulary), FORMS[form])
     assert (space.kind, space.n_words) == (KIND.get(form, "counts"), 3)
     np.testing.assert_array_equal(documents.to_csr(3).toarray(), TABLE)
     named = vocabulary is not None or space.kind == "words"
@@ -60,74 +65,87 @@ def test_every_form_gives_the_same_counts(form, vocabulary):
 
 
 def test_a_vocabulary_sets_the_order_and_the_words():
-    documents, space = read_documents(Reader({"cid": 0, "ann": 1}), TOKENS)
+    documents, space = documents_of(Reader({"cid": 0, "ann": 1}), TOKENS)
     assert space.n_words == 2
     assert documents.to_csr(2).toarray().tolist() == [[0, 2], [0, 0], [3, 0]]
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"stop_words": {"Bob"}}, ["ann", "cid"]),
+        ({"stop_words": "english"}, ["ann", "bob", "cid"]),
+        ({"token_pattern": r"\b(\w)"}, ["a", "b", "c"]),
+    ],
+)
+def test_texts_are_split_as_the_parameters_say(params, words):
+    _, space = documents_of(Reader(**params), TEXTS)
+    assert space.vocabulary.words == words
 
 
 class TestGrowing:
     def test_words_are_added_behind_those_known(self):
         reader = Reader()
-        _, first = read_documents(reader, TOKENS)
-        documents, second = read_documents(reader, [["eve", "ann"], []], first)
+        _, first = documents_of(reader, TOKENS)
+        documents, second = documents_of(reader, [["eve", "ann"], []], first)
         assert second.vocabulary.words == ["ann", "bob", "cid", "eve"]
         assert documents.to_csr(4).toarray().tolist() == [[1, 0, 0, 1], [0, 0, 0, 0]]
         assert first.n_words == 3
 
     def test_word_numbers_widen_the_space(self):
         reader = Reader()
-        _, first = read_documents(reader, IDS)
-        _, second = read_documents(reader, [[7], [1, 1]], first)
+        _, first = documents_of(reader, IDS)
+        _, second = documents_of(reader, [[7], [1, 1]], first)
         assert (first.n_words, second.n_words) == (3, 8)
 
     def test_prediction_leaves_unknown_words_out(self):
         for X, unknown in ((TOKENS, [["eve"], ["ann", "eve"]]), (IDS, [[9], [0, 9]])):
             reader = Reader()
-            _, space = read_documents(reader, X)
-            documents, same = read_documents(reader, unknown, space, grow=False)
+            _, space = documents_of(reader, X)
+            documents, same = documents_of(reader, unknown, space, grow=False)
             assert same is space
             assert documents.to_csr(3).toarray().tolist() == [[0, 0, 0], [1, 0, 0]]
 
     def test_max_words_holds_and_may_be_raised(self):
         reader = Reader(max_words=2)
-        _, space = read_documents(reader, TOKENS)
+        _, space = documents_of(reader, TOKENS)
         assert space.vocabulary.words == ["ann", "bob"]
-        _, same = read_documents(reader, TOKENS, space)
+        _, same = documents_of(reader, TOKENS, space)
         assert same is space
         reader.max_words = 3
-        _, wider = read_documents(reader, TOKENS, space)
+        _, wider = documents_of(reader, TOKENS, space)
         assert wider.vocabulary.words == ["ann", "bob", "cid"]
 
     def test_a_word_number_beyond_max_words_is_refused(self):
-        with pytest.raises(ValueError, match="below 2, as the 'max_words' parameter says, got 2"):
-            read_documents(Reader(max_words=2), IDS)
-        with pytest.raises(ValueError, match="below 2, as the 'vocabulary' parameter says, got 2"):
-            read_documents(Reader(["a", "b"]), IDS)
+        with pytest.raises(ValueError, match=r"below 2, .* 'max_words' parameter, got 2"):
+            documents_of(Reader(max_words=2), IDS)
+        with pytest.raises(ValueError, match=r"below 2, .* 'vocabulary' parameter, got 2"):
+            documents_of(Reader(["a", "b"]), IDS)
 
     def test_nothing_new_is_the_same_space(self):
         for X in (TOKENS, IDS, TABLE):
             reader = Reader()
-            _, space = read_documents(reader, X)
-            assert read_documents(reader, X, space)[1] is space
+            _, space = documents_of(reader, X)
+            assert documents_of(reader, X, space)[1] is space
 
     def test_rows_of_one_length_are_word_numbers_where_these_are_known(self):
         reader = Reader()
-        _, space = read_documents(reader, IDS)
-        documents, _ = read_documents(reader, [[2, 2, 0]], space)
+        _, space = documents_of(reader, IDS)
+        documents, _ = documents_of(reader, [[2, 2, 0]], space)
         assert documents.to_csr(3).toarray().tolist() == [[1, 0, 2]]
 
 
 class TestAttributes:
     def test_tables_set_the_width_and_the_names(self):
         reader = Reader()
-        read_documents(reader, FORMS["frame"])
+        documents_of(reader, FORMS["frame"])
         assert reader.n_features_in_ == 3
         assert reader.feature_names_in_.tolist() == ["a", "b", "c"]
 
     def test_other_forms_forget_them(self):
         reader = Reader()
-        read_documents(reader, FORMS["frame"])
-        read_documents(reader, TOKENS)
+        documents_of(reader, FORMS["frame"])
+        documents_of(reader, TOKENS)
         assert not hasattr(reader, "n_features_in_")
         assert not hasattr(reader, "feature_names_in_")
 
@@ -135,7 +153,7 @@ class TestAttributes:
         table = sparse.csr_array(
             (np.array([1.0, 0.0, 2.0]), np.array([2, 1, 2]), np.array([0, 3])), shape=(1, 3)
         )
-        documents, _ = read_documents(Reader(), table)
+        documents, _ = documents_of(Reader(), table)
         assert table.data.tolist() == [1, 0, 2]
         assert (documents.words.tolist(), documents.counts.tolist()) == ([2], [3])
 
@@ -155,7 +173,7 @@ class TestRefusals:
     def test_impossible_counts(self, layout, value, message):
         table = np.array([[1.0, value], [0.0, 2.0]])
         with pytest.raises(ValueError, match=message):
-            read_documents(Reader(), layout(table))
+            documents_of(Reader(), layout(table))
 
     @pytest.mark.parametrize(
         ("X", "message"),
@@ -164,7 +182,7 @@ class TestRefusals:
             ([], "Found array with 0 feature|Expected 2D array"),
             ([["a"], "b"], "document 1 must be a sequence of tokens, got str"),
             ([["a"], [1]], "a token of document 1 must be a string, got 1"),
-            (["a", None], "document 1 must be a string as others are, got None"),
+            (["a", None], "document 1 must be a string like the others, got None"),
             ([[1, 2], [-3]], r"numbers of words must be from 0 to 2\*\*31 - 1, got -3"),
             ([[1, 2], [3.5]], "'X' of Reader"),
             ([["a"], {"b": 2}], "document 1 must be a sequence of tokens, got dict"),
@@ -175,47 +193,63 @@ class TestRefusals:
     )
     def test_what_is_no_list_of_documents(self, X, message):
         with pytest.raises((TypeError, ValueError), match=message):
-            read_documents(Reader(), X)
+            documents_of(Reader(), X)
 
     @pytest.mark.parametrize("X", [TABLE, IDS, TOKENS])
     def test_another_kind_than_learning_began_with(self, X):
         reader = Reader()
-        _, space = read_documents(reader, X)
+        _, space = documents_of(reader, X)
         others = [TABLE, sparse.csr_array(TABLE), TOKENS, TEXTS]
-        others = [Y for Y in others if read_documents(Reader(), Y)[1].kind != space.kind]
+        others = [Y for Y in others if documents_of(Reader(), Y)[1].kind != space.kind]
         for Y in others:
-            with pytest.raises(ValueError, match=r"X of Reader was .* when learning began"):
-                read_documents(reader, Y, space, grow=False)
+            with pytest.raises(ValueError, match=r"X of Reader was .* in learning and is now"):
+                documents_of(reader, Y, space, grow=False)
 
     def test_no_document(self):
         reader = Reader()
         for X in (IDS, TOKENS):
-            _, space = read_documents(reader, X)
+            _, space = documents_of(reader, X)
             with pytest.raises(ValueError, match="expected at least one document, got none"):
-                read_documents(reader, [], space)
+                documents_of(reader, [], space)
 
     def test_another_width_than_learning_began_with(self):
         reader = Reader()
-        _, space = read_documents(reader, TABLE)
+        _, space = documents_of(reader, TABLE)
         with pytest.raises(ValueError, match="X has 2 features, but Reader is expecting 3"):
-            read_documents(reader, TABLE[:, :2], space)
+            documents_of(reader, TABLE[:, :2], space)
 
     def test_a_vocabulary_of_another_width(self):
         with pytest.raises(ValueError, match=r"each of the 2 words of the 'vocabulary'.*3 columns"):
-            read_documents(Reader(["a", "b"]), TABLE)
+            documents_of(Reader(["a", "b"]), TABLE)
 
     def test_a_vocabulary_that_changes(self):
         for X in (TABLE, IDS, TOKENS):
             reader = Reader(["ann", "bob", "cid"])
-            _, space = read_documents(reader, X)
+            _, space = documents_of(reader, X)
             reader.vocabulary = ["bob", "ann", "cid"]
-            with pytest.raises(ValueError, match=r"'vocabulary' of Reader .* another"):
-                read_documents(reader, X, space)
+            with pytest.raises(ValueError, match=r"'vocabulary' of Reader .* differs"):
+                documents_of(reader, X, space)
 
 
 @pytest.mark.parametrize("name", ["vocabulary", "max_words"])
 @pytest.mark.parametrize("value", ["word", ["a", "a"], [], 0, -1, 2.5, {"a": 1}, True])
 def test_impossible_parameters_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"the '{name}' parameter of Reader must be"):
+        check_params("Reader", Reader(**{name: value}).get_params(), DOCUMENT_CONSTRAINTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("stop_words", "german"),
+        ("stop_words", ["a", 1]),
+        ("stop_words", 7),
+        ("token_pattern", "("),
+        ("token_pattern", "(a)(b)"),
+        ("token_pattern", None),
+    ],
+)
+def test_impossible_ways_to_split_texts_are_refused(name, value):
     with pytest.raises(ValueError, match=f"the '{name}' parameter of Reader must be"):
         check_params("Reader", Reader(**{name: value}).get_params(), DOCUMENT_CONSTRAINTS)
 

@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
-from everlearn.text.tokens import TextSettings, document_form, tokenize
+from everlearn.text.inputs import TOKEN_PATTERN
+from everlearn.text.tokens import document_form, tokenize
 from everlearn.text.vocabulary import Vocabulary
 
 TEXTS = ["The cat sat on the mat.", "", "Été: a CAT, a cat!", "x y z"]
@@ -17,36 +18,33 @@ TEXTS = ["The cat sat on the mat.", "", "Été: a CAT, a cat!", "x y z"]
     "options",
     [
         {},
-        {"lowercase": False, "token_pattern": r"\S+"},
+        {"token_pattern": r"\S+"},
         {"stop_words": "english"},
+        {"stop_words": ["cat", "the"]},
     ],
 )
 def test_counts_are_those_of_count_vectorizer(options):
     vectorizer = CountVectorizer(**options)
     expected = vectorizer.fit_transform(TEXTS).toarray()
     vocabulary = Vocabulary.fixed(vectorizer.vocabulary_)
-    _, documents = vocabulary.encode(tokenize(TEXTS, TextSettings(**options)))
+    _, documents = vocabulary.encode(tokenize(TEXTS, **{"token_pattern": TOKEN_PATTERN, **options}))
     np.testing.assert_array_equal(documents.to_csr(len(vocabulary)).toarray(), expected)
 
 
 def test_own_stop_words_are_left_out():
-    settings = TextSettings(stop_words=("cat", "the"))
-    assert tokenize(TEXTS[:1], settings) == [["sat", "on", "mat"]]
-
-
-def test_any_function_may_cut():
-    assert tokenize(["a b", "c"], str.split) == [["a", "b"], ["c"]]
+    for stop_words in (("cat", "the"), {"cat", "the"}):
+        assert tokenize(TEXTS[:1], TOKEN_PATTERN, stop_words) == [["sat", "on", "mat"]]
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, b"bytes", ["tokens"]])
 def test_a_text_that_is_missing_is_refused_by_its_place(missing):
     with pytest.raises(ValueError, match="document 1 must be a string"):
-        tokenize(["a", missing], TextSettings())
+        tokenize(["a", missing], TOKEN_PATTERN)
 
 
 @pytest.mark.parametrize("X", ["one text", b"bytes", ""])
 def test_one_string_is_refused_with_a_hint(X):
-    with pytest.raises(ValueError, match=r"list of documents.*give a list that holds it"):
+    with pytest.raises(ValueError, match=r"list of documents.*put a single document into a list"):
         document_form(X)
 
 

@@ -1,4 +1,4 @@
-"""What a topic model accepts as documents, which words its columns stand for, how it says no."""
+"""Read the documents of a topic model: counts, word numbers, tokens or texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from everlearn.estimator.base import named_errors
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.estimator.tables import refuse_collection
 from everlearn.store.schema import Arrays, entry, member, section
-from everlearn.text.tokens import Analyzer, Form, TextSettings, document_form, listed, tokenize
+from everlearn.text.tokens import Form, document_form, listed, tokenize
 from everlearn.text.vocabulary import Vocabulary
 
 Kind: TypeAlias = Literal["counts", "ids", "words"]
@@ -32,8 +32,12 @@ _KINDS: Final[dict[Kind, str]] = {
 _FORMS: Final[dict[Kind, Form]] = {"counts": "counts", "ids": "ids", "words": "tokens"}
 
 
+TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
+"""Words of two letters or more, as in scikit-learn."""
+
+
 @dataclass(frozen=True, slots=True)
-class WordList:
+class VocabularyWords:
     """A constraint: what `Vocabulary.fixed` takes."""
 
     def allows(self, value: Any) -> bool:
@@ -47,22 +51,61 @@ class WordList:
         return "a sequence of distinct words, or a mapping of words to 0, 1, 2 and so on"
 
 
+@dataclass(frozen=True, slots=True)
+class WordCollection:
+    """A constraint: a list, tuple or set of words."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value is a list, tuple or set of strings."""
+        collection = isinstance(value, (list, tuple, set, frozenset))
+        return collection and all(isinstance(word, str) for word in value)
+
+    def __str__(self) -> str:
+        return "a collection of words"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPattern:
+    """A constraint: a regular expression of a token."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value is a regular expression with one group at most."""
+        try:
+            return isinstance(value, str) and re.compile(value).groups <= 1
+        except re.error:
+            return False
+
+    def __str__(self) -> str:
+        return "a regular expression with one group at most"
+
+
 DOCUMENT_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "vocabulary": (Options((None,)), WordList()),
+    "vocabulary": (Options((None,)), VocabularyWords()),
     "max_words": (Interval(1, LARGEST, integer=True),),
+    "stop_words": (Options((None, "english")), WordCollection()),
+    "token_pattern": (TokenPattern(),),
 }
-"""Constraints of the parameters that `read_documents` looks at."""
+"""Constraints of the parameters of `DocumentParams`."""
+
+
+class DocumentParams(Protocol):
+    """The parameters of an estimator that say how its documents are read."""
+
+    vocabulary: Any
+    max_words: int
+    stop_words: Any
+    token_pattern: str
 
 
 @dataclass(frozen=True, slots=True)
 class WordSpace:
-    """Which words the columns of a model stand for, as far as it has seen any.
+    """The words that the columns of a model stand for.
 
     Attributes
     ----------
     kind : {"counts", "ids", "words"}, what documents are made of
     n_words : int, number of columns
-    vocabulary : Vocabulary or None, the words by name, if they have names
+    vocabulary : Vocabulary or None, the words; None if they have numbers only
     """
 
     kind: Kind
@@ -70,42 +113,39 @@ class WordSpace:
     vocabulary: Vocabulary | None = None
 
 
-def read_documents(
-    estimator: Any,
+def documents_of(
+    estimator: DocumentParams,
     X: Any,
     space: WordSpace | None = None,
     *,
     grow: bool = True,
-    analyzer: TextSettings | Analyzer | None = None,
     allow_empty: bool = False,
 ) -> tuple[Documents, WordSpace]:
-    """Documents fit for the estimator, or an error that says what is wrong with them.
+    """The documents in X and the words of their columns, or an error that names X.
 
-    Tables of counts keep to scikit-learn's rule of a fixed width, and set `n_features_in_` and
-    `feature_names_in_` as there. Other documents may bring new words, and set no such attribute.
+    Tables of counts follow scikit-learn: they have a fixed width, and set `n_features_in_` and
+    `feature_names_in_`. Other documents may bring new words, and set neither.
 
     Parameters
     ----------
     estimator : estimator
-        Its parameter `vocabulary` fixes the words and their order, or is None; `max_words` limits
-        how many words documents may bring.
+        `vocabulary` fixes the words and their order, or is None. `max_words` limits how many words
+        documents may bring. `token_pattern` and `stop_words` say how texts are split.
     X : table, or sequence of integer arrays, lists of str or str
-        Counts of shape (n_documents, n_words), dense or sparse; numbers of words; tokens; texts.
+        Counts of shape (n_documents, n_words), dense or sparse; word numbers; tokens; texts.
     space : WordSpace or None, default=None
-        What the words were so far; None begins anew.
+        The words so far; None before the first documents.
     grow : bool, default=True
-        Whether new words are taken in, as in learning. If not, they are left out.
-    analyzer : TextSettings, callable or None, default=None
-        How texts are cut into tokens; None means `TextSettings()`.
+        True adds new words, for learning. False leaves them out, for prediction.
     allow_empty : bool, default=False
-        Whether the first documents may be without any word, as those of a chunk may.
+        Whether the first documents may have no word at all. Those of one chunk may.
 
     Returns
     -------
     documents : Documents
         With word numbers below ``space.n_words``.
     space : WordSpace
-        What the words are now; the one given, if nothing is new.
+        The words now; the given object if there is no new word.
     """
     with named_errors(estimator, "X"):
         refuse_collection(X)
@@ -113,14 +153,15 @@ def read_documents(
     kind: Kind = form if form in ("counts", "ids") else "words"
     if space is not None and kind != space.kind:
         raise ValueError(
-            f"X of {type(estimator).__name__} was {_KINDS[space.kind]} when learning began and "
-            f"must be so again before a new fit. Got {_KINDS[kind]}."
+            f"X of {type(estimator).__name__} was {_KINDS[space.kind]} in learning and is now "
+            f"{_KINDS[kind]}: give the same kind, or call fit to begin anew."
         )
     given = _given_vocabulary(estimator, space) if grow else None
     with named_errors(estimator, "X"):
         if kind == "counts":
             return _read_counts(estimator, X, space, given)
         if space is None:
+            # A model that had learned from a table before `fit` forgets the columns of that table.
             for stale in ("n_features_in_", "feature_names_in_"):
                 estimator.__dict__.pop(stale, None)
         documents = listed(X)
@@ -129,26 +170,18 @@ def read_documents(
         if kind == "ids":
             return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
         if form == "texts":
-            documents = tokenize(documents, analyzer or TextSettings())
+            stop_words = estimator.stop_words
+            if stop_words is not None and not isinstance(stop_words, str):
+                stop_words = {word.lower() for word in stop_words}
+            documents = tokenize(documents, estimator.token_pattern, stop_words)
         encoded, words = _read_tokens(estimator, documents, space, given, grow)
         if not words.n_words and not allow_empty:
             raise ValueError("expected a word in at least one of the first documents, got none")
         return encoded, words
 
 
-def documents_of(
-    estimator: Any, X: Any, space: WordSpace | None, *, grow: bool, allow_empty: bool = False
-) -> tuple[Documents, WordSpace]:
-    """`read_documents` by the estimator's parameters `token_pattern` and `stop_words`."""
-    stop_words = estimator.stop_words
-    if stop_words is not None and not isinstance(stop_words, str):
-        stop_words = tuple(sorted(str(word).lower() for word in stop_words))
-    text = TextSettings(token_pattern=estimator.token_pattern, stop_words=stop_words)
-    return read_documents(estimator, X, space, grow=grow, analyzer=text, allow_empty=allow_empty)
-
-
 def is_list_of_one(x: Any, space: WordSpace) -> bool:
-    """Whether this is a list that holds one document, rather than a document of one known word."""
+    """Whether x is a list that holds one document, rather than a document of one known word."""
     if not isinstance(x, (list, tuple)) or len(x) != 1 or isinstance(x[0], Integral):
         return False
     known = {} if space.vocabulary is None else space.vocabulary.columns
@@ -172,20 +205,23 @@ def document_tags(tags: Tags) -> Tags:
     return tags
 
 
-def _given_vocabulary(estimator: Any, space: WordSpace | None) -> Vocabulary | None:
-    """The vocabulary that the estimator's parameter fixes, which cannot change while learning."""
+def _given_vocabulary(estimator: DocumentParams, space: WordSpace | None) -> Vocabulary | None:
+    """The vocabulary fixed by the estimator's parameter, unless it changed since learning began."""
     if estimator.vocabulary is None:
         return None
     with named_errors(estimator, "vocabulary"):
         given = Vocabulary.fixed(estimator.vocabulary)
         known = None if space is None else space.vocabulary
         if space is not None and (known is None or known.columns != given.columns):
-            raise ValueError("it was another when learning began and cannot change before a fit")
+            raise ValueError(
+                "it differs from the one that learning began with: set it back, or call fit to "
+                "begin anew"
+            )
     return given
 
 
 def _read_counts(
-    estimator: Any, X: Any, space: WordSpace | None, given: Vocabulary | None
+    estimator: DocumentParams, X: Any, space: WordSpace | None, given: Vocabulary | None
 ) -> tuple[Documents, WordSpace]:
     table = validate_data(estimator, X, reset=space is None, accept_sparse="csr", dtype="numeric")
     check_non_negative(table, type(estimator).__name__)
@@ -203,7 +239,7 @@ def _read_counts(
 
 
 def _read_ids(
-    estimator: Any,
+    estimator: DocumentParams,
     documents: Documents,
     space: WordSpace | None,
     given: Vocabulary | None,
@@ -217,8 +253,8 @@ def _read_ids(
         parameter, limit = "vocabulary", len(given)
     if needed > limit:
         raise ValueError(
-            f"numbers of words must be below {limit}, as the {parameter!r} parameter says, "
-            f"got {needed - 1}"
+            f"word numbers must be below {limit}, which is the limit of the {parameter!r} "
+            f"parameter, got {needed - 1}"
         )
     n_words = max(needed, 0 if space is None else space.n_words)
     if given is not None:
@@ -229,7 +265,7 @@ def _read_ids(
 
 
 def _read_tokens(
-    estimator: Any,
+    estimator: DocumentParams,
     tokens: list[Any],
     space: WordSpace | None,
     given: Vocabulary | None,
@@ -271,34 +307,3 @@ def unpack_words(header: Mapping[str, Any], arrays: Arrays) -> WordSpace:
         return WordSpace(kind, n_words, Vocabulary.from_utf8(text, ends, max_words))
     except CheckpointError as error:
         raise CheckpointError(f"members 'vocabulary' do not make a vocabulary: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A constraint: some words, in any collection."""
-
-    def allows(self, value: Any) -> bool:
-        """Whether the value is a list, tuple or set of strings."""
-        collection = isinstance(value, (list, tuple, set, frozenset))
-        return collection and all(isinstance(word, str) for word in value)
-
-    def __str__(self) -> str:
-        return "a collection of words"
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A constraint: a regular expression."""
-
-    def allows(self, value: Any) -> bool:
-        """Whether the value can be searched for, with one group at most."""
-        try:
-            return isinstance(value, str) and re.compile(value).groups <= 1
-        except re.error:
-            return False
-
-    def __str__(self) -> str:
-        return "a regular expression with one group at most"
-
-
-TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"

@@ -1,9 +1,8 @@
-"""A vocabulary that grows with the stream, under a limit, and stays readable.
+"""A vocabulary that grows with the stream up to a limit.
 
-A new word takes the next column the first time it is seen, so that columns follow the order of the
-stream and not how it was cut into batches. Once the vocabulary is full, words it does not have are
-left out. No word is ever removed: the statistics that a model keeps for a column are those of one
-word for good.
+A new word takes the next column when it is first seen, so the columns do not depend on how the
+stream is cut into batches. Once the vocabulary is full, new words are left out. No word is ever
+removed, because the statistics of a column belong to one word for good.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from everlearn.core.documents import Documents
 from everlearn.errors import CheckpointError
 
 LONGEST_WORD: Final = 256
-"""Longer strings do not become words, so that `max_words` bounds the memory as well."""
+"""Longer strings do not become words, so `max_words` also limits the memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +45,7 @@ class Vocabulary:
 
     @classmethod
     def fixed(cls, words: Sequence[str] | Mapping[str, int]) -> Vocabulary:
-        """A full vocabulary of these words, in this order, or in the columns given by a mapping.
+        """A full vocabulary of these words, in this order or in the columns of a mapping.
 
         Examples
         --------
@@ -55,8 +54,8 @@ class Vocabulary:
         """
         if isinstance(words, (str, bytes)):
             raise ValueError(f"a vocabulary must be a sequence of words, got {words[:40]!r}")
-        listed = _in_columns(words) if isinstance(words, Mapping) else list(words)
-        return cls(_numbered(listed), len(listed))
+        listed = _words_by_column(words) if isinstance(words, Mapping) else list(words)
+        return cls(_columns_of(listed), len(listed))
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -69,67 +68,68 @@ class Vocabulary:
     def encode(
         self, token_lists: Iterable[Iterable[str]], *, grow: bool = True
     ) -> tuple[Vocabulary, Documents]:
-        """The vocabulary with the words that are new, and the documents over its columns.
+        """The vocabulary extended by new words, and the documents over its columns.
 
-        This vocabulary stays as it is. A token that is no word and does not become one, because
-        the vocabulary is full or does not grow, or because the token is too long, is left out.
+        This vocabulary itself does not change. A new word is left out if the vocabulary is full or
+        `grow` is False, or if the word is too long.
 
         Parameters
         ----------
         token_lists : iterable of iterables of str
             The tokens of each document.
         grow : bool, default=True
-            Whether new words are taken in.
+            Whether new words are added.
 
         Returns
         -------
         vocabulary : Vocabulary
-            This one, if there was nothing to take in.
+            This object if no word was added.
         documents : Documents
-            As many as there are token lists; those without any word are empty.
+            One for each token list; empty if no token is in the vocabulary.
         """
         known = self.columns
-        newcomers: dict[str, int] = {}
+        new_words: dict[str, int] = {}
         room = self.max_words - len(self) if grow else 0
         rows = []
         for i, tokens in enumerate(token_lists):
             row = []
-            for token in _checked(tokens, i):
+            for token in _checked_tokens(tokens, i):
                 column = known.get(token)
                 if column is None:
-                    column = newcomers.get(token)
-                if column is None and len(newcomers) < room and len(token) <= LONGEST_WORD:
-                    column = newcomers[str(token)] = len(self) + len(newcomers)
+                    column = new_words.get(token)
+                if column is None and len(new_words) < room and len(token) <= LONGEST_WORD:
+                    # str(): tokens may be strings of NumPy, which must not get into files
+                    column = new_words[str(token)] = len(self) + len(new_words)
                 if column is not None:
                     row.append(column)
             rows.append(np.array(row, dtype=np.int64))
-        grown = replace(self, columns={**known, **newcomers}) if newcomers else self
+        grown = replace(self, columns={**known, **new_words}) if new_words else self
         return grown, Documents.from_tokens(rows)
 
     def to_utf8(self) -> tuple[NDArray[np.uint8], IntVec]:
-        """All words in one array of UTF-8 bytes, and where each word ends in it."""
+        """All words in one array of UTF-8 bytes, and the end of each word in it."""
         encoded = [word.encode("utf-8", "surrogatepass") for word in self.columns]
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
         return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
 
     @classmethod
     def from_utf8(cls, text: NDArray[np.uint8], ends: IntVec, max_words: int) -> Vocabulary:
-        """Inverse of `to_utf8`; what `to_utf8` cannot have written is a CheckpointError."""
+        """Inverse of `to_utf8`; raises a CheckpointError for arrays it cannot have written."""
         places = [0, *ends.tolist()]
         if places != sorted(places) or places[-1] != text.size:
             raise CheckpointError(
-                f"the ends of the words must rise from 0 to {text.size}, the bytes of their text"
+                f"the ends of the words must rise from 0 to {text.size}, the length of their text"
             )
         data = text.tobytes()
         try:
             words = [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(places)]
-            return cls(_numbered(words), max_words)
+            return cls(_columns_of(words), max_words)
         except ValueError as error:
             raise CheckpointError(f"the words cannot be read: {error}") from error
 
 
-def _checked(tokens: Iterable[Any], document: int) -> Iterable[str]:
-    """The tokens of a document, if they are strings."""
+def _checked_tokens(tokens: Iterable[Any], document: int) -> Iterable[str]:
+    """The tokens of a document; raises a ValueError unless all are strings."""
     if isinstance(tokens, (str, bytes, Mapping, Set)) or not isinstance(tokens, Iterable):
         raise ValueError(
             f"document {document} must be a sequence of tokens, got {type(tokens).__name__}"
@@ -141,8 +141,8 @@ def _checked(tokens: Iterable[Any], document: int) -> Iterable[str]:
     return tokens
 
 
-def _numbered(words: Sequence[Any]) -> dict[str, int]:
-    """The columns of distinct words, in their order."""
+def _columns_of(words: Sequence[Any]) -> dict[str, int]:
+    """Number distinct words in their order."""
     columns: dict[str, int] = {}
     for column, word in enumerate(words):
         if not isinstance(word, str):
@@ -152,8 +152,8 @@ def _numbered(words: Sequence[Any]) -> dict[str, int]:
     return columns
 
 
-def _in_columns(words: Mapping[str, Any]) -> list[str]:
-    """The words in the order of their columns, which are 0, 1, 2 and so on."""
+def _words_by_column(words: Mapping[str, Any]) -> list[str]:
+    """The words in the order of their columns, which must be 0, 1, 2 and so on."""
     listed = sorted(words, key=lambda word: words[word])
     if [words[word] for word in listed] != list(range(len(words))):
         raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from everlearn.estimator.base import COMMON_CONSTRAINTS
 from everlearn.estimator.params import Constraint, Instance, Interval, Options
-from everlearn.text.inputs import DOCUMENT_CONSTRAINTS, Pattern, Words
+from everlearn.text.inputs import DOCUMENT_CONSTRAINTS
 from everlearn.topics.settings import Loss
 
 TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
@@ -24,8 +24,6 @@ TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "inference": (Options(("expected", "sampled")),),
     "inference_passes": (Options((None,)), Interval(1, integer=True)),
     "retention": (Interval(0, 1, low_open=True),),
-    "stop_words": (Options((None, "english")), Words()),
-    "token_pattern": (Pattern(),),
     **DOCUMENT_CONSTRAINTS,
     **COMMON_CONSTRAINTS,
 }

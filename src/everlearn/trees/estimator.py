@@ -28,7 +28,6 @@ from everlearn.text.inputs import (
     documents_of,
     word_names,
 )
-from everlearn.topics.params import TOPIC_CONSTRAINTS
 from everlearn.trees.checkpoint import pack_tree, unpack_tree
 from everlearn.trees.fit import (
     LEVEL_RANGE,
@@ -438,8 +437,6 @@ class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
         "reservoir": (Interval(0, integer=True),),
         "stream_sweeps": (Interval(1, 2**15, integer=True),),
         "shuffle": (_TRUTH,),
-        "stop_words": TOPIC_CONSTRAINTS["stop_words"],
-        "token_pattern": TOPIC_CONSTRAINTS["token_pattern"],
         **DOCUMENT_CONSTRAINTS,
         **COMMON_CONSTRAINTS,
     }
