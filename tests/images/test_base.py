@@ -172,7 +172,7 @@ def test_the_progress_bar_knows_how_many_a_folder_has(folder, monkeypatch):
             totals.append(total)
             super().__init__(verbose, total)
 
-    monkeypatch.setattr("everlearn.engine.progress.ImageProgress", Spied)
+    monkeypatch.setattr("everlearn.images.base.ImageProgress", Spied)
     HOG(**SMALL, verbose=1).transform(ImageFolder(folder))
     assert totals == [5]
     assert len(ImageFolder(folder)) == 5
@@ -247,7 +247,7 @@ def test_results_keep_their_order_and_work_stays_near(monkeypatch):
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
-        (b"no image", ImageDecodeError, r"image 2 of \w+: 8 bytes must hold an image"),
+        (b"no image", ImageDecodeError, r"image 2 of \w+: cannot decode 8 bytes"),
         ("missing.png", FileNotFoundError, r"image 2 of \w+ cannot be read: .*missing\.png"),
         (np.zeros((3, 4, 2)), ValueError, r"image 2 of \w+: .*shape \(3, 4, 2\)"),
         (np.full((3, 4), np.nan), ValueError, r"image 2 of \w+: .*from 0 to 1"),
@@ -256,12 +256,12 @@ def test_results_keep_their_order_and_work_stays_near(monkeypatch):
         (
             None,
             ValueError,
-            r"image 2 of \w+: expected a path, bytes, pixels or an image of Pillow's, got NoneType",
+            r"image 2 of \w+: expected a path, bytes, pixels or a Pillow image, got NoneType",
         ),
         (
             3 + 4j,
             ValueError,
-            r"image 2 of \w+: expected a path, bytes, pixels or an image of Pillow's, got complex",
+            r"image 2 of \w+: expected a path, bytes, pixels or a Pillow image, got complex",
         ),
     ],
 )
@@ -289,7 +289,7 @@ def test_of_a_data_frame_a_column_is_asked_for(transformer, library, tmp_path):
 
 
 def test_a_folder_is_asked_for_by_its_class(transformer, tmp_path):
-    with pytest.raises(ValueError, match=r"must be a list .* for a folder an ImageFolder"):
+    with pytest.raises(ValueError, match=r"must be a list .* a folder as ImageFolder\(path\)"):
         transformer.transform(tmp_path)
 
 
@@ -387,7 +387,7 @@ def test_images_that_a_network_does_not_take(tmp_path):
 
 
 def test_one_image_in_colour_is_no_list(transformer):
-    with pytest.raises(ValueError, match=r"\(40, 60, 3\), which is one image in colour"):
+    with pytest.raises(ValueError, match=r"\(40, 60, 3\), which is one colour image"):
         transformer.transform(np.zeros((40, 60, 3), np.uint8))
 
 

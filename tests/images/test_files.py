@@ -73,7 +73,7 @@ def test_every_mode_becomes_rgb(image, expected):
 
 
 def in_mode(mode):
-    """Colours in a mode of Pillow's, and what they look like."""
+    """Colours in a mode of Pillow, and what they look like."""
     image = Image.fromarray(PHOTO).convert(mode)
     return image, np.asarray(image.convert("RGB"))
 
@@ -102,9 +102,7 @@ def test_images_of_pillow_are_turned_and_opened_ones_are_decoded():
     assert shrunken_shape(opened, None) == (8, 4)
     assert random_places(opened, 5).y.max() > 3.0
     cut = Image.open(BytesIO(encoded(colours(40, 40))[:500]))
-    with pytest.raises(
-        ImageDecodeError, match=r"an image of Pillow's .* can be decoded .*truncated"
-    ):
+    with pytest.raises(ImageDecodeError, match=r"cannot decode the Pillow image: .*truncated"):
         pixels_of(cut, "test")
 
 
@@ -114,7 +112,7 @@ def test_floats_in_files_are_from_0_to_1(kind, numbers):
     expected = np.repeat(np.rint(255 * grey)[:, :, None], 3, axis=2)
     np.testing.assert_array_equal(read_image(encoded(grey, kind)), expected)
     for wrong in (255 * grey, grey - 0.5, grey * np.nan):
-        with pytest.raises(ImageDecodeError, match="its floats must be from 0 to 1, got numbers"):
+        with pytest.raises(ImageDecodeError, match="its floats must be from 0 to 1, got"):
             read_image(encoded(wrong.astype(numbers), kind))
 
 
@@ -122,7 +120,7 @@ def test_whole_numbers_of_32_bits_are_refused_unless_they_are_of_16():
     grey = 257 * np.arange(12, dtype=np.int32).reshape(3, 4)
     np.testing.assert_array_equal(read_image(encoded(grey, "PPM"))[:, :, 0], grey // 257)
     for image in (encoded(grey, "TIFF"), Image.fromarray(grey), encoded(70_000 + grey, "TIFF")):
-        with pytest.raises(ImageDecodeError, match=r"have 32 bits, and nothing .* white"):
+        with pytest.raises(ImageDecodeError, match=r"integers of 32 bits, .* white; save"):
             pixels_of(image, "test")
 
 
@@ -144,16 +142,18 @@ def test_photographs_are_turned_as_their_camera_noted():
     ("data", "reason"),
     [
         (b"", "it is empty"),
-        (b"no image", "none of those known"),
+        (b"no image", "unknown image format"),
         (encoded(colours(40, 40))[:500], "truncated"),
     ],
 )
 def test_damage_is_an_error_that_names_the_file(tmp_path, data, reason):
     path = tmp_path / "broken.png"
     path.write_bytes(data)
-    with pytest.raises(ImageDecodeError, match=rf"broken\.png' must hold an image .*{reason}"):
+    with pytest.raises(
+        ImageDecodeError, match=rf"cannot decode the file '.*broken\.png': .*{reason}"
+    ):
         read_image(path)
-    with pytest.raises(ImageDecodeError, match=rf"{len(data)} bytes must hold an image"):
+    with pytest.raises(ImageDecodeError, match=rf"cannot decode {len(data)} bytes: .*{reason}"):
         read_image(data)
 
 
@@ -264,7 +264,7 @@ def test_transparency_lets_white_through():
         (np.zeros(5), "must have the shape"),
         (np.zeros((2, 2, 2)), "with 1, 3 or 4 channels"),
         (np.zeros((0, 4)), "at least one pixel"),
-        (np.full((2, 2), 255.0), "from 0 to 1 .* got numbers from 255 to 255; divide"),
+        (np.full((2, 2), 255.0), "floats from 0 to 1, got 255 to 255; divide"),
         (np.array([[0.0, np.nan]]), "from 0 to 1"),
         (np.zeros((2, 2), np.int64), "uint8, uint16, bool or float, got int64"),
         (np.array([["a"]]), "got <U1"),
@@ -276,7 +276,7 @@ def test_what_is_no_image_is_refused(image, message):
 
 
 @pytest.mark.parametrize(
-    ("missing", "module"), [("PIL", "images"), ("skimage", "pixels"), ("skimage", "descriptors")]
+    ("missing", "module"), [("PIL", "files"), ("skimage", "pixels"), ("skimage", "descriptors")]
 )
 def test_without_the_libraries_the_way_out_is_named(missing, module):
     code = f"import sys; sys.modules['{missing}'] = None; import everlearn.images.{module}"

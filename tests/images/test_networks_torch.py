@@ -51,7 +51,11 @@ def test_what_comes_before_the_last_layer_comes_out(log, weights, network):
             {"size": 64},
             r"'plain' .* cannot use .* \(3, 64, 64\).*Expected 32",
         ),
-        ("detector", {}, r"'network' parameter .* tells classes .* 'detector' .* gives a list"),
+        (
+            "detector",
+            {},
+            r"'network' parameter .* classifier of images\. Got 'detector' .* returns a list",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(log, weights, network, params, message):

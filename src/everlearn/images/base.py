@@ -1,7 +1,7 @@
-"""From images to rows of numbers: what `HOG`, `LBP` and `CNNFeatures` share.
+"""The base class of `HOG`, `LBP` and `CNNFeatures`: one row of features for each image.
 
-Images are decoded, cut square and described by several threads. What a thread is given does not
-depend on how many there are, so neither do the rows.
+Threads decode images, cut out the middle square and compute the features, one batch at a time. The
+batches do not depend on the number of threads, so neither do the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from everlearn.engine.local import usable_cores
 from everlearn.engine.progress import ImageProgress
 from everlearn.errors import ImageDecodeError
 from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
-from everlearn.images.files import HOW_TO_INSTALL, ImageFolder, Pixels, pixels_of
+from everlearn.images.files import HOW_TO_INSTALL, AnyImage, ImageFolder, Pixels, pixels_of
 
 try:
     from PIL import Image
@@ -33,11 +33,11 @@ except ModuleNotFoundError as error:
 
 
 Features: TypeAlias = NDArray[np.float32]
-"""A row of numbers for each image."""
-Describe: TypeAlias = Callable[[list[Pixels]], Features]
+"""One row for each image."""
+FeatureFunction: TypeAlias = Callable[[list[Pixels]], Features]
 """From square images of one size to their rows."""
-Read: TypeAlias = Callable[[int, Any], Pixels | None]
-"""From the position of an image and what it was given as to its pixels; None leaves it out."""
+Reader: TypeAlias = Callable[[int, Any], Pixels | None]
+"""From an image and its position to its pixels; None leaves it out."""
 T = TypeVar("T")
 R = TypeVar("R")
 COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
@@ -48,7 +48,10 @@ COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 
 
 class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """A transformer from images to rows, which learns nothing."""
+    """A transformer from images to rows, which learns nothing.
+
+    A subclass gives `_constraints` and `_feature_function`.
+    """
 
     batch_size: int = 16
     size: int
@@ -57,7 +60,7 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters; there is nothing to learn, and no image is looked at.
+        """Check the parameters. There is nothing to learn, and no image is read.
 
         Parameters
         ----------
@@ -69,20 +72,19 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self
             The same transformer.
         """
-        self._describe()
+        self._checked_function()
         return self
 
-    def transform(self, X: Iterable[Any]) -> Features:
-        """A row of numbers for each image.
+    def transform(self, X: Iterable[AnyImage]) -> Features:
+        """One row of features for each image.
 
         Parameters
         ----------
         X : iterable of images
             Paths, the bytes of files, arrays of shape (height, width) or (height, width, 1, 3 or
-            4) as in `everlearn.images.images.as_rgb`, images of Pillow's in any mode, an
-            `ImageFolder`, or what one yields. A generator is read as the work goes on, and files
-            are decoded by all threads. `ImageFolder.kept` tells the files that rows are of, if
-            some were left out.
+            4), Pillow images in any mode, an `ImageFolder`, or items of one. Floats must be from 0
+            to 1. A generator is read while the work goes on. If an `ImageFolder` left out damaged
+            files, its `kept()` lists those that have a row.
 
         Returns
         -------
@@ -91,23 +93,23 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Raises
         ------
         ImageDecodeError, ValueError
-            If an image is none; the message names the file, or the position of the array.
+            If an image cannot be read. The message names its file or its position in X.
         """
         found = list(self.stream(X))
         if not found:
             raise ValueError(f"X of {type(self).__name__} must hold at least one image, got none")
         return np.concatenate(found)
 
-    def stream(self, X: Iterable[Any]) -> Iterator[Features]:
-        """The same rows, a few at a time, so that they need not be in memory together."""
-        describe = self._describe()
-        images, read = _reader(X, type(self).__name__)
+    def stream(self, X: Iterable[AnyImage]) -> Iterator[Features]:
+        """The rows of `transform`, one batch at a time, if they do not fit into memory together."""
+        features_of = self._checked_function()
+        images, read = _with_reader(X, type(self).__name__)
 
         def rows(batch: tuple[tuple[int, Any], ...]) -> tuple[int, Features | None]:
-            """How many were looked at, and the rows of those that were not left out."""
+            """The number of images in the batch, and the rows of those that were not left out."""
             found = [pixels for i, image in batch if (pixels := read(i, image)) is not None]
             squares = [square(pixels, self.size) for pixels in found]
-            return len(batch), describe(squares) if squares else None
+            return len(batch), features_of(squares) if squares else None
 
         total = len(X) if self.verbose and isinstance(X, Sized) else None
         batches = _batches(enumerate(images), self.batch_size)
@@ -117,27 +119,27 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 if found is not None:
                     yield found
 
-    def _describe(self) -> Describe:
-        """The function that does the work, after a look at the parameters."""
+    def _checked_function(self) -> FeatureFunction:
+        """The feature function, after a check of the parameters."""
         check_params(type(self).__name__, self.get_params(deep=False), self._constraints)
-        return self._describer()
+        return self._feature_function()
 
     @abstractmethod
-    def _describer(self) -> Describe:
-        """The function that does the work, with the parameters as they are."""
+    def _feature_function(self) -> FeatureFunction:
+        """The function that computes the rows; refuses parameters that do not go together."""
 
     @property
     def _n_features_out(self) -> int:
-        """The width of a row: that of a black image, since parameters and files decide on it."""
+        """The width of a row, measured on a black image: it depends on the parameters only."""
         black = np.zeros((self.size, self.size, 3), np.uint8)
-        return int(self._describe()([black]).shape[1])
+        return int(self._checked_function()([black]).shape[1])
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.no_validation = True  # images are no table of numbers
+        tags.no_validation = True  # images are not a table of numbers
         tags.requires_fit = False
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
@@ -145,7 +147,10 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
 
 def in_order(task: Callable[[T], R], items: Iterable[T], n_threads: int) -> Iterator[R]:
-    """Results in the order of the items, of which no more than a few are under way at a time."""
+    """Results in the order of the items, with at most `2 * n_threads` of them waiting.
+
+    `ThreadPoolExecutor.map` would take all items at once, and so all images of a generator.
+    """
     under_way: deque[Future[R]] = deque()
     with ThreadPoolExecutor(n_threads) as pool:
         try:
@@ -155,7 +160,7 @@ def in_order(task: Callable[[T], R], items: Iterable[T], n_threads: int) -> Iter
                     yield under_way.popleft().result()
             while under_way:
                 yield under_way.popleft().result()
-        finally:  # after an error nobody waits for the others
+        finally:  # after an error, do not compute the rest
             for future in under_way:
                 future.cancel()
 
@@ -167,7 +172,7 @@ def _batches(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
 
 
 def square(pixels: Pixels, size: int) -> Pixels:
-    """The square in the middle of an image, resized.
+    """The square in the middle of an image, resized to `size` pixels.
 
     Examples
     --------
@@ -185,14 +190,22 @@ def square(pixels: Pixels, size: int) -> Pixels:
     return np.asarray(middle.resize((size, size), Image.Resampling.BILINEAR))
 
 
+def _with_reader(X: Any, owner: str) -> tuple[Iterable[Any], Reader]:
+    """The images of X, and the function with which a thread reads one of them."""
+    if isinstance(X, ImageFolder):
+        # Paths, not decoded images, so that the threads decode.
+        return X.files(), lambda _, path: None if (one := X.read(path)) is None else one.pixels
+    return _checked_images(X, owner), partial(_pixels, owner=owner)
+
+
 def _checked_images(X: Any, owner: str) -> Iterable[Any]:
-    """X, unless it is a single image, a single path or nothing one could go through."""
+    """X, if it is a collection of images; otherwise an error that says what to give instead."""
     if isinstance(X, (str, bytes, os.PathLike)) or not isinstance(X, Iterable):
         raise ValueError(
             f"X of {owner} must be a list of images or of paths, got {type(X).__name__}; "
-            "for a single image give a list that holds it, for a folder an ImageFolder"
+            "put a single image into a list, and give a folder as ImageFolder(path)"
         )
-    if hasattr(X, "columns"):  # going through a data frame gives the names of its columns
+    if hasattr(X, "columns"):  # iterating over a data frame gives the names of its columns
         raise ValueError(
             f"X of {owner} must be a list of images or of paths, got a data frame; give the column "
             "that holds them"
@@ -205,20 +218,13 @@ def _checked_images(X: Any, owner: str) -> Iterable[Any]:
     if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[2] in (3, 4):
         raise ValueError(
             f"X of {owner} must be a list of images, got an array of shape {X.shape}, which is "
-            "one image in colour; give a list that holds it"
+            "one colour image; put it into a list"
         )
     return X
 
 
-def _reader(X: Any, owner: str) -> tuple[Iterable[Any], Read]:
-    """What to go through, and how a thread reads an item: of a folder, the paths of its files."""
-    if isinstance(X, ImageFolder):
-        return X.files(), lambda _, path: None if (one := X.read(path)) is None else one.pixels
-    return _checked_images(X, owner), partial(_pixels, owner=owner)
-
-
-def _pixels(position: int, image: Any, owner: str) -> Pixels:
-    """The pixels of an image, or an error that tells its position."""
+def _pixels(position: int, image: AnyImage, owner: str) -> Pixels:
+    """The pixels of an image, or an error that names its position."""
     try:
         return pixels_of(image, owner)
     except ImageDecodeError as error:

@@ -1,9 +1,8 @@
-"""SIFT-like descriptors at places and scales of one's own choice.
+"""SIFT-like descriptors at any place and scale.
 
-A descriptor tells which way brightness rises around a place: in each of 4 x 4 cells, how strongly
-it rises in each of 8 directions (Lowe 2004, section 6). scikit-image computes them at the keypoints
-it detects itself and nowhere else, so they are computed here. As in dense SIFT, the patch stays
-upright.
+A descriptor has 4 x 4 cells around its place, and in each cell the strength of the gradients in 8
+directions (Lowe 2004, section 6). As in dense SIFT, the patch stays upright. scikit-image computes
+descriptors only at keypoints that it detects itself, so they are computed here.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ except ModuleNotFoundError as error:
 
 
 N_NUMBERS: Final = 128
-"""Numbers in a descriptor: 4 lines of 4 cells, each with 8 directions."""
+"""Length of a descriptor: 4 x 4 cells, each with 8 directions."""
 PATCH: Final = 16
-"""Side of the square that a descriptor of scale 1 describes, in pixels."""
+"""Side of the patch of a descriptor of scale 1, in pixels."""
 SCALES: Final = (1.0, 2.0**0.5, 2.0, 2.0**1.5)
-"""Scales among which `random_places` chooses: patches of 16, 22.6, 32 and 45.3 pixels."""
+"""Scales of `random_places`: patches of 16, 22.6, 32 and 45.3 pixels."""
 _CELLS, _DIRECTIONS = 4, 8
-_BLUR = 2.0 / 3.0  # per scale: a sixth of a cell, as usual for dense descriptors
-_CLIP = 0.2  # Lowe's: strong edges must not drown the rest
-_FLAT = 1e-9  # mean gradients of less than this, in parts of the full range, are rounding errors
+_BLUR = 2.0 / 3.0  # standard deviation for scale 1: a sixth of a cell, usual for dense SIFT
+_CLIP = 0.2  # Lowe's limit: strong edges must not drown the rest
+_FLAT = 1e-9  # smaller mean gradients, relative to the full range, are rounding errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Where to describe an image: columns `x`, lines `y`, and scales, each of shape (n,)."""
+    """Places of descriptors: columns `x`, rows `y` and scales, each of shape (n,)."""
 
     x: Vec
     y: Vec
@@ -54,8 +53,8 @@ def dense_descriptors(
 ) -> Mat:
     """Descriptors of an image at random places and scales.
 
-    The draws depend on the seed and on the image, and on nothing else: an image has the same
-    descriptors whenever it is seen, and images of one size do not share their places.
+    The places depend on the seed and the image only: an image always gets the same descriptors,
+    and two images of one size get different places.
 
     Parameters
     ----------
@@ -64,14 +63,14 @@ def dense_descriptors(
     n : int, default=500
         Number of descriptors.
     seed : int, default=0
-        Another seed chooses other places.
+        Another seed gives other places.
     scales : sequence of float, default=SCALES
-        Sides of patches in units of 16 pixels; each is as likely as the others.
+        Sides of patches in units of 16 pixels, all equally likely.
 
     Returns
     -------
     descriptors : ndarray of float64, shape (n, 128)
-        Of length 1, and not negative; see `descriptors_at`.
+        Vectors of length 1 without negative entries; see `descriptors_at`.
 
     Examples
     --------
@@ -81,17 +80,17 @@ def dense_descriptors(
     ((50, 128), True)
     """
     grey = _grey(image, "dense_descriptors")
-    return _described(grey, _drawn_places("dense_descriptors", image, n, seed, scales))
+    return _descriptors(grey, _draw_places("dense_descriptors", image, n, seed, scales))
 
 
 def random_places(
     image: ArrayLike, n: int = 500, *, seed: int = 0, scales: Sequence[float] = SCALES
 ) -> Places:
-    """The places and scales at which `dense_descriptors` describes an image.
+    """The random places and scales of `dense_descriptors`.
 
-    A scale whose patch does not fit into the image is left out, unless it is the smallest. Within
-    the room that a patch has, all corners between pixels are equally likely; a patch that has no
-    room is put into the middle.
+    Scales whose patch does not fit into the image are left out, except the smallest. All corners
+    between pixels at which a patch fits are equally likely. A patch that fits nowhere is put into
+    the middle.
 
     Examples
     --------
@@ -99,13 +98,13 @@ def random_places(
     >>> bool(places.y.min() >= 7.5), bool(places.scale.max() <= 2.0)
     (True, True)
     """
-    return _drawn_places("random_places", image, n, seed, scales)
+    return _draw_places("random_places", image, n, seed, scales)
 
 
-def _drawn_places(
+def _draw_places(
     owner: str, image: ArrayLike, n: int, seed: int, scales: Sequence[float]
 ) -> Places:
-    """`random_places`; messages name the owner, which is what the user has called."""
+    """`random_places`, with messages that name the function which the user called."""
     table = {
         "n": (Interval(1, integer=True),),
         "seed": (Interval(0, integer=True),),
@@ -134,35 +133,35 @@ def _drawn_places(
 
 
 def _corners(side: int, margin: Vec, u: Vec) -> Vec:
-    """Corners between pixels at least a margin away from both ends, if there are any."""
+    """Corners between pixels at least a margin away from both ends, else in the middle."""
     first = np.minimum(margin, side // 2)
     chosen: Vec = first + np.floor(u * (side - 2 * first + 1)) - 0.5
     return chosen
 
 
 def descriptors_at(image: ArrayLike, places: Places) -> Mat:
-    """Descriptors of an image at the places given.
+    """Descriptors of an image at the given places.
 
-    The image is smoothed as the scale demands. Of its gradients, 16 x 16 samples are taken around
-    the place, one about every `scale` pixels. They count with their magnitude, weighted by a
-    Gaussian whose standard deviation is half the patch, and are shared between the two nearest
-    directions and the four nearest cells. The sums are scaled to length 1, cut at 0.2, and scaled
-    again. Brightness and contrast therefore do not matter. What lies outside the image does not
-    count, and a patch without any gradient is described by zeros.
+    The image is smoothed in proportion to the scale. Around the place, 16 x 16 gradients are
+    sampled, one about every `scale` pixels. Each counts with its magnitude, weighted by a Gaussian
+    whose standard deviation is half the patch, and is shared between the two nearest directions and
+    the four nearest cells. The sums are scaled to length 1, clipped at 0.2, and scaled again, so
+    brightness and contrast do not matter. Samples outside the image do not count. A patch without
+    gradients gets zeros.
 
     Parameters
     ----------
     image : array-like
-        As in `dense_descriptors`; colours do not count.
+        As in `dense_descriptors`. Colours are turned into grey.
     places : Places
-        Whole numbers are the centres of pixels. A place is taken for the corner between pixels that
-        is nearest: the one at 7.5, if it is 7 or 7.9. The fewer different scales, the faster.
+        Integers are the centres of pixels. Places are rounded to the nearest corner between pixels:
+        7 and 7.9 become 7.5. Fewer different scales are faster.
 
     Returns
     -------
     descriptors : ndarray of float64, shape (n, 128)
-        Cells from the upper left, line by line; in each, directions from the right and clockwise
-        (as the lines of an image count downwards), 45 degrees apart.
+        Cells row by row from the upper left. In each cell, directions every 45 degrees, from the
+        right and clockwise.
 
     Examples
     --------
@@ -171,30 +170,31 @@ def descriptors_at(image: ArrayLike, places: Places) -> Mat:
     >>> one.reshape(4, 4, 8).sum(axis=(0, 1)).round(2) + 0.0
     array([3.99, 0.  , 0.  , 0.  , 0.  , 0.  , 0.  , 0.  ])
     """
-    numbers = Places(*(np.asarray(a, dtype=np.float64) for a in (places.x, places.y, places.scale)))
-    shapes = {numbers.x.shape, numbers.y.shape, numbers.scale.shape}
-    if len(shapes) != 1 or numbers.x.ndim != 1:
+    x, y, scale = (np.asarray(a, dtype=np.float64) for a in (places.x, places.y, places.scale))
+    if not (x.shape == y.shape == scale.shape and x.ndim == 1):
         raise ValueError(
             "'places' of descriptors_at must have three arrays of one length, got the shapes "
-            f"{numbers.x.shape}, {numbers.y.shape} and {numbers.scale.shape}"
+            f"{x.shape}, {y.shape} and {scale.shape}"
         )
-    if not (np.isfinite(numbers.x).all() and np.isfinite(numbers.y).all()):
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise ValueError("'places' of descriptors_at must be finite, got NaN or infinity")
-    if numbers.scale.size:
-        _check_scales(numbers.scale, places.scale, "descriptors_at")
-    return _described(_grey(image, "descriptors_at"), numbers)
+    if scale.size:
+        _check_scales(scale, places.scale, "descriptors_at")
+    return _descriptors(_grey(image, "descriptors_at"), Places(x, y, scale))
 
 
-def _described(grey: Mat, places: Places) -> Mat:
+def _descriptors(grey: Mat, places: Places) -> Mat:
+    """The descriptors of a grey image, one scale after the other."""
     out = np.empty((len(places.x), N_NUMBERS))
     for scale in np.unique(places.scale):
         chosen = np.flatnonzero(places.scale == scale)
-        offsets = _offsets(scale)
+        offsets = _sample_offsets(scale)
         maps = _direction_maps(gaussian_filter(grey, _BLUR * scale, mode="nearest"))
         samples = _sampled(maps, places.x[chosen], places.y[chosen], offsets)
         weights = _cell_weights(offsets, scale).T
-        lines = np.matmul(weights, samples.reshape(-1, PATCH, PATCH * _DIRECTIONS))
-        cells = np.matmul(weights, lines.reshape(-1, PATCH, _DIRECTIONS))
+        # Sum the samples of a patch into cells, first along y, then along x.
+        rows = np.matmul(weights, samples.reshape(-1, PATCH, PATCH * _DIRECTIONS))
+        cells = np.matmul(weights, rows.reshape(-1, PATCH, _DIRECTIONS))
         out[chosen] = cells.reshape(-1, N_NUMBERS)
     return _normalised(out)
 
@@ -204,14 +204,17 @@ def _grey(image: ArrayLike, owner: str) -> Mat:
     return grey
 
 
-def _offsets(scale: float) -> Vec:
-    """Where samples lie from a corner between pixels: at centres of pixels, about `scale` apart."""
+def _sample_offsets(scale: float) -> Vec:
+    """Offsets from a corner between pixels to 16 centres of pixels, about `scale` apart."""
     half = np.floor((np.arange(PATCH // 2) + 0.5) * scale) + 0.5
     return np.concatenate([-half[::-1], half])
 
 
 def _direction_maps(grey: Mat) -> Cube:
-    """How strongly each pixel rises in each direction, (h + 2, w + 2, 8) with a border of zeros."""
+    """Gradients by direction, (h + 2, w + 2, 8) with a border of zeros.
+
+    The magnitude of a gradient is shared between the two nearest directions.
+    """
     height, width = grey.shape
     padded = np.pad(grey, 1, mode="edge")
     right = padded[1:-1, 2:] - padded[1:-1, :-2]
@@ -229,7 +232,7 @@ def _direction_maps(grey: Mat) -> Cube:
 
 
 def _sampled(maps: Cube, x: Vec, y: Vec, offsets: Vec) -> Cube:
-    """The maps at 16 x 16 pixels around each place, (n, 256, 8); zeros outside the image."""
+    """The maps at 16 x 16 pixels around each place, (n, 256, 8). Outside the image: zeros."""
     height, width = maps.shape[:2]
     rows, columns = (
         np.clip(np.floor(at)[:, np.newaxis] + (1.5 + offsets), 0, side - 1).astype(np.int64)
@@ -241,16 +244,16 @@ def _sampled(maps: Cube, x: Vec, y: Vec, offsets: Vec) -> Cube:
 
 
 def _cell_weights(offsets: Vec, scale: float) -> Mat:
-    """How much each of 16 samples of a line counts in each of 4 cells, (16, 4)."""
+    """Weights of the 16 samples along one axis in the 4 cells along it, (16, 4)."""
     from_middle = offsets / (scale * PATCH / _CELLS)  # in cells
     centres = np.arange(_CELLS) - (_CELLS - 1) / 2
-    near = np.maximum(1.0 - np.abs(from_middle[:, np.newaxis] - centres), 0.0)
-    bell = np.exp(-0.5 * (from_middle / (_CELLS / 2)) ** 2)
-    return near * bell[:, np.newaxis]
+    nearness = np.maximum(1.0 - np.abs(from_middle[:, np.newaxis] - centres), 0.0)
+    gaussian = np.exp(-0.5 * (from_middle / (_CELLS / 2)) ** 2)
+    return nearness * gaussian[:, np.newaxis]
 
 
 def _normalised(sums: Mat) -> Mat:
-    """Each row of length 1, with no number above 0.2 before the last scaling."""
+    """Rows of length 1, clipped at 0.2 before the last scaling; flat patches stay zero."""
     length = np.linalg.norm(sums, axis=1, keepdims=True)
     flat = length <= _FLAT * PATCH**2
     unit = np.minimum(sums / np.where(flat, np.inf, length), _CLIP)

@@ -1,6 +1,6 @@
-"""Images from files, one at a time, and the forms in which pixels come.
+"""Read images from files and folders, and bring pixels of any form to RGB.
 
-Images are decoded by Pillow, which comes with ``pip install 'everlearn[images]'``.
+Pillow decodes the files: ``pip install 'everlearn[images]'``.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ Pixels: TypeAlias = NDArray[np.uint8]
 SUFFIXES: Final = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
 )
-"""The names of files that are taken for images end in one of these, in capitals or not."""
+"""Endings of the names of image files, in lower case."""
 _GREY, _RGB, _RGBA = 1, 3, 4
-_SIXTEEN_BITS: Final = frozenset(("PNG", "PPM"))
-"""Formats whose whole numbers of 32 bits are numbers of 16, as Pillow has decoded them."""
+_SIXTEEN_BIT_FORMATS: Final = frozenset(("PNG", "PPM"))
+"""Formats whose grey levels of 16 bits Pillow decodes to integers of 32 bits."""
 
 
-class _UnclearError(ValueError):
-    """Numbers of which nobody has said how bright they are."""
+class _UnknownRangeError(ValueError):
+    """Nothing says which grey level is white."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledImage:
-    """An image of a folder: its file, the name of its sub-folder, and its pixels."""
+    """An image in an `ImageFolder`: its file, the name of its sub-folder, and its pixels."""
 
     path: Path
     label: str
@@ -56,24 +56,24 @@ class LabelledImage:
 
 
 AnyArray: TypeAlias = ArrayLike | Image.Image
-"""Pixels, or an image of Pillow's in any of its modes."""
+"""Pixels, or a Pillow image in any mode."""
 AnyImage: TypeAlias = AnyArray | os.PathLike[str] | LabelledImage
-"""A path, the bytes of a file, pixels, an image of Pillow's, or what an `ImageFolder` yields."""
+"""A path, the bytes of a file, pixels, a Pillow image, or an item of an `ImageFolder`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
-    """The images below a folder, read one at a time and as often as wanted.
+    """The images below a folder, read one at a time in the order of their paths.
 
-    They come in the order of their paths, folder by folder. The label of an image is the name of
-    the sub-folder it is in, at whatever depth, and empty if it is in none. Hidden files, links to
-    folders, and files whose names do not end as those of images do are passed over.
+    The label of an image is the name of the sub-folder that holds it at any depth, or "" if it lies
+    in the folder itself. Hidden files, links to folders and files without the ending of an image
+    format are ignored. The folder can be read any number of times.
 
     Attributes
     ----------
     path : str or path, the folder
     on_error : {"raise", "skip"}, what to do with an image that cannot be decoded: raise an
-        ImageDecodeError that names it, or leave it out with an ImageSkippedWarning
+        ImageDecodeError, or leave it out with an ImageSkippedWarning; both name the file
     left_out : set of paths, the files that could not be decoded when they were last read
 
     Examples
@@ -102,11 +102,11 @@ class ImageFolder:
         return (found for path in self.files() if (found := self.read(path)) is not None)
 
     def __len__(self) -> int:
-        """Files that are taken for images, those among them that cannot be decoded."""
+        """Number of image files, including those that cannot be decoded."""
         return sum(1 for _ in self.files())
 
     def read(self, path: Path) -> LabelledImage | None:
-        """The image in one of the files; None if it is left out, which is warned of."""
+        """The image in one of the files, or None with a warning if it is left out."""
         try:
             pixels = read_image(path)
         except ImageDecodeError as error:
@@ -119,25 +119,25 @@ class ImageFolder:
         return LabelledImage(path, self.label(path), pixels)
 
     def files(self) -> Iterator[Path]:
-        """The paths of the images, in order; nothing is decoded."""
+        """The paths of the image files, in order. Nothing is decoded."""
         return _image_files(Path(self.path))
 
     def kept(self) -> list[Path]:
-        """The files without those that were left out: after a pass, one for each row of it."""
+        """The files that were not left out: after a pass, one for each row of features."""
         return [path for path in self.files() if path not in self.left_out]
 
     def label(self, path: Path) -> str:
-        """The first folder on the way from this folder to the file; empty, if there is none."""
+        """The sub-folder that holds the file at any depth; "" if there is none."""
         folders = path.relative_to(self.path).parts[:-1]
         return folders[0] if folders else ""
 
 
 def read_image(source: str | os.PathLike[str] | bytes) -> Pixels:
-    """The image in a file, or in the bytes of one, as RGB and the right way up.
+    """The image in a file, or in the bytes of one, as RGB of 8 bits and the right way up.
 
-    Grey images get three equal channels, transparent ones a white ground, 16 bits become 8, and of
-    several frames the first is read. A photograph is turned as its camera noted. Floats must be
-    from 0 to 1; whole numbers of 32 bits are refused, since nothing says which of them is white.
+    Grey images get three equal channels, transparent images a white background. Of several frames
+    the first is read. A photograph is turned as its EXIF data say. Floats must be from 0 to 1.
+    Integers of 32 bits are refused, because nothing says which of them is white.
 
     Parameters
     ----------
@@ -160,30 +160,30 @@ def read_image(source: str | os.PathLike[str] | bytes) -> Pixels:
     else:
         name, data = f"the file {os.fspath(source)!r}", Path(source).read_bytes()
     with (
-        _decoding(f"{name} must hold an image", empty=not data),
+        _decode_errors(name, empty=not data),
         Image.open(BytesIO(data)) as image,
     ):
         return _rgb(image)
 
 
 def as_array(image: AnyArray) -> NDArray[Any]:
-    """The array that an image is; of an image of Pillow's, its RGB, the right way up."""
+    """The array of an image; a Pillow image becomes RGB, the right way up."""
     if not isinstance(image, Image.Image):
         return np.asarray(image)
-    with _decoding("an image of Pillow's must be one"):
+    with _decode_errors("the Pillow image"):
         return _rgb(image)
 
 
 def as_rgb(image: AnyArray, owner: str) -> Cube:
-    """An image in any usual form as RGB from 0 to 1, (height, width, 3).
+    """An image as RGB from 0 to 1, (height, width, 3).
 
     Parameters
     ----------
     image : array-like, shape (height, width) or (height, width, 1, 3 or 4)
-        Grey, RGB or RGBA; whole numbers of 8 or 16 bits, truth values, or floats from 0 to 1. What
-        is transparent gets a white ground. An image of Pillow's is taken as if read from a file.
+        Grey, RGB or RGBA; integers of 8 or 16 bits, booleans, or floats from 0 to 1. Transparent
+        pixels get a white background. A Pillow image is treated like one from a file.
     owner : str
-        Who asks, for messages.
+        The function or class that messages name.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def as_rgb(image: AnyArray, owner: str) -> Cube:
             f"'image' of {owner} must have the shape (height, width), or (height, width, channels) "
             f"with 1, 3 or 4 channels, and at least one pixel, got the shape {given}"
         )
-    unit = _unit(pixels, owner)
+    unit = _scaled_to_1(pixels, owner)
     if unit.shape[2] == _RGBA:
         alpha = unit[:, :, 3:]
         unit = alpha * unit[:, :, :3] + (1.0 - alpha)
@@ -208,7 +208,7 @@ def as_rgb(image: AnyArray, owner: str) -> Cube:
 
 
 def as_pixels(image: AnyArray, owner: str) -> Pixels:
-    """An image in any form that `as_rgb` takes as RGB of 8 bits."""
+    """An image in any form that `as_rgb` accepts, as RGB of 8 bits."""
     array = as_array(image)
     if array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] == _RGB and array.size:
         return array
@@ -216,7 +216,7 @@ def as_pixels(image: AnyArray, owner: str) -> Pixels:
 
 
 def pixels_of(image: AnyImage, owner: str) -> Pixels:
-    """The pixels of an image in any form: see `AnyImage`."""
+    """The pixels of an image in any form of `AnyImage`."""
     if isinstance(image, LabelledImage):
         return image.pixels
     if isinstance(image, (str, bytes, os.PathLike)):
@@ -224,34 +224,32 @@ def pixels_of(image: AnyImage, owner: str) -> Pixels:
     array = as_array(image)
     if array.dtype.kind not in "buif":
         raise ValueError(
-            f"expected a path, bytes, pixels or an image of Pillow's, got {type(image).__name__}"
+            f"expected a path, bytes, pixels or a Pillow image, got {type(image).__name__}"
         )
     return as_pixels(array, owner)
 
 
 @contextmanager
-def _decoding(what: str, empty: bool = False) -> Iterator[None]:
-    """Whatever a decoder raises is an ImageDecodeError, which begins as given."""
+def _decode_errors(what: str, empty: bool = False) -> Iterator[None]:
+    """Turn whatever a decoder raises into an ImageDecodeError that names the image."""
     try:
         yield
     except MemoryError:
         raise
-    except Exception as error:  # decoders raise nearly every kind of it on damaged files
-        raise ImageDecodeError(f"{what} that can be decoded ({_reason(error, empty)})") from error
+    except Exception as error:  # on damaged files, decoders raise almost any kind of error
+        if empty:
+            reason = "it is empty"
+        elif isinstance(error, _UnknownRangeError):
+            reason = str(error)
+        elif isinstance(error, UnidentifiedImageError):  # its text is only a memory address
+            reason = "unknown image format"
+        else:
+            reason = f"{type(error).__name__}: {error}"
+        raise ImageDecodeError(f"cannot decode {what}: {reason}") from error
 
 
-def _reason(error: Exception, empty: bool) -> str:
-    if empty:
-        return "it is empty"
-    if isinstance(error, _UnclearError):
-        return str(error)
-    if isinstance(error, UnidentifiedImageError):  # whose text is the address of the bytes
-        return "its format is none of those known"
-    return f"{type(error).__name__}: {error}"
-
-
-def _unit(pixels: NDArray[Any], owner: str) -> Cube:
-    """Values from 0 to 1."""
+def _scaled_to_1(pixels: NDArray[Any], owner: str) -> Cube:
+    """Values from 0 to 1, by the type of the numbers."""
     if pixels.dtype.kind == "u" and pixels.dtype.itemsize <= 2:  # in either order of bytes
         return pixels / float(np.iinfo(pixels.dtype).max)
     if pixels.dtype == np.bool_ or pixels.dtype.kind == "f":
@@ -260,38 +258,39 @@ def _unit(pixels: NDArray[Any], owner: str) -> Cube:
         if low >= 0.0 and high <= 1.0:  # false for NaN
             return unit
         raise ValueError(
-            f"'image' of {owner} must hold numbers from 0 to 1 if it holds floats, "
-            f"got numbers from {low:g} to {high:g}; divide them, or use np.uint8"
+            f"'image' of {owner} must have floats from 0 to 1, got {low:g} to {high:g}; divide "
+            "them, or use np.uint8"
         )
     raise ValueError(
-        f"'image' of {owner} must be of the type uint8, uint16, bool or float, got {pixels.dtype}"
+        f"'image' of {owner} must have the dtype uint8, uint16, bool or float, got {pixels.dtype}"
     )
 
 
 def _rgb(image: Image.Image) -> Pixels:
-    """An image in any mode as RGB of 8 bits, turned as its camera noted."""
-    form, image = image.format, ImageOps.exif_transpose(image)
+    """A Pillow image in any mode as RGB of 8 bits, turned as its EXIF data say."""
+    file_format, image = image.format, ImageOps.exif_transpose(image)
     if image.mode == "F" or image.mode.startswith("I"):
-        return as_pixels(_numbers(image, form), "read_image")
+        return as_pixels(_grey_levels(image, file_format), "read_image")
     if image.has_transparency_data:
         layer = image.convert("RGBA")
-        ground = Image.new("RGBA", layer.size, "white")
-        image = Image.alpha_composite(ground, layer)
+        background = Image.new("RGBA", layer.size, "white")
+        image = Image.alpha_composite(background, layer)
     return np.array(image.convert("RGB"))
 
 
-def _numbers(image: Image.Image, form: str | None) -> NDArray[Any]:
-    """Grey in floats or 16 bits; refused, if its numbers do not say how bright they are."""
+def _grey_levels(image: Image.Image, file_format: str | None) -> NDArray[Any]:
+    """Grey levels as floats from 0 to 1 or as integers of 16 bits; refused if neither is sure."""
     grey = np.asarray(image)
     low, high = (grey.min(), grey.max()) if grey.size else (0, 0)
     if image.mode == "F":
         if low >= 0.0 and high <= 1.0:  # false for NaN
             return grey
-        raise _UnclearError(f"its floats must be from 0 to 1, got numbers from {low:g} to {high:g}")
-    if image.mode == "I" and (form not in _SIXTEEN_BITS or low < 0 or high > 65535):
-        raise _UnclearError(
-            "its whole numbers have 32 bits, and nothing says which of them is white: save it "
-            f"with 8 or 16 bits, or as floats from 0 to 1; got numbers from {low} to {high}"
+        raise _UnknownRangeError(f"its floats must be from 0 to 1, got {low:g} to {high:g}")
+    sixteen_bits = image.mode != "I" or file_format in _SIXTEEN_BIT_FORMATS
+    if not sixteen_bits or low < 0 or high > 65535:
+        raise _UnknownRangeError(
+            f"its integers of 32 bits, from {low} to {high}, do not say which of them is white; "
+            "save it with 8 or 16 bits, or as floats from 0 to 1"
         )
     return grey.astype(np.uint16)
 

@@ -1,6 +1,6 @@
-"""Trained networks from files, as functions from images to numbers.
+"""`CNNFeatures`: the output of a trained network, from an ONNX file or by torchvision's name.
 
-Neither onnxruntime nor torch is needed before a file of theirs is opened.
+onnxruntime and torch are imported when a file of theirs is opened, not before.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from everlearn.estimator.params import Constraint, Instance, Interval, Options
-from everlearn.images.base import COMMON_CONSTRAINTS, Describe, Features, ImageFeatures
+from everlearn.images.base import COMMON_CONSTRAINTS, FeatureFunction, Features, ImageFeatures
 from everlearn.images.files import Pixels
 
 Images: TypeAlias = NDArray[np.float32]
-"""Images as networks want them, (n, 3, height, width)."""
+"""Images as networks take them, (n, 3, height, width)."""
 Network: TypeAlias = Callable[[Images], NDArray[Any]]
-"""What a network makes of images, the first axis theirs."""
-_KINDS: Final = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+"""From images to an output with one entry for each image along its first axis."""
+_INPUT_TYPES: Final = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 _HOW_TO_INSTALL: Final = {
     "onnxruntime": "networks in ONNX files need onnxruntime; install it with: "
     "pip install 'everlearn[cnn]'",
@@ -36,31 +36,24 @@ _HOW_TO_INSTALL: Final = {
 _HOW_TO_INSTALL["torchvision"] = _HOW_TO_INSTALL["torch"]
 
 
-class Stamp(NamedTuple):
-    """A file as it is now: another stamp, another content."""
+class FileVersion(NamedTuple):
+    """A file as it is now, as a key for caches: if the file changes, the key is another."""
 
     path: Path
-    changed: int
+    mtime_ns: int
     size: int
     inode: int
 
     @classmethod
-    def of(cls, path: Path) -> Stamp:
-        """That of a file which is there."""
+    def of(cls, path: Path) -> FileVersion:
+        """The present version of a file that exists."""
         found = path.stat()
         return cls(path.absolute(), found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-@lru_cache(maxsize=32)
-def digest(file: Stamp) -> str:
-    """What tells the content of one file from that of another."""
-    with file.path.open("rb") as content:
-        return file_digest(content, lambda: blake2b(digest_size=16)).hexdigest()
-
-
 def onnx_network(path: Path, output: str | None) -> Network:
-    """The graph in an ONNX file, run on one thread for each call, up to the output named."""
-    session = _onnx_session(Stamp.of(path), _package("onnxruntime"))
+    """The network in an ONNX file up to the named output; None means its first output."""
+    session = _onnx_session(FileVersion.of(path))
     inputs, names = session.get_inputs(), [one.name for one in session.get_outputs()]
     if output is not None and output not in names:
         raise ValueError(
@@ -71,9 +64,9 @@ def onnx_network(path: Path, output: str | None) -> Network:
             "the network of CNNFeatures must have one input, got "
             f"{[one.name for one in inputs]} in {str(path)!r}"
         )
-    chosen, given = output or names[0], inputs[0].name
-    wanted, kind = inputs[0].shape, _KINDS.get(inputs[0].type)
-    if kind is None:
+    output_name, input_name = output or names[0], inputs[0].name
+    wanted, dtype = inputs[0].shape, _INPUT_TYPES.get(inputs[0].type)
+    if dtype is None:
         raise ValueError(
             "the network of CNNFeatures must take images of single or half precision, got "
             f"{inputs[0].type} in {str(path)!r}"
@@ -86,68 +79,67 @@ def onnx_network(path: Path, output: str | None) -> Network:
                 f"shape {tuple(wanted[1:])}. Got images of shape {images.shape[1:]}, channels "
                 "first."
             )
+        # Some graphs take batches of one size only: the last one is filled up with black images.
         fixed = wanted and isinstance(wanted[0], int) and wanted[0] > 0
-        at_once = wanted[0] if fixed else len(images)
-        parts = [
-            session.run([chosen], {given: _filled(images[i : i + at_once], at_once).astype(kind)})
-            for i in range(0, len(images), at_once)
-        ]
-        return np.concatenate([np.asarray(part[0]) for part in parts])[: len(images)]
+        size = wanted[0] if fixed else len(images)
+        outputs = []
+        for start in range(0, len(images), size):
+            batch = images[start : start + size].astype(dtype)
+            if missing := size - len(batch):
+                batch = np.pad(batch, ((0, missing), (0, 0), (0, 0), (0, 0)))
+            outputs.append(np.asarray(session.run([output_name], {input_name: batch})[0]))
+        return np.concatenate(outputs)[: len(images)]
 
     return run
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[Any]) -> bool:
-    """Whether images are of the shape that a graph wants; names in it stand for any number."""
+    """Whether images have the shape that a graph takes; names in it stand for any number."""
     pairs = zip(shape, wanted, strict=False)
     return len(shape) == len(wanted) and all(
         have == want for have, want in pairs if isinstance(want, int)
     )
 
 
-def _filled(images: Images, count: int) -> Images:
-    """So many images, the last ones black if there are fewer."""
-    missing = count - len(images)
-    return np.pad(images, ((0, missing), (0, 0), (0, 0), (0, 0))) if missing else images
-
-
 @lru_cache(maxsize=2)
-def _onnx_session(file: Stamp, runtime: Any) -> Any:
-    """A session, which is kept: opening it takes longer than describing a few images."""
+def _onnx_session(file: FileVersion) -> Any:
+    """The session of an ONNX file, cached because opening takes longer than a few images."""
+    runtime = _import("onnxruntime")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # our threads share batches
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # ours work in parallel
     options.log_severity_level = 3
     name = str(file.path)
     try:
         return runtime.InferenceSession(name, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of many kinds, all of them onnxruntime's own
+    except Exception as error:  # onnxruntime has many classes of its own
         raise ValueError(
             f"the 'weights' parameter of CNNFeatures must be an ONNX file, got {name!r} ({error})"
         ) from error
 
 
 def torch_network(path: Path, name: str) -> Network:
-    """One of torchvision's networks, up to what its last linear layer would be given.
+    """One of torchvision's networks, up to the input of its last linear layer.
 
-    Of a network without linear layers that is the mean of the maps before its classifier.
+    Of a network without linear layers, the mean of the maps before its classifier.
     """
-    torch = _package("torch")
-    model = _torch_model(Stamp.of(path), name, torch, _package("torchvision"))
-    usual = torch.get_num_threads()  # which every thread says for itself: ask that of the caller
+    torch = _import("torch")
+    model = _torch_model(FileVersion.of(path), name)
+    # The number is one of each thread: ask here, in the caller's thread, not in `run`.
+    n_threads = torch.get_num_threads()
 
     def run(images: Images) -> NDArray[Any]:
         try:
-            with torch.inference_mode(), _ONE_THREAD.of(torch, usual):
+            with torch.inference_mode(), _ONE_THREAD.of(torch, n_threads):
                 found = model(torch.from_numpy(images))
-        except Exception as error:  # of many kinds: each network says in its own way what it wants
+        except Exception as error:  # each network has errors of its own
             raise ValueError(
                 f"the network {name!r} of CNNFeatures cannot use images of shape "
-                f"{images.shape[1:]}, channels first ({error}): does the 'size' suit it?"
+                f"{images.shape[1:]}, channels first ({error}): check the 'size' parameter"
             ) from error
         if not isinstance(found, torch.Tensor):
             raise ValueError(
-                "the 'network' parameter of CNNFeatures must be one that tells classes of images. "
-                f"Got {name!r} instead, which gives a {type(found).__name__}."
+                "the 'network' parameter of CNNFeatures must be the name of a classifier of "
+                f"images. Got {name!r} instead, which returns a {type(found).__name__}."
             )
         return np.asarray(found.numpy())
 
@@ -155,8 +147,9 @@ def torch_network(path: Path, name: str) -> Network:
 
 
 @lru_cache(maxsize=2)
-def _torch_model(file: Stamp, name: str, torch: Any, torchvision: Any) -> Any:
-    """The network without its last layer, which is kept, as sessions are."""
+def _torch_model(file: FileVersion, name: str) -> Any:
+    """The network without its last layer, cached like the sessions."""
+    torch, torchvision = _import("torch"), _import("torchvision")
     try:
         model = torchvision.models.get_model(name, weights=None)
     except (KeyError, TypeError, ValueError) as error:
@@ -166,7 +159,7 @@ def _torch_model(file: Stamp, name: str, torch: Any, torchvision: Any) -> Any:
         ) from error
     try:
         model.load_state_dict(torch.load(file.path, map_location="cpu", weights_only=True))
-    except Exception as error:  # of many kinds: no such file, other layers
+    except Exception as error:  # not a state dictionary, or one of other layers
         raise ValueError(
             f"the 'weights' parameter of CNNFeatures must be a state dictionary of {name!r}, got "
             f"{str(file.path)!r} ({error})"
@@ -186,9 +179,9 @@ def _torch_model(file: Stamp, name: str, torch: Any, torchvision: Any) -> Any:
 
 
 class _OneThread:
-    """One thread for each call of torch while anybody needs that, since ours share batches.
+    """Keeps torch on one thread while any of our threads, which work in parallel, uses it.
 
-    The setting is that of the whole process, and the usual one again when the last one leaves.
+    The setting belongs to the whole process, so the last user sets it back.
     """
 
     def __init__(self) -> None:
@@ -196,24 +189,24 @@ class _OneThread:
         self._users = 0
 
     @contextmanager
-    def of(self, torch: Any, usual: int) -> Iterator[None]:
-        """Within the block, torch does not add threads to those that there are."""
+    def of(self, torch: Any, n_threads: int) -> Iterator[None]:
+        """Limit torch to one thread within the block, and to `n_threads` after the last block."""
         with self._lock:
             self._users += 1
-            torch.set_num_threads(1)  # torch wants to be told in every thread
+            torch.set_num_threads(1)  # must be set in every thread
         try:
             yield
         finally:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    torch.set_num_threads(usual)
+                    torch.set_num_threads(n_threads)
 
 
 _ONE_THREAD: Final = _OneThread()
 
 
-def _package(name: str) -> Any:
+def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -221,26 +214,25 @@ def _package(name: str) -> Any:
 
 
 class CNNFeatures(ImageFeatures):
-    """What a trained network makes of the square in the middle of an image.
+    """The output of a trained network for the square in the middle of an image.
 
     Parameters
     ----------
     weights : str or path
-        An ONNX file; or, with `network`, a file of a state dictionary as torch writes it.
+        An ONNX file. With `network`, a state dictionary saved by torch.
     network : str or None, default=None
-        Name of one of torchvision's networks, such as "vgg19", whose last linear layer is left
-        out (or, if it has none, its classifier, before which maps are averaged); None for an ONNX
-        file.
+        Name of one of torchvision's networks, such as "vgg19"; None for an ONNX file. Its last
+        linear layer is left out. If it has none, the maps before its classifier are averaged.
     output : str or None, default=None
-        Name of the output of the ONNX graph to take; None takes the first. Outputs with more than
-        two axes are averaged over all but the first two.
+        Name of the output of the ONNX graph; None takes the first. Outputs with more than two axes
+        are averaged over all but the first two.
     size : int, default=224
         Side to which the square is resized, in pixels.
-    mean, std : float or three of them, default=0.0 and 1.0
-        The network is given (pixel - mean) / std with pixels from 0 to 255. Networks of torchvision
-        want (123.675, 116.28, 103.53) and (58.395, 57.12, 57.375).
+    mean, std : float or three floats, default=0.0 and 1.0
+        The network gets (pixel - mean) / std, with pixels from 0 to 255. Networks of torchvision
+        need (123.675, 116.28, 103.53) and (58.395, 57.12, 57.375).
     batch_size : int, default=16
-        Images that a thread gives the network at a time.
+        Images for one call of the network.
     n_jobs : int or None, default=None
         Threads; None means one for each core. Rows do not depend on it.
     verbose : int, default=0
@@ -284,7 +276,7 @@ class CNNFeatures(ImageFeatures):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _describer(self) -> Describe:
+    def _feature_function(self) -> FeatureFunction:
         mean, std = self._channels("mean"), self._channels("std")
         if (std <= 0).any():
             raise ValueError(
@@ -322,8 +314,14 @@ class CNNFeatures(ImageFeatures):
 
 
 def weights_digest(path: str | os.PathLike[str]) -> str:
-    """What tells the weights of one file from those of another; read again if it has changed."""
-    return digest(Stamp.of(_existing(path)))
+    """A digest of the content of a file of weights, cached until the file changes."""
+    return _digest(FileVersion.of(_existing(path)))
+
+
+@lru_cache(maxsize=32)
+def _digest(file: FileVersion) -> str:
+    with file.path.open("rb") as content:
+        return file_digest(content, lambda: blake2b(digest_size=16)).hexdigest()
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
@@ -335,11 +333,11 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 
 def _rows(output: NDArray[Any]) -> Features:
-    """One row for each image."""
+    """One row for each image: further axes are averaged."""
     if output.ndim < 2:
         raise ValueError(
-            "the network of CNNFeatures must give numbers for each image, got an output of shape "
-            f"{output.shape}"
+            "the output of the network of CNNFeatures must have an axis for images and one for "
+            f"features, got the shape {output.shape}"
         )
     if output.ndim > 2:
         output = output.mean(axis=tuple(range(2, output.ndim)))

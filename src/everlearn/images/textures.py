@@ -1,11 +1,10 @@
-"""Images by their gradients (`HOG`) and by their local binary patterns (`LBP`).
+"""`HOG`, histograms of gradients, and `LBP`, histograms of local binary patterns.
 
-scikit-image computes both: ``pip install 'everlearn[images]'``.
+scikit-image computes gradients and patterns: ``pip install 'everlearn[images]'``.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from everlearn.estimator.params import Constraint, Instance, Interval
-from everlearn.images.base import COMMON_CONSTRAINTS, Describe, Features, ImageFeatures
+from everlearn.images.base import COMMON_CONSTRAINTS, FeatureFunction, Features, ImageFeatures
 from everlearn.images.files import HOW_TO_INSTALL, Pixels
 
 try:
@@ -23,39 +22,26 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(HOW_TO_INSTALL) from error
 
 
-_POINTS: Final = 8
-_CODES: Final = {False: _POINTS * (_POINTS - 1) + 3, True: _POINTS + 2}
-"""Uniform patterns of 8 neighbours and one for all others: 59, or 10 whichever way they turn."""
+_NEIGHBOURS: Final = 8
+_N_PATTERNS: Final = {
+    "nri_uniform": _NEIGHBOURS * (_NEIGHBOURS - 1) + 3,
+    "uniform": _NEIGHBOURS + 2,
+}
+"""Patterns of 8 neighbours by the names of scikit-image: 59, or 10 if they may be turned."""
 
 
-class _Textures(ImageFeatures):
-    """Histograms of images, one image after the other."""
-
-    def _describer(self) -> Describe:
-        self._check_size()
-        return lambda images: np.stack([self._histograms(image) for image in images])
-
-    @abstractmethod
-    def _check_size(self) -> None:
-        """Refuse a size that the other parameters do not allow."""
-
-    @abstractmethod
-    def _histograms(self, image: Pixels) -> Features:
-        """The row of one image."""
-
-
-class HOG(_Textures):
+class HOG(ImageFeatures):
     """Histograms of oriented gradients of the square in the middle of an image.
 
-    The defaults make 8,100 numbers: 9 directions in 16 x 16 cells of 16 pixels, normalised in
-    blocks of 2 x 2 cells (L2-Hys).
+    The defaults give 8,100 features: 9 directions in 16 x 16 cells of 16 pixels, normalised in
+    overlapping blocks of 2 x 2 cells (L2-Hys).
 
     Parameters
     ----------
     size : int, default=256
         Side to which the square is resized, in pixels.
     orientations : int, default=9
-        Directions that are told apart.
+        Number of directions.
     cell : int, default=16
         Side of a cell, in pixels.
     block : int, default=2
@@ -96,14 +82,15 @@ class HOG(_Textures):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_size(self) -> None:
+    def _feature_function(self) -> FeatureFunction:
         if self.size < self.cell * self.block:
             raise ValueError(
                 f"the 'size' parameter of HOG must hold a block of {self.block} x {self.block} "
                 f"cells of {self.cell} pixels. Got {self.size} instead."
             )
+        return lambda images: np.stack([self._gradients(image) for image in images])
 
-    def _histograms(self, image: Pixels) -> Features:
+    def _gradients(self, image: Pixels) -> Features:
         found: NDArray[np.float64] = hog(
             _grey(image),
             orientations=self.orientations,
@@ -114,22 +101,22 @@ class HOG(_Textures):
         return found.astype(np.float32)
 
 
-class LBP(_Textures):
-    """Histograms of local binary patterns on a grid of the square in the middle of an image.
+class LBP(ImageFeatures):
+    """Histograms of local binary patterns of the square in the middle of an image.
 
-    A pattern says which of 8 neighbours of a pixel are at least as bright as it. The defaults make
-    3,776 numbers: the shares of 59 patterns in each of 8 x 8 parts.
+    A pattern says which of 8 neighbours of a pixel are at least as bright as the pixel. The
+    defaults give 3,776 features: the shares of 59 patterns in each of 8 x 8 parts of the square.
 
     Parameters
     ----------
     size : int, default=256
         Side to which the square is resized, in pixels.
     grid : int, default=8
-        Parts along a side.
+        Parts along a side of the square.
     radius : float, default=1.0
         Distance of the neighbours, in pixels.
     rotation_invariant : bool, default=False
-        Whether patterns that differ by a turn are one: 10 patterns then, 640 numbers.
+        True counts patterns that differ by a rotation as one: 10 patterns, 640 features.
     n_jobs : int or None, default=None
         Threads; None means one for each core. Rows do not depend on it.
     verbose : int, default=0
@@ -166,22 +153,24 @@ class LBP(_Textures):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_size(self) -> None:
+    def _feature_function(self) -> FeatureFunction:
         if self.size < self.grid:
             raise ValueError(
                 f"the 'size' parameter of LBP must be a pixel or more for each of {self.grid} "
                 f"parts. Got {self.size} instead."
             )
+        return lambda images: np.stack([self._histograms(image) for image in images])
 
     def _histograms(self, image: Pixels) -> Features:
         method = "uniform" if self.rotation_invariant else "nri_uniform"
-        codes = local_binary_pattern(_grey(image), _POINTS, self.radius, method).astype(np.int64)
-        n_codes = _CODES[bool(self.rotation_invariant)]
-        part = np.arange(self.size) * self.grid // self.size
-        cells = part[:, np.newaxis] * self.grid + part
-        n_cells = self.grid**2
-        counts = np.bincount((cells * n_codes + codes).ravel(), minlength=n_cells * n_codes)
-        table = counts.reshape(n_cells, n_codes)
+        patterns = local_binary_pattern(_grey(image), _NEIGHBOURS, self.radius, method)
+        # One histogram for all parts: pattern p in part k is counted in bin k * n_patterns + p.
+        n_parts, n_patterns = self.grid**2, _N_PATTERNS[method]
+        along_side = np.arange(self.size) * self.grid // self.size
+        parts = along_side[:, np.newaxis] * self.grid + along_side
+        bins = parts * n_patterns + patterns.astype(np.int64)
+        counts = np.bincount(bins.ravel(), minlength=n_parts * n_patterns)
+        table = counts.reshape(n_parts, n_patterns)
         shares: Features = (table / table.sum(axis=1, keepdims=True)).astype(np.float32).ravel()
         return shares
 
