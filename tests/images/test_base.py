@@ -1,14 +1,10 @@
 """Images become rows: the right ones, whatever form and however many threads."""
 
 import threading
-from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import TensorProto
-from skimage.feature import hog, local_binary_pattern
+from PIL import Image
 from sklearn.base import clone
 
 from everlearn.engine.progress import ImageProgress
@@ -16,7 +12,6 @@ from everlearn.errors import ImageDecodeError, ImageSkippedWarning
 from everlearn.images import HOG, LBP, CNNFeatures
 from everlearn.images.base import in_order, square
 from everlearn.images.files import ImageFolder, read_image
-from everlearn.images.networks import weights_digest
 from support.networks import save_network
 from support.pictures import colours, encoded
 
@@ -38,60 +33,24 @@ def transformer(request, weights):
     return {"hog": HOG, "lbp": LBP}[request.param](**SMALL)
 
 
-def grey(image, size):
-    """The middle square as Pillow's grey, by its formula."""
-    pixels = square(image, size).astype(np.int64)
-    return ((pixels @ [19595, 38470, 7471] + 0x8000) >> 16).astype(np.uint8)
-
-
-# ------------------------------------------------------------------- right numbers
-
-
-def test_hog_is_that_of_the_middle_square():
-    (row,) = HOG(size=64, cell=8, orientations=6).transform(IMAGES[:1])
-    image = grey(IMAGES[0], 64)
-    peer = hog(image, 6, (8, 8), (2, 2), block_norm="L2-Hys")
-    assert row.shape == (7 * 7 * 4 * 6,)
-    np.testing.assert_allclose(row, peer, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("invariant", "method", "n_codes"), [(False, "nri_uniform", 59), (True, "uniform", 10)]
-)
-def test_lbp_counts_patterns_part_by_part(invariant, method, n_codes):
-    (row,) = LBP(size=32, grid=4, rotation_invariant=invariant).transform(IMAGES[:1])
-    codes = local_binary_pattern(grey(IMAGES[0], 32), 8, 1.0, method).astype(int)
-    expected = []
-    for top in range(0, 32, 8):
-        for left in range(0, 32, 8):
-            part = codes[top : top + 8, left : left + 8].ravel()
-            expected.append(np.bincount(part, minlength=n_codes) / 64)
-    np.testing.assert_allclose(row, np.concatenate(expected), atol=1e-7)
-
-
-def test_a_grid_that_does_not_divide_the_side_still_counts_every_pixel():
-    (row,) = LBP(size=50, grid=7).transform(IMAGES[:1])
-    np.testing.assert_allclose(row.reshape(49, 59).sum(axis=1), 1.0, atol=1e-6)
-
-
-@pytest.mark.parametrize("output", [None, "pooled", "maps"])
-def test_a_network_gets_channels_first_and_scaled_pixels(output, tmp_path):
-    filters = save_network(tmp_path / "tiny.onnx")
-    mean, std = [100.0, 110.0, 120.0], [50.0, 60.0, 70.0]
-    network = CNNFeatures(tmp_path / "tiny.onnx", output=output, size=32, mean=mean, std=std)
-    rows = network.transform(IMAGES[:3])
-    for row, image in zip(rows, IMAGES, strict=False):
-        pixels = (square(image, 32).astype(float) - mean) / std
-        expected = np.maximum(pixels @ filters.T, 0).mean(axis=(0, 1))
-        np.testing.assert_allclose(row, expected, rtol=1e-4)
-
-
 def test_square_is_cut_from_the_middle():
     image = np.zeros((30, 50, 3), np.uint8)
     image[:, 10:40] = np.arange(1, 31, dtype=np.uint8)[:, None]
     np.testing.assert_array_equal(square(image, 30), image[:, 10:40])
     tall = image.transpose(1, 0, 2)
     np.testing.assert_array_equal(square(tall, 30), tall[10:40])
+
+
+def test_colours_count_for_networks_alone(tmp_path):
+    """HOG sees shades of grey only; a network sees colours."""
+    image = colours(64, 64)
+    turned = image[:, :, ::-1].copy()
+    save_network(tmp_path / "tiny.onnx")
+    network = CNNFeatures(tmp_path / "tiny.onnx", size=32).transform([image, turned])
+    assert np.abs(network[0] - network[1]).max() > 1
+    grey = np.asarray(Image.fromarray(image).convert("L"))
+    one, two = HOG(size=64).transform([image, np.repeat(grey[:, :, None], 3, axis=2)])
+    np.testing.assert_array_equal(one, two)
 
 
 # ------------------------------------------------------------------- forms of input
@@ -298,156 +257,6 @@ def test_no_images_are_refused(transformer):
         transformer.transform([])
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"size": 4}, "'size' parameter of HOG must be an integer at least 16"),
-        ({"cell": 1}, "'cell' parameter of HOG"),
-        ({"size": 20, "cell": 16}, "'size' parameter of HOG must hold a block of 2 x 2"),
-        ({"orientations": 0}, "'orientations' parameter of HOG"),
-        ({"n_jobs": 0}, "'n_jobs' parameter of HOG"),
-        ({"verbose": -1}, "'verbose' parameter of HOG"),
-    ],
-)
-def test_parameters_of_hog_are_checked(params, message):
-    with pytest.raises(ValueError, match=message):
-        HOG(**params).fit(IMAGES)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"grid": 0}, "'grid' parameter of LBP"),
-        ({"size": 16, "grid": 17}, "'size' parameter of LBP must be a pixel or more"),
-        ({"radius": 0}, "'radius' parameter of LBP"),
-        ({"rotation_invariant": 1}, "'rotation_invariant' parameter of LBP"),
-    ],
-)
-def test_parameters_of_lbp_are_checked(params, message):
-    with pytest.raises(ValueError, match=message):
-        LBP(**params).fit(IMAGES)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"output": "logits"}, r"'output' parameter .* one of \['pooled', 'maps'\]"),
-        ({"std": 0.0}, "'std' parameter of CNNFeatures must be positive"),
-        ({"mean": [1.0, 2.0]}, "'mean' parameter of CNNFeatures must be a finite number, or three"),
-        ({"mean": "grey"}, "'mean' parameter of CNNFeatures"),
-        ({"batch_size": 0}, "'batch_size' parameter of CNNFeatures"),
-        ({"network": "vgg19", "output": "pooled"}, "'output' parameter .* must be None"),
-    ],
-)
-def test_parameters_of_networks_are_checked(weights, params, message):
-    with pytest.raises(ValueError, match=message):
-        CNNFeatures(weights, **params).fit(IMAGES)
-
-
-def test_files_that_are_no_networks_are_refused(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"'weights' parameter .* must be a file, got .*no\."
-    ):
-        CNNFeatures(tmp_path / "no.onnx").fit(IMAGES)
-    (tmp_path / "text.onnx").write_text("no network")
-    with pytest.raises(
-        ValueError, match=r"'weights' parameter .* must be an ONNX file, got .*text"
-    ):
-        CNNFeatures(tmp_path / "text.onnx").fit(IMAGES)
-    save_network(tmp_path / "two.onnx", inputs=2)
-    with pytest.raises(ValueError, match=r"must have one input, got \['image', 'other'\]"):
-        CNNFeatures(tmp_path / "two.onnx").fit(IMAGES)
-
-
-@pytest.mark.parametrize("batch", [1, 2, 8])
-def test_networks_of_fixed_batches_describe_any_number_of_images(tmp_path, batch):
-    save_network(tmp_path / "any.onnx")
-    save_network(tmp_path / "fixed.onnx", batch=batch)
-    one, other = (
-        CNNFeatures(tmp_path / name, size=32, batch_size=3).transform(IMAGES)
-        for name in ("any.onnx", "fixed.onnx")
-    )
-    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-
-
-def test_networks_of_half_precision(tmp_path):
-    save_network(tmp_path / "single.onnx")
-    save_network(tmp_path / "half.onnx", kind=TensorProto.FLOAT16)
-    one, other = (
-        CNNFeatures(tmp_path / name, size=32).transform(IMAGES)
-        for name in ("single.onnx", "half.onnx")
-    )
-    np.testing.assert_allclose(one, other, rtol=0.02, atol=0.02)
-
-
-def test_images_that_a_network_does_not_take(tmp_path):
-    save_network(tmp_path / "small.onnx")
-    with pytest.raises(ValueError, match=r"'size' .*CNNFeatures.* \(3, 32, 32\)\. Got .*224"):
-        CNNFeatures(tmp_path / "small.onnx").transform(IMAGES)
-
-
 def test_one_image_in_colour_is_no_list(transformer):
     with pytest.raises(ValueError, match=r"\(40, 60, 3\), which is one colour image"):
         transformer.transform(np.zeros((40, 60, 3), np.uint8))
-
-
-def test_networks_of_torchvision(tmp_path):
-    """The last linear layer is left out, and what it is given comes out."""
-    torch = pytest.importorskip("torch")
-    models = pytest.importorskip("torchvision").models
-    model = models.resnet18(weights=None).eval()
-    torch.save(model.state_dict(), tmp_path / "resnet18.pth")
-    rows = CNNFeatures(tmp_path / "resnet18.pth", network="resnet18", size=64).transform(IMAGES)
-    images = np.stack([square(image, 64) for image in IMAGES]).transpose(0, 3, 1, 2)
-    with torch.inference_mode():
-        scores = model(torch.from_numpy(images.astype(np.float32))).numpy()
-        ends = model.fc(torch.from_numpy(rows)).numpy()
-    assert rows.shape == (5, 512)
-    np.testing.assert_allclose(ends, scores, rtol=1e-3, atol=1e-3)
-
-
-def test_a_network_is_opened_once_and_again_when_its_file_changes(tmp_path, monkeypatch):
-    path = tmp_path / "tiny.onnx"
-    save_network(path)
-    opened = []
-    session = onnxruntime.InferenceSession
-
-    def spied(name, *options, **more):
-        opened.append(name)
-        return session(name, *options, **more)
-
-    monkeypatch.setattr(onnxruntime, "InferenceSession", spied)
-    network = CNNFeatures(path, size=32)
-    before = network.fit().transform(IMAGES)
-    network.set_params(output="maps").transform(IMAGES)
-    assert opened == [str(path)]
-    save_network(path, seed=1)
-    assert np.abs(network.transform(IMAGES) - before).max() > 1
-    assert len(opened) == 2
-
-
-def test_digests_are_those_of_what_the_file_holds_now(tmp_path, monkeypatch):
-    path = tmp_path / "weights"
-    path.write_bytes(b"one" * 1000)
-    first = weights_digest(path)
-    assert first == blake2b(b"one" * 1000, digest_size=16).hexdigest()
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", lambda *given: pytest.fail("the file was read again"))
-        assert weights_digest(path) == first
-    path.write_bytes(b"two" * 1001)
-    assert weights_digest(path) == blake2b(b"two" * 1001, digest_size=16).hexdigest()
-
-
-@pytest.mark.data("models", "caltech101")
-def test_the_shared_network_gives_the_features_that_came_with_the_images(shared_data):
-    import pandas as pd
-
-    file = shared_data / "caltech101" / "caltech101_sample.parquet"
-    some = pd.read_parquet(file, columns=["jpeg"]).jpeg[::400]
-    with np.load(shared_data / "caltech101" / "caltech101_sample_features.npz") as kept:
-        expected = kept["X"][::400].astype(float)
-    network = shared_data / "models" / "efficientnet_lite0_fp16w.onnx"
-    rows = CNNFeatures(network, output="features").transform(some.tolist())
-    likeness = np.corrcoef(rows, expected)[: len(rows), len(rows) :]
-    assert (np.diag(likeness) > 0.97).all()  # the images were resized by another filter
-    assert (likeness.argmax(axis=1) == np.arange(len(rows))).all()

@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
@@ -17,7 +16,6 @@ from everlearn.images import HOG, LBP, CNNFeatures, ImagePipeline, ScaledPCA, im
 from everlearn.mixture.estimator import DPMixture
 from everlearn.store.archive import Checkpoint
 from support.networks import save_network
-from support.pictures import colours
 from support.spoiling import assert_named, loaded
 
 TOO_WIDE = {"mean": np.zeros(7)}  # for rows of three numbers, which are known only when they come
@@ -425,15 +423,3 @@ def test_what_is_wrong_is_named(saved, spoil, word):
     file = content(saved)
     spoil(file)
     assert_named(file, word)
-
-
-def test_colours_count_for_networks_alone(tmp_path):
-    """Grey features cannot tell a picture from its shades of grey; a network tells colours."""
-    image = colours(64, 64)
-    turned = image[:, :, ::-1].copy()
-    save_network(tmp_path / "tiny.onnx")
-    network = CNNFeatures(tmp_path / "tiny.onnx", size=32).transform([image, turned])
-    assert np.abs(network[0] - network[1]).max() > 1
-    grey = np.asarray(Image.fromarray(image).convert("L"))
-    one, two = HOG(size=64).transform([image, np.repeat(grey[:, :, None], 3, axis=2)])
-    np.testing.assert_array_equal(one, two)

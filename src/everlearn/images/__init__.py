@@ -1,25 +1,13 @@
-"""From raw things to what models count: words of a growing vocabulary, points and rows of images.
+"""Images into rows, points and clusters.
 
-Names are loaded when they are first used: those of images need ``pip install 'everlearn[images]'``.
+A name is loaded when it is first used. What it needs comes with
+``pip install 'everlearn[images]'``, and with ``'everlearn[cnn]'`` for networks in ONNX files.
 """
 
 from typing import TYPE_CHECKING
 
 from everlearn._lazy import lazy
 
-__all__ = [
-    "HOG",
-    "LBP",
-    "CNNFeatures",
-    "ImageFolder",
-    "ImagePipeline",
-    "ScaledPCA",
-    "dense_descriptors",
-    "image_pipeline",
-    "labels_as_image",
-    "pixel_points",
-    "read_image",
-]
 _HOMES = {
     "CNNFeatures": "everlearn.images.networks",
     "HOG": "everlearn.images.textures",
@@ -33,8 +21,19 @@ _HOMES = {
     "pixel_points": "everlearn.images.pixels",
     "read_image": "everlearn.images.files",
 }
+__all__ = list(_HOMES)
 
-
-# Hidden from type checkers, which would otherwise accept every misspelt name.
-if not TYPE_CHECKING:
+if TYPE_CHECKING:  # type checkers and editors read the names here
+    from everlearn.images.descriptors import dense_descriptors as dense_descriptors
+    from everlearn.images.files import ImageFolder as ImageFolder
+    from everlearn.images.files import read_image as read_image
+    from everlearn.images.networks import CNNFeatures as CNNFeatures
+    from everlearn.images.pipeline import ImagePipeline as ImagePipeline
+    from everlearn.images.pipeline import image_pipeline as image_pipeline
+    from everlearn.images.pixels import labels_as_image as labels_as_image
+    from everlearn.images.pixels import pixel_points as pixel_points
+    from everlearn.images.textures import HOG as HOG
+    from everlearn.images.textures import LBP as LBP
+    from everlearn.ppca.scaled import ScaledPCA as ScaledPCA
+else:
     __getattr__, __dir__ = lazy(__name__, _HOMES)
