@@ -226,7 +226,7 @@ def test_weights_and_names_of_images_reach_the_mixture(tmp_path):
     np.testing.assert_array_equal(pipeline.predict_proba(images), alone.predict_proba(rows))
     pipeline.partial_fit(scenes(10, seed=1), mixture__batch_id="monday")
     pipeline["mixture"].forget("monday")
-    assert pipeline["mixture"].n_rows_seen_ == 40
+    assert pipeline["mixture"].n_samples_seen_ == 40
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'weights'"):
         pipeline.partial_fit(["missing.png"], weights=weights)
 

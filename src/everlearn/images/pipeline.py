@@ -211,7 +211,7 @@ class ImagePipeline(SaveMixin, Pipeline):
                     _raise_plainer_error(error, _steps_of(self).reduce)
                     raise
                 features, reduce, _ = _steps_of(self)
-                n_images, n_wanted = reduce.n_rows_seen_, reduce.n_components
+                n_images, n_wanted = reduce.n_samples_seen_, reduce.n_components
                 if new_components and n_images <= min(n_wanted, reduce.n_features_in_):
                     warnings.warn(
                         f"{n_images} images have only {reduce.n_components_} principal components "
