@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from everlearn.engine.opening import Cluster, is_client, plain_engine
 from everlearn.errors import is_interrupt
+from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
 
 COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
@@ -31,6 +32,8 @@ class LearnerMixin:
     """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
+    _options: ClassVar[Mapping[str, type[ExpertOptions]]] = {}
+    """The parameters that hold options, such as `options`, and the class of each."""
     random_state: Any
 
     def __getstate__(self: Any) -> dict[str, Any]:
@@ -51,8 +54,8 @@ class LearnerMixin:
     def _check_params(self: Any) -> None:
         name = type(self).__name__
         check_params(name, self.get_params(deep=False), self._constraints)
-        if getattr(self, "_options", None) is not None:
-            self._options.of(self.options, name)
+        for parameter, kind in self._options.items():
+            kind.of(getattr(self, parameter), name, parameter)
 
     def _new_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

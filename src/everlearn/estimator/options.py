@@ -14,15 +14,15 @@ class ExpertOptions:
     """Base of the options of a family of models, such as `SamplerOptions`.
 
     A subclass is a frozen dataclass with a default for every field and a constraint for each in
-    `constraints`. An estimator takes one as its parameter `options`, or a mapping of some fields,
-    or None for the defaults.
+    `constraints`. An estimator names it in `_options`, and takes one as the parameter of that
+    name, or a mapping of some fields, or None for the defaults.
     """
 
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {}
 
     @classmethod
-    def of(cls, value: Any, owner: str) -> Self:
-        """The options that a parameter stands for; errors name the estimator `owner`."""
+    def of(cls, value: Any, owner: str, parameter: str = "options") -> Self:
+        """The options that a parameter of the estimator `owner` stands for."""
         if value is None:
             return cls()
         if isinstance(value, cls):
@@ -31,14 +31,14 @@ class ExpertOptions:
             names = [field.name for field in fields(cls)]
             if unknown := [name for name in value if name not in names]:
                 raise ValueError(
-                    f"the 'options' parameter of {owner} has no entry {unknown[0]!r}; "
+                    f"the {parameter!r} parameter of {owner} has no entry {unknown[0]!r}; "
                     f"it has {', '.join(names)}"
                 )
             known = cls(**value)
         else:
             raise TypeError(
-                f"the 'options' parameter of {owner} must be {cls.__name__}, a mapping or None. "
-                f"Got {value!r} instead."
+                f"the {parameter!r} parameter of {owner} must be {cls.__name__}, a mapping or "
+                f"None. Got {value!r} instead."
             )
-        check_params(f"options of {owner}", asdict(known), cls.constraints)
+        check_params(f"{cls.__name__} of {owner}", asdict(known), cls.constraints)
         return known

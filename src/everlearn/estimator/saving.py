@@ -48,8 +48,7 @@ class SaveMixin:
 
     checkpoint_key: ClassVar[str]
     _schema: ClassVar[Schema]
-    _options: ClassVar[type[ExpertOptions] | None] = None
-    """What the parameter `options` may be, if the estimator has one."""
+    _options: ClassVar[Mapping[str, type[ExpertOptions]]]
 
     def save(self: Any, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, replacing it in one step.
@@ -70,8 +69,12 @@ class SaveMixin:
         self._check_learned(self._learned)
         arrays: dict[str, NDArray[Any]] = {}
         learned = self._schema.pack(self._learned, "learned", arrays)
+        params = self.get_params(deep=False)
+        for name, kind in self._options.items():
+            if params[name] is not None:
+                params[name] = kind.of(params[name], type(self).__name__, name)
         return {
-            "params": plain_params(self.get_params(deep=False), self._learned.seed),
+            "params": plain_params(params, self._learned.seed),
             "learned": learned,
             "feature_names": feature_names(self),
         }, arrays
@@ -83,9 +86,10 @@ class SaveMixin:
         check_keys(own, "header", ["params", "learned", "feature_names"])
         check_keys(own["params"], "params", list(inspect.signature(cls).parameters))
         estimator = cls(**own["params"])
-        if cls._options is not None and estimator.options is not None:
-            estimator.options = cls._options.of(estimator.options, cls.__name__)
         try:
+            for name, kind in cls._options.items():
+                if own["params"][name] is not None:
+                    setattr(estimator, name, kind.of(own["params"][name], cls.__name__, name))
             estimator._check_params()
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the saved parameters cannot be: {error}") from error
