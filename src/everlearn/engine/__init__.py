@@ -3,6 +3,7 @@
 from everlearn.engine.local import SerialEngine, ThreadEngine, one_blas_thread
 from everlearn.engine.opening import (
     Cluster,
+    EngineChoice,
     is_client,
     is_collection,
     nearby,
@@ -13,6 +14,7 @@ from everlearn.engine.opening import (
 
 __all__ = [
     "Cluster",
+    "EngineChoice",
     "SerialEngine",
     "ThreadEngine",
     "is_client",

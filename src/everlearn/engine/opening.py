@@ -5,16 +5,30 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 from everlearn.engine.local import open_local
 from everlearn.engine.protocol import Engine
 
 LOCAL: Final = (None, "serial", "threads")
 _ADDRESS = re.compile(r"(tcp|tls|ucx|ucxx|ws|wss)://\S+")
+
+
+class ClusterClient(Protocol):
+    """A `distributed.Client`, described here because Dask may not be installed."""
+
+    @property
+    def status(self) -> str: ...
+
+    def nthreads(self) -> Mapping[str, int]: ...
+
+
+EngineChoice: TypeAlias = str | ClusterClient | None
+"""The `engine` parameter of estimators: None, "serial", "threads", "dask", the address of a
+scheduler, or a client."""
 
 
 def is_client(value: Any) -> bool:
@@ -40,18 +54,18 @@ class Cluster:
         return 'a distributed.Client, or the address of a scheduler such as "tcp://host:8786"'
 
 
-def plain_engine(value: Any) -> str | None:
+def plain_engine(value: EngineChoice) -> str | None:
     """What a file or a pickle keeps: a cluster belongs to one process, and becomes None."""
     return value if value in ("serial", "threads", "dask") else None
 
 
-def nearby(value: Any) -> str | None:
+def nearby(value: EngineChoice) -> str | None:
     """The engine in this process for what is not worth sending: clusters become None."""
     return value if value in ("serial", "threads") else None
 
 
 @contextmanager
-def open_engine(engine: Any, most_workers: int | None = None) -> Iterator[Engine]:
+def open_engine(engine: EngineChoice, most_workers: int | None = None) -> Iterator[Engine]:
     """An engine for the time of one call, at most `most_workers` of it in this process.
 
     None, "serial" and "threads" run in this process; "dask", an address or a client on a cluster.
@@ -65,7 +79,7 @@ def open_engine(engine: Any, most_workers: int | None = None) -> Iterator[Engine
 
 
 @contextmanager
-def standing(engine: Any) -> Iterator[Any]:
+def standing(engine: EngineChoice) -> Iterator[EngineChoice]:
     """The engine as a parameter for many calls: a cluster is joined or started only once."""
     if engine == "dask" or (isinstance(engine, str) and Cluster().allows(engine)):
         with _clusters(engine).open_client(engine) as client:
@@ -74,7 +88,7 @@ def standing(engine: Any) -> Iterator[Any]:
     yield engine
 
 
-def _clusters(engine: Any) -> Any:
+def _clusters(engine: EngineChoice) -> Any:
     """Clusters; nothing else here imports Dask."""
     try:
         return importlib.import_module("everlearn.engine.dask")

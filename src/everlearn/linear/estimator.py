@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import Mat, Table
 from everlearn.core.random import stream
+from everlearn.engine.opening import EngineChoice
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin
 from everlearn.estimator.params import Constraint, Instance, Interval, Options
 from everlearn.estimator.saving import SaveMixin
@@ -60,7 +61,7 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
         shuffle: bool = True,
         fit_intercept: bool = True,
         tol: float = 1e-3,
-        engine: str | None = None,
+        engine: EngineChoice = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from everlearn.core.arrays import Mat
+from everlearn.engine.opening import EngineChoice
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.estimator.tables import checked_table
 from everlearn.linear.checkpoint import REGRESSOR_FIT
@@ -112,7 +113,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
         shuffle: bool = True,
         fit_intercept: bool = True,
         tol: float = 1e-3,
-        engine: str | None = None,
+        engine: EngineChoice = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
