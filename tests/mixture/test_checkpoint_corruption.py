@@ -175,7 +175,7 @@ def test_members_that_belong_to_nothing_are_refused(tmp_path: Path) -> None:
 
 def test_statistics_of_unknown_families_are_not_waved_through() -> None:
     class Poisson:
-        n_features = 1
+        n_features = n_stats = 1
 
     stats = Stats.zeros(np.arange(1), 1)
     with pytest.raises(TypeError, match="Poisson"):

@@ -15,9 +15,11 @@ from everlearn.store.schema import entry, shown
 
 MAX_POINTS = 1024
 MAX_MOVES = 256
-_LARGEST = 2**53 - 1
-_KINDS = {*ALL_MOVES, *TREE_MOVES}
-_KEYS = frozenset(f"{kind} {verdict}" for kind in _KINDS for verdict in ("accepted", "refused"))
+LARGEST_COUNT = 2**53 - 1
+MOVE_KINDS = tuple(dict.fromkeys((*ALL_MOVES, *TREE_MOVES)))
+COUNT_KEYS = tuple(
+    f"{kind} {verdict}" for kind in MOVE_KINDS for verdict in ("accepted", "refused")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class History:
 
     def after(self, info: LapInfo) -> History:
         """With one more lap."""
-        rows = min(round(info.mass), _LARGEST)
+        rows = min(round(info.mass), LARGEST_COUNT)
         curve = np.vstack([self.curve, [info.clock, rows, info.bound, info.n_components]])
         if len(curve) > MAX_POINTS:
             curve = np.concatenate([curve[: MAX_POINTS // 2 : 2], curve[MAX_POINTS // 2 :]])
@@ -100,7 +102,7 @@ class History:
         if len(points) > MAX_POINTS or len(moves) > MAX_MOVES:
             raise CheckpointError("the header's 'points' or 'moves' are more than a history holds")
         for key, count in counts.items():
-            if key not in _KEYS or type(count) is not int or count < 0:
+            if key not in COUNT_KEYS or type(count) is not int or count < 0:
                 raise CheckpointError(f"the header's 'counts' must be counts, got {shown(counts)}")
         return cls(
             np.array(points, float).reshape(-1, 4),
@@ -112,7 +114,7 @@ class History:
 def _row(values: Any, *kinds: type) -> list[Any]:
     """One entry of a saved history."""
     fits = isinstance(values, list) and [type(v) for v in values] == list(kinds)
-    if not fits or any(type(v) is int and not 0 <= v <= _LARGEST for v in values):
+    if not fits or any(type(v) is int and not 0 <= v <= LARGEST_COUNT for v in values):
         names = [kind.__name__ for kind in kinds]
         raise CheckpointError(f"the header's 'history' must have {names}, got {shown(values)}")
     return list(values)

@@ -7,7 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from everlearn.core import arrays
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.families.base import Family
 from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
@@ -17,14 +19,29 @@ from everlearn.core.families.multinomial import DirichletPrior, Multinomial
 from everlearn.core.math import LOG_2PI, unpack_symmetric
 from everlearn.core.stats import Stats
 from everlearn.core.tree import Tree
+from everlearn.engine.rows import Rows
 from everlearn.errors import CheckpointError
+from everlearn.estimator.history import (
+    COUNT_KEYS,
+    LARGEST_COUNT,
+    MAX_MOVES,
+    MAX_POINTS,
+    MOVE_KINDS,
+    AcceptedMove,
+    History,
+)
 from everlearn.estimator.labels import LabelSpace, equal_labels
 from everlearn.store.schema import (
     Array,
     Arrays,
     Converted,
+    Many,
+    OneOf,
+    Optional,
     Record,
     Scalar,
+    Schema,
+    Table,
     entry,
     expect,
     member,
@@ -53,32 +70,30 @@ def unpack_nodes(arrays: Arrays, depth: int, next_id: int) -> Tree:
     return tree
 
 
-_CLOSE = 1e-3
+CLOSE: Final = 1e-3
+"""How well saved sums must agree, wide enough for float32 and for what many moves leave behind."""
 
 
-def check_stats(family: Family[Any], stats: Stats, name: str) -> None:
+def check_stats(family: Family[Any], stats: Stats, place: str) -> None:
     """Refuse masses, moments, entropies and base measures that no weighted rows have."""
+    expect(stats.t.shape[1] == family.n_stats, f"{place}/t", f"of {family.n_stats} columns")
     mass = float(stats.n.sum())
-    require((stats.n >= 0).all(), f"{name}/n", "masses, which are not negative")
-    most = mass * np.log(max(len(stats), 2)) * (1 + _CLOSE) + _CLOSE
+    expect((stats.n >= 0).all(), f"{place}/n", "masses, which are not negative")
+    most = mass * np.log(max(len(stats), 2)) * (1 + CLOSE) + CLOSE
     sound = stats.h.sum() <= most and stats.h.min() >= -1e3 * (mass + 1)
-    require(sound, f"{name}/h", f"entropies of assignments, at most {most:g} in sum")
+    expect(sound, f"{place}/h", f"entropies of assignments, at most {most:g} in sum")
     if isinstance(family, Multinomial):
         slack = 1e-9 * np.abs(stats.t).max()
-        require((stats.t >= -slack).all(), f"{name}/t", "sums of counts")
-        _check_base(stats.base >= -_CLOSE * (mass + 1), name, stats.base)
+        expect((stats.t >= -slack).all(), f"{place}/t", "sums of counts")
+        expect(stats.base >= -CLOSE * (mass + 1), f"{place}/base", "that of some rows")
         return
-    require(_possible_moments(family, stats), f"{name}/t", "sums and sums of squares of rows")
+    expect(_possible_moments(family, stats), f"{place}/t", "sums and sums of squares of rows")
     entries = mass * family.n_features
     if isinstance(family, DiagGaussian) and family.missing:
         entries = float(stats.t[:, 2 * family.n_features :].sum())
     want = -0.5 * LOG_2PI * entries
-    _check_base(abs(stats.base - want) <= _CLOSE * (abs(want) + 1), name, stats.base)
-
-
-def _check_base(sound: bool, name: str, base: float) -> None:
-    if not sound:
-        raise CheckpointError(f"the header's 'base' of {name!r} is not that of any rows: {base:g}")
+    near = abs(stats.base - want) <= CLOSE * (abs(want) + 1)
+    expect(near, f"{place}/base", f"{want:g}, got {stats.base:g}")
 
 
 def _possible_moments(family: Family[Any], stats: Stats) -> bool:
@@ -98,7 +113,7 @@ def _possible_moments(family: Family[Any], stats: Stats) -> bool:
     second = unpack_symmetric(squares, d)
     diagonal = np.diagonal(second, axis1=1, axis2=2)
     smallest = np.linalg.eigvalsh(second)[:, 0]
-    definite = bool((smallest >= -_CLOSE * (diagonal.sum(axis=1) + 1e-6 * diagonal.sum())).all())
+    definite = bool((smallest >= -CLOSE * (diagonal.sum(axis=1) + 1e-6 * diagonal.sum())).all())
     return definite and _agree(np.repeat(stats.n[:, None], d, axis=1), first, diagonal)
 
 
@@ -107,7 +122,7 @@ def _agree(count: Mat, first: Mat, second: Mat) -> bool:
     if (second < -_slack(second)).any():
         return False
     low, high = np.maximum(count, 0) + _slack(count), np.maximum(second, 0) + _slack(second)
-    return bool((np.abs(first) <= np.sqrt(low) * np.sqrt(high) * (1 + _CLOSE)).all())
+    return bool((np.abs(first) <= np.sqrt(low) * np.sqrt(high) * (1 + CLOSE)).all())
 
 
 def _slack(sums: Mat) -> Vec:
@@ -254,3 +269,230 @@ LABELS: Final = Converted(
     restore=_SavedLabels.labels,
 )
 """Of a `LabelSpace`."""
+
+
+# ------------------------------------------------------- families and statistics
+
+
+def _check_family(family: Family[Any], place: str) -> None:
+    expect(family.n_features > 0, place, "a family of rows with a column")
+    if not isinstance(family, (FullGaussian, ZeroMeanGaussian)):
+        return
+    place, d = f"{place}/prior", family.n_features
+    scale, degrees = family.prior.scale, family.prior.degrees_of_freedom
+    definite = np.allclose(scale, scale.T) and np.linalg.eigvalsh(scale)[0] > 0
+    expect(definite, f"{place}/scale", "a positive-definite matrix")
+    expect(degrees > d - 1, f"{place}/degrees_of_freedom", f"above {d - 1}, got {degrees:g}")
+
+
+def _sizes_of(family: Family[Any]) -> dict[str, int]:
+    return {"D": family.n_features, "S": family.n_stats}
+
+
+_POSITIVE: Final = Scalar(float, 1e-300)
+_POINT: Final = Array("D", low=-FARTHEST, high=FARTHEST)
+_NORMAL_GAMMA: Final = Record(
+    NormalGammaPrior,
+    {
+        "mean": _POINT,
+        "mean_precision": _POSITIVE,
+        "shape": _POSITIVE,
+        "rate": Array("D", low=_TINY),
+    },
+)
+_NORMAL_WISHART: Final = Record(
+    NormalWishartPrior,
+    {
+        "mean": _POINT,
+        "mean_precision": _POSITIVE,
+        "degrees_of_freedom": _POSITIVE,
+        "scale": Array("D", "D"),
+    },
+)
+_WISHART: Final = Record(WishartPrior, {"degrees_of_freedom": _POSITIVE, "scale": Array("D", "D")})
+_DIRICHLET: Final = Record(DirichletPrior, {"counts": Array("D", low=_TINY)})
+
+
+def _of_family(make: Any, fields: Mapping[str, Schema]) -> tuple[type, Record]:
+    return make, Record(make, fields, _check_family, _sizes_of)
+
+
+FAMILY: Final = OneOf(
+    {
+        "diagonal": _of_family(
+            DiagGaussian, {"prior": _NORMAL_GAMMA, "origin": _POINT, "missing": Scalar(bool)}
+        ),
+        "full": _of_family(FullGaussian, {"prior": _NORMAL_WISHART, "origin": _POINT}),
+        "zero-mean": _of_family(ZeroMeanGaussian, {"prior": _WISHART}),
+        "multinomial": _of_family(
+            Multinomial, {"prior": _DIRICHLET, "trials": Scalar(int, 1, 2**53)}
+        ),
+    }
+)
+"""A family with its prior; it sets the sizes D, columns of a row, and S, columns of statistics."""
+
+
+def _check_ids(stats: Stats, place: str) -> None:
+    distinct = len(stats) > 0 and len(np.unique(stats.ids)) == len(stats)
+    expect(distinct, f"{place}/ids", "distinct, and at least one")
+
+
+STATS: Final = Record(
+    Stats,
+    {
+        "ids": Array("K", dtypes=("int64",), low=0, high=2**62),
+        "n": Array("K", low=0),
+        "t": Array("K", "S"),
+        "h": Array("K"),
+        "base": Scalar(float),
+    },
+    _check_ids,
+)
+"""Statistics of K components. Compare them with their family by `check_stats`."""
+
+
+# --------------------------------------------------------------------------- rows
+
+
+class _Dense(NamedTuple):
+    entries: Mat
+
+    def table(self) -> arrays.Table:
+        return self.entries
+
+
+class _Sparse(NamedTuple):
+    data: Vec
+    indices: NDArray[Any]
+    starts: NDArray[Any]
+    width: int
+
+    def table(self) -> arrays.Table:
+        shape = (len(self.starts) - 1, self.width)
+        table = sparse.csr_array((self.data, self.indices, self.starts), shape=shape)
+        table.check_format(full_check=True)
+        if not table.has_canonical_format:
+            raise ValueError("columns must be sorted and distinct in each row")
+        return table
+
+
+def _taken_apart(table: arrays.Table) -> _Dense | _Sparse:
+    if sparse.issparse(table):
+        return _Sparse(table.data, table.indices, table.indptr, int(table.shape[1]))
+    return _Dense(table)
+
+
+_FLOATS: Final = ("float64", "float32")
+_INDICES: Final = ("int32", "int64")
+TABLE: Final = Converted(
+    OneOf(
+        {
+            "dense": (
+                _Dense,
+                Record(
+                    _Dense,
+                    {
+                        "entries": Array(
+                            "rows", "D", dtypes=_FLOATS, low=-FARTHEST, high=FARTHEST, nan=True
+                        )
+                    },
+                ),
+            ),
+            "sparse": (
+                _Sparse,
+                Record(
+                    _Sparse,
+                    {
+                        "data": Array("entries", dtypes=_FLOATS, low=-FARTHEST, high=FARTHEST),
+                        "indices": Array("entries", dtypes=_INDICES, low=0, high=2**31),
+                        "starts": Array("starts", dtypes=_INDICES, low=0, high=2**53),
+                        "width": Scalar(int, 1, 2**31),
+                    },
+                    sizes=lambda table: {"rows": len(table.starts) - 1},
+                ),
+            ),
+        }
+    ),
+    save=_taken_apart,
+    restore=lambda parts: parts.table(),
+)
+"""Rows of numbers, dense or sparse; `check_rows` compares them with their family."""
+TABLE_SIZES: Final = ("rows", "entries", "starts")
+"""The sizes that each table has for itself, for `Many(..., own_sizes=TABLE_SIZES)`."""
+ROWS: Final = Record(Rows, {"X": TABLE, "weights": Optional(Array("rows", low=0))})
+"""Rows with weights."""
+
+
+def check_rows(family: Family[Any], rows: Rows, place: str) -> None:
+    """Refuse rows that this family cannot have learned from."""
+    x, counts = rows.X, isinstance(family, Multinomial)
+    right = x.shape[1] == family.n_features and x.shape[0] > 0
+    expect(right, f"{place}/X", f"one or more rows of {family.n_features} columns")
+    expect(counts or not sparse.issparse(x), f"{place}/X", "dense, as the family has it")
+    entries = x.data if sparse.issparse(x) else x
+    missing = isinstance(family, DiagGaussian) and family.missing
+    expect(missing or not np.isnan(entries).any(), f"{place}/X", "without missing values")
+    expect(not counts or (entries >= 0).all(), f"{place}/X", "counts")
+    if rows.weights is not None:
+        some = len(rows.weights) == len(rows) and rows.weights.any()
+        expect(some, f"{place}/weights", "weights of rows, not all of them zero")
+
+
+# ------------------------------------------------------------------ trees, history
+
+
+def _check_tree(tree: Tree, place: str) -> None:
+    ids, parents = tree.ids, tree.parents
+    expect(len(ids) and len(np.unique(ids)) == len(ids), f"{place}/ids", "distinct")
+    before = parents[0] == -1 and (parents[1:] >= 0).all()
+    before = before and (parents < np.arange(len(parents))).all()
+    expect(before, f"{place}/parents", "positions of earlier nodes, -1 for the root alone")
+    expect(tree.levels.max() < tree.depth, f"{place}/parents", f"of a tree of depth {tree.depth}")
+
+
+TREE: Final = Record(
+    Tree,
+    {
+        "ids": Array("nodes", dtypes=("int64",), low=0, high=2**62),
+        "parents": Array("nodes", dtypes=("int64",), low=-1, high=2**31),
+        "depth": Scalar(int, 1, 100),
+    },
+    _check_tree,
+    lambda tree: {"levels": tree.depth},
+)
+"""Nodes of a tree; it sets the sizes nodes and levels."""
+
+
+def _check_history(history: History, place: str) -> None:
+    curve = history.curve
+    whole = np.delete(curve, 2, axis=1)
+    counts = (whole >= 0).all() and (whole == np.rint(whole)).all()
+    expect(counts, f"{place}/curve", "whole numbers but for the bounds")
+    expect(len(curve) <= MAX_POINTS, f"{place}/curve", f"at most {MAX_POINTS} points")
+
+
+_COUNT: Final = Scalar(int, 0, LARGEST_COUNT)
+_IDS: Final = Many(_COUNT, most=2**20)
+HISTORY: Final = Record(
+    History,
+    {
+        "curve": Array("points", 4),
+        "moves": Many(
+            Record(
+                AcceptedMove,
+                {
+                    "lap": _COUNT,
+                    "rows": _COUNT,
+                    "kind": Scalar(str, choices=MOVE_KINDS),
+                    "removed": _IDS,
+                    "added": _IDS,
+                    "gain": Scalar(float),
+                },
+            ),
+            most=MAX_MOVES,
+        ),
+        "counts": Table(Scalar(str, choices=COUNT_KEYS), _COUNT),
+    },
+    _check_history,
+)
+"""What a learner did."""

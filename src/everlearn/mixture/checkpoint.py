@@ -27,10 +27,9 @@ from everlearn.errors import CheckpointError
 from everlearn.estimator.history import History
 from everlearn.estimator.saving import SaveMixin, checked_names, feature_names, plain_params
 from everlearn.estimator.schemas import (
-    _CLOSE,
+    CLOSE,
     FARTHEST,
     Members,
-    _check_base,
     check_stats,
     pack_family,
     unpack_family,
@@ -46,24 +45,26 @@ from everlearn.store.schema import Arrays, entry, member, require, section, show
 def check_batch(family: Family[Any], batch: OpenBatch, name: str) -> None:
     """Refuse statistics that are not those of the rows they come with."""
     mass = batch.rows.mass
-    same = abs(batch.stats.n.sum() - mass) <= _CLOSE * mass
+    same = abs(batch.stats.n.sum() - mass) <= CLOSE * mass
     require(same, f"{name}/n", f"the masses of rows that weigh {mass:g} together")
     each = family.log_base(batch.rows.X)
     base = float(each.sum() if batch.rows.weights is None else each @ batch.rows.weights)
-    _check_base(abs(batch.stats.base - base) <= _CLOSE * (abs(base) + 1), name, batch.stats.base)
+    near = abs(batch.stats.base - base) <= CLOSE * (abs(base) + 1)
+    if not near:
+        raise CheckpointError(f"the header's 'base' of {name!r} is not that of any rows")
 
 
 def check_state(state: State) -> None:
     """Refuse losses of pairs that cannot be, and numbers too large to go on with."""
     loss, mass = state.sealed.pair_loss, state.sealed.stats.n.sum()
     sound = (loss == loss.T).all() and not np.diagonal(loss).any()
-    sound = sound and loss.min() >= -_CLOSE and loss.max() <= (mass + 1) * (state.next_id + 1)
+    sound = sound and loss.min() >= -CLOSE and loss.max() <= (mass + 1) * (state.next_id + 1)
     require(sound, "sealed/pair_loss", "a symmetric matrix of entropies")
     for index, memo in enumerate(state.memos.values()):
-        part = memo.part.stats.n <= state.sealed.stats.n * (1 + _CLOSE) + _CLOSE
+        part = memo.part.stats.n <= state.sealed.stats.n * (1 + CLOSE) + CLOSE
         require(part.all(), f"memo{index}/n", "a part of the masses that are sealed")
         own = memo.part.pair_loss
-        sound = (own == own.T).all() and (own <= loss * (1 + _CLOSE) + _CLOSE).all()
+        sound = (own == own.T).all() and (own <= loss * (1 + CLOSE) + CLOSE).all()
         require(sound, f"memo{index}/pair_loss", "a part of the entropies that are sealed")
     if not _finite(state):
         raise CheckpointError("members 'sealed/t' and 'prior' give a model that is not finite")

@@ -171,7 +171,8 @@ class Array:
             if isinstance(n, str) and file.sizes.setdefault(n, got) != got:
                 expect(False, place, f"of {n} = {file.sizes[n]} in each axis called {n}")
         if array.dtype.kind in "iuf":
-            inside_range = (array >= self.low) & (array <= self.high)
+            # NumPy's own floats, because a Python float would be cast to the array's float32.
+            inside_range = (array >= np.float64(self.low)) & (array <= np.float64(self.high))
             if self.nan:
                 inside_range |= np.isnan(array)
             expect(inside_range.all(), place, f"numbers from {self.low:g} to {self.high:g}")
