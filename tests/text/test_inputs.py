@@ -10,7 +10,7 @@ from everlearn.errors import CheckpointError
 from everlearn.estimator.params import check_params
 from everlearn.text.inputs import (
     DOCUMENT_CONSTRAINTS,
-    TOKEN_PATTERN,
+    TextOptions,
     WordSpace,
     documents_of,
     pack_words,
@@ -27,13 +27,10 @@ IDS = [np.repeat(np.arange(3), row) for row in TABLE]
 class Reader(BaseEstimator):
     """As much of an estimator as reading needs."""
 
-    def __init__(
-        self, vocabulary=None, max_words=100, stop_words=None, token_pattern=TOKEN_PATTERN
-    ):
+    def __init__(self, vocabulary=None, stop_words=None, text=None):
         self.vocabulary = vocabulary
-        self.max_words = max_words
         self.stop_words = stop_words
-        self.token_pattern = token_pattern
+        self.text = text
 
 
 FORMS = {
@@ -75,7 +72,7 @@ def test_a_vocabulary_sets_the_order_and_the_words():
     [
         ({"stop_words": {"Bob"}}, ["ann", "cid"]),
         ({"stop_words": "english"}, ["ann", "bob", "cid"]),
-        ({"token_pattern": r"\b(\w)"}, ["a", "b", "c"]),
+        ({"text": TextOptions(token_pattern=r"\b(\w)")}, ["a", "b", "c"]),
     ],
 )
 def test_texts_are_split_as_the_parameters_say(params, words):
@@ -106,19 +103,19 @@ class TestGrowing:
             assert same is space
             assert documents.to_csr(3).toarray().tolist() == [[0, 0, 0], [1, 0, 0]]
 
-    def test_max_words_holds_and_may_be_raised(self):
-        reader = Reader(max_words=2)
+    def test_max_features_holds_and_may_be_raised(self):
+        reader = Reader(text={"max_features": 2})
         _, space = documents_of(reader, TOKENS)
         assert space.vocabulary.words == ["ann", "bob"]
         _, same = documents_of(reader, TOKENS, space)
         assert same is space
-        reader.max_words = 3
+        reader.text = TextOptions(max_features=3)
         _, wider = documents_of(reader, TOKENS, space)
         assert wider.vocabulary.words == ["ann", "bob", "cid"]
 
-    def test_a_word_number_beyond_max_words_is_refused(self):
-        with pytest.raises(ValueError, match=r"below 2, .* 'max_words' parameter, got 2"):
-            documents_of(Reader(max_words=2), IDS)
+    def test_a_word_number_beyond_max_features_is_refused(self):
+        with pytest.raises(ValueError, match=r"below 2, .* 'max_features' parameter, got 2"):
+            documents_of(Reader(text={"max_features": 2}), IDS)
         with pytest.raises(ValueError, match=r"below 2, .* 'vocabulary' parameter, got 2"):
             documents_of(Reader(["a", "b"]), IDS)
 
@@ -231,11 +228,19 @@ class TestRefusals:
                 documents_of(reader, X, space)
 
 
-@pytest.mark.parametrize("name", ["vocabulary", "max_words"])
-@pytest.mark.parametrize("value", ["word", ["a", "a"], [], 0, -1, 2.5, {"a": 1}, True])
-def test_impossible_parameters_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"the '{name}' parameter of Reader must be"):
-        check_params("Reader", Reader(**{name: value}).get_params(), DOCUMENT_CONSTRAINTS)
+IMPOSSIBLE = ["word", ["a", "a"], [], 0, -1, 2.5, {"a": 1}, True]
+
+
+@pytest.mark.parametrize("value", IMPOSSIBLE)
+def test_impossible_vocabularies_are_refused(value):
+    with pytest.raises(ValueError, match="the 'vocabulary' parameter of Reader must be"):
+        check_params("Reader", Reader(value).get_params(), DOCUMENT_CONSTRAINTS)
+
+
+@pytest.mark.parametrize("value", [*IMPOSSIBLE, 2**31])
+def test_impossible_sizes_of_a_vocabulary_are_refused(value):
+    with pytest.raises(ValueError, match="the 'max_features' parameter of TextOptions of Reader"):
+        documents_of(Reader(text=TextOptions(max_features=value)), TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -244,14 +249,17 @@ def test_impossible_parameters_are_refused(name, value):
         ("stop_words", "german"),
         ("stop_words", ["a", 1]),
         ("stop_words", 7),
-        ("token_pattern", "("),
-        ("token_pattern", "(a)(b)"),
-        ("token_pattern", None),
     ],
 )
-def test_impossible_ways_to_split_texts_are_refused(name, value):
+def test_impossible_stop_words_are_refused(name, value):
     with pytest.raises(ValueError, match=f"the '{name}' parameter of Reader must be"):
         check_params("Reader", Reader(**{name: value}).get_params(), DOCUMENT_CONSTRAINTS)
+
+
+@pytest.mark.parametrize("value", ["(", "(a)(b)", None, 3])
+def test_impossible_ways_to_split_texts_are_refused(value):
+    with pytest.raises(ValueError, match="the 'token_pattern' parameter of TextOptions of Reader"):
+        documents_of(Reader(text={"token_pattern": value}), TEXTS)
 
 
 @pytest.mark.parametrize("vocabulary", [None, ["a"], ("a", "b"), np.array(["a"]), {"a": 0}])
@@ -275,7 +283,7 @@ class TestCheckpoint:
         assert (again.vocabulary is None) == (space.vocabulary is None)
         if space.vocabulary is not None:
             assert again.vocabulary.words == space.vocabulary.words
-            assert again.vocabulary.max_words == space.vocabulary.max_words
+            assert again.vocabulary.max_features == space.vocabulary.max_features
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -283,8 +291,8 @@ class TestCheckpoint:
             ({"kind": "letters"}, "'kind' of words"),
             ({"n_words": 3}, "'vocabulary/ends' must have .* shape"),
             ({"n_words": 0}, "'n_words' must be of type int from 1"),
-            ({"max_words": "many"}, "'max_words' must be of type int"),
-            ({"max_words": None}, "'max_words' must be given"),
+            ({"max_features": "many"}, "'max_features' must be of type int"),
+            ({"max_features": None}, "'max_features' must be given"),
             ({"extra": 1}, "must not have"),
             ({"text": np.frombuffer(b"bb", np.uint8)}, "members 'vocabulary'.*repeat a word"),
             ({"text": np.frombuffer(b"b\xff", np.uint8)}, "members 'vocabulary'.*utf-8"),

@@ -12,24 +12,24 @@ any_words = st.text(max_size=4)
 corpora = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=6)
 
 
-def plain_encode(corpus, max_words):
+def plain_encode(corpus, max_features):
     """Words in order of appearance up to the limit, and the count of each in each document."""
-    words = list(dict.fromkeys(token for document in corpus for token in document))[:max_words]
+    words = list(dict.fromkeys(token for document in corpus for token in document))[:max_features]
     return words, [[document.count(word) for word in words] for document in corpus]
 
 
 @given(corpora, st.integers(1, 9))
-def test_encoding_counts_the_first_words_seen(corpus, max_words):
-    words, counts = plain_encode(corpus, max_words)
-    grown, documents = Vocabulary(max_words=max_words).encode(corpus)
+def test_encoding_counts_the_first_words_seen(corpus, max_features):
+    words, counts = plain_encode(corpus, max_features)
+    grown, documents = Vocabulary(max_features=max_features).encode(corpus)
     assert grown.words == words
     assert documents.to_csr(len(words)).toarray().tolist() == counts
 
 
 @given(corpora, st.integers(1, 9), st.integers(0, 6))
-def test_batches_do_not_matter(corpus, max_words, cut):
-    whole, documents = Vocabulary(max_words=max_words).encode(corpus)
-    first, head = Vocabulary(max_words=max_words).encode(corpus[:cut])
+def test_batches_do_not_matter(corpus, max_features, cut):
+    whole, documents = Vocabulary(max_features=max_features).encode(corpus)
+    first, head = Vocabulary(max_features=max_features).encode(corpus[:cut])
     second, tail = first.encode(corpus[cut:])
     assert second.words == whole.words
     for part, whole_part in ((head, documents[:cut]), (tail, documents[cut:])):
@@ -39,7 +39,7 @@ def test_batches_do_not_matter(corpus, max_words, cut):
 
 def test_growing_leaves_the_old_vocabulary_as_it_was():
     old = Vocabulary.fixed(["a", "b"])
-    old = Vocabulary(old.columns, max_words=9)
+    old = Vocabulary(old.columns, max_features=9)
     new, _ = old.encode([["c", "a"]])
     assert (old.words, new.words) == (["a", "b"], ["a", "b", "c"])
 
@@ -109,7 +109,7 @@ def test_what_is_written_is_read_again(words):
     text, ends = Vocabulary.fixed(words).to_utf8()
     assert (text.dtype, ends.dtype) == (np.uint8, np.int64)
     again = Vocabulary.from_utf8(text, ends, 77)
-    assert (again.words, again.max_words) == (words, 77)
+    assert (again.words, again.max_features) == (words, 77)
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,6 @@ def test_what_is_written_is_read_again(words):
 )
 def test_corrupt_content_is_refused_by_name(text, ends, message):
     with pytest.raises(CheckpointError, match=message):
-        Vocabulary.from_utf8(np.frombuffer(text, np.uint8), np.array(ends, np.int64), max_words=10)
+        Vocabulary.from_utf8(
+            np.frombuffer(text, np.uint8), np.array(ends, np.int64), max_features=10
+        )

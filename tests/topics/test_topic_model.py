@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -333,7 +334,7 @@ def test_words_enter_when_they_come(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lda", "averaging, words"])
 def test_a_vocabulary_has_a_limit(name: str) -> None:
-    model = model_of(name, max_words=7)
+    model = model_of(name, text={"max_features": 7})
     teach(model, name, slice(0, BATCH), TOKENS)
     teach(model, name, slice(BATCH, None), TOKENS)
     assert model.vocabulary_.tolist() == list(dict.fromkeys(TOKENS[0]))[:7]
@@ -370,7 +371,9 @@ def test_stop_words_and_patterns() -> None:
     assert plain.vocabulary_.tolist() == ["the", "cats", "dogs", "one", "22"]
     english = TopicModel(n_topics=2, stop_words="english", random_state=0).fit(texts)
     assert english.vocabulary_.tolist() == ["cats", "dogs", "22"]
-    own = TopicModel(n_topics=2, stop_words={"dogs"}, token_pattern="[a-z]+", random_state=0)
+    own = TopicModel(
+        n_topics=2, stop_words={"dogs"}, text={"token_pattern": "[a-z]+"}, random_state=0
+    )
     assert own.fit(texts).vocabulary_.tolist() == ["the", "cats", "a", "one"]
     assert file_of(own) == file_of(copy.deepcopy(own))
 
@@ -463,8 +466,8 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "ghosts": (0, 1.5, None),
     "inference_passes": (0, 1.5),
     "vocabulary": ("words", [], ["a", "a"], [1, 2], {"a": 3}),
-    "max_words": (0, 2**31, None, 1.5),
     "stop_words": ("german", [1, "a"], 3),
+    "max_features": (0, 2**31, None, 1.5),
     "token_pattern": ("(", "(a)(b)", None, 3),
     "engine": ("gpu", 2),
     "random_state": ("seed", -1, 1.5, 2**40, np.random.default_rng(0)),
@@ -506,14 +509,17 @@ def test_wrong_parameters_are_named(name: str) -> None:
     model, y = fitted(name), targets_of(name)
     before = file_of(model)
     right = model.get_params()
-    assert set(right) - set(PARAMETERS) <= {"n_rounds"}
-    for parameter in sorted(set(PARAMETERS) & set(right)):
+    homes = {field.name: home for home, kind in model._options.items() for field in fields(kind)}
+    names = {*right, *homes} - set(model._options)
+    assert names - set(PARAMETERS) <= {"n_rounds"}
+    for parameter in sorted(set(PARAMETERS) & names):
+        owner = f"({'|'.join(kind.__name__ for kind in model._options.values())}) of "
+        owner = f"{owner if parameter in homes else ''}{type(model).__name__}"
         for value in PARAMETERS[parameter]:
-            model.set_params(**{parameter: value})
+            wrong = {parameter: value}
+            model.set_params(**({homes[parameter]: wrong} if parameter in homes else wrong))
             for learn in (model.fit, model.partial_fit):
-                with pytest.raises(
-                    ValueError, match=f"'{parameter}' parameter of {type(model).__name__}"
-                ):
+                with pytest.raises(ValueError, match=f"'{parameter}' parameter of {owner}"):
                     learn(X, y)
             model.set_params(**right)
     assert file_of(model) == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from everlearn.errors import UsageError
@@ -105,18 +105,34 @@ def _lacking(kind: Kind, option: str) -> str | None:
     return None if form is None or form in kind.estimators else _FORMS[form]
 
 
-def check_settings(estimator: Any, params: Mapping[str, Any]) -> None:
-    """Refuse parameters that the estimator's own table of constraints does not allow."""
-    name = estimator.__name__
-    known = estimator().get_params(deep=False)
+def constructor_params(
+    estimator: Any, settings: Mapping[str, Any], model: Any = None
+) -> dict[str, Any]:
+    """Settings of a command line as the estimator's parameters, or a UsageError.
+
+    Fields of options have plain names on a command line: `max_features` is a part of `text`.
+    Other fields stay as they are in `model`, if it is the one that gets the parameters.
+    """
+    name, options = estimator.__name__, getattr(estimator, "_options", {})
+    known = estimator().get_params(deep=False) if model is None else model.get_params(deep=False)
+    homes = {field.name: home for home, kind in options.items() for field in fields(kind)}
+    params = {key: value for key, value in settings.items() if key not in homes}
     for unknown in sorted(set(params) - set(known)):
         if unknown in OPTIONS:
             raise UsageError(f"{name} cannot be given {OPTIONS[unknown]}{_who_has(unknown)}")
-        raise UsageError(f"{name} has no parameter {unknown!r}; it has {', '.join(sorted(known))}")
+        names = ", ".join(sorted({*known, *homes} - set(options)))
+        raise UsageError(f"{name} has no parameter {unknown!r}; it has {names}")
     try:
+        for home, kind in options.items():
+            own = {key: value for key, value in settings.items() if homes.get(key) == home}
+            if own:
+                whole = kind.of(params.get(home, known[home]), name, home)
+                params[home] = replace(whole, **own)
+            kind.of(params.get(home), name, home)
         check_params(name, {**known, **params}, estimator._constraints)
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
+    return params
 
 
 def _who_has(parameter: str) -> str:

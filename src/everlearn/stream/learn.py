@@ -22,7 +22,7 @@ from everlearn.io.log import BatchLog, read_log
 from everlearn.io.reader import Arrived, Reader
 from everlearn.io.sources import Source
 from everlearn.stream.class_topics import class_topics
-from everlearn.stream.kinds import check_settings
+from everlearn.stream.kinds import constructor_params
 from everlearn.stream.layout import Layout
 from everlearn.stream.prepared import Origin, Prepared, Refused, by_halves, joined
 from everlearn.stream.records import RecordPreparer, checked_label, field_of, with_form
@@ -254,8 +254,7 @@ class Learning:
         model = self.session.model
         if model is None:
             estimator = layout.kind_of_model.estimator(layout.form)
-            check_settings(estimator, self.params)
-            model = estimator(**self.params)
+            model = estimator(**constructor_params(estimator, self.params))
         return bool(model.__sklearn_tags__().input_tags.allow_nan)
 
     def _learned_at_once(self, batches: list[Prepared]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from everlearn.errors import CheckpointError, UsageError
 from everlearn.estimator.saving import load_with, save_with
 from everlearn.io.ledger import Ledger
-from everlearn.stream.kinds import check_options, check_settings
+from everlearn.stream.kinds import check_options, constructor_params
 from everlearn.stream.layout import Layout
 
 
@@ -85,9 +85,9 @@ def opened(path: Path, asked: Mapping[str, Any], changes: Mapping[str, Any]) -> 
             f"--seed belongs to the beginning of a model; this one was begun with {seed}"
         )
     if changes:
-        check_settings(type(session.model), changes)
+        params = constructor_params(type(session.model), changes, session.model)
         try:
-            session.model.set_params(**changes).to_checkpoint()  # it refuses what cannot go on
+            session.model.set_params(**params).to_checkpoint()  # it refuses what cannot go on
         except (TypeError, ValueError) as error:
             raise UsageError(str(error)) from error
     return session
@@ -99,7 +99,7 @@ def _check_any(asked: Layout, params: Mapping[str, Any]) -> None:
     refusals = []
     for form in kind.estimators:
         try:
-            check_settings(kind.estimator(form), params)
+            constructor_params(kind.estimator(form), params)
         except UsageError as error:
             refusals.append(error)
     if len(refusals) == len(kind.estimators):
@@ -111,5 +111,4 @@ def begun(session: Session, params: Mapping[str, Any]) -> Session:
     if session.layout.form is None:
         raise UsageError("no record could be read, so there is nothing to learn from")
     estimator = session.layout.kind_of_model.estimator(session.layout.form)
-    check_settings(estimator, params)
-    return replace(session, model=estimator(**params))
+    return replace(session, model=estimator(**constructor_params(estimator, params)))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from everlearn.core.documents import LARGEST, Documents
 from everlearn.errors import CheckpointError
 from everlearn.estimator.base import named_errors
+from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.estimator.tables import refuse_collection
 from everlearn.store.schema import Arrays, entry, member, section
@@ -81,20 +82,50 @@ class TokenPattern:
 
 DOCUMENT_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "vocabulary": (Options((None,)), VocabularyWords()),
-    "max_words": (Interval(1, LARGEST, integer=True),),
     "stop_words": (Options((None, "english")), WordCollection()),
-    "token_pattern": (TokenPattern(),),
 }
-"""Constraints of the parameters of `DocumentParams`."""
+"""Constraints of the parameters of `DocumentParams`, besides `text`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOptions(ExpertOptions):
+    r"""How texts become words: the `text` parameter of estimators of documents.
+
+    Parameters
+    ----------
+    token_pattern : str, default=r"(?u)\b\w\w+\b"
+        Regular expression of a word, with one group at most. Change it to keep words of one letter,
+        or to leave out numbers. Documents that are lists of words are not split.
+    max_features : int, default=100000
+        Size at which the vocabulary is full; words that come later are ignored.
+
+    Examples
+    --------
+    >>> from everlearn import TextOptions, TopicModel
+    >>> model = TopicModel(n_topics=2, text=TextOptions(token_pattern=r"[a-z]+", max_features=4))
+    >>> model.fit(["a cat or a dog", "a bond or a stock"]).vocabulary_.tolist()
+    ['a', 'cat', 'or', 'dog']
+    """
+
+    token_pattern: str = TOKEN_PATTERN
+    max_features: int = 100_000
+    constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "token_pattern": (TokenPattern(),),
+        "max_features": (Interval(1, LARGEST, integer=True),),
+    }
 
 
 class DocumentParams(Protocol):
     """The parameters of an estimator that say how its documents are read."""
 
     vocabulary: Any
-    max_words: int
     stop_words: Any
-    token_pattern: str
+    text: Any
+
+
+def text_options(estimator: DocumentParams) -> TextOptions:
+    """What the `text` parameter of an estimator stands for."""
+    return TextOptions.of(estimator.text, type(estimator).__name__, "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +160,8 @@ def documents_of(
     Parameters
     ----------
     estimator : estimator
-        `vocabulary` fixes the words and their order, or is None. `max_words` limits how many words
-        documents may bring. `token_pattern` and `stop_words` say how texts are split.
+        `vocabulary` fixes the words and their order, or is None. `stop_words` are left out of
+        texts. `text` says how these are split, and how many words documents may bring.
     X : table, or sequence of integer arrays, lists of str or str
         Counts of shape (n_documents, n_words), dense or sparse; word numbers; tokens; texts.
     space : WordSpace or None, default=None
@@ -173,7 +204,7 @@ def documents_of(
             stop_words = estimator.stop_words
             if stop_words is not None and not isinstance(stop_words, str):
                 stop_words = {word.lower() for word in stop_words}
-            documents = tokenize(documents, estimator.token_pattern, stop_words)
+            documents = tokenize(documents, text_options(estimator).token_pattern, stop_words)
         encoded, words = _read_tokens(estimator, documents, space, given, grow)
         if not words.n_words and not allow_empty:
             raise ValueError("expected a word in at least one of the first documents, got none")
@@ -248,7 +279,7 @@ def _read_ids(
     if space is not None and not grow:
         return documents.below(space.n_words), space
     needed = int(documents.words.max(initial=-1)) + 1
-    parameter, limit = "max_words", estimator.max_words
+    parameter, limit = "max_features", text_options(estimator).max_features
     if given is not None:
         parameter, limit = "vocabulary", len(given)
     if needed > limit:
@@ -272,7 +303,10 @@ def _read_tokens(
     grow: bool,
 ) -> tuple[Documents, WordSpace]:
     known = Vocabulary() if space is None else cast(Vocabulary, space.vocabulary)
-    known = replace(known, max_words=estimator.max_words) if given is None else given
+    if given is not None:
+        known = given
+    else:
+        known = replace(known, max_features=text_options(estimator).max_features)
     vocabulary, documents = known.encode(tokens, grow=grow)
     if space is not None and len(vocabulary) == space.n_words:
         return documents, space
@@ -281,29 +315,29 @@ def _read_tokens(
 
 def pack_words(space: WordSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The words as JSON, for the header's key "words", and arrays."""
-    header: dict[str, Any] = {"kind": space.kind, "n_words": space.n_words, "max_words": None}
+    header: dict[str, Any] = {"kind": space.kind, "n_words": space.n_words, "max_features": None}
     if space.vocabulary is None:
         return header, {}
-    header["max_words"] = space.vocabulary.max_words
+    header["max_features"] = space.vocabulary.max_features
     text, ends = space.vocabulary.to_utf8()
     return header, {"vocabulary/text": text, "vocabulary/ends": ends}
 
 
 def unpack_words(header: Mapping[str, Any], arrays: Arrays) -> WordSpace:
     """Inverse of `pack_words`; `header` is that of the file."""
-    words = section(header, "words", ("kind", "n_words", "max_words"))
+    words = section(header, "words", ("kind", "n_words", "max_features"))
     kind = entry(words, "kind", str)
     if kind not in _KINDS:
         raise CheckpointError(f"the header's 'kind' of words must be in {list(_KINDS)}")
     n_words = entry(words, "n_words", int, 1, LARGEST)
-    if words["max_words"] is None:
+    if words["max_features"] is None:
         if kind == "words":
-            raise CheckpointError("the header's 'max_words' must be given for words with names")
+            raise CheckpointError("the header's 'max_features' must be given for words with names")
         return WordSpace(cast(Kind, kind), n_words)
-    max_words = entry(words, "max_words", int, 1, LARGEST)
+    max_features = entry(words, "max_features", int, 1, LARGEST)
     text = member(arrays, "vocabulary/text", (None,), "uint8")
     ends = member(arrays, "vocabulary/ends", (n_words,), "int64")
     try:
-        return WordSpace(kind, n_words, Vocabulary.from_utf8(text, ends, max_words))
+        return WordSpace(kind, n_words, Vocabulary.from_utf8(text, ends, max_features))
     except CheckpointError as error:
         raise CheckpointError(f"members 'vocabulary' do not make a vocabulary: {error}") from error

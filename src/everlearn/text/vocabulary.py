@@ -20,7 +20,7 @@ from everlearn.core.documents import Documents
 from everlearn.errors import CheckpointError
 
 LONGEST_WORD: Final = 256
-"""Longer strings do not become words, so `max_words` also limits the memory."""
+"""Longer strings do not become words, so `max_features` also limits the memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,18 +30,18 @@ class Vocabulary:
     Attributes
     ----------
     columns : mapping of words to 0, 1, 2 and so on, in this order
-    max_words : int, number of words at which the vocabulary is full
+    max_features : int, number of words at which the vocabulary is full
 
     Examples
     --------
-    >>> empty = Vocabulary(max_words=3)
+    >>> empty = Vocabulary(max_features=3)
     >>> grown, documents = empty.encode([["to", "be", "or"], ["not", "to", "be"]])
     >>> grown.words, len(empty), documents.words.tolist()
     (['to', 'be', 'or'], 0, [0, 1, 2, 0, 1])
     """
 
     columns: Mapping[str, int] = field(default_factory=dict, repr=False)
-    max_words: int = 100_000
+    max_features: int = 100_000
 
     @classmethod
     def fixed(cls, words: Sequence[str] | Mapping[str, int]) -> Vocabulary:
@@ -89,7 +89,7 @@ class Vocabulary:
         """
         known = self.columns
         new_words: dict[str, int] = {}
-        room = self.max_words - len(self) if grow else 0
+        room = self.max_features - len(self) if grow else 0
         rows = []
         for i, tokens in enumerate(token_lists):
             row = []
@@ -113,7 +113,7 @@ class Vocabulary:
         return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
 
     @classmethod
-    def from_utf8(cls, text: NDArray[np.uint8], ends: IntVec, max_words: int) -> Vocabulary:
+    def from_utf8(cls, text: NDArray[np.uint8], ends: IntVec, max_features: int) -> Vocabulary:
         """Inverse of `to_utf8`; raises a CheckpointError for arrays it cannot have written."""
         places = [0, *ends.tolist()]
         if places != sorted(places) or places[-1] != text.size:
@@ -123,7 +123,7 @@ class Vocabulary:
         data = text.tobytes()
         try:
             words = [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(places)]
-            return cls(_columns_of(words), max_words)
+            return cls(_columns_of(words), max_features)
         except ValueError as error:
             raise CheckpointError(f"the words cannot be read: {error}") from error
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import checked_names, feature_names, plain_params
 from everlearn.store.schema import Arrays, entry, member, require, section
-from everlearn.text.inputs import pack_words, unpack_words
+from everlearn.text.inputs import pack_words, text_options, unpack_words
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.topics.estimator import Learned, TopicEstimator
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState, WordWeights
@@ -162,6 +162,8 @@ class TopicCheckpoint(TopicEstimator[T]):
             states.append(header)
             arrays |= members
         params = self.get_params(deep=False)
+        if params["text"] is not None:
+            params["text"] = text_options(self)
         if params["vocabulary"] is not None:
             params["vocabulary"] = list(Vocabulary.fixed(params["vocabulary"]).words)
         return {
@@ -183,6 +185,7 @@ class TopicCheckpoint(TopicEstimator[T]):
             raise CheckpointError(f"the header {verb} {wrong[0]!r}")
         estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
         try:
+            estimator.text = None if estimator.text is None else text_options(estimator)
             estimator._check_params()
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error

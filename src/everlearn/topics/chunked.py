@@ -31,7 +31,7 @@ from everlearn.estimator.collections import (
     twin_of,
 )
 from everlearn.kernels.draws import stream_keys
-from everlearn.text.inputs import WordSpace, documents_of
+from everlearn.text.inputs import WordSpace, documents_of, text_options
 from everlearn.text.tokens import listed
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.topics.batches import as_bags
@@ -401,7 +401,7 @@ def _joined(
     if kind == "ids" or estimator.vocabulary is not None:
         fixed = None if estimator.vocabulary is None else Vocabulary.fixed(estimator.vocabulary)
         return WordSpace(kind, n_words, fixed), [None] * len(infos)
-    vocabulary = Vocabulary(max_words=estimator.max_words)
+    vocabulary = Vocabulary(max_features=text_options(estimator).max_features)
     numbers: list[NDArray[np.int64] | None] = []
     with named_errors(estimator, "X"):
         for info in infos:

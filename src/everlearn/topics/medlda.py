@@ -29,7 +29,7 @@ from everlearn.estimator.labels import (
 )
 from everlearn.estimator.params import Constraint, Interval, Options, check_params
 from everlearn.store.schema import Arrays, section
-from everlearn.text.inputs import TOKEN_PATTERN, WordSpace
+from everlearn.text.inputs import TextOptions, WordSpace
 from everlearn.topics.bayespa import scores
 from everlearn.topics.checkpoint import TopicCheckpoint
 from everlearn.topics.estimator import Learned, Watch
@@ -387,7 +387,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         Sweeps over the tokens in each round; None is 2, or 3 without anchors.
     burn_in, ghosts, n_passes, shuffle
         As in `MedLDAClassifier`.
-    retention, inference, inference_passes, vocabulary, max_words, stop_words, token_pattern
+    retention, inference, inference_passes, vocabulary, stop_words, text
         As in `MedLDAClassifier`.
     engine, random_state, verbose
         As in `MedLDAClassifier`.
@@ -411,7 +411,7 @@ class MedHDPClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medhdp-classifier"
-
+    _options: ClassVar = {"text": TextOptions}
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
@@ -451,9 +451,8 @@ class MedHDPClassifier(MaxMarginClassifier):
         inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
-        max_words: int = 100_000,
         stop_words: Any = None,
-        token_pattern: str = TOKEN_PATTERN,
+        text: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -485,9 +484,8 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
-        self.max_words = max_words
         self.stop_words = stop_words
-        self.token_pattern = token_pattern
+        self.text = text
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -601,12 +599,10 @@ class MedLDAClassifier(MaxMarginClassifier):
         Of a sampler, sweeps that are dropped, and as many that count; None is 50.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns; None lets tokens and texts bring them.
-    max_words : int, default=100000
-        No more words are learned from tokens and texts.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
-    token_pattern : str
-        What a word of a text is, as a regular expression.
+    text : TextOptions, mapping of its fields or None, default=None
+        How texts become words (`token_pattern`), and how many words at most (`max_features`).
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
         Where documents are worked on; all engines give the same bits. None uses all cores;
         "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
@@ -646,7 +642,7 @@ class MedLDAClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medlda-classifier"
-
+    _options: ClassVar = {"text": TextOptions}
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "strategy": (Options(("shared", "ovr")),),
@@ -683,9 +679,8 @@ class MedLDAClassifier(MaxMarginClassifier):
         inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
-        max_words: int = 100_000,
         stop_words: Any = None,
-        token_pattern: str = TOKEN_PATTERN,
+        text: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -716,9 +711,8 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
-        self.max_words = max_words
         self.stop_words = stop_words
-        self.token_pattern = token_pattern
+        self.text = text
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose

@@ -17,7 +17,7 @@ from everlearn.engine.opening import nearby, open_engine
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.params import Constraint, Interval, Options, check_params
 from everlearn.store.schema import Arrays, entry, section
-from everlearn.text.inputs import TOKEN_PATTERN, WordSpace
+from everlearn.text.inputs import TextOptions, WordSpace
 from everlearn.topics.bayespa import scores
 from everlearn.topics.checkpoint import TopicCheckpoint
 from everlearn.topics.estimator import Learned
@@ -134,7 +134,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         As in `MedLDAClassifier`.
     inference_passes : int or None, default=None
         As in `MedLDAClassifier`; None is 5, or 50 of a sampler.
-    vocabulary, max_words, stop_words, token_pattern
+    vocabulary, stop_words, text
         As in `MedLDAClassifier`.
     engine, random_state, verbose
         As in `MedLDAClassifier`.
@@ -159,7 +159,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
     """
 
     checkpoint_key: ClassVar[str] = "medlda-regressor"
-
+    _options: ClassVar = {"text": TextOptions}
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**15, integer=True),),
         "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
@@ -191,9 +191,8 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
-        max_words: int = 100_000,
         stop_words: Any = None,
-        token_pattern: str = TOKEN_PATTERN,
+        text: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -220,9 +219,8 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
-        self.max_words = max_words
         self.stop_words = stop_words
-        self.token_pattern = token_pattern
+        self.text = text
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose

@@ -139,7 +139,8 @@ def _same_words(spaces: list[WordSpace]) -> tuple[WordSpace, list[IntVec]]:
         vocabulary, _ = vocabulary.encode([own])
         if any(word not in vocabulary.columns for word in own):
             raise ValueError(
-                f"merge cannot join vocabularies of more than max_words={vocabulary.max_words}."
+                "merge cannot join vocabularies of more than "
+                f"max_features={vocabulary.max_features} words."
             )
         places[i] = np.array([vocabulary.columns[word] for word in own], np.int64)
     return replace(spaces[0], n_words=len(vocabulary), vocabulary=vocabulary), places

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import Vec
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.store.schema import Arrays, section
-from everlearn.text.inputs import TOKEN_PATTERN
+from everlearn.text.inputs import TextOptions
 from everlearn.topics.checkpoint import TopicCheckpoint
 from everlearn.topics.estimator import Learned
 from everlearn.topics.params import TOPIC_CONSTRAINTS, check_start
@@ -79,12 +79,10 @@ class TopicModel(TopicCheckpoint[None]):
         dropped, and as many that count; None is 50.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns; None lets tokens and texts bring them.
-    max_words : int, default=100000
-        No more words are learned from tokens and texts.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
-    token_pattern : str
-        What a word of a text is, as a regular expression.
+    text : TextOptions, mapping of its fields or None, default=None
+        How texts become words (`token_pattern`), and how many words at most (`max_features`).
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
         Where documents are worked on; all engines give the same bits. None uses all cores;
         "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
@@ -118,7 +116,7 @@ class TopicModel(TopicCheckpoint[None]):
     """
 
     checkpoint_key: ClassVar[str] = "topic-model"
-
+    _options: ClassVar = {"text": TextOptions}
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
         "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
@@ -158,9 +156,8 @@ class TopicModel(TopicCheckpoint[None]):
         inference: str = "expected",
         inference_passes: int | None = None,
         vocabulary: Any = None,
-        max_words: int = 100_000,
         stop_words: Any = None,
-        token_pattern: str = TOKEN_PATTERN,
+        text: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -187,9 +184,8 @@ class TopicModel(TopicCheckpoint[None]):
         self.inference = inference
         self.inference_passes = inference_passes
         self.vocabulary = vocabulary
-        self.max_words = max_words
         self.stop_words = stop_words
-        self.token_pattern = token_pattern
+        self.text = text
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose

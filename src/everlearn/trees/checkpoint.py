@@ -14,7 +14,7 @@ from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import checked_names, feature_names, plain_params
 from everlearn.estimator.schemas import pack_nodes, unpack_nodes
 from everlearn.store.schema import Arrays, entry, member, require, section
-from everlearn.text.inputs import pack_words, unpack_words
+from everlearn.text.inputs import pack_words, text_options, unpack_words
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.trees.fit import LEVEL_RANGE, Learned
 from everlearn.trees.model import TreeTopics
@@ -47,6 +47,8 @@ def pack_tree(estimator: Any, learned: Learned) -> tuple[dict[str, Any], dict[st
         "past/levels": state.past,
     }
     params = estimator.get_params(deep=False)
+    if params["text"] is not None:
+        params["text"] = text_options(estimator)
     if params["vocabulary"] is not None:
         params["vocabulary"] = list(Vocabulary.fixed(params["vocabulary"]).words)
     if params["level_prior"] is not None:
@@ -75,6 +77,7 @@ def unpack_tree(cls: type[T], header: Mapping[str, Any], arrays: Arrays) -> T:
         raise CheckpointError(f"the header {verb} {wrong[0]!r}")
     estimator: Any = cls(**section(header, "params", inspect.signature(cls).parameters))
     try:
+        estimator.text = None if estimator.text is None else text_options(estimator)
         estimator._check_params()
     except (OverflowError, TypeError, ValueError) as error:
         raise CheckpointError(f"the header's 'params': {error}") from error

@@ -23,7 +23,7 @@ from everlearn.estimator.tree_view import FittedTree, TreeNode, check_room_for_a
 from everlearn.store.schema import Arrays
 from everlearn.text.inputs import (
     DOCUMENT_CONSTRAINTS,
-    TOKEN_PATTERN,
+    TextOptions,
     document_tags,
     documents_of,
     word_names,
@@ -365,12 +365,10 @@ class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
         Whether `fit` with `learning="stream"` visits documents in random order.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns; None lets tokens and texts bring them.
-    max_words : int, default=100000
-        No more words are learned from tokens and texts.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
-    token_pattern : str
-        What a word of a text is, as a regular expression.
+    text : TextOptions, mapping of its fields or None, default=None
+        How texts become words (`token_pattern`), and how many words at most (`max_features`).
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
         Where documents are worked on; all engines give the same bits. None uses all cores;
         "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
@@ -417,7 +415,7 @@ class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
     """
 
     checkpoint_key: ClassVar[str] = "topic-tree"
-
+    _options: ClassVar = {"text": TextOptions}
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "depth": (Interval(2, 32, integer=True),),
         "concentration": (Interval(1e-6, 1e6),),
@@ -463,9 +461,8 @@ class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
         stream_sweeps: int = 8,
         shuffle: bool = True,
         vocabulary: Any = None,
-        max_words: int = 100_000,
         stop_words: Any = None,
-        token_pattern: str = TOKEN_PATTERN,
+        text: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -489,9 +486,8 @@ class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
         self.stream_sweeps = stream_sweeps
         self.shuffle = shuffle
         self.vocabulary = vocabulary
-        self.max_words = max_words
         self.stop_words = stop_words
-        self.token_pattern = token_pattern
+        self.text = text
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose

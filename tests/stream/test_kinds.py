@@ -1,0 +1,44 @@
+"""Settings of a command line become parameters of an estimator, or are refused."""
+
+from typing import Any
+
+import pytest
+
+from everlearn.errors import UsageError
+from everlearn.stream.kinds import constructor_params
+from everlearn.text.inputs import TextOptions
+from everlearn.topics.topic_model import TopicModel
+
+
+def test_fields_of_options_have_plain_names() -> None:
+    settings = {"n_topics": 3, "max_features": 5000}
+    params = constructor_params(TopicModel, settings)
+    assert params == {"n_topics": 3, "text": TextOptions(max_features=5000)}
+    assert constructor_params(TopicModel, {"n_topics": 3}) == {"n_topics": 3}
+
+
+def test_a_field_and_a_mapping_of_others_are_joined() -> None:
+    params = constructor_params(TopicModel, {"text": {"token_pattern": "x"}, "max_features": 7})
+    assert params == {"text": TextOptions(token_pattern="x", max_features=7)}
+
+
+def test_fields_that_are_not_named_stay_as_they_are_in_a_model() -> None:
+    model = TopicModel(text=TextOptions(token_pattern="x"))
+    params = constructor_params(TopicModel, {"max_features": 7}, model)
+    assert params == {"text": TextOptions(token_pattern="x", max_features=7)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_features": 0}, "'max_features' parameter of TextOptions of TopicModel must be"),
+        ({"text": {"max_words": 5}}, "no entry 'max_words'; it has token_pattern, max_features"),
+        ({"text": 5}, "the 'text' parameter of TopicModel must be TextOptions"),
+        ({"max_words": 5}, "TopicModel has no parameter 'max_words'; it has .* max_features,"),
+        ({"n_topics": 0}, "the 'n_topics' parameter of TopicModel must be"),
+        ({"memory_budget": 1}, "TopicModel cannot be given --memory, which is for the kinds"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        constructor_params(TopicModel, settings)
