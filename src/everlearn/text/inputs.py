@@ -25,7 +25,7 @@ from everlearn.text.tokens import Form, document_form, listed, tokenize
 from everlearn.text.vocabulary import Vocabulary
 
 Kind: TypeAlias = Literal["counts", "ids", "words"]
-_KINDS: Final[dict[Kind, str]] = {
+KINDS: Final[dict[Kind, str]] = {
     "counts": "a table of counts",
     "ids": "arrays of word numbers",
     "words": "strings or lists of strings",
@@ -184,8 +184,8 @@ def documents_of(
     kind: Kind = form if form in ("counts", "ids") else "words"
     if space is not None and kind != space.kind:
         raise ValueError(
-            f"X of {type(estimator).__name__} was {_KINDS[space.kind]} in learning and is now "
-            f"{_KINDS[kind]}: give the same kind, or call fit to begin anew."
+            f"X of {type(estimator).__name__} was {KINDS[space.kind]} in learning and is now "
+            f"{KINDS[kind]}: give the same kind, or call fit to begin anew."
         )
     given = _given_vocabulary(estimator, space) if grow else None
     with named_errors(estimator, "X"):
@@ -327,8 +327,8 @@ def unpack_words(header: Mapping[str, Any], arrays: Arrays) -> WordSpace:
     """Inverse of `pack_words`; `header` is that of the file."""
     words = section(header, "words", ("kind", "n_words", "max_features"))
     kind = entry(words, "kind", str)
-    if kind not in _KINDS:
-        raise CheckpointError(f"the header's 'kind' of words must be in {list(_KINDS)}")
+    if kind not in KINDS:
+        raise CheckpointError(f"the header's 'kind' of words must be in {list(KINDS)}")
     n_words = entry(words, "n_words", int, 1, LARGEST)
     if words["max_features"] is None:
         if kind == "words":

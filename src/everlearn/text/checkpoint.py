@@ -1,0 +1,60 @@
+"""What a file holds of the words of a model."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from numpy.typing import NDArray
+
+from everlearn.core.documents import LARGEST
+from everlearn.store.schema import Array, Converted, Optional, Record, Scalar, expect
+from everlearn.text.inputs import KINDS, WordSpace
+from everlearn.text.vocabulary import Vocabulary
+
+
+class _SavedWords(NamedTuple):
+    """A vocabulary as one text, where each word ends in it, and its limit."""
+
+    text: NDArray[Any]
+    ends: NDArray[Any]
+    max_words: int
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> _SavedWords:
+        return cls(*vocabulary.to_utf8(), vocabulary.max_words)
+
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.from_utf8(*self)
+
+
+def _check_words(space: WordSpace, place: str) -> None:
+    named, words = space.kind == "words", space.vocabulary
+    expect(words is not None or not named, f"{place}/vocabulary", "there for words with names")
+    fits = words is None or len(words) == space.n_words
+    expect(fits, f"{place}/n_words", "the number of words in the vocabulary")
+
+
+WORDS: Final = Record(
+    WordSpace,
+    {
+        "kind": Scalar(str, choices=tuple(KINDS)),
+        "n_words": Scalar(int, 1, LARGEST),
+        "vocabulary": Optional(
+            Converted(
+                Record(
+                    _SavedWords,
+                    {
+                        "text": Array("bytes", dtypes=("uint8",), low=0, high=255),
+                        "ends": Array("words", dtypes=("int64",), low=0, high=2**53),
+                        "max_words": Scalar(int, 1, LARGEST),
+                    },
+                ),
+                save=_SavedWords.of,
+                restore=_SavedWords.vocabulary,
+            )
+        ),
+    },
+    _check_words,
+    lambda space: {"W": space.n_words},
+)
+"""The words of the columns; it sets the size W, their number."""

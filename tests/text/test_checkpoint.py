@@ -1,0 +1,57 @@
+"""The words of a model come back from a file as they were."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everlearn.errors import CheckpointError
+from everlearn.store.schema import Reading
+from everlearn.text.checkpoint import WORDS
+from everlearn.text.inputs import WordSpace
+from everlearn.text.vocabulary import Vocabulary
+
+NAMED = WordSpace("words", 3, replace(Vocabulary.fixed(["ash", "", "Eiche \ud800"]), max_words=9))
+
+
+def packed(space: WordSpace) -> tuple[Any, dict[str, Any]]:
+    arrays: dict[str, Any] = {}
+    return WORDS.pack(space, "words", arrays), arrays
+
+
+def unpacked(header: Any, arrays: dict[str, Any]) -> WordSpace:
+    space: WordSpace = WORDS.unpack(header, "words", Reading(arrays))
+    return space
+
+
+@pytest.mark.parametrize("kind", ["counts", "ids"])
+def test_words_without_names_come_back(kind: Any) -> None:
+    assert unpacked(*packed(WordSpace(kind, 5))) == WordSpace(kind, 5)
+
+
+def test_words_with_names_come_back() -> None:
+    back = unpacked(*packed(NAMED))
+    assert (back.kind, back.n_words) == ("words", 3)
+    assert back.vocabulary is not None
+    assert back.vocabulary.words == ["ash", "", "Eiche \ud800"]
+    assert back.vocabulary.max_words == 9
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [("ends", [0, 9, 4]), ("ends", [3, 3, 99]), ("ends", [3, 3]), ("ends", [1, 2, 3])],
+)
+def test_what_is_no_vocabulary_is_refused(place: str, value: list[int]) -> None:
+    header, arrays = packed(NAMED)
+    arrays[f"words/vocabulary/{place}"] = np.array(value)
+    with pytest.raises(CheckpointError):
+        unpacked(header, arrays)
+
+
+def test_words_with_names_need_a_vocabulary_of_their_number() -> None:
+    header, arrays = packed(NAMED)
+    with pytest.raises(CheckpointError, match="words/vocabulary"):
+        unpacked({**header, "vocabulary": None}, {})
+    with pytest.raises(CheckpointError, match="words/n_words"):
+        unpacked({**header, "n_words": 4}, arrays)
