@@ -12,7 +12,9 @@ from everlearn.text.checkpoint import WORDS
 from everlearn.text.inputs import WordSpace
 from everlearn.text.vocabulary import Vocabulary
 
-NAMED = WordSpace("words", 3, replace(Vocabulary.fixed(["ash", "", "Eiche \ud800"]), max_words=9))
+NAMED = WordSpace(
+    "words", 3, replace(Vocabulary.fixed(["ash", "", "Eiche \ud800"]), max_features=9)
+)
 
 
 def packed(space: WordSpace) -> tuple[Any, dict[str, Any]]:
@@ -35,7 +37,7 @@ def test_words_with_names_come_back() -> None:
     assert (back.kind, back.n_words) == ("words", 3)
     assert back.vocabulary is not None
     assert back.vocabulary.words == ["ash", "", "Eiche \ud800"]
-    assert back.vocabulary.max_words == 9
+    assert back.vocabulary.max_features == 9
 
 
 @pytest.mark.parametrize(

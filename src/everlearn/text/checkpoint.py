@@ -17,11 +17,11 @@ class _SavedWords(NamedTuple):
 
     text: NDArray[Any]
     ends: NDArray[Any]
-    max_words: int
+    max_features: int
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> _SavedWords:
-        return cls(*vocabulary.to_utf8(), vocabulary.max_words)
+        return cls(*vocabulary.to_utf8(), vocabulary.max_features)
 
     def vocabulary(self) -> Vocabulary:
         return Vocabulary.from_utf8(*self)
@@ -46,7 +46,7 @@ WORDS: Final = Record(
                     {
                         "text": Array("bytes", dtypes=("uint8",), low=0, high=255),
                         "ends": Array("words", dtypes=("int64",), low=0, high=2**53),
-                        "max_words": Scalar(int, 1, LARGEST),
+                        "max_features": Scalar(int, 1, LARGEST),
                     },
                 ),
                 save=_SavedWords.of,
