@@ -46,13 +46,13 @@ def outcome(request, monkeypatch, most):
 def call_sizes(monkeypatch):
     """Rows of each call of `partial_fit`."""
     sizes = []
-    go_on = PassiveAggressive._go_on
+    learn = PassiveAggressive._learn_in_order
 
     def noted(self, learned, X, targets):
         sizes.append(len(targets))
-        return go_on(self, learned, X, targets)
+        return learn(self, learned, X, targets)
 
-    monkeypatch.setattr(PassiveAggressive, "_go_on", noted)
+    monkeypatch.setattr(PassiveAggressive, "_learn_in_order", noted)
     return sizes
 
 
