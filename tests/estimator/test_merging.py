@@ -23,7 +23,6 @@ from everlearn.linear.regressor import (
 )
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.merging import _sealed
-from everlearn.mixture.state import Sealed
 from everlearn.ppca.estimator import OnlinePPCA
 from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
@@ -105,27 +104,6 @@ class TestMixtures:
         assert both.n_components_ == 2
         assert_allclose(np.sort(mass(both).n), [900, 900], rtol=1e-9)
         assert np.isfinite(both.bound_)
-
-    def test_asynchronous_sums_add(self):
-        shards = [fitted(part, learner="asynchronous") for part in np.split(POINTS, 3)]
-        both = merge(shards)
-        assert both.n_components_ == 3
-        assert both.n_samples_seen_ == 900
-        assert_allclose(mass(both).t.sum(axis=0)[0], sum(recentred_sum(s, both) for s in shards))
-        both.partial_fit(POINTS)
-        assert_allclose(mass(both).n.sum(), 1800, rtol=1e-9)
-
-    def test_components_of_one_asynchronous_model_stay_apart(self):
-        """What it would cost to join them is not known."""
-        model = fitted(POINTS[:300], learner="asynchronous")
-        state = model._learned.state
-        half = replace(state.total, n=state.total.n / 2, t=state.total.t / 2)
-        ids = np.concatenate([half.ids, half.ids + state.next_id])
-        double = Stats(ids, *(np.concatenate([x, x]) for x in (half.n, half.t, half.h)), half.base)
-        sealed = Sealed(double, np.zeros((6, 6)))
-        twins = replace(state, sealed=sealed, total=double, next_id=2 * state.next_id)
-        model._learned = replace(model._learned, state=twins)
-        assert merge([model, copy.deepcopy(model)]).n_components_ == 6
 
     def test_batches_keep_their_names(self):
         def taught(*names):
@@ -426,7 +404,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("make", "words"),
         [
-            (lambda: fitted(POINTS, learner="stochastic"), "learner='memoized' or 'asynchronous'"),
+            (lambda: fitted(POINTS, learner="stochastic"), "learner='memoized'"),
             (lambda: TopicModel(n_topics="infer").fit(COUNTS[:9]), "n_topics=a number"),
             (lambda: TopicModel(n_topics=2, retention=0.9).fit(COUNTS[:9]), "retention=1.0"),
             (lambda: MedLDAClassifier(n_topics=4).fit(COUNTS[:40], LABELS[:40]), "loss='gibbs'"),

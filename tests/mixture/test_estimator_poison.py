@@ -113,7 +113,6 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "tol": (-1e-9, np.nan, "small", None),
     "moves": ("birth", ("split",), ("birth", "birth"), None, [["birth"]]),
     "learner": ("batch", None),
-    "top_l": (0, 2.5, "all"),
     "dtype": ("float16", np.float32, None),
     "memory_budget": ("64 lions", 0, -1, np.inf, "9" * 400, [1]),
     "engine": ("gpu", 2),

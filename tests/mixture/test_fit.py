@@ -66,18 +66,6 @@ def test_single_precision_takes_the_same_steps(family: str, n_rows: int) -> None
     np.testing.assert_allclose(single.means_, double.means_, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_few_components_a_row(family: str) -> None:
-    X = rows_of(family, 600, RNG(0))
-    start = {"init_components": 6, "moves": (), "max_laps": 300}
-    dense, few, all_ = (mixture(family, top_l=k, **start).fit(X) for k in (None, 2, 6))
-    assert ((few.predict_proba(X) > 0).sum(axis=1) <= 2).all()
-    np.testing.assert_allclose(few.predict_proba(X).sum(axis=1), 1.0, atol=1e-9)
-    np.testing.assert_array_equal(few.predict_proba(X).argmax(axis=1), few.predict(X))
-    assert file_of(all_.set_params(top_l=None)) == file_of(dense)
-    assert (np.diff(few.bound_history_) >= -1e-9 * abs(few.bound_)).all()
-
-
 @pytest.mark.parametrize("family", ["diagonal", "full"])
 def test_single_precision_far_from_zero(family: str) -> None:
     X = rows_of(family, 900, RNG(0)) + 1e7

@@ -62,15 +62,12 @@ def mass(scores, bias, weights):
     return oracle.row_weights(weights, len(scores)).sum()
 
 
-def run(scores, bias, weights, top_l=None):
+def run(scores, bias, weights):
     """Responsibilities, log_norm, labels, entropy by the kernel; arguments stay as they are."""
     n, k = scores.shape
     r, log_norm, labels = scores.copy(), np.full(n, np.nan), np.full(n, -1, np.int32)
     entropy = np.zeros(k)
-    if top_l is None:
-        kernels.softmax_entropy(r, bias, weights, log_norm, labels, entropy)
-    else:
-        kernels.top_l_softmax(r, bias, weights, top_l, log_norm, labels, entropy)
+    kernels.softmax_entropy(r, bias, weights, log_norm, labels, entropy)
     return r, log_norm, labels, entropy
 
 
@@ -100,49 +97,16 @@ def test_softmax_matches_twin(case, dtype):
     assert_clean(fast[0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("top_l", [1, 2, 3, 8, 9])
-def test_top_l_matches_twin(case, dtype, top_l):
-    arrays = typed(case, dtype)
-    fast = run(*arrays, top_l)
-    assert_agree(fast, oracle.top_l_softmax(*arrays, top_l), mass(*arrays), dtype)
-    assert_clean(fast[0])
-    assert np.all(np.count_nonzero(fast[0], axis=1) <= top_l)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.sampled_from(DTYPES))
+def test_the_label_is_the_lowest_of_ties(row, dtype):
+    _, _, labels, _ = run(np.array([row], dtype), np.zeros(len(row), dtype), UNIT)
+    assert labels[0] == row.index(max(row))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("surplus", [0, 1, 100])
-def test_top_l_of_all_is_softmax(case, dtype, surplus):
-    arrays = typed(case, dtype)
-    for fast, full in zip(run(*arrays, arrays[0].shape[1] + surplus), run(*arrays), strict=True):
-        assert_array_equal(fast, full)
-
-
-@given(
-    st.lists(st.integers(-3, 3), min_size=1, max_size=40),
-    st.integers(1, 40),
-    st.sampled_from(DTYPES),
-)
-def test_top_l_keeps_the_lowest_of_ties(row, top_l, dtype):
-    arrays = np.array([row], dtype), np.zeros(len(row), dtype), UNIT
-    r, _, labels, _ = run(*arrays, top_l)
-    kept = sorted(range(len(row)), key=lambda k: (-row[k], k))[:top_l]
-    assert_array_equal(np.flatnonzero(r[0]), sorted(kept))
-    assert labels[0] == kept[0]
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_top_l_of_sorted_rows(order):
-    scores = np.linspace(0.0, 3.0, 200)[::order][None].copy()
-    arrays = scores, np.zeros(200), UNIT
-    assert_agree(run(*arrays, 20), oracle.top_l_softmax(*arrays, 20), 1.0, np.float64)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("top_l", [None, 3])
-def test_excluded_components_get_exactly_nothing(dtype, top_l):
+def test_excluded_components_get_exactly_nothing(dtype):
     scores, bias, weights = typed(CASES["excluded"], dtype)
-    r, _, _, entropy = run(scores, bias, weights, top_l)
+    r, _, _, entropy = run(scores, bias, weights)
     assert not r[:, np.isneginf(bias)].any()
     assert not entropy[np.isneginf(bias)].any()
 
@@ -159,16 +123,12 @@ def test_what_is_below_1e30_is_zero(k, dtype):
     assert not r[50:, 1:].any()
 
 
-@pytest.mark.parametrize("top_l", [None, 2])
-def test_entropy_is_added_to(top_l):
+def test_entropy_is_added_to():
     scores, bias, weights = normal_case(30, 5)
-    *_, once = run(scores, bias, weights, top_l)
+    *_, once = run(scores, bias, weights)
     entropy = np.arange(5.0)
     outputs = np.empty(30), np.empty(30, np.int32), entropy
-    if top_l is None:
-        kernels.softmax_entropy(scores, bias, weights, *outputs)
-    else:
-        kernels.top_l_softmax(scores, bias, weights, top_l, *outputs)
+    kernels.softmax_entropy(scores, bias, weights, *outputs)
     assert_allclose(entropy, np.arange(5.0) + once, rtol=1e-14)
 
 
@@ -181,11 +141,10 @@ def test_entropy_of_float32_rows_is_summed_in_float64():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("nan", [np.nan, -np.nan])
-@pytest.mark.parametrize("top_l", [None, 2])
-def test_a_nan_score_spoils_its_row_and_no_other(dtype, nan, top_l):
+def test_a_nan_score_spoils_its_row_and_no_other(dtype, nan):
     scores, bias, weights = typed(normal_case(20, 6), dtype)
     scores[4, 2] = nan
-    r, log_norm, labels, _ = run(scores, bias, weights, top_l)
+    r, log_norm, labels, _ = run(scores, bias, weights)
     spoilt = np.arange(20) == 4
     assert_array_equal(np.isnan(log_norm), spoilt)
     assert_array_equal(np.isnan(r).any(axis=1), spoilt)
@@ -247,27 +206,6 @@ def test_pair_loss_passes_over_inactive_components():
     loss = np.zeros(3)
     kernels.pair_entropy_loss(row, UNIT, track([(0, 1), (0, 2), (1, 2)], 3), loss)
     assert_array_equal(loss, 0.0)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("feature_dtype", DTYPES)
-@pytest.mark.parametrize(("n", "k", "p"), [(0, 2, 3), (1, 1, 1), (50, 7, 13), (300, 20, 40)])
-def test_sparse_summary_matches_twin(n, k, p, dtype, feature_dtype):
-    scores, bias, weights = typed(normal_case(n, k), dtype)
-    r, *_ = run(scores, bias, weights, top_l=3)
-    r[::2] *= -1.0  # differences of responsibilities are summed too
-    features = np.random.default_rng(p).normal(size=(n, p)).astype(feature_dtype)
-    out = np.ones((k, p))
-    kernels.sparse_summary(r, features, out)
-    assert_allclose(out, 1.0 + oracle.sparse_summary(r, features), rtol=1e-12, atol=1e-12)
-
-
-def test_sparse_summary_does_not_touch_rows_of_zeros():
-    r = np.array([[0.0, 1.0], [0.0, 0.0]])
-    features = np.array([[1.0, 2.0], [np.nan, np.inf]])
-    out = np.zeros((2, 2))
-    kernels.sparse_summary(r, features, out)
-    assert_array_equal(out, [[0.0, 0.0], [1.0, 2.0]])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

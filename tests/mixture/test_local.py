@@ -9,7 +9,7 @@ from everlearn.engine.local import ThreadEngine
 from everlearn.engine.rows import Rows
 from everlearn.mixture.local import MAX_BLOCK_ROWS, MixtureStep, Plan, weighted
 from everlearn.mixture.memoized import lap
-from oracles.cases import full, responsibilities
+from oracles.cases import full
 from oracles.runs import (
     PLAIN,
     SMALL_BLOCKS,
@@ -17,7 +17,6 @@ from oracles.runs import (
     assert_stats,
     diagonal_scaled,
     model_of,
-    never_falls,
     random_posterior,
     rows_of,
     runner_of,
@@ -36,13 +35,12 @@ def run(case, rows, posterior, **options):
 
 
 class TestOneStep:
-    @pytest.mark.parametrize("top_l", [None, 1, 2, K, 99])
-    def test_statistics_are_those_of_the_oracle(self, case, model, weighted, top_l):
+    def test_statistics_are_those_of_the_oracle(self, case, model, weighted):
         rows = rows_of(case, weighted)
         posterior = random_posterior(model, rows, K, ids=IDS)
         W = scores(case.family, posterior, rows)
-        summary, labels = run(case, rows, posterior, top_l=top_l)
-        assert_stats(summary.stats, statistics(case.family, rows, softmax(W, top_l), IDS))
+        summary, labels = run(case, rows, posterior)
+        assert_stats(summary.stats, statistics(case.family, rows, softmax(W), IDS))
         assert_array_equal(labels, IDS[W.argmax(axis=1)])
         assert labels.dtype == np.int32
 
@@ -114,59 +112,6 @@ class TestBlocks:
         labels = np.random.default_rng(0).integers(K - 1, size=len(rows))  # one stays empty
         stats = runner_of(case, block_bytes=block_bytes).hard_stats(rows, labels, IDS)
         assert_stats(stats, statistics(case.family, rows, np.eye(K)[labels], IDS))
-
-
-class TestLargestOnly:
-    def test_all_of_them_is_dense(self, case, model, weighted):
-        rows = rows_of(case, weighted)
-        posterior = random_posterior(model, rows, K)
-        dense, _ = run(case, rows, posterior)
-        sparse, _ = run(case, rows, posterior, top_l=K)
-        assert_stats(sparse.stats, dense.stats, rtol=0, atol=0)
-
-    @pytest.mark.parametrize("top_l", [1, 2, 4])
-    def test_fewer_are_a_lower_bound_at_the_same_globals(self, case, model, weighted, top_l):
-        rows = rows_of(case, weighted)
-        evidence = statistics(case.family, rows, responsibilities(len(rows), K, 1))
-        posterior = model.posterior(evidence)
-        bounds = [
-            model.bound_at(run(case, rows, posterior, top_l=l)[0].stats, evidence)
-            for l in (top_l, top_l + 1, None)
-        ]
-        assert bounds == sorted(bounds)
-        assert bounds[0] < bounds[-1]
-
-    @pytest.mark.parametrize("top_l", [1, 3])
-    def test_no_other_choice_of_components_is_better(self, top_l):
-        case, rows = PLAIN, rows_of(PLAIN)
-        model = model_of(case)
-        evidence = statistics(case.family, rows, responsibilities(len(rows), K, 1))
-        W = scores(case.family, model.posterior(evidence), rows)
-        kept, _ = run(case, rows, model.posterior(evidence), top_l=top_l)
-        best = model.bound_at(kept.stats, evidence)
-        for seed in range(5):
-            chosen = np.random.default_rng(seed).permuted(
-                np.tile(np.arange(K) < top_l, (len(rows), 1)), axis=1
-            )
-            other = statistics(case.family, rows, softmax(np.where(chosen, W, -np.inf)))
-            assert model.bound_at(other, evidence) < best
-
-    @pytest.mark.parametrize("top_l", [1, 2])
-    def test_the_bound_never_falls(self, case, weighted, top_l):
-        runner = runner_of(case, top_l=top_l)
-        state = started(case, 3, K, seed=1, weighted=weighted, runner=runner)
-        bounds = [state.bound()]
-        for _ in range(15):
-            state, info = lap(state, runner, STILL)
-            bounds.append(info.bound)
-        assert never_falls(bounds)
-        assert bounds[-1] > bounds[0]
-
-    def test_one_is_a_hard_assignment(self, case, model):
-        rows = rows_of(case)
-        summary, _ = run(case, rows, random_posterior(model, rows, K), top_l=1)
-        assert_array_equal(summary.stats.h, 0.0)
-        assert_array_equal(summary.stats.n, np.round(summary.stats.n))
 
 
 def principal_components(n, dim, seed=0):

@@ -56,17 +56,17 @@ def position(component):
     return IDS.tolist().index(component)
 
 
-def split_by_hand(case, rows, R, birth, top_l=None):
+def split_by_hand(case, rows, R, birth):
     """Columns of the parts: what the target had, times the shares of the parts."""
-    shares = softmax(scores(case.family, birth.parts, rows), top_l)
+    shares = softmax(scores(case.family, birth.parts, rows))
     return R[:, [position(birth.target)]] * shares
 
 
-def without(case, posterior, rows, component, top_l=None):
+def without(case, posterior, rows, component):
     """Responsibilities if the component did not exist."""
     W = scores(case.family, posterior, rows)
     W[:, position(component)] = -np.inf
-    return softmax(W, top_l)
+    return softmax(W)
 
 
 class TestAgainstTheOracle:
@@ -110,20 +110,6 @@ class TestAgainstTheOracle:
             new = statistics(case.family, rows, after, IDS)
             expected = Delete(component).on(new - old)
             assert_stats(change, replace(expected, base=0.0), atol=1e-7)
-
-    @pytest.mark.parametrize("top_l", [1, 2, 3])
-    def test_with_the_largest_responsibilities_only(self, case, posterior, plan, rows, top_l):
-        summary, _ = runner_of(case, top_l=top_l).run(posterior, plan, rows)
-        R = softmax(scores(case.family, posterior, rows), top_l)
-        birth = plan.births[0]
-        by_hand = split_by_hand(case, rows, R, birth, top_l=1)  # a row's share stays in one piece
-        expected = statistics(case.family, rows, by_hand, birth.parts.ids)
-        assert_stats(summary.births[0], replace(expected, base=0.0))
-        kept = R[:, [position(5)]] > 0
-        moved = np.where(kept, without(case, posterior, rows, 5, top_l), R)
-        change = statistics(case.family, rows, moved, IDS) - statistics(case.family, rows, R, IDS)
-        expected = Delete(5).on(change)
-        assert_stats(summary.deletes[0], replace(expected, base=0.0), atol=1e-7)
 
 
 class TestSums:

@@ -27,12 +27,12 @@ STARTS = {"birth": 1, "merge": 8, "delete": 14}
 LAPS = {"birth": 2, "merge": 4, "delete": 5}
 
 
-def begun(case, n_batches, k, seed=0, weighted=False, sealed=0, top_l=None):
+def begun(case, n_batches, k, seed=0, weighted=False, sealed=0):
     """A state, its runner and its ledger; the first few batches are sealed."""
-    runner = runner_of(case, top_l=top_l)
+    runner = runner_of(case)
     state = started(case, n_batches, k, seed, weighted, runner)
     posterior = random_posterior(state.model, rows_of(case, weighted), k, seed)
-    ledger = Ledger.of(state, posterior, top_l)
+    ledger = Ledger.of(state, posterior)
     for _ in range(sealed):
         state = seal_oldest(state, runner)
         ledger.seal()
@@ -88,17 +88,11 @@ class TestGains:
         if kind == "delete":
             assert not {move.removed[0] for move in judged} & set(past.ids[past.n > 0].tolist())
 
-    @pytest.mark.parametrize(("kind", "top_l"), [("birth", 1), ("merge", 2), ("delete", 2)])
-    def test_with_the_largest_responsibilities_only(self, case, kind, top_l):
-        state, runner, ledger = begun(case, 2, STARTS[kind], 1, top_l=top_l)
-        _, judged = followed(state, runner, ledger, lively(kinds=frozenset([kind])), 3)
-        assert judged
-
 
 class TestMonotone:
-    @pytest.mark.parametrize(("k", "sealed", "top_l"), [(1, 0, None), (10, 2, None), (1, 0, 2)])
-    def test_the_bound_never_falls(self, case, k, sealed, top_l):
-        state, runner, _ = begun(case, 5, k, 2, weighted=k > 1, sealed=sealed, top_l=top_l)
+    @pytest.mark.parametrize(("k", "sealed"), [(1, 0), (10, 2)])
+    def test_the_bound_never_falls(self, case, k, sealed):
+        state, runner, _ = begun(case, 5, k, 2, weighted=k > 1, sealed=sealed)
         bounds = [state.bound()]
         for _ in range(6):
             state, info = lap(state, runner, lively())

@@ -41,21 +41,21 @@ class Kept:
 class Ledger:
     """Open and sealed rows with their responsibilities, components in the order of sticks."""
 
-    def __init__(self, model, order, top_l=None):
-        self.model, self.order, self.top_l = model, list(order), top_l
+    def __init__(self, model, order):
+        self.model, self.order = model, list(order)
         self.open, self.sealed = [], []
         self.exact = True
         """No component with a sealed past has been merged: sums can know what merges cost."""
 
     @classmethod
-    def of(cls, state, posterior, top_l=None):
+    def of(cls, state, posterior):
         """A ledger of the open batches of a state, all of them assigned at one posterior."""
-        ledger = cls(state.model, state.total.ids.tolist(), top_l)
+        ledger = cls(state.model, state.total.ids.tolist())
         ledger.open = [ledger.assigned(b.rows, posterior) for b in state.batches]
         return ledger
 
     def copy(self):
-        other = Ledger(self.model, self.order, self.top_l)
+        other = Ledger(self.model, self.order)
         other.open = [kept.copy() for kept in self.open]
         other.sealed = [kept.copy() for kept in self.sealed]
         return other
@@ -84,7 +84,7 @@ class Ledger:
     def assigned(self, rows, posterior=None):
         posterior = posterior or self.model.posterior(self.total)
         W = scores(self.model.family, posterior, rows)
-        R = softmax(W, self.top_l)
+        R = softmax(W)
         ids = posterior.ids.tolist()
         return Kept(rows, dict(zip(ids, R.T, strict=True)), dict(zip(ids, W.T, strict=True)))
 
@@ -129,7 +129,7 @@ class Ledger:
         for kept in self.open:
             others = [i for i in kept.scores if i != component]
             W = np.column_stack([kept.scores[i] for i in others])
-            moved = softmax(W, self.top_l)
+            moved = softmax(W)
             touched = kept.column(component) > 0.0
             for i, r in zip(others, moved.T, strict=True):
                 kept.columns[i] = np.where(touched, r, kept.column(i))
@@ -141,7 +141,7 @@ class Ledger:
     def split(self, target, parts, added):
         """Open rows of the target go to the parts, or back to it if their part was not added."""
         for kept in self.open:
-            shares = softmax(scores(self.model.family, parts, kept.rows), self.top_l and 1)
+            shares = softmax(scores(self.model.family, parts, kept.rows))
             old = kept.column(target)
             kept.columns[target] = np.zeros(len(kept.rows))
             for i, g in zip(parts.ids.tolist(), shares.T, strict=True):

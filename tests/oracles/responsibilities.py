@@ -16,14 +16,6 @@ def softmax_entropy(scores, bias, weights):
     return r, (peaks + log_totals)[:, 0], biased.argmax(axis=1), entropy
 
 
-def top_l_softmax(scores, bias, weights, top_l):
-    """As `softmax_entropy`, with all but the largest scores of each row left out."""
-    biased = scores + bias
-    order = np.argsort(-biased, axis=1, kind="stable")
-    np.put_along_axis(biased, order[:, top_l:], -np.inf, axis=1)
-    return softmax_entropy(biased, np.zeros_like(bias), weights)
-
-
 def pair_entropy_loss(responsibilities, weights, pairs):
     """sum_n w_n ((a+b) log(a+b) - a log a - b log b) for each pair (j, k)."""
     w = row_weights(weights, len(responsibilities))
@@ -33,11 +25,6 @@ def pair_entropy_loss(responsibilities, weights, pairs):
         seen = (a >= 1e-14) & (b >= 1e-14)
         loss[p] = w[seen] @ (negentropy(a + b) - negentropy(a) - negentropy(b))[seen]
     return loss
-
-
-def sparse_summary(responsibilities, features):
-    """R'T."""
-    return responsibilities.astype(np.float64).T @ features.astype(np.float64)
 
 
 def negentropy(x):

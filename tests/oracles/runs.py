@@ -96,8 +96,8 @@ def rows_of(case, weighted=False, seed=11):
     return Rows(case.X, np.random.default_rng(seed).uniform(0.2, 2.0, len(case)))
 
 
-def runner_of(case, engine=None, dtype=np.float64, top_l=None, block_bytes=8_000_000):
-    step = MixtureStep(case.family, dtype, top_l)
+def runner_of(case, engine=None, dtype=np.float64, block_bytes=8_000_000):
+    step = MixtureStep(case.family, dtype)
     return LocalRunner(step, engine or SerialEngine(), block_bytes)
 
 
@@ -119,11 +119,8 @@ def scores(family, posterior, rows):
     return np.asarray(family.features(rows.X) @ posterior.eta.T) + posterior.bias
 
 
-def softmax(W, top_l=None):
-    """Responsibilities; only the largest of each row, of equal ones the first, if so wished."""
-    if top_l is not None:
-        rank = np.argsort(np.argsort(-W, axis=1, kind="stable"), axis=1)
-        W = np.where(rank < top_l, W, -np.inf)
+def softmax(W):
+    """Responsibilities."""
     return np.exp(W - logsumexp(W, axis=1, keepdims=True))
 
 

@@ -101,7 +101,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "unseeded": {"random_state": None},
     "stochastic": {"learner": "stochastic"},
     "float32": {"dtype": "float32"},
-    "few": {"top_l": 1, "max_components": 2, "moves": {"birth", "merge"}},
+    "few": {"max_components": 2, "moves": {"birth", "merge"}},
     "budget": {"memory_budget": "1MB", "verbose": False},
 }
 _EVERY = ("plain", "weights", "fit", "prior", "generator", "unseeded", "stochastic", "float32")

@@ -315,14 +315,9 @@ class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator)
         `fit` stops when the bound rises by less than this share of it and no move is left.
     moves : sequence of {"birth", "merge", "delete"}, default=all
         Changes of structure that are allowed.
-    learner : {"memoized", "stochastic", "asynchronous"}, default="memoized"
+    learner : {"memoized", "stochastic"}, default="memoized"
         "stochastic" blends batches without remembering them: the first rows decide on the
-        components, and the bound is an estimate. "asynchronous" takes the statistics of batches
-        in the order in which an engine has them ready, without waiting: the components come
-        from the first rows too, the bound is no exact one and may fall, and with more than one
-        worker no two runs are alike. It cannot change before the next `fit`.
-    top_l : int or None, default=None
-        Keep this many components for each row at most; None keeps all.
+        components, and the bound is an estimate. It cannot change before the next `fit`.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the work on rows. Statistics and bounds are float64 always, and so are sums
         over more than 128 dense rows.
@@ -355,8 +350,8 @@ class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator)
     n_samples_seen_ : int
         Rows learned from.
     converged_ : bool
-        Whether the last `fit` settled before `max_laps`, as all learners but "memoized" always
-        do; False without a `fit`.
+        Whether the last `fit` settled before `max_laps`, as "stochastic" always does;
+        False without a `fit`.
     n_features_in_ : int
         Width of a row.
 
@@ -382,8 +377,7 @@ class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator)
         "max_laps": (Interval(1, integer=True),),
         "tol": (Interval(0),),
         "moves": (Subset(ALL_MOVES),),
-        "learner": (Options(("memoized", "stochastic", "asynchronous")),),
-        "top_l": (Options((None,)), Interval(1, integer=True)),
+        "learner": (Options(("memoized", "stochastic")),),
         "dtype": (Options(("float64", "float32")),),
         "memory_budget": (Options((None,)), ByteSize()),
         **COMMON_CONSTRAINTS,
@@ -404,7 +398,6 @@ class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator)
         tol: float = 1e-6,
         moves: tuple[str, ...] = ALL_MOVES,
         learner: str = "memoized",
-        top_l: int | None = None,
         dtype: str = "float64",
         memory_budget: int | str | None = None,
         engine: str | None = None,
@@ -423,7 +416,6 @@ class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator)
         self.tol = tol
         self.moves = moves
         self.learner = learner
-        self.top_l = top_l
         self.dtype = dtype
         self.memory_budget = memory_budget
         self.engine = engine

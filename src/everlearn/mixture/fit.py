@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from everlearn.attic import inference_learners_asynchronous as asynchronous
 from everlearn.core.arrays import Table
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.moves import LapInfo
@@ -100,7 +99,7 @@ def _contents(X: Table) -> Iterator[bytes]:
 
 
 _POOLED_BYTES = 8_000_000
-LEARNERS = {"memoized": fitting, "stochastic": stochastic, "asynchronous": asynchronous}
+LEARNERS = {"memoized": fitting, "stochastic": stochastic}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.kernels.scalars import exp, from_rank, to_rank
 
 Reals = NDArray[np.floating]
-Rank = np.signedinteger
-Ranks = NDArray[Rank]
 TILE_BYTES = 1 << 15  # fits the first-level cache
 VECTOR_BYTES = 64
 NEGLIGIBLE = 1e-30  # responsibilities below this become exactly zero
@@ -30,13 +28,11 @@ INACTIVE = 1e-14  # responsibilities below this take no part in the loss of a pa
 class Tile(NamedTuple):
     """Scratch for a few rows.
 
-    scores: biased scores, -inf behind the last; members: the component of each score;
-    powers: exp(score - peak); peaks, totals, logs: largest score of each row, sum of its powers,
-    logarithm of that sum.
+    scores: biased scores, -inf behind the last; powers: exp(score - peak); peaks, totals, logs:
+    largest score of each row, sum of its powers, logarithm of that sum.
     """
 
     scores: Reals
-    members: Labels
     powers: Reals
     peaks: Reals
     totals: Reals
@@ -48,15 +44,12 @@ def _tile(scores: Reals, width: int) -> Tile:
     """A tile with room for `width` scores in each row."""
     lanes = VECTOR_BYTES // scores.itemsize
     padded = (width + lanes - 1) // lanes * lanes
-    rows = max(1, TILE_BYTES // (padded * (2 * scores.itemsize + 4)))
+    rows = max(1, TILE_BYTES // (padded * 2 * scores.itemsize))
     shape = (rows, padded)
     lowest = np.full(shape, -np.inf, scores.dtype)
-    members = np.empty(shape, np.int32)
-    for j in range(padded):
-        members[:, j] = j
     peaks = np.empty(rows, scores.dtype)
     powers = np.empty(shape, scores.dtype)
-    return Tile(lowest, members, powers, peaks, np.empty_like(peaks), np.empty_like(peaks))
+    return Tile(lowest, powers, peaks, np.empty_like(peaks), np.empty_like(peaks))
 
 
 @kernel()
@@ -71,80 +64,6 @@ def _load_rows(scores: Reals, bias: Reals, first: int, rows: int, tile: Tile) ->
             rank = to_rank(score)
             best = rank if rank > best else best
         tile.peaks[t] = from_rank(best)
-
-
-@kernel()
-def _count(ranks: Ranks, least: Rank) -> np.int32:
-    """How many ranks are at least `least`; the sum has 32 bits so that it is vectorised well."""
-    found = np.int32(0)
-    for k in range(ranks.size):
-        found = np.int32(found + (1 if ranks[k] >= least else 0))
-    return found
-
-
-@kernel()
-def _threshold(ranks: Ranks, low: Rank, high: Rank, kept: int) -> Rank:
-    """A rank that exactly `kept` exceed, or else the `kept`-th largest rank, by bisection.
-
-    `low` and `high` are the smallest and the largest rank.
-    """
-    integer = ranks.dtype.type
-    while low < high:
-        middle = integer((low | high) - ((low ^ high) >> 1))  # their mean, rounded up
-        found = _count(ranks, middle)
-        if found == kept:
-            return integer(middle - 1)
-        if found > kept:
-            low = middle
-        else:
-            high = integer(middle - 1)
-    return low
-
-
-@kernel()
-def _choose(ranks: Ranks, threshold: Rank, kept: int, chosen: IntVec) -> None:
-    """Positions of the ranks above the threshold, then the lowest at it, until `kept` are found."""
-    size = 0
-    for k in range(ranks.size):
-        chosen[size] = k
-        size += 1 if ranks[k] > threshold else 0
-    k = 0
-    while size < kept:
-        if ranks[k] == threshold:
-            chosen[size] = k
-            size += 1
-        k += 1
-
-
-@kernel()
-def _load_largest(
-    scores: Reals,
-    bias: Reals,
-    first: int,
-    rows: int,
-    kept: int,
-    ranks: Ranks,
-    chosen: IntVec,
-    tile: Tile,
-) -> None:
-    """Biased scores of the `kept` largest components of each row, and its peak: NaN if any is."""
-    real = scores.dtype.type
-    zero = real(0)
-    for t in range(rows):
-        n = first + t
-        low = high = to_rank(scores[n, 0] + bias[0])
-        for k in range(bias.size):
-            # The zero turns -0.0, which has a lower rank, to 0.0.
-            rank = to_rank(scores[n, k] + bias[k] + zero)
-            ranks[k] = rank
-            low = rank if rank < low else low
-            high = rank if rank > high else high
-        _choose(ranks, _threshold(ranks, low, high, kept), kept, chosen)
-        for i in range(kept):
-            tile.scores[t, i] = from_rank(ranks[chosen[i]])
-            tile.members[t, i] = chosen[i]
-        nan_below = low < to_rank(real(-np.inf))  # a NaN ranks beyond either infinity, by its sign
-        tile.peaks[t] = real(np.nan) if nan_below else from_rank(high)
 
 
 @kernel(SUMMED)
@@ -162,7 +81,7 @@ def _exponentiate(
         total = zero
         for j in range(tile.scores.shape[1]):
             depth = tile.scores[t, j] - peak
-            candidate = tile.members[t, j] if depth == zero else last
+            candidate = np.int32(j) if depth == zero else last
             label = candidate if candidate < label else label
             power = exp(deepest if depth < deepest else depth)
             tile.powers[t, j] = power
@@ -197,27 +116,6 @@ def _store_rows(
             entropy[k] += weight * np.float64(r * surprise)
 
 
-@kernel(FUSED)
-def _store_largest(
-    first: int, rows: int, kept: int, tile: Tile, weights: Vec, scores: Reals, entropy: Vec
-) -> None:
-    """Responsibilities of the kept components, zeros for the others, and their entropy."""
-    real = scores.dtype.type
-    for t in range(rows):
-        n = first + t
-        weight = weights[n] if weights.size else 1.0
-        least = real(NEGLIGIBLE) * tile.totals[t]
-        scale = real(1) / tile.totals[t]
-        scores[n, :] = 0
-        for i in range(kept):
-            if not tile.powers[t, i] < least:
-                k = tile.members[t, i]
-                r = tile.powers[t, i] * scale
-                surprise = tile.logs[t] - (tile.scores[t, i] - tile.peaks[t])
-                scores[n, k] = r
-                entropy[k] += weight * np.float64(r * surprise)
-
-
 @kernel()
 def softmax_entropy(
     scores: Reals, bias: Reals, weights: Vec, log_norm: Vec, labels: Labels, entropy: Vec
@@ -248,36 +146,6 @@ def softmax_entropy(
         _load_rows(scores, bias, first, rows, tile)
         _exponentiate(first, rows, n_components, tile, log_norm, labels)
         _store_rows(first, rows, tile, weights, scores, entropy)
-
-
-@kernel()
-def top_l_softmax(
-    scores: Reals,
-    bias: Reals,
-    weights: Vec,
-    top_l: int,
-    log_norm: Vec,
-    labels: Labels,
-    entropy: Vec,
-) -> None:
-    """As `softmax_entropy`, over the `top_l` >= 1 largest scores of each row alone.
-
-    Of equal scores those of the lowest components are kept. The others become exactly zero and
-    take no part in `log_norm`.
-    """
-    n_items, n_components = scores.shape
-    if top_l >= n_components:
-        softmax_entropy(scores, bias, weights, log_norm, labels, entropy)
-        return
-    tile = _tile(scores, top_l)
-    ranks = np.full(n_components, to_rank(scores.dtype.type(0)))
-    chosen = np.empty(n_components + 1, np.int64)
-    step = tile.peaks.size
-    for first in range(0, n_items, step):
-        rows = min(step, n_items - first)
-        _load_largest(scores, bias, first, rows, top_l, ranks, chosen, tile)
-        _exponentiate(first, rows, n_components, tile, log_norm, labels)
-        _store_largest(first, rows, top_l, tile, weights, scores, entropy)
 
 
 @kernel()
@@ -319,26 +187,6 @@ def pair_entropy_loss(
                     low, high = min(a, b), max(a, b)
                     gap = abs(logs[i] - logs[j])
                     loss[slot] += weight * ((a + b) * math.log1p(low / high) + low * gap)
-
-
-@kernel(FUSED)
-def sparse_summary(responsibilities: Reals, features: Reals, out: Mat) -> None:
-    """Add R'T to `out`, passing over the zeros of R.
-
-    Parameters
-    ----------
-    responsibilities : (n_items, n_components)
-        Multiplied by the row weights, if there are any.
-    features : (n_items, n_features)
-    out : (n_components, n_features)
-    """
-    n_items, n_components = responsibilities.shape
-    for n in range(n_items):
-        for k in range(n_components):
-            r = np.float64(responsibilities[n, k])
-            if r != 0.0:
-                for p in range(features.shape[1]):
-                    out[k, p] += r * features[n, p]
 
 
 @kernel()

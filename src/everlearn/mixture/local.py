@@ -23,8 +23,6 @@ from everlearn.mixture.kernels import (
     add_products,
     pair_entropy_loss,
     softmax_entropy,
-    sparse_summary,
-    top_l_softmax,
 )
 from everlearn.mixture.model import MixturePosterior
 
@@ -47,15 +45,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class MixtureStep:
-    """How rows are assigned: the family, the arithmetic, and how many components a row may have.
-
-    `top_l` keeps the largest responsibilities of each row only, the exact optimum under that
-    constraint, so the bound stays a bound and never falls.
-    """
+    """How rows are assigned: the family of the components, and the precision of the arithmetic."""
 
     family: Family[Any]
     dtype: type[np.floating] = np.float64
-    top_l: int | None = None
 
     def features(self, rows: Rows) -> Table:
         """Features of the rows in the working precision."""
@@ -74,10 +67,7 @@ class MixtureStep:
         n, k = scores.shape
         log_norm, labels, h = np.empty(n), np.empty(n, np.int32), np.zeros(k)
         unit = _UNIT if weights is None else weights
-        if self.top_l is None or self.top_l >= k:
-            softmax_entropy(scores, bias, unit, log_norm, labels, h)
-        else:
-            top_l_softmax(scores, bias, unit, self.top_l, log_norm, labels, h)
+        softmax_entropy(scores, bias, unit, log_norm, labels, h)
         return Assignment(scores, labels, log_norm, h)
 
     def summarize(
@@ -87,9 +77,6 @@ class MixtureStep:
         n = r.sum(axis=0, dtype=np.float64)
         if sparse.issparse(features):
             t = np.ascontiguousarray((features.T @ r).T, np.float64)
-        elif self.top_l is not None and 4 * self.top_l <= r.shape[1]:
-            t = np.zeros((r.shape[1], features.shape[1]))
-            sparse_summary(r, features, t)
         else:
             with _blas_flags():
                 t = _feature_sums(r, features)
@@ -212,10 +199,6 @@ class TrackedStep:
         )
         return Summary(stats, loss, births, deletes, born), labels
 
-    def _splitting_step(self) -> MixtureStep:
-        """A step that leaves no row with more components than it may have."""
-        return self.step if self.step.top_l is None else replace(self.step, top_l=1)
-
     def _share_out(
         self,
         posterior: MixturePosterior,
@@ -234,7 +217,7 @@ class TrackedStep:
         share = found.r[where, k].astype(np.float64)
         mass = share if weights is None else share * weights[where]
         target = features[where]
-        split = self._splitting_step().assign(birth.parts, target, mass)
+        split = self.step.assign(birth.parts, target, mass)
         own = found.labels[where] == k
         born[where[own]] = birth.parts.ids[split.labels[own]]
         h = split.h + (-mass * np.log(share)) @ split.r

@@ -30,15 +30,13 @@ _PAIRS = 10_000
 _NOTHING = 1e-9
 Named: TypeAlias = tuple[IntVec, State, int]
 """Ids of the components in the merged model, what one model knows, and 1; or -1 for a base."""
-Owners: TypeAlias = dict[int, frozenset[int]]
-"""The models that each component is of."""
 
 
 def merge_mixtures(models: Sequence[Any], base: Any) -> Learned:
     """What is known from the rows of all models, those of the base counted once."""
     first = models[0]
     if first.learner == "stochastic":
-        raise refused(first, "learner", "'memoized' or 'asynchronous'")
+        raise refused(first, "learner", "'memoized'")
     if base is not None and base._learned.state.batches:
         raise ValueError(
             "merge needs a base without open rows, such as one that was learned with fit: open "
@@ -50,10 +48,7 @@ def merge_mixtures(models: Sequence[Any], base: Any) -> Learned:
     every = [*models, *([] if base is None else [base])]
     states = _alike([_sealed(model) for model in every])
     ancestor = None if base is None else states.pop()
-    state, owners = _summed(states, ancestor)
-    if first.learner == "memoized":  # knows what it costs to join components of one model
-        owners = {component: frozenset() for component in owners}
-    state, records = _matched(state, owners, int(first.max_components))
+    state, records = _matched(_summed(states, ancestor), int(first.max_components))
     learned: list[Learned] = [model._learned for model in models]
     again = 0 if base is None else (len(models) - 1) * base._learned.n_rows
     info = LapInfo(
@@ -110,11 +105,8 @@ def _moved(state: State, model: Mixture) -> State:
     return replace(state, model=model, sealed=moved(state.sealed), memos=memos).resummed()
 
 
-def _summed(states: list[State], base: State | None) -> tuple[State, Owners]:
-    """All components side by side; those that the base has are one in all models.
-
-    Also which models each component is of.
-    """
+def _summed(states: list[State], base: State | None) -> State:
+    """All components side by side; those that the base has are one in all models."""
     shared = 0 if base is None else base.next_id
     next_id = max(shared, states[0].next_id)
     named: list[Named] = []
@@ -134,11 +126,7 @@ def _summed(states: list[State], base: State | None) -> tuple[State, Owners]:
     clock = max(state.clock for state in states)
     empty = State.empty(first.model, first.seed)
     whole = replace(empty, sealed=sealed, total=sealed.stats, next_id=next_id, clock=clock)
-    owners = {
-        component: frozenset(i for i, (ids, _, _) in enumerate(named) if component in ids)
-        for component in every.tolist()
-    }
-    return replace(whole, memos=_remembered(every, named)).pruned().reordered(), owners
+    return replace(whole, memos=_remembered(every, named)).pruned().reordered()
 
 
 def _remembered(every: IntVec, named: list[Named]) -> dict[int | str, Memo]:
@@ -191,25 +179,21 @@ def _placed(every: IntVec, named: list[tuple[IntVec, Sealed, int]]) -> Sealed:
     return Sealed(replace(whole, n=np.maximum(whole.n, 0.0)), clean)
 
 
-def _matched(state: State, owners: Owners, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
+def _matched(state: State, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
     """Components that explain their rows better as one are made one, best first.
 
-    Rows of different models are different rows, so that no entropy is lost between them. What has
-    an owner in common stays apart. If more than `most` are left, those that cost least are joined
-    as well.
+    Rows of different models are different rows, so that no entropy is lost between them. If more
+    than `most` are left, those that cost least are joined as well.
     """
     records: list[MoveRecord] = []
     while True:
         pairs, room = promising_pairs(state.model, state.total, _PAIRS), len(state.total)
-        free = [owners[a].isdisjoint(owners[b]) for a, b in pairs.tolist()]
         margin = _MARGIN * abs(state.bound())
-        state, joined = _joined(state, pairs[np.array(free, bool)], margin, room)
+        state, joined = _joined(state, pairs, margin, room)
         if not joined and len(state.total) > most:
             ids = state.total.ids
             every = np.stack([ids[side] for side in np.triu_indices(len(ids), 1)], axis=1)
             state, joined = _joined(state, every, -np.inf, len(ids) - most)
-        for move in joined:
-            owners[move.added[0]] |= owners[move.removed[0]]
         records += joined
         if not joined:
             return state.reordered(), tuple(records)

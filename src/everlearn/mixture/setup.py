@@ -86,9 +86,9 @@ def workshop(
 
 
 def mixture_step(params: Any, model: Mixture) -> MixtureStep:
-    """The local step with the precision and sparsity asked for."""
+    """The local step in the precision asked for."""
     dtype = np.float32 if params.dtype == "float32" else np.float64
-    return MixtureStep(model.family, dtype, params.top_l)
+    return MixtureStep(model.family, dtype)
 
 
 def schedule_of(params: Any, rows: Rows | ChunkedRows, limits: MemoryLimits) -> fitting.Schedule:

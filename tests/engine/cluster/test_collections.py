@@ -110,12 +110,6 @@ class TestRows:
         two = mixture(engine=lonely_client, learner="stochastic", moves=())
         assert_same_model(one, two.fit(chunked(POINTS, lonely_client)))
 
-    def test_asynchronous_learning_counts_every_row_once(self, client):
-        model = mixture(engine=client, learner="asynchronous").fit(chunked(POINTS, client))
-        assert model.n_components_ == 3
-        assert_allclose(model._learned.state.total.n.sum(), 900, rtol=1e-9)
-        assert_allclose(np.sort(model.means_[:, 0]), [-8, 0, 8], atol=0.3)
-
     @pytest.mark.parametrize(
         "params", [{}, {"fit_method": "em"}, {"n_mixtures": 2}], ids=["exact", "em", "mixture"]
     )

@@ -37,7 +37,7 @@ ROWS = {
     "gaps": (DPMixture, {"max_laps": 3, "batch_size": 300}, (GAPS,)),
     "full": (DPMixture, {"family": "full", "max_laps": 3, "batch_size": 200}, (POINTS,)),
     "zero-mean": (DPMixture, {"family": "zero-mean", "max_laps": 3}, (POINTS,)),
-    "float32": (DPMixture, {"dtype": "float32", "max_laps": 3, "top_l": 2}, (POINTS,)),
+    "float32": (DPMixture, {"dtype": "float32", "max_laps": 3}, (POINTS,)),
     "stochastic": (DPMixture, {"learner": "stochastic", "batch_size": 200}, (POINTS,)),
     "multinomial": (DPMixture, {"family": "multinomial", "max_laps": 3}, (COUNTS,)),
     "ppca": (OnlinePPCA, {"n_components": 2}, (np.tile(POINTS, (4, 1)),)),

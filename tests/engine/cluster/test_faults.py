@@ -87,12 +87,11 @@ def raised(error):
     ],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.parametrize("learner", ["memoized", "asynchronous"])
-def test_errors_of_the_users_own_tasks_are_told_as_they_are(error, learner, client):
+def test_errors_of_the_users_own_tasks_are_told_as_they_are(error, client):
     """They are no lost workers, whatever their type and even if they speak of a scheduler."""
     rows = da.from_delayed(dask.delayed(raised)(error), (100, 3), float)
     with pytest.raises(type(error), match=str(error.args[-1])):
-        mixture(client).set_params(learner=learner).fit(rows)
+        mixture(client).fit(rows)
     with pytest.raises(type(error), match=str(error.args[-1])):
         BayesianPassiveAggressiveClassifier(engine=client).fit(POINTS, rows[:, 0])
 
@@ -104,25 +103,6 @@ def test_nor_are_errors_of_tasks_that_nobody_waits_for(client):
 
 def disconnected(shared, item):
     raise ConnectionError("gone")
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_chunks_stay_on_one_worker_without_waiting_too(client):
-    model = DPMixture(
-        random_state=0, max_laps=4, batch_size=100, engine=client, learner="asynchronous"
-    )
-    held = []
-    real = distributed.Client.map
-
-    def watched(self, *args, **kwargs):
-        held.append(max(map(len, self.who_has().values()), default=0))
-        return real(self, *args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distributed.Client, "map", watched)
-        model.fit(POINTS)
-    assert len(held) > 20
-    assert max(held) == 1
 
 
 @pytest.fixture
