@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info
 
 from everlearn.core.stats import total
-from everlearn.engine.dask_data import Node, folded, grouped
+from everlearn.engine.dask_data import grouped
 from everlearn.engine.local import SerialEngine, ThreadEngine
 from everlearn.engine.opening import open_engine
 from everlearn.engine.protocol import Here, Piece, pieces, together
@@ -186,26 +186,6 @@ class TestGroups:
             assert group.home in workers
             if placed:
                 assert {homes[i] for run in group.runs for i in run} == {group.home}
-
-    @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 29])
-    @pytest.mark.parametrize("n_workers", [1, 2, 3])
-    @pytest.mark.parametrize("n_threads", [1, 4])
-    def test_a_worker_may_add_up_what_it_has_first(self, n, n_workers, n_threads):
-        workers = [f"w{i}" for i in range(n_workers)]
-        homes = {i: workers[i * n_workers // n] for i in range(n)}
-        groups = grouped(range(n), workers, n_workers * n_threads, homes.get)
-        nodes = []
-        for worker in workers:
-            nodes += folded(
-                Node(g.start, g.height, total([spell(None, i)[0] for run in g.runs for i in run]))
-                for g in groups
-                if g.home == worker
-            )
-        expected = SerialEngine().map_sum(spell, range(n), None)[0]
-        assert total((node.sum for node in nodes), [node.height for node in nodes]) == expected
-        if n_workers == 1:
-            assert len(nodes) == 1
-        assert len(nodes) <= len(grouped(range(n), workers, n_workers, homes.get))
 
     def test_tasks_are_few_and_all_workers_have_some(self):
         groups = grouped(range(1000), ["a", "b", "c"], 3, lambda _: None)

@@ -1,9 +1,9 @@
-"""An engine of worker processes, on this machine or on many, by way of Dask.
+"""An engine of worker processes, on this machine or on many, with Dask.
 
-Data travel to the workers once and stay; a step sends what the tasks share and brings back sums:
-to the workers themselves (direct.py), and what they leave undone as tasks of the scheduler.
-Additions are made in the order of the local engines, so the bits are the same, whichever worker did
-what. A worker that is lost costs the work it had: data that were on it are sent again.
+Data go to the workers once and stay there. A step is one Dask task for each group of chunks: it
+gets what the tasks share and returns a sum. Sums are added in the order of the local engines, so
+the bits are the same on any number of workers. If a worker dies, its chunks are sent again and its
+tasks run on another one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ import distributed
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from everlearn.attic.runtime_engine_direct import Answers, DirectLine, Errand
-from everlearn.core.stats import Summable
+from everlearn.core.stats import Summable, total
 from everlearn.engine import dask_data as worker
 from everlearn.engine.dask_data import (
     Call,
     Group,
-    Node,
     Part,
     Recipe,
     Remote,
@@ -70,7 +68,7 @@ class DaskEngine:
 
     def __init__(self, client: Any, here: LocalEngine) -> None:
         self.client, self._here = client, here
-        self._sent, self._line = Sent(client), DirectLine(client)
+        self._sent = Sent(client)
         self._look_around()
 
     @property
@@ -95,9 +93,8 @@ class DaskEngine:
     ) -> list[Info]:
         if not items:
             return []
-        groups = self._grouped(items)
-        found = self._found(worker.each, groups, Call(self.client, (task, shared), len(groups)))
-        return found.in_order()
+        _, infos = self._results(worker.each, self._grouped(items), (task, shared))
+        return infos
 
     def map_sum(
         self,
@@ -106,8 +103,8 @@ class DaskEngine:
         shared: Shared,
     ) -> tuple[S, list[Info]]:
         groups = self._grouped(items)
-        found = self._found(worker.added, groups, Call(self.client, (task, shared), len(groups)))
-        return found.total(), found.in_order()
+        sums, infos = self._results(worker.added, groups, (task, shared))
+        return total(sums, [group.height for group in groups]), infos
 
     def map_sum_kept(
         self,
@@ -117,27 +114,17 @@ class DaskEngine:
     ) -> tuple[S, list[Handle]]:
         groups = self._grouped(items)
         call = Call(self.client, (task, shared), len(groups))
+        futures = self.patiently(lambda: self._submitted(worker.added, groups, call))
 
-        def made(group: Group) -> Callable[[], Any]:
+        def again(group: Group) -> Callable[[], Any]:
             return lambda: self._submitted(worker.added, [group], call)[0]
 
-        found = self._directly(worker.added, groups, call, keep=True)
-        rest = [number for number in range(len(groups)) if number not in found.futures]
-        if rest:
-            some = [groups[number] for number in rest]
-            futures = self.patiently(lambda: self._submitted(worker.added, some, call))
-            found.futures.update(zip(rest, futures, strict=True))
         handles = [
-            Remote(self, made(group), group.home, found.futures[number])
-            for number, group in enumerate(groups)
+            Remote(self, again(group), group.home, future)
+            for group, future in zip(groups, futures, strict=True)
         ]
-        if rest:
-            sums = self._told(worker.first, [handles[number] for number in rest])
-            found.nodes.extend(
-                Node(groups[number].start, groups[number].height, part)
-                for number, part in zip(rest, sums, strict=True)
-            )
-        return found.total(), _parts(groups, handles)
+        sums = self._told(worker.first, handles)
+        return total(sums, [group.height for group in groups]), _parts(groups, handles)
 
     def as_they_come(
         self,
@@ -283,42 +270,19 @@ class DaskEngine:
             home = self._sent.home(item)
         return home if home in self._workers else None
 
-    def _found(self, work: Any, groups: list[Group], call: Call) -> Answers:
-        """What comes of all groups: from the workers, and what they leave from the scheduler."""
-        found = self._directly(work, groups, call)
-        rest = [number for number in range(len(groups)) if number not in found.infos]
-        if rest:
-            some = [groups[number] for number in rest]
-            results = self.patiently(lambda: self.gathered(self._submitted(work, some, call)))
-            for number, group, (part, infos) in zip(rest, some, results, strict=True):
-                found.nodes.append(Node(group.start, group.height, part))
-                found.infos[number] = infos
-        return found
-
-    def _directly(self, work: Any, groups: list[Group], call: Call, keep: bool = False) -> Answers:
-        """What the workers themselves can do of the groups whose data they should have."""
-        errands: dict[str, list[Errand]] = {}
-        for number, (group, recipe) in enumerate(
-            zip(groups, self.patiently(lambda: self._recipes(groups)), strict=True)
-        ):
-            if all(future.status == "finished" for future in recipe.slots):
-                key = f"kept-{uuid4().hex}" if keep else ""
-                slots = [future.key for future in recipe.slots]
-                errand = Errand(number, group.start, group.height, recipe.runs, slots, key)
-                errands.setdefault(group.home, []).append(errand)
-        found = self._line.asked(work.__name__, call.packed, errands)
-        if found.lost:  # what is left for the scheduler is not meant for a worker that is gone
-            self._look_around()
-        return found
-
-    def _recipes(self, groups: Sequence[Group]) -> list[Recipe]:
-        """What to send for the groups, after the chunks they need."""
-        self._sent.send_missing((run for group in groups for run in group.runs), self._home)
-        return [Recipe(group.runs, self._sent.futures) for group in groups]
+    def _results(
+        self, work: Callable[..., Any], groups: list[Group], call: tuple[Any, Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """A sum of each group, and the second results of all items."""
+        sent = Call(self.client, call, len(groups))
+        results = self.patiently(lambda: self.gathered(self._submitted(work, groups, sent)))
+        sums = [part for part, _ in results]
+        return sums, [info for _, infos in results for info in infos]
 
     def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
         """Futures of the tasks, sent as one message: a second one would wait for more to say."""
-        recipes = self._recipes(groups)
+        self._sent.send_missing((run for group in groups for run in group.runs), self._home)
+        recipes = [Recipe(group.runs, self._sent.futures) for group in groups]
         argument = call.argument()
         columns = zip_longest(*(recipe.slots for recipe in recipes))
         keys = [f"{work.__name__}-{uuid4().hex}" for _ in groups]

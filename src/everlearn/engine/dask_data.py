@@ -30,34 +30,6 @@ class Group(NamedTuple):
     height: int = 0
 
 
-class Node(NamedTuple):
-    """A sum, and its place in the tree of additions as that of a group."""
-
-    start: int
-    height: int
-    sum: Any
-
-    def meets(self, right: Node) -> bool:
-        """Whether the tree adds this one and the node to the right of it."""
-        if self.height == LAST or self.start + (1 << self.height) != right.start:
-            return False
-        if right.height == LAST:  # the smallest before the last one is added to it first
-            return right.start & -right.start == 1 << self.height
-        return right.height == self.height and self.start % (2 << self.height) == 0
-
-
-def folded(nodes: Iterable[Node]) -> list[Node]:
-    """As few sums as make up for those given, which ascend: the same additions as of `total`."""
-    found: list[Node] = []
-    for node in nodes:
-        while found and found[-1].meets(node):
-            left = found.pop()
-            height = LAST if node.height == LAST else node.height + 1
-            node = Node(left.start, height, left.sum + node.sum)
-        found.append(node)
-    return found
-
-
 def grouped(
     items: Sequence[Any],
     workers: Sequence[str],

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import everlearn
-from everlearn.attic.runtime_engine_direct import DirectLine
 from everlearn.components.estimator import ComponentTree
+from everlearn.engine.dask import DaskEngine
 from everlearn.engine.opening import open_engine
 from everlearn.engine.protocol import Piece
 from everlearn.errors import ClusterError
@@ -51,19 +51,18 @@ class Killer:
 
     def __init__(self, client, monkeypatch, step):
         self.client, self.left, self.killed = client, step, 0
-        gather, asked = client.gather, DirectLine.asked
+        gather, submit = client.gather, DaskEngine._submitted
 
         def gathered(*args, **kwargs):
             self.count()
             return gather(*args, **kwargs)
 
-        def asked_directly(line, work, call, errands):
-            if errands:
-                self.count()
-            return asked(line, work, call, errands)
+        def submitted(engine, *args):
+            self.count()
+            return submit(engine, *args)
 
         monkeypatch.setattr(client, "gather", gathered)
-        monkeypatch.setattr(DirectLine, "asked", asked_directly)
+        monkeypatch.setattr(DaskEngine, "_submitted", submitted)
 
     def count(self):
         self.left -= 1
