@@ -25,7 +25,7 @@ from everlearn.core.priors.dp import DPPrior
 from everlearn.core.random import stream
 from everlearn.engine.dask import local_workers
 from everlearn.estimator.collections import open_rows
-from everlearn.estimator.families import Measured, resolve_family
+from everlearn.estimator.families import DataSummary, resolve_family
 from everlearn.mixture.inputs import checked_rows
 from everlearn.mixture.local import LocalRunner, MixtureStep, Plan
 from everlearn.mixture.memoized import open_batches, start_posterior, visit
@@ -156,7 +156,7 @@ def mixture_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
     with cluster(n_workers) as client:
         model.set_params(engine=client)
         with open_rows(model, row_chunks(n), None, checked_rows) as given:
-            measured = Measured.elsewhere(given.rows, given.engine)
+            measured = DataSummary.from_chunks(given.rows, given.engine)
             family = resolve_family("diagonal", "data", measured)
             mixture = Mixture(family, DPPrior(1.0))
             runner = LocalRunner(MixtureStep(family), given.engine)

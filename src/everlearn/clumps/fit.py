@@ -29,7 +29,7 @@ from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.errors import ForcedJoinWarning, MemoryBudgetError
 from everlearn.estimator.base import named_errors
-from everlearn.estimator.families import Measured, Moments, resolve_family
+from everlearn.estimator.families import DataSummary, Moments, resolve_family
 from everlearn.estimator.history import History
 from everlearn.estimator.params import parse_bytes
 
@@ -81,7 +81,7 @@ def clumped_family(family: str, prior: str | Mapping[str, Any], X: Mat) -> Famil
     given = {} if isinstance(prior, str) else dict(prior)
     d = X.shape[1]
     if family == "multinomial":
-        return resolve_family(family, given, Measured.here(rows))
+        return resolve_family(family, given, DataSummary.from_rows(rows))
     moments = Moments.of(rows)
     within = _WITHIN * moments.variance
     defaults = {"mean": moments.mean, "mean_precision": _MEAN_PRECISION}
@@ -89,7 +89,7 @@ def clumped_family(family: str, prior: str | Mapping[str, Any], X: Mat) -> Famil
         defaults |= {"degrees_of_freedom": d + 2.0, "scale": np.diag(within)}
     else:
         defaults |= {"shape": 1.5, "rate": 0.5 * within}
-    return resolve_family(family, defaults | given, Measured.here(rows))
+    return resolve_family(family, defaults | given, DataSummary.from_rows(rows))
 
 
 def check_same_model(params: Any, asked: Asked, state: ClumpedState) -> None:

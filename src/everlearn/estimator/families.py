@@ -1,12 +1,12 @@
-"""From the parameters of a mixture and the first rows it sees to a family with its prior.
+"""Build the component family and its prior from the parameters and the first rows.
 
 Named priors, by family:
 
 - ``"data"`` (all): scaled to the rows, so that units do not matter;
 - ``"par-ingmm"`` (diagonal): the Par-InGMM paper's, for features of unit scale;
 - ``"wishart"`` (diagonal, full, zero-mean): D + 2 pseudo-observations of unit variance;
-- ``"shared"`` (diagonal): one spread for all components, found from the rows by learning a sample
-  of them, see `shared_spread`. Here it is the same as "data", which is where that begins.
+- ``"shared"`` (diagonal): one spread for all components. It begins as "data", and is then found by
+  learning a sample of the rows, see `mixture/priors.py`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ PRIOR_KEYS = {
     "zero-mean": ("degrees_of_freedom", "scale"),
     "multinomial": ("counts",),
 }
-_TILES = 50.0
-_DIAGONAL_ROWS = 100.0
+EXPECTED_COMPONENTS = 50.0  # the default prior assumes that about so many tile the data
+_DIAGONAL_ROWS = 100.0  # rows that the prior of spreads counts for, over all features
 _WISHART_ROWS = 80.0
-_MEAN_PRECISION = 0.1
-_MOMENT_ENTRIES = 8192
-_FLAT_SPACINGS = 4.0
-"""A standard deviation of so few of the steps that numbers come in is rounding, not spread."""
+_MEAN_PRECISION = 0.1  # rows that the prior of means counts for
+_MOMENT_ENTRIES = 8192  # numbers in the work space of one pass
+_FLAT_SPACINGS = 4.0  # spread of so few steps between neighbouring floats is rounding
 
 
 def within_share(n_features: int) -> float:
@@ -58,7 +57,7 @@ def within_share(n_features: int) -> float:
     It is what is left when some 50 components tile the spread of the data: little in two
     dimensions, nearly all of it in fifty.
     """
-    return float(_TILES ** (-2.0 / n_features))
+    return float(EXPECTED_COMPONENTS ** (-2.0 / n_features))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class Moments:
 
     @classmethod
     def of_chunks(cls, rows: ChunkedRows, engine: Engine) -> Moments:
-        """The same of rows that are elsewhere, from sums over chunks."""
+        """The same of rows in chunks, from sums over these."""
         mean = np.zeros(rows.width)
         for _ in range(2):
             mass, sums, eps = _chunk_sums(rows, mean, 1, engine)
@@ -145,8 +144,16 @@ def _totals_of(_: None, rows: Rows) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What a prior depends on: width of rows, moments, mean sum, and whether values are missing."""
+class DataSummary:
+    """What a prior depends on.
+
+    Attributes
+    ----------
+    width : number of features
+    missing : whether values are missing
+    moments : means and variances of the features, computed when asked for
+    mean_sum : mean of the sums of the rows, computed when asked for
+    """
 
     width: int
     missing: bool
@@ -154,19 +161,19 @@ class Measured:
     mean_sum: Callable[[], float]
 
     @classmethod
-    def of(cls, rows: Rows | ChunkedRows, engine: Engine) -> Measured:
-        """Of rows wherever they are."""
-        return cls.here(rows) if isinstance(rows, Rows) else cls.elsewhere(rows, engine)
+    def of(cls, rows: Rows | ChunkedRows, engine: Engine) -> DataSummary:
+        """Of rows in this process or in chunks on workers."""
+        return cls.from_rows(rows) if isinstance(rows, Rows) else cls.from_chunks(rows, engine)
 
     @classmethod
-    def here(cls, rows: Rows) -> Measured:
+    def from_rows(cls, rows: Rows) -> DataSummary:
         """Of rows in this process."""
         missing = has_missing(rows.X)
         return cls(rows.width, missing, lambda: Moments.of(rows), lambda: _mean_sum(rows))
 
     @classmethod
-    def elsewhere(cls, rows: ChunkedRows, engine: Engine) -> Measured:
-        """Of rows in chunks."""
+    def from_chunks(cls, rows: ChunkedRows, engine: Engine) -> DataSummary:
+        """Of rows in chunks on workers."""
 
         def mean_sum() -> float:
             found = engine.map(_totals_of, [chunk.handle for chunk in rows.chunks], None)
@@ -175,8 +182,8 @@ class Measured:
         return cls(rows.width, rows.missing, lambda: Moments.of_chunks(rows, engine), mean_sum)
 
 
-def resolve_family(family: str, prior: str | Mapping[str, Any], rows: Measured) -> Family[Any]:
-    """The family with its prior, as the parameters and the rows say."""
+def resolve_family(family: str, prior: str | Mapping[str, Any], rows: DataSummary) -> Family[Any]:
+    """The family with its prior."""
     d = rows.width
     check_prior(family, prior)
     given = prior if isinstance(prior, Mapping) else {}
@@ -213,8 +220,8 @@ def check_prior(family: str, prior: str | Mapping[str, Any]) -> None:
     unknown = sorted(set(prior) - set(PRIOR_KEYS[family]))
     if unknown:
         raise ValueError(
-            f"a mapping may have the keys {PRIOR_KEYS[family]} for family={family!r}, "
-            f"got {unknown} as well"
+            f"unknown entries {unknown} for family={family!r}; "
+            f"allowed: {', '.join(PRIOR_KEYS[family])}"
         )
 
 
@@ -274,13 +281,13 @@ def _vector(value: Any, d: int, name: str, positive: bool = False) -> Vec:
         kind = "positive" if positive else "finite"
         raise ValueError(
             f"the entry {name!r} must be a {kind} number or {d} of "
-            f"them. Got {_told(value, array)} instead."
+            f"them. Got {short_repr(value, array)} instead."
         )
     return np.broadcast_to(array, (d,)).copy()
 
 
-def _told(value: Any, array: NDArray[np.float64]) -> str:
-    """A value as an error message shows it: itself if it is short, else its shape."""
+def short_repr(value: Any, array: NDArray[np.float64]) -> str:
+    """What an error message shows of a value: all of it, or the shape of a long array."""
     return repr(value) if array.size <= 4 else f"an array of shape {array.shape}"
 
 
@@ -292,11 +299,11 @@ def _matrix(value: Any, d: int, name: str) -> Mat:
     if not good or np.linalg.eigvalsh(array)[0] <= 0:
         raise ValueError(
             f"the entry {name!r} must be a positive number or a "
-            f"positive-definite ({d}, {d}) matrix. Got {_told(value, array)} instead."
+            f"positive-definite ({d}, {d}) matrix. Got {short_repr(value, array)} instead."
         )
     return array.copy()
 
 
 def has_missing(X: Table) -> bool:
-    """Whether a dense table, which has no infinities, has NaNs."""
+    """Whether a dense table without infinities has NaNs."""
     return not sparse.issparse(X) and bool(np.isnan(X.sum(dtype=np.float64)))

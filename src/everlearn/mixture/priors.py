@@ -22,7 +22,7 @@ from everlearn.core.priors.dp import DPPrior
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.estimator.families import Measured, resolve_family
+from everlearn.estimator.families import DataSummary, resolve_family
 from everlearn.mixture import memoized as fitting
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.setup import memory_limits, row_bytes, schedule_of, workshop
@@ -96,7 +96,7 @@ _HEADROOM = 1e-8
 
 def model_of(params: Any, rows: Rows | ChunkedRows, seed: int, engine: Engine) -> Mixture:
     """The model for these rows; a prior that is found by learning is found here."""
-    measured = Measured.of(rows, engine)
+    measured = DataSummary.of(rows, engine)
     family = _family(params.family, params.prior, measured)
     by_learning = isinstance(params.prior, str) and params.prior == "shared"
     if by_learning and isinstance(family, DiagGaussian):
@@ -139,7 +139,7 @@ def _with_headroom(params: Any, family: Family[Any]) -> Mixture:
     return model
 
 
-def _family(family: str, prior: Any, rows: Measured) -> Family[Any]:
+def _family(family: str, prior: Any, rows: DataSummary) -> Family[Any]:
     try:
         return resolve_family(family, prior, rows)
     except (OverflowError, TypeError, ValueError) as error:
@@ -149,4 +149,4 @@ def _family(family: str, prior: Any, rows: Measured) -> Family[Any]:
 def check_entries(family: str, prior: Any, n_features: int) -> None:
     """Refuse a prior whose entries do not fit rows of this width."""
     if not isinstance(prior, str):
-        _family(family, prior, Measured.here(Rows(np.ones((1, n_features)))))
+        _family(family, prior, DataSummary.from_rows(Rows(np.ones((1, n_features)))))
