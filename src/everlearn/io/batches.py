@@ -68,16 +68,29 @@ class LineRows:
     lines : the bytes
     parse : how to make a record of them
     delimiter : what is between the fields, if the lines are those of a table
-    is_json : whether they are JSON
     """
 
     lines: Lines
     parse: Parse
-    delimiter: bytes | None = None
-    is_json: bool = False
+    delimiter: str | None = None
 
     def __getitem__(self, picked: IntVec | slice) -> LineRows:
         return replace(self, lines=self.lines.taken(picked))
+
+    def texts(self) -> list[str] | None:
+        """The lines as texts, without their ends; None if one of them is not plain UTF-8.
+
+        A plain line has no quotes and no fault.
+        """
+        if self.lines.faults:
+            return None
+        data = [self.lines[i].data.rstrip(b"\r\n") for i in range(len(self.lines))]
+        try:
+            text = b"\n".join(data).decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+        plain = '"' not in text and "\ufeff" not in text
+        return text.split("\n") if plain else None
 
     def parsed(self) -> tuple[list[Any], dict[int, Bad]]:
         """The records, and those that cannot be read."""

@@ -145,7 +145,7 @@ def chunk_of(number: int, lines: Lines, form: LineFormat, names: tuple[str, ...]
     parse: Parse = _json if form == "jsonl" else _text
     if names is not None:
         parse = partial(_csv_row, delimiter=_DELIMITERS[form], width=len(names))
-    rows = LineRows(lines, parse, _quoting(form), form == "jsonl")
+    rows = LineRows(lines, parse, _DELIMITERS.get(form))
     return Chunk(number, rows, lines.places, names)
 
 

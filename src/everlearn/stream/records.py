@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from everlearn.attic.app_tool_line_numbers import LineReader, NumberLines
 from everlearn.core.arrays import Mat
 from everlearn.errors import ImageDecodeError, UsageError
 from everlearn.io.batches import Bad, Batch, Chunk, ImageFile, LineRows
@@ -26,59 +26,85 @@ def number_rows(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any,
         return _checked(np.asarray(chunk.rows, np.float64), columns, allow_missing, chunk)
     if sparse.issparse(chunk.rows):
         return _checked(chunk.rows.toarray(), columns, allow_missing, chunk)
-    rows = _chosen(chunk, columns)
-    whole = _at_once(rows, len(columns))
-    if whole is not None:
-        return _checked(whole, columns, allow_missing, chunk)
-    table = np.zeros((len(rows), len(columns)))
+    good = [i for i in range(len(chunk)) if i not in chunk.bad]
+    rows = [chunk.rows[i] for i in good]
+    fields = _fields_of(rows, chunk.names, columns)
+    table = np.zeros((len(chunk), len(columns)))
+    whole = _table_of(rows, fields)
     faults = dict(chunk.bad)
-    for i, row in enumerate(rows):
-        if i not in faults:
+    if whole is not None and whole.shape == (len(good), len(columns)):
+        table[good] = whole
+    else:  # some record is odd: find out which, and why
+        for i, row in zip(good, rows, strict=True):
             try:
-                table[i] = _numbers(row, columns)
+                table[i] = _numbers(row, fields, columns)
             except ValueError as error:
-                faults[i] = Bad.of(str(error), chunk.rows[i])
+                faults[i] = Bad.of(str(error), row)
     return _checked(table, columns, allow_missing, replace(chunk, bad=faults))
 
 
-def _at_once(rows: list[Any], width: int) -> Mat | None:
-    """All rows as one table; None if some row is odd, which only a look at each can tell."""
+def _fields_of(
+    rows: Sequence[Any], names: tuple[str, ...] | None, columns: Sequence[str]
+) -> list[Any] | None:
+    """Keys or positions of the columns in each row; None if rows have just these, in order."""
+    if names is not None:
+        positions = positions_of(columns, names)
+        return None if positions == list(range(len(names))) else positions
+    return list(columns) if any(isinstance(row, dict) for row in rows) else None
+
+
+def positions_of(columns: Sequence[str], names: tuple[str, ...]) -> list[int]:
+    """Where the columns are in the rows of a table whose columns have these names."""
+    if lacking := [name for name in columns if name not in names]:
+        raise UsageError(f"the columns {lacking} are missing from {list(names)}")
+    return [names.index(name) for name in columns]
+
+
+def _table_of(rows: list[Any], fields: list[Any] | None) -> Mat | None:
+    """All rows as one table, or None if some row is odd."""
     try:
-        table = np.array(rows, dtype=np.float64)
-    except (TypeError, ValueError):
+        if fields is not None:
+            # With one field, itemgetter gives the value itself instead of a tuple.
+            take = itemgetter(*fields) if len(fields) > 1 else lambda row: (row[fields[0]],)
+            rows = [*map(take, rows)]
+        return np.array(rows, dtype=np.float64)
+    except (IndexError, KeyError, TypeError, ValueError):
         return None
-    return table if width and table.shape == (len(rows), width) else None
 
 
-def _chosen(chunk: Chunk, columns: Sequence[str]) -> list[Any]:
-    """The fields of each row that are columns; a row that has others stays as it is."""
-    if chunk.names is not None:
-        lacking = [name for name in columns if name not in chunk.names]
-        if lacking:
-            raise UsageError(f"the columns {lacking} are missing from {list(chunk.names)}")
-        where = [chunk.names.index(name) for name in columns]
-        if where == list(range(len(chunk.names))):
-            return list(chunk.rows)
-        return [
-            row if i in chunk.bad else [row[j] for j in where] for i, row in enumerate(chunk.rows)
-        ]
-    return [_by_name(row, columns) if isinstance(row, dict) else row for row in chunk.rows]
+def _csv_table(chunk: Chunk, columns: Sequence[str]) -> tuple[list[str], Mat] | None:
+    """Rows of CSV lines and a table of their columns; None if some line is not plain numbers.
 
-
-def _by_name(row: dict[str, Any], columns: Sequence[str]) -> Any:
-    """The fields in the order of the columns; the row itself if it lacks one."""
+    Each line alone gives the same numbers, to the bit: a line that could be read in another way,
+    with quotes or with too many fields, is not plain.
+    """
+    lines, names = chunk.rows, chunk.names
+    if not isinstance(lines, LineRows) or lines.delimiter is None or names is None:
+        return None
+    texts = lines.texts()
+    if not texts or {text.count(lines.delimiter) for text in texts} != {len(names) - 1}:
+        return None
+    positions = positions_of(columns, names)
     try:
-        return [row[name] for name in columns]
-    except KeyError:
-        return row
+        table = np.loadtxt(
+            texts, delimiter=lines.delimiter, comments=None, usecols=positions, ndmin=2
+        )
+    except ValueError:
+        return None
+    return (texts, table) if len(table) == len(texts) else None
 
 
-def _numbers(row: Any, columns: Sequence[str]) -> list[float]:
+def _numbers(row: Any, fields: list[Any] | None, columns: Sequence[str]) -> list[float]:
+    """The columns of one row, or a ValueError that says what is wrong with it."""
     if isinstance(row, (dict, list)) and not row:
         raise ValueError("there is nothing in it")
     if isinstance(row, dict):
-        lacking = next(name for name in columns if name not in row)
-        raise ValueError(f"the field {lacking!r} is missing")
+        lacking = [name for name in columns if name not in row]
+        if lacking:
+            raise ValueError(f"the field {lacking[0]!r} is missing")
+        row = [row[name] for name in columns]
+    elif fields is not None and isinstance(fields[0], int):
+        row = [row[k] for k in fields]
     if not isinstance(row, (list, tuple)):
         raise ValueError(f"expected a list of numbers or an object of fields, got {row!r:.40}")
     if len(row) != len(columns):
@@ -127,19 +153,17 @@ class RecordPreparer:
     ) -> None:
         self._layout, self._allows_missing = layout, allows_missing
         self._label = layout.label if labelled and layout.supervised else None
-        self._line_reader: LineReader | None = None
 
     def read(self, chunk: Chunk) -> Chunk:
         """The chunk with `Values` for its records; those that have none are bad."""
-        self._layout = layout = with_form(chunk, self._layout)
-        if self._line_reader is None and layout.form == "rows" and layout.columns is not None:
-            self._line_reader = LineReader(layout.columns, self._label)
-        lines = None if self._line_reader is None else self._line_reader.read(chunk)
-        if lines is None:
-            values, faults = self._of_records(chunk.parsed())
-        else:
-            values, faults = self._of_lines(chunk, lines)
-        if isinstance(chunk.rows, LineRows):  # lines as they were, which can be learned later
+        self._layout = with_form(chunk, self._layout)
+        values = self._of_csv(chunk)
+        if values is not None:
+            return replace(chunk, rows=values)
+        values, faults = self._of_records(chunk.parsed())
+        if isinstance(
+            chunk.rows, LineRows
+        ):  # keep the line itself, so that it can be learned later
             faults = {i: chunk.rows.bad(i, fault.reason) for i, fault in faults.items()}
         return replace(chunk, rows=values, bad=faults)
 
@@ -178,29 +202,28 @@ class RecordPreparer:
                         faults[i] = Bad.of(str(error), chunk.rows[i])
         return Values(X, labels), faults
 
-    def _of_lines(self, chunk: Chunk, lines: NumberLines) -> tuple[Values, dict[int, Bad]]:
-        """Lines that were read at once, but for odd ones and those without a good label."""
-        X, odd = lines.table, lines.odd
-        good = [None] * len(lines.labels)
-        if self._label is not None:
-            good = [self._good(label) for label in lines.labels]
-            odd |= np.array([label is None for label in good])[lines.which]
-        if self._label is not None and not self._layout.multilabel and not odd.any():
-            return Values(X, np.array(good)[lines.which]), {}
-        labels = np.array(good, object)[lines.which]
-        faults: dict[int, Bad] = {}
-        if odd.any():
-            at = np.flatnonzero(odd)
-            values, faulty = self._of_records(chunk.parsed(at))
-            X[at], labels[at] = values.X, values.labels
-            faults = {int(at[i]): fault for i, fault in faulty.items()}
-        return Values(X, labels), faults
-
-    def _good(self, label: Any) -> Any:
-        try:
-            return checked_label(label, self._layout)
-        except ValueError:
+    def _of_csv(self, chunk: Chunk) -> Values | None:
+        """Lines of plain CSV, read at once; None if there is anything odd about one of them."""
+        layout = self._layout
+        if layout.form != "rows" or not layout.columns:
             return None
+        read = _csv_table(chunk, layout.columns)
+        if read is None:
+            return None
+        lines, table = read
+        wrong = np.isinf(table) if self._allows_missing(layout) else ~np.isfinite(table)
+        if wrong.any():
+            return None
+        labels = np.full(len(table), None, object)
+        if self._label is not None:
+            cut = chunk.rows.delimiter
+            texts = [field_of(line.split(cut), self._label, chunk.names) for line in lines]
+            try:
+                known = {text: checked_label(text, layout) for text in set(texts)}
+            except ValueError:
+                return None
+            labels[:] = [known[text] for text in texts]
+        return Values(table, labels)
 
 
 def with_form(chunk: Chunk, layout: Layout) -> Layout:
@@ -348,9 +371,7 @@ def checked_label(label: Any, layout: Layout) -> Any:
 
 
 def _targets(parts: list[NDArray[Any]], layout: Layout) -> Any:
-    """Labels as an estimator takes them, out of arrays of objects, texts or numbers."""
-    if not any(part.dtype == object for part in parts):
-        return np.concatenate(parts)
+    """Labels as an estimator takes them."""
     labels = [label for part in parts for label in part.tolist()]
     if layout.kind_of_model.target == "number":
         return np.array(labels, np.float64)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.attic.app_tool_line_numbers import LineReader
 from everlearn.io.lines import chunk_of
 from everlearn.io.splitter import cut_lines
+from everlearn.stream import records
 from everlearn.stream.layout import Layout
 from everlearn.stream.records import RecordPreparer
 
@@ -66,7 +66,8 @@ def prepared(chunks, layout, missing):
 
 def check(chunks, layout, *, missing):
     at_once = prepared(chunks, layout, missing)
-    one_by_one = prepared([chunk.parsed() for chunk in chunks], layout, missing)
+    single = [chunk.part(i, i + 1) for chunk in chunks for i in range(len(chunk))]
+    one_by_one = prepared(single, layout, missing)
     assert np.asarray(at_once.X).tobytes() == np.asarray(one_by_one.X).tobytes()
     assert len(at_once) == 0 or at_once.X.flags.c_contiguous
     assert np.array_equal(at_once.y, one_by_one.y)
@@ -101,47 +102,59 @@ def test_tables(lines, missing, block):
     check(raw(lines, "csv", names, block=block), CLASSIFIER, missing=missing)
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["[1, 2]", '{"a": 1, "b": 2.5, "label": "g0"}', '{"label":1,"b":1e5,"a":-3}'],
-)
-def test_lines_that_look_alike_are_read_at_once(line):
-    (chunk,) = raw([line] * 5)
-    columns = ("0", "1") if line.startswith("[") else ("a", "b")
-    lines = LineReader(columns, "label").read(chunk)
-    assert lines is not None
-    assert not lines.odd.any()
-    assert not np.isnan(lines.table).any()
+class TestAtOnce:
+    """Plain lines are not looked at one by one, so that reading is quick."""
 
+    @pytest.fixture(autouse=True)
+    def not_one_by_one(self, monkeypatch):
+        def refuse(*args):
+            raise AssertionError(f"looked at one by one: {args[0]}")
 
-def test_what_is_around_values_is_looked_for_only_if_it_changes(monkeypatch):
-    looked = []
-    form_of = LineReader._form_of
-    monkeypatch.setattr(
-        LineReader, "_form_of", lambda *args: (looked.append(args[2]), form_of(*args))[1]
+        monkeypatch.setattr(records, "_numbers", refuse)
+
+    @pytest.mark.parametrize(
+        "line",
+        ["[1, 2]", '{"a": 1, "b": 2.5, "label": "g0"}', '{"label":1,"b":1e5,"a":-3}'],
     )
-    alike, other = ['{"a": 1, "b": 2}'] * 4, ['{"b": 2, "a": 1}'] * 4
-    reader = LineReader(("a", "b"), None)
-    for lines in (alike, alike, ["oops", *alike], other, other, alike):
-        (chunk,) = raw(lines)
-        read = reader.read(chunk)
-        assert (~read.odd).sum() == 4
-        assert np.array_equal(read.table[-4:], [[1.0, 2.0]] * 4)
-    assert looked == [0, 0, 0]
+    def test_json_lines(self, line):
+        layout = CLASSIFIER
+        if line.startswith("["):
+            layout = Layout("mixture", form="rows", columns=("0", "1"))
+        found = prepared(raw([line] * 5), layout, False)
+        assert len(found) == 5
+        assert not np.isnan(found.X).any()
+
+    def test_json_lines_beside_those_that_are_not_json(self):
+        layout = Layout("mixture", form="rows", columns=("0", "1"))
+        found = prepared(raw(["[1, 2]", "oops", "[3, 4]"]), layout, False)
+        assert found.X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+        assert [bad.record for _, bad in found.bad] == ["oops"]
+
+    @pytest.mark.parametrize("ending", ["", "\r"])
+    def test_tables_are_not_even_split(self, ending, monkeypatch):
+        monkeypatch.setattr(RecordPreparer, "_of_records", None)
+        lines = [f"{i}.5,{-i},g{i % 2}{ending}" for i in range(1, 5)]
+        found = prepared(raw(lines, "csv", ("b", "a", "label")), CLASSIFIER, False)
+        assert found.X.tolist() == [[-i, i + 0.5] for i in range(1, 5)]
+        assert found.y.tolist() == ["g1", "g0", "g1", "g0"]
 
 
 @pytest.mark.parametrize(
-    "odd", ["[1]", "oops", '{"a": 1}', '{"a": 1, "a": 2, "b": 3}', '["\\n5", 1]']
+    ("odd", "reason"),
+    [
+        ('1,2,"g0', "a quote that is not closed"),
+        ("1,2", "expected 3 fields, got 2"),
+        ("1,2,g0,4", "expected 3 fields, got 4"),
+        ("1,x,g0", "'b' is not a number: 'x'"),
+        ("1,,g0", "'b' is missing"),
+        ("1,inf,g0", "'b' is infinite"),
+        ("1,2,g7", "unknown label 'g7'"),
+        ("1\r2,3,g0", "'a' is not a number: '1\\r2'"),
+    ],
 )
-def test_one_odd_line_leaves_the_others(odd):
-    (chunk,) = raw([odd] + ['{"a": 1, "b": 2}'] * 5)
-    lines = LineReader(("a", "b"), None).read(chunk)
-    assert lines is not None
-    assert lines.odd.tolist() == [True] + [False] * 5
-
-
-@pytest.mark.parametrize("line", ["[[1], 2]", '{"a": {}, "b": 1}', '["x\\n5", 1]', "7", '"[1, 2]"'])
-def test_lines_that_are_not_flat_are_left_to_others(line):
-    (chunk,) = raw([line] * 3)
-    columns = ("a", "b") if line.startswith("{") else ("0", "1")
-    assert LineReader(columns, None).read(chunk) is None
+def test_one_bad_line_of_a_table_is_named_and_the_others_are_read(odd, reason):
+    found = prepared(raw(["1,2,g0", odd, "3,4,g1"], "csv", ("a", "b", "label")), CLASSIFIER, False)
+    assert found.X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert found.y.tolist() == ["g0", "g1"]
+    ((_, bad),) = found.bad
+    assert (bad.reason, bad.record, bad.start) == (reason, odd, len("1,2,g0\n"))
