@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from everlearn.attic.runtime_stream_rooms import Rooms
 from everlearn.io import splitter as cutting
 from everlearn.io.batches import Batcher, Chunk, batch_size
 from everlearn.io.ledger import Progress, digest
@@ -42,11 +40,17 @@ def opened(path, **kwargs):
 
 
 def cut(data, block=1 << 18, delimiter=None):
-    """(bytes, end, fault) of the records of some bytes that arrive in blocks."""
+    """(bytes, end, fault) of the records of some bytes that arrive in blocks.
+
+    The bytes have their newline again if the places say that there was one.
+    """
     file = io.BytesIO(data)
     out = []
-    for some in cut_lines(lambda room: file.readinto(room[:block]), 0, delimiter):
-        out += [(line.data, line.end, line.fault) for line in (some[i] for i in range(len(some)))]
+    for some in cut_lines(lambda n: file.read(min(n, block)), 0, delimiter):
+        for line in (some[i] for i in range(len(some))):
+            assert line.start == (out[-1][1] if out else 0)
+            newline = b"\n" if line.end - line.start == len(line.data) + 1 else b""
+            out.append((line.data + newline, line.end, line.fault))
     return out
 
 
@@ -62,30 +66,6 @@ class TestLines:
         assert b"".join(line for line, _, _ in got) == data
         assert [end for _, end, _ in got] == list(np.cumsum([len(line) for line, _, _ in got]))
         assert all(line.endswith(b"\n") for line, _, _ in got[:-1])
-
-    @given(
-        st.lists(
-            st.tuples(st.integers(1, 40), st.sampled_from([1, 2, 9, 64, 401, 3000])), max_size=6
-        ),
-        st.integers(1, 5000),
-    )
-    def test_newlines_are_found_however_far_apart_they_are(self, runs, block):
-        """By words or by bytes, in parts of a text or at once, as they were before or not."""
-        data = b"".join((b"x" * (length - 1) + b"\n") * n for n, length in runs)
-        with mock.patch.object(cutting, "_TILE", 256):
-            got = cut(data, block)
-        assert [line for line, _, _ in got] == data.splitlines(keepends=True)
-        assert [end for _, end, _ in got] == list(np.cumsum([len(line) for line, _, _ in got]))
-
-    @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 255, 256, 263, 264, 3000])
-    def test_newlines_at_the_edges_of_words_and_parts_are_found(self, size, monkeypatch):
-        monkeypatch.setattr(cutting, "_TILE", 256)
-        text = np.full(size, ord("x"), np.uint8)
-        text[[i for i in (0, 7, 8, 254, 255, 256, 262, 263, 264, 2999) if i < size]] = ord("\n")
-        newlines = cutting._Newlines(2000)
-        for far_apart in (False, True):
-            newlines._far_apart = far_apart
-            assert newlines.of(text).tolist() == np.flatnonzero(text == ord("\n")).tolist()
 
     @pytest.mark.parametrize("block", [1, 3, 100])
     def test_a_quoted_field_may_span_lines(self, block):
@@ -123,34 +103,7 @@ class TestLines:
         assert got[1:] == [(b"next\n", 101, "")]
 
 
-class TestRooms:
-    def test_a_room_is_used_again_once_nobody_looks_at_it(self):
-        rooms = Rooms(8)
-        first = rooms.free()
-        assert rooms.free() is first
-        look = np.frombuffer(memoryview(first)[2:4], np.uint8)
-        second = rooms.free()
-        assert second is not first
-        assert len(first) == len(second) == 8
-        del look
-        assert rooms.free() is first
-
-    def test_lines_that_are_kept_stay_as_they_are(self):
-        data = b"".join(b"%d\n" % i for i in range(5000))
-        file = io.BytesIO(data)
-        kept = list(cut_lines(lambda room: file.readinto(room[:100]), 0))
-        assert len(kept) > 100
-        assert b"".join(some[i].data for some in kept for i in range(len(some))) == data
-
-    def test_lines_that_are_done_with_cost_no_more_rooms(self, monkeypatch):
-        made = []
-        free = Rooms.free
-        monkeypatch.setattr(Rooms, "free", lambda self: made.append(free(self)) or made[-1])
-        file = io.BytesIO(b"some line\n" * 5000)
-        assert sum(len(some) for some in cut_lines(lambda r: file.readinto(r[:99]), 0)) == 5000
-        assert len(made) > 100
-        assert len({id(room) for room in made}) <= 3
-
+class TestLongLines:
     @pytest.mark.parametrize("length", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
     @pytest.mark.parametrize("block", [BLOCK // 3, BLOCK])
     def test_lines_longer_than_a_block_are_whole(self, length, block):
@@ -533,7 +486,7 @@ class TestPipes:
         pipe = PipeSource(Live(new))
         start = pipe.resume(progress)
         assert start.position == 0
-        assert next(pipe.read(0, start)).record(0) == {"j": 0}
+        assert next(pipe.read(0, start)).parsed().rows[0] == {"j": 0}
 
     def test_new_data_are_all_read(self):
         source = PipeSource(io.BytesIO(b"1\n2\n"))

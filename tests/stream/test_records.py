@@ -55,7 +55,7 @@ TABLES = st.tuples(
 def raw(lines, form="jsonl", names=None, *, block=1 << 20):
     data = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
     delimiter = b"," if form == "csv" else None
-    chunks = cut_lines(lambda room: data.readinto(room[:block]), 0, delimiter)
+    chunks = cut_lines(lambda n: data.read(min(n, block)), 0, delimiter)
     return [chunk_of(0, some, form, names) for some in chunks]
 
 

@@ -9,9 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec
 from everlearn.io.ledger import Places
-from everlearn.io.splitter import TOO_LONG, Lines
+from everlearn.io.splitter import Lines
 
 SHOWN: Final = 200
 """So many letters of a reason are kept."""
@@ -74,8 +73,9 @@ class LineRows:
     parse: Parse
     delimiter: str | None = None
 
-    def __getitem__(self, picked: IntVec | slice) -> LineRows:
-        return replace(self, lines=self.lines.taken(picked))
+    def __getitem__(self, picked: slice) -> LineRows:
+        start, stop, _ = picked.indices(len(self.lines))
+        return replace(self, lines=self.lines.part(start, stop))
 
     def texts(self) -> list[str] | None:
         """The lines as texts, without their ends; None if one of them is not plain UTF-8.
@@ -84,21 +84,22 @@ class LineRows:
         """
         if self.lines.faults:
             return None
-        data = [self.lines[i].data.rstrip(b"\r\n") for i in range(len(self.lines))]
         try:
-            text = b"\n".join(data).decode("utf-8")
+            text = b"\n".join(self.lines.data).decode("utf-8")
         except UnicodeDecodeError:
             return None
-        plain = '"' not in text and "\ufeff" not in text
-        return text.split("\n") if plain else None
+        if '"' in text or "\ufeff" in text:
+            return None
+        lines = text.split("\n")
+        return [line.rstrip("\r") for line in lines] if "\r" in text else lines
 
     def parsed(self) -> tuple[list[Any], dict[int, Bad]]:
         """The records, and those that cannot be read."""
         rows: list[Any] = []
         bad: dict[int, Bad] = {}
-        for i in range(len(self.lines)):
-            line = self.lines[i]
-            row, reason = (None, line.fault) if line.fault else self.parse(line.data)
+        for i, data in enumerate(self.lines.data):
+            fault = self.lines.faults.get(i, "")
+            row, reason = (None, fault) if fault else self.parse(data)
             if reason:
                 bad[i] = self.bad(i, reason)
             rows.append(row)
@@ -108,8 +109,7 @@ class LineRows:
         """A record with what is wrong with it."""
         line = self.lines[i]
         text = line.data[:KEPT].decode("utf-8", "replace").rstrip("\r\n")
-        start = None if line.fault == TOO_LONG else line.end - len(line.data)
-        return Bad(reason[:SHOWN], text, start, len(line.data) > KEPT)
+        return Bad(reason[:SHOWN], text, line.start, len(line.data) > KEPT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,25 +135,17 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.places)
 
-    @property
-    def _is_raw(self) -> bool:
-        return isinstance(self.rows, LineRows)
-
     def part(self, start: int, stop: int) -> Chunk:
         """The records from `start` up to `stop`."""
         bad = {i - start: fault for i, fault in self.bad.items() if start <= i < stop}
         return Chunk(self.source, self.rows[start:stop], self.places[start:stop], self.names, bad)
 
-    def parsed(self, picked: IntVec | slice = slice(None)) -> Chunk:
-        """Some records of lines that are not parsed yet, parsed; other chunks stay as they are."""
-        if not self._is_raw:
+    def parsed(self) -> Chunk:
+        """With records instead of lines that are not parsed yet."""
+        if not isinstance(self.rows, LineRows):
             return self
-        rows, bad = self.rows[picked].parsed()
-        return Chunk(self.source, rows, np.asarray(self.places)[picked], self.names, bad)
-
-    def record(self, i: int) -> Any:
-        """One record, parsed."""
-        return self.parsed(slice(i, i + 1)).rows[0] if self._is_raw else self.rows[i]
+        rows, bad = self.rows.parsed()
+        return Chunk(self.source, rows, self.places, self.names, bad)
 
 
 Batch = list[Chunk]

@@ -116,11 +116,11 @@ class LineSource(FileSource):
         file.seek(start.position)
         read_some = _reading(file)
 
-        def read(room: memoryview) -> int:
-            n = read_some(room)
+        def read(n_bytes: int) -> bytes:
+            block = read_some(n_bytes)
             if len(self._first) < HEAD:
-                self._first = (self._first + room[:n])[:HEAD]
-            return n
+                self._first = (self._first + block)[:HEAD]
+            return block
 
         if file.tell() < start.position:  # a compressed file tells only now how long it is
             raise self._shorter()
@@ -129,7 +129,7 @@ class LineSource(FileSource):
                 check_json_lines(lines, repr(self.name))
             chunk = chunk_of(number, lines, self.format, names)
             last = len(chunk) - 1
-            if not lines[-1].data.endswith(b"\n") and chunk.parsed(slice(last, None)).bad:
+            if not lines.are_finished and chunk.part(last, last + 1).parsed().bad:
                 _LOG.warning("the last line of %r is not finished and waits", self.name)
                 chunk = chunk.part(0, last)
             yield chunk
@@ -146,12 +146,12 @@ def chunk_of(number: int, lines: Lines, form: LineFormat, names: tuple[str, ...]
     if names is not None:
         parse = partial(_csv_row, delimiter=_DELIMITERS[form], width=len(names))
     rows = LineRows(lines, parse, _DELIMITERS.get(form))
-    return Chunk(number, rows, lines.places, names)
+    return Chunk(number, rows, lines.ends, names)
 
 
 def check_json_lines(lines: Lines, name: str) -> None:
     """Refuse JSON that is spread over lines, or one list of all objects, by its first lines."""
-    if lines[0].end > len(lines[0].data):  # not the beginning
+    if lines[0].start:  # not the beginning
         return
     lines = lines.without_blanks()
     first, second = (lines[i].data.strip() if i < len(lines) else b"" for i in range(2))
@@ -180,7 +180,7 @@ def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
 
 def _reading(file: io.FileIO | gzip.GzipFile) -> Read:
     """What reads from a file, without waiting for more than there is."""
-    return file.readinto1 if isinstance(file, gzip.GzipFile) else file.readinto
+    return file.read1 if isinstance(file, gzip.GzipFile) else file.read
 
 
 def _read_fully(read: Callable[[int], bytes], n_bytes: int) -> bytes:
@@ -238,29 +238,25 @@ class PipeSource:
     def _fully(self, n_bytes: int) -> bytes:
         return _read_fully(self._arrived, n_bytes)
 
-    def _read(self, room: memoryview) -> int:
+    def _read(self, n_bytes: int) -> bytes:
         if self._ahead:
-            block, self._ahead = self._ahead[: len(room)], self._ahead[len(room) :]
-            room[: len(block)] = block
-            n = len(block)
+            block, self._ahead = self._ahead[:n_bytes], self._ahead[n_bytes:]
         else:
-            self._waiting.set()
-            n = self._stdin.readinto(room) or 0
-            self._waiting.clear()
+            block = self._arrived(n_bytes)
         if len(self._first) < HEAD:
-            self._first = (self._first + room[:n])[:HEAD]
-        return n
+            self._first = (self._first + block)[:HEAD]
+        return block
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The records from there on, as soon as they arrive."""
         names: tuple[str, ...] | None = None
         table = self._format in _DELIMITERS
         if table and start.position:
-            names = table_head(io.BytesIO(self._first).readinto, self._format)[0]
+            names = table_head(io.BytesIO(self._first).read, self._format)[0]
         for lines in cut_lines(self._read, start.position, _quoting(self._format)):
             if table and names is None:
-                names, first = table_head(io.BytesIO(lines[0].data).readinto, self._format)
-                lines = lines.taken(slice(1, None)) if first else lines
+                names, first = table_head(io.BytesIO(lines[0].data).read, self._format)
+                lines = lines.part(1, len(lines)) if first else lines
             if self._format == "jsonl":
                 check_json_lines(lines, "standard input")
             yield chunk_of(number, lines, self._format, names)
