@@ -1,12 +1,14 @@
-"""What every estimator predicts after a short fixed course, kept in `predictions.json`.
+"""What every estimator predicts after a short fixed course, and the files that it saves then.
 
-`tests/test_golden.py` compares today's predictions with the file. After a change that is meant
-to alter results, write it anew with ``PYTHONPATH=src:tests python tests/golden/predictions.py``
-and say in the commit what changed and how quality and pace compare.
+`tests/test_golden.py` compares today's predictions with `predictions.json`, and those of models
+from the files with the same numbers. After a change that is meant to alter results or files, write
+them anew with ``PYTHONPATH=src:tests python tests/golden/predictions.py`` and say in the commit
+what changed and, for results, how quality and pace compare.
 """
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,19 @@ import everlearn
 from everlearn.testing.data import planted_mixture, planted_topics, planted_tree
 
 FILE = Path(__file__).with_suffix(".json")
+MODELS = Path(__file__).with_name("models")
 PROBE = 8
 """Rows or documents that each model predicts."""
 
-Course = Callable[[], dict[str, Any]]
+
+@dataclass(frozen=True)
+class Course:
+    """How a model learns, and what it is asked then."""
+
+    learn: Callable[[], Any]
+    ask: Callable[[Any], dict[str, Any]]
+
+
 COURSES: dict[str, Course] = {}
 
 ROWS = planted_mixture(420, 3, 4, random_state=1).X
@@ -35,14 +46,6 @@ INDICATORS = (TOPICS.theta > 0.2).astype(float)
 TREE = planted_tree(0, n_documents=160, n_tokens=40)
 
 
-def course(name: str) -> Callable[[Course], Course]:
-    def keep(function: Course) -> Course:
-        COURSES[name] = function
-        return function
-
-    return keep
-
-
 def batches(n: int, size: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, n, size))
 
@@ -55,8 +58,7 @@ def of_mixture(family: str, X: Any, *, fit: bool = False, **params: Any) -> None
     form = "CSR " if sparse.issparse(X) else ""
     way = "fit" if fit else "stream"
 
-    @course(f"DPMixture {family} {form}{way} {' '.join(params.values())}")
-    def learn() -> dict[str, Any]:
+    def learn() -> Any:
         model = everlearn.DPMixture(
             family=family, random_state=7, engine="serial", batch_size=60, **params
         )
@@ -65,8 +67,13 @@ def of_mixture(family: str, X: Any, *, fit: bool = False, **params: Any) -> None
         else:
             for part in batches(X.shape[0] - PROBE, 60):
                 model.partial_fit(X[PROBE:][part])
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
         found = answers(model, X[:PROBE], "predict", "predict_proba", "score_samples")
         return found | {"weights": model.weights_, "bound": model.bound_history_[-1]}
+
+    COURSES[f"DPMixture {family} {form}{way} {' '.join(params.values())}"] = Course(learn, ask)
 
 
 for _family in ("diagonal", "full", "zero-mean"):
@@ -79,8 +86,7 @@ of_mixture("diagonal", ROWS, dtype="float32")
 
 
 def of_topics(name: str, y: Any = None, *, fit: bool = False, **params: Any) -> None:
-    @course(f"{name} {'fit' if fit else 'stream'} {' '.join(map(str, params.values()))}")
-    def learn() -> dict[str, Any]:
+    def learn() -> Any:
         known = {"random_state": 3, "engine": "serial", "batch_size": 40} | params
         model = getattr(everlearn, name)(**known)
         X = TOPICS.X[PROBE:]
@@ -91,13 +97,19 @@ def of_topics(name: str, y: Any = None, *, fit: bool = False, **params: Any) -> 
             for i, part in enumerate(batches(X.shape[0], 70)):
                 first = {"classes": NAMES} if classifies and i == 0 else {}
                 model.partial_fit(X[part], None if y is None else y[PROBE:][part], **first)
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
         methods = ["transform"]
         if y is None:
             methods += ["score_samples"]
         else:
-            methods += ["predict"] + ["decision_function"] * classifies
+            methods += ["predict"] + ["decision_function"] * hasattr(model, "decision_function")
         found = answers(model, TOPICS.X[:PROBE], *methods)
         return found | {"prevalence": np.sort(model.components_.sum(axis=1))}
+
+    way = "fit" if fit else "stream"
+    COURSES[f"{name} {way} {' '.join(map(str, params.values()))}"] = Course(learn, ask)
 
 
 of_topics("TopicModel", n_topics=5)
@@ -115,26 +127,35 @@ of_topics("MedLDARegressor", NUMBERS, n_topics=6)
 of_topics("MedLDARegressor", NUMBERS, n_topics=6, loss="gibbs", fit=True)
 
 
-@course("MedLDAClassifier indicator matrix")
-def _indicators() -> dict[str, Any]:
+def _indicators() -> Any:
     model = everlearn.MedLDAClassifier(random_state=3, engine="serial")
-    model.fit(TOPICS.X[PROBE:], INDICATORS[PROBE:])
-    return answers(model, TOPICS.X[:PROBE], "decision_function", "predict")
+    return model.fit(TOPICS.X[PROBE:], INDICATORS[PROBE:])
+
+
+COURSES["MedLDAClassifier indicator matrix"] = Course(
+    _indicators, lambda model: answers(model, TOPICS.X[:PROBE], "decision_function", "predict")
+)
 
 
 def of_linear(name: str, y: Any, *, fit: bool = False, **params: Any) -> None:
-    @course(f"{name} {'fit' if fit else 'stream'} {' '.join(map(str, params.values()))}")
-    def learn() -> dict[str, Any]:
+    X = np.ascontiguousarray(TOPICS.theta)
+
+    def learn() -> Any:
         model = getattr(everlearn, name)(random_state=3, **params)
-        X = np.ascontiguousarray(TOPICS.theta)
         if fit:
             model.fit(X[PROBE:], y[PROBE:])
         else:
             for i, part in enumerate(batches(len(X) - PROBE, 70)):
                 first = {"classes": NAMES} if hasattr(model, "decision_function") and i == 0 else {}
                 model.partial_fit(X[PROBE:][part], y[PROBE:][part], **first)
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
         methods = ["predict"] + ["decision_function"] * hasattr(model, "decision_function")
         return answers(model, X[:PROBE], *methods) | {"coef": model.coef_}
+
+    way = "fit" if fit else "stream"
+    COURSES[f"{name} {way} {' '.join(map(str, params.values()))}"] = Course(learn, ask)
 
 
 for _loss in ("averaging", "gibbs"):
@@ -144,13 +165,16 @@ for _loss in ("averaging", "gibbs"):
 
 
 def of_clumps(family: str, **params: Any) -> None:
-    @course(f"ClumpedTopicModel {family} {' '.join(map(str, params.values()))}")
-    def learn() -> dict[str, Any]:
-        X = np.asarray(COUNTS, float) if family == "multinomial" else ROWS
-        documents = [X[part] for part in batches(len(X), 20)]
+    X = np.asarray(COUNTS, float) if family == "multinomial" else ROWS
+    documents = [X[part] for part in batches(len(X), 20)]
+
+    def learn() -> Any:
         model = everlearn.ClumpedTopicModel(family=family, engine="serial", batch_size=4, **params)
         for part in batches(len(documents), 7):
             model.partial_fit(documents[part])
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
         report = model.memory_report()
         return {
             "transform": model.transform(documents[:2]),
@@ -159,6 +183,10 @@ def of_clumps(family: str, **params: Any) -> None:
             "memory": [report["total"], report["n_clumps"], report["n_groups"]],
         }
 
+    COURSES[f"ClumpedTopicModel {family} {' '.join(map(str, params.values()))}"] = Course(
+        learn, ask
+    )
+
 
 for _family in ("full", "diagonal", "multinomial"):
     of_clumps(_family)
@@ -166,17 +194,23 @@ of_clumps("full", memory_budget="12kB")
 
 
 def of_tree(*, fit: bool = False, **params: Any) -> None:
-    @course(f"TopicTree {'fit' if fit else 'stream'} {' '.join(map(str, params.values()))}")
-    def learn() -> dict[str, Any]:
+    X = TREE.counts
+
+    def learn() -> Any:
         model = everlearn.TopicTree(random_state=0, engine="serial", **params)
-        X = TREE.counts
         if fit:
             model.fit(X[PROBE:])
         else:
             for part in batches(X.shape[0] - PROBE, 40):
                 model.partial_fit(X[PROBE:][part])
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
         found = answers(model, X[:PROBE], "predict", "transform", "score_samples")
         return found | {"nodes": [(node.id, node.parent) for node in model.tree_.nodes[1:]]}
+
+    way = "fit" if fit else "stream"
+    COURSES[f"TopicTree {way} {' '.join(map(str, params.values()))}"] = Course(learn, ask)
 
 
 of_tree()
@@ -184,48 +218,55 @@ of_tree(fit=True)
 of_tree(fit=True, learning="stream")
 
 
-@course("ComponentTree fit")
-def _component_tree_fit() -> dict[str, Any]:
-    return of_components(lambda model, X: model.fit(X))
-
-
-@course("ComponentTree stream")
-def _component_tree_stream() -> dict[str, Any]:
-    def learn(model: Any, X: Any) -> None:
-        for part in batches(len(X), 100):
-            model.partial_fit(X[part])
-
-    return of_components(learn)
-
-
-def of_components(learn: Callable[[Any, Any], Any]) -> dict[str, Any]:
+def of_components(way: str, size: int | None) -> None:
     rng = np.random.default_rng(5)
     loadings = rng.normal(size=(4, 8)) * 2.0
     which = rng.integers(4, size=408)
     X = rng.normal(size=(408, 1)) * loadings[which] + 0.2 * rng.normal(size=(408, 8))
-    model = everlearn.ComponentTree(engine="serial", random_state=3, max_nodes=10, birth_window=150)
-    learn(model, X[PROBE:])
-    found = answers(model, X[:PROBE], "predict", "transform", "score_samples", "reconstruct")
-    return found | {"bound": model.bound_}
+
+    def learn() -> Any:
+        model = everlearn.ComponentTree(
+            engine="serial", random_state=3, max_nodes=10, birth_window=150
+        )
+        if size is None:
+            return model.fit(X[PROBE:])
+        for part in batches(len(X) - PROBE, size):
+            model.partial_fit(X[PROBE:][part])
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
+        found = answers(model, X[:PROBE], "predict", "transform", "score_samples", "reconstruct")
+        return found | {"bound": model.bound_}
+
+    COURSES[f"ComponentTree {way}"] = Course(learn, ask)
+
+
+of_components("fit", None)
+of_components("stream", 100)
 
 
 def of_ppca(name: str, **params: Any) -> None:
-    @course(f"OnlinePPCA {name}")
-    def learn() -> dict[str, Any]:
-        rng = np.random.default_rng(6)
-        parts = []
-        for _ in range(3):
-            W, mean = rng.normal(size=(5, 2)) * 2, rng.normal(size=5) * 6
-            noise = 0.3 * rng.normal(size=(80, 5))
-            parts.append(mean + rng.normal(size=(80, 2)) @ W.T + noise)
+    rng = np.random.default_rng(6)
+    parts = []
+    for _ in range(3):
+        W, mean = rng.normal(size=(5, 2)) * 2, rng.normal(size=5) * 6
+        noise = 0.3 * rng.normal(size=(80, 5))
+        parts.append(mean + rng.normal(size=(80, 2)) @ W.T + noise)
+
+    def learn() -> Any:
         model = everlearn.OnlinePPCA(n_components=2, random_state=4, engine="serial", **params)
         for part in parts:
             model.partial_fit(part)
             if model.constraint == "task":
                 model.consolidate()
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
         probe = np.concatenate([part[:3] for part in parts])
         found = answers(model, probe, "transform", "score_samples")
         return found | {"covariance": model.get_covariance()}
+
+    COURSES[f"OnlinePPCA {name}"] = Course(learn, ask)
 
 
 for _constraint in (None, "step", "task"):
@@ -235,9 +276,10 @@ of_ppca("em", constraint="task", solver="em")
 of_ppca("mixture", n_mixtures=3)
 
 
-def predictions(name: str) -> dict[str, Any]:
-    """What a course ends with, as JSON would hold it."""
-    found = COURSES[name]()
+def predictions(name: str, model: Any = None) -> dict[str, Any]:
+    """What the model of a course answers, as JSON would hold it."""
+    course = COURSES[name]
+    found = course.ask(course.learn() if model is None else model)
     return {key: listed(value) for key, value in found.items()}
 
 
@@ -248,9 +290,20 @@ def listed(value: Any) -> Any:
     return array.tolist()
 
 
+def saved_courses() -> dict[str, str]:
+    """The files of models and the course of each: one for an estimator and family or way."""
+    files: dict[str, str] = {}
+    for name in COURSES:
+        files.setdefault("-".join(name.split()[:2]) + ".evl", name)
+    return files
+
+
 def main() -> None:
     lines = [f" {json.dumps(name)}: {json.dumps(predictions(name))}" for name in COURSES]
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    MODELS.mkdir(exist_ok=True)
+    for file, name in saved_courses().items():
+        COURSES[name].learn().save(MODELS / file)
 
 
 if __name__ == "__main__":
