@@ -66,8 +66,9 @@ where batch EM ends); EM itself stops when an iteration gains less than 0.001 na
 Pages for a browser with curves and tables of scores of the first order are written to
 `out/reproduce/natural_online_em/`. scikit-learn's IncrementalPCA learns batches of 50, and its
 noise is recomputed from all variance left, since its own attribute knows of the last batch only.
-"Nat-oEM" is `constraint_form="kl"`, "EM" its EM solver; "gain", "ewc" and "printed" are the other
-forms, with weights picked on these data beforehand, which flatters them.
+"Nat-oEM" is `constraint_form="kl"`, "EM" its EM solver; "gain" and "ewc" are the other forms of
+`OnlinePPCA`. "Printed" is the step as the slides have it (`benchmarks/reference/printed_ppca.py`).
+Weights of these three were picked on these data beforehand, which flatters them.
 "Previous" is the slides' update at every step taken literally. MNIST has only the competitors that
 the claims are about, for time: 1/k, "gain", "ewc" and "previous" were run on optdigits alone, where
 none of them comes as near to the oracle as the exact constraint.

@@ -10,6 +10,7 @@ from sklearn.decomposition import IncrementalPCA
 from sklearn.metrics import normalized_mutual_info_score
 
 from benchmarks.corpora import DATA
+from benchmarks.reference.printed_ppca import PrintedPPCA, PrintedStep
 from everlearn import OnlinePPCA
 from everlearn.metrics.continual import ContinualEvaluator
 from everlearn.ppca.model import PPCA
@@ -107,48 +108,45 @@ class Peer(Known):
         return PPCA(pca.mean_, pca.components_[:q].T * np.sqrt(values - noise), float(noise))
 
 
-EM_TASK = {"constraint": "task", "solver": "em", "step_size": 0.05}
+EM_TASK = {"constraint": "task", "solver": "em", "options": {"step_size": 0.05}}
+SLOW = {"step_size": 0.02}
 WAYS: dict[str, dict[str, Any]] = {
-    "oEM, 0.02": {"constraint": None, "step_size": 0.02},
+    "oEM, 0.02": {"constraint": None, "options": SLOW},
     "oEM, k^-0.6": {"constraint": None},
-    "oEM, 1/k": {"constraint": None, "step_power": 1.0},
-    "oEM, 0.02, printed statistics": {
-        "constraint": None, "step_size": 0.02, "statistics": "printed"},
+    "oEM, 1/k": {"constraint": None, "options": {"step_power": 1.0}},
+    "oEM, 0.02, printed statistics": {"printed": {"moving_centre": True}},
     "Nat-oEM step": {"constraint": "step"},
     "Nat-oEM step, rank q": {"constraint": "step", "kept": 1},
     "Nat-oEM task": {"constraint": "task"},
     "Nat-oEM task, EM": EM_TASK,
-    "gain, step": {"constraint": "step", "constraint_form": "gain", "step_size": 0.05},
-    "gain, task": {"constraint": "task", "constraint_form": "gain", "step_size": 0.02},
+    "gain, step": {
+        "constraint": "step", "constraint_form": "gain", "options": {"step_size": 0.05}},
+    "gain, task": {"constraint": "task", "constraint_form": "gain", "options": SLOW},
     "gain, previous": {
-        "constraint": "previous", "constraint_form": "gain", "step_size": 0.02,
-        "constraint_weight": 100.0,
+        "constraint": "previous", "constraint_form": "gain", "constraint_weight": 100.0,
+        "options": SLOW,
     },
-    "ewc, task": {"constraint": "task", "constraint_form": "ewc", "step_size": 0.02},
-    "printed, previous": {
-        "constraint": "previous", "constraint_form": "printed", "constraint_weight": 20.0,
-        "step_size": 0.02,
-    },
-    "printed, task": {
-        "constraint": "task", "constraint_form": "printed", "constraint_weight": 20.0,
-        "step_size": 0.02,
-    },
-    "printed, task, marginal": {
-        "constraint": "task", "constraint_form": "printed", "constraint_weight": 1.0,
-        "fisher": "marginal", "step_size": 0.02,
-    },
+    "ewc, task": {"constraint": "task", "constraint_form": "ewc", "options": SLOW},
+    "printed, previous": {"printed": {"constraint": "previous", "step": PrintedStep(20.0)}},
+    "printed, task": {"printed": {"step": PrintedStep(20.0)}},
+    "printed, task, marginal": {"printed": {"step": PrintedStep(1.0, complete=False)}},
     "IncrementalPCA, rank q": {"peer": 1},
     "IncrementalPCA, rank 2q": {"peer": 2},
 }  # fmt: skip
-"""Parameters of each competitor; `kept` and `peer` are ranks in units of q."""
+"""Parameters of each competitor; `kept` and `peer` are ranks in units of q.
+
+`printed` are parameters of `PrintedPPCA`, which learns with a step size of 0.02.
+"""
 
 
 def made(data: Digits, way: dict[str, Any]) -> Any:
     way = dict(way)
     if "peer" in way:
         return Peer(data.q, way["peer"] * data.q)
+    if "printed" in way:
+        return PrintedPPCA(data.q, data.batch, SLOW["step_size"], **way["printed"])
     if "kept" in way:
-        way["kept_components"] = way.pop("kept") * data.q
+        way["options"] = {"kept_components": way.pop("kept") * data.q}
     return OnlinePPCA(data.q, batch_size=data.batch, engine="serial", random_state=0, **way)
 
 
@@ -183,7 +181,8 @@ def one_after_the_other(
         model.consolidate()
         cpu += time.process_time() - start
         learning.update(model, c)
-    found = model.model if isinstance(model, Peer) else model._learned.state.models[0]
+    known = isinstance(model, (Peer, PrintedPPCA))
+    found = model.model if known else model._learned.state.models[0]
     u = found.axes()[0]
     y = data.X_test - found.mean
     error = float(((y - y @ u @ u.T) ** 2).sum(axis=1).mean())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     )
     from everlearn.mixture.estimator import DPMixture as DPMixture
     from everlearn.ppca.estimator import OnlinePPCA as OnlinePPCA
+    from everlearn.ppca.settings import PPCAOptions as PPCAOptions
     from everlearn.text.inputs import TextOptions as TextOptions
     from everlearn.topics.medlda import MedHDPClassifier as MedHDPClassifier
     from everlearn.topics.medlda import MedLDAClassifier as MedLDAClassifier
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "load": "everlearn.estimator.saving",
     "merge": "everlearn.estimator.merging",
+    "PPCAOptions": "everlearn.ppca.settings",
     "TextOptions": "everlearn.text.inputs",
     **{entry.name: entry.module for entry in ESTIMATORS if entry.package == __name__},
 }

@@ -314,7 +314,7 @@ class TestLabelledTopics:
 
 class TestOthers:
     def test_moments_add(self):
-        params = {"n_components": 2, "constraint": "step", "kept_components": 3, "random_state": 0}
+        params = {"n_components": 2, "random_state": 0, "options": {"kept_components": 3}}
         shards = [OnlinePPCA(**params).fit(part) for part in np.split(POINTS, 3)]
         both, whole = merge(shards), OnlinePPCA(**params).fit(POINTS)
         assert_allclose(both.mean_, whole.mean_, rtol=1e-9, atol=1e-12)

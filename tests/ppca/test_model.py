@@ -64,7 +64,7 @@ def test_statistics_of_rows_with_gaps_are_expectations(d, q):
     X = rows_of(model, 9, gaps=0.35)
     centre = np.linspace(-1, 1, d)
     expected = oracle.OnlineEM(model, centre).statistics(X)
-    found = row_stats(model.posterior(X), np.ones(9), centre, centre)
+    found = row_stats(model.posterior(X), np.ones(9), centre)
     for part, want in zip((found.yy, found.yz, found.zz, found.x, found.z), expected, strict=True):
         assert_allclose(part[0] / 9, want, atol=1e-10)
 
@@ -76,10 +76,8 @@ def test_expected_statistics_are_those_of_many_rows(d, q):
     n = 20_000
     X = truth.draw(n, np.random.default_rng(0))
     origin = np.full(d, 0.3)
-    found = expected_stats(model, Moments.of_model(truth, 1.0), origin, origin)
-    each = [
-        row_stats(model.posterior(x), np.ones(n // 20), origin, origin) for x in np.split(X, 20)
-    ]
+    found = expected_stats(model, Moments.of_model(truth, 1.0), origin)
+    each = [row_stats(model.posterior(x), np.ones(n // 20), origin) for x in np.split(X, 20)]
     for name in ("yy", "yz", "zz", "x", "z"):
         batches = np.array([getattr(s, name)[0] * 20 / n for s in each])
         error = batches.std(axis=0, ddof=1) / np.sqrt(20)
@@ -95,8 +93,8 @@ def test_statistics_of_moments_are_those_of_their_rows(d, q):
     X = rows_of(oracle.random_model(d, q, 4), 15)
     weights = np.random.default_rng(0).uniform(0.5, 2, 15)
     origin = np.full(d, 0.1)
-    rows = row_stats(model.posterior(X), weights, origin, origin) * (1 / weights.sum())
-    closed = expected_stats(model, Moments.of_rows(X, weights), origin, origin)
+    rows = row_stats(model.posterior(X), weights, origin) * (1 / weights.sum())
+    closed = expected_stats(model, Moments.of_rows(X, weights), origin)
     for one, two in zip(rows.parts, closed.parts, strict=True):
         assert_allclose(one, two, atol=1e-9)
 
@@ -107,11 +105,11 @@ def test_a_model_is_the_fixed_point_of_its_own_statistics(d, q):
     if q == d:
         truth = PPCA(truth.mean, truth.loadings, 0.01)
     origin = np.zeros(d)
-    model = m_step(expected_stats(truth, Moments.of_model(truth, 1.0), origin, origin), 0, origin)
+    model = m_step(expected_stats(truth, Moments.of_model(truth, 1.0), origin), 0, origin)
     assert oracle.divergence(truth, model) < 1e-10
     away = oracle.random_model(d, q, 7)
     for _ in range(1500):
-        away = m_step(expected_stats(away, Moments.of_model(truth, 1.0), origin, origin), 0, origin)
+        away = m_step(expected_stats(away, Moments.of_model(truth, 1.0), origin), 0, origin)
     assert oracle.divergence(truth, away) < (1e-7 if q < d else 1e-2)
 
 
@@ -122,7 +120,7 @@ def test_m_step_maximises_its_objective():
     X = rows_of(oracle.random_model(d, q, 3), n)
     origin = np.zeros(d)
     posterior = model.posterior(X)
-    best = m_step(row_stats(posterior, np.ones(n), origin, origin), 0, origin)
+    best = m_step(row_stats(posterior, np.ones(n), origin), 0, origin)
 
     def objective(candidate):
         rest = X - candidate.mean - posterior.z @ candidate.loadings.T

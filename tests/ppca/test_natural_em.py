@@ -10,7 +10,6 @@ from sklearn.datasets import load_digits
 from everlearn.engine.opening import open_engine
 from everlearn.engine.rows import Rows
 from everlearn.metrics.continual import continual_summary
-from everlearn.ppca.constraint import ParameterConstraint
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.natural_em import NaturalEM, StepSize
 from everlearn.ppca.state import PPCAState
@@ -67,9 +66,9 @@ def test_equal_steps_reach_batch_learning():
 def test_every_step_size_and_weight_is_stable(gamma, weight):
     batches = batches_of(4, 30) + batches_of(4, 30, seed=1)
     size = StepSize(gamma)
-    for parametric in (None, *FORMS):
+    for quadratic in (None, *FORMS):
         for constraint in ("step", "task", "previous"):
-            how = {"weight": weight, "step_size": size, "parametric": parametric}
+            how = {"weight": weight, "step_size": size, "quadratic": quadratic}
             state = taught(learner_of(constraint, **how), batches, tasks=True)
             assert state.is_finite()
             assert state.models[0].noise > 0
@@ -91,8 +90,8 @@ def test_the_first_rows_are_learned_exactly_one_by_one():
 
 def test_one_task_is_plain_online_em_whatever_the_form():
     plain = taught(learner_of(), batches_of())
-    for parametric in (None, *FORMS):
-        state = taught(learner_of("task", parametric=parametric, weight=3.0), batches_of())
+    for quadratic in (None, *FORMS):
+        state = taught(learner_of("task", quadratic=quadratic, weight=3.0), batches_of())
         assert_array_equal(state.models[0].loadings, plain.models[0].loadings)
 
 
@@ -139,7 +138,7 @@ def test_count_forms_do_not_know_units():
     for how in (
         {"constraint": "step", "in_moments": True},
         {"constraint": "task"},
-        {"constraint": "step", "parametric": ParameterConstraint("gain")},
+        {"constraint": "step", "quadratic": "gain"},
     ):
         found = []
         for scale in (1.0, 16.0):
@@ -149,19 +148,9 @@ def test_count_forms_do_not_know_units():
         assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
-def test_the_printed_form_knows_units():
-    form = ParameterConstraint("printed")
-    found = []
-    for scale in (1.0, 16.0):
-        batches = [X for s in range(3) for X in batches_of(3, 30, s, scale=scale)]
-        state = taught(learner_of("task", parametric=form, weight=0.1), batches, tasks=True)
-        found.append(score(state, batches[0]) + D * np.log(scale))
-    assert abs(found[0] - found[1]) > 0.1
-
-
-@pytest.mark.parametrize("parametric", [None, *FORMS])
-def test_the_rotation_of_a_reference_does_not_matter(parametric):
-    learner = learner_of("task", parametric=parametric, weight=0.4)
+@pytest.mark.parametrize("quadratic", [None, *FORMS])
+def test_the_rotation_of_a_reference_does_not_matter(quadratic):
+    learner = learner_of("task", quadratic=quadratic, weight=0.4)
     state = taught(learner, batches_of(2), tasks=True)
     R = np.linalg.qr(np.random.default_rng(0).normal(size=(Q, Q)))[0]
     turned = replace(state.reference[0], factor=state.reference[0].factor @ R)
@@ -170,19 +159,6 @@ def test_the_rotation_of_a_reference_does_not_matter(parametric):
         for s in (state, replace(state, reference=(turned,)))
     ]
     assert_allclose(models[0].covariance(), models[1].covariance(), atol=1e-9)
-
-
-@pytest.mark.parametrize("form", ["printed", "ewc"])
-def test_it_does_if_the_reference_is_not_aligned(form):
-    learner = learner_of("task", parametric=ParameterConstraint(form, align=False), weight=0.4)
-    state = taught(learner, batches_of(2), tasks=True)
-    R = np.linalg.qr(np.random.default_rng(0).normal(size=(Q, Q)))[0]
-    turned = replace(state.reference[0], factor=state.reference[0].factor @ R)
-    models = [
-        taught(learner, batches_of(2, seed=1), s).models[0]
-        for s in (state, replace(state, reference=(turned,)))
-    ]
-    assert np.abs(models[0].covariance() - models[1].covariance()).max() > 1e-3
 
 
 def test_a_window_is_dropped_when_rows_begin_to_count_alike():

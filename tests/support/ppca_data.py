@@ -6,28 +6,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.ppca.estimator import OnlinePPCA
+from everlearn.ppca.settings import PPCAOptions
 
 WIDTH = 5
 SETTINGS: dict[str, dict[str, Any]] = {
     "step": {},
     "task": {"constraint": "task"},
     "plain": {"constraint": None},
-    "plain, printed statistics": {"constraint": None, "statistics": "printed", "step_size": 0.1},
+    "plain, constant step": {"constraint": None, "options": PPCAOptions(step_size=0.1)},
     "em": {"constraint": "task", "solver": "em"},
     "em step": {"constraint": "step", "solver": "em", "constraint_weight": 3.0},
-    "weighted": {"constraint_weight": 2.0, "step_size": 0.2, "max_reference_rows": 60},
+    "weighted": {
+        "constraint_weight": 2.0,
+        "max_reference_rows": 60,
+        "options": PPCAOptions(step_size=0.2),
+    },
     "previous": {"constraint": "previous", "constraint_weight": 1.5},
     "gain": {"constraint": "task", "constraint_form": "gain"},
     "ewc": {"constraint": "step", "constraint_form": "ewc"},
-    "printed": {
-        "constraint": "task",
-        "constraint_form": "printed",
-        "constraint_weight": 0.5,
-        "fisher": "marginal",
-    },
-    "mixture": {"n_mixtures": 3, "novelty": 2.0},
-    "mixture em": {"n_mixtures": 3, "novelty": 2.0, "constraint": "task", "solver": "em"},
-    "mixture plain": {"n_mixtures": 3, "novelty": 2.0, "constraint": None, "step_size": 0.1},
+    "mixture": {"n_mixtures": 3},
+    "mixture em": {"n_mixtures": 3, "constraint": "task", "solver": "em"},
+    "mixture plain": {"n_mixtures": 3, "constraint": None, "options": PPCAOptions(step_size=0.1)},
 }
 """One of every form that the state can have."""
 

@@ -1,4 +1,4 @@
-"""EM for PPCA and mixtures of it over rows that can be visited again and again."""
+"""Batch EM for PPCA and mixtures of it, which visits all rows in every iteration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everlearn.core.random import stream
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.ppca.local import Beliefs, run
+from everlearn.ppca.local import LocalRequest, sum_over_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.state import PPCAState
@@ -39,12 +39,12 @@ class BatchEM:
         show: Callable[[float], None],
         start: PPCAState | None = None,
     ) -> tuple[PPCAState, list[float]]:
-        """Components, and the mean log-likelihood before each iteration."""
+        """The components, and the mean log-likelihood before each iteration."""
         state = self._start(rows, seed, engine) if start is None else start
         likelihoods: list[float] = []
         for _ in range(self.max_iter):
-            beliefs = Beliefs(state.models, state.log_weights, state.origin, stats=True)
-            local = run(beliefs, rows, engine)
+            request = LocalRequest(state.models, state.log_weights, state.origin, stats=True)
+            local = sum_over_rows(request, rows, engine)
             likelihoods.append(float(local.likelihoods[1] / local.likelihoods[0]))
             show(likelihoods[-1])
             if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < self.tol:
@@ -56,7 +56,7 @@ class BatchEM:
         return state, likelihoods
 
     def _start(self, rows: Rows | ChunkedRows, seed: int, engine: Engine) -> PPCAState:
-        """Random loadings about the mean, or PPCAs of the rows nearest to distant centres."""
+        """Random loadings around the mean; for a mixture, a PPCA around each of distant rows."""
         blank = PPCAState.blank(rows, self.rank, seed, engine)
         mean, variance = blank.models[0].mean, blank.models[0].noise
         rng = stream(seed, "start")
@@ -76,7 +76,7 @@ class BatchEM:
             few = whole.with_mass(self.rank + 1.0)
             if len(mine):
                 weights = None if some.weights is None else some.weights[mine]
-                # With a few rows of everything, so that no start is narrower than it can know.
+                # Some mass of all rows keeps a start of few rows from being too narrow.
                 few = Moments.of_rows(X[mine], weights) + few
             models.append(few.ppca(self.rank))
             masses.append(few.mass)
@@ -84,9 +84,9 @@ class BatchEM:
 
 
 def _distant_rows(X: Mat, weights: Vec | None, n: int, rng: np.random.Generator) -> Mat:
-    """Rows of which each was drawn in proportion to its squared distance from those before.
+    """Rows drawn one after the other, in proportion to squared distance from those before.
 
-    Draws depend neither on the order of the rows nor on whether a row comes twice or weighs double.
+    The order of the rows does not matter, and a row of weight 2 counts as two rows.
     """
     order = np.lexsort(X.T)
     X = X[order]
@@ -103,7 +103,7 @@ def _distant_rows(X: Mat, weights: Vec | None, n: int, rng: np.random.Generator)
 
 
 def _nearest(X: Mat, centres: Mat) -> IntVec:
-    """Position of the nearest centre, the first of those that are equally near."""
+    """Position of the nearest centre, the first one if several are equally near."""
     return np.asarray(np.stack([_squares(X, centre) for centre in centres]).argmin(axis=0))
 
 

@@ -1,241 +1,200 @@
-"""A learned `OnlinePPCA` as JSON and arrays, and back again."""
+"""What a file holds of an `OnlinePPCA`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.errors import CheckpointError
-from everlearn.estimator.schemas import FARTHEST, Members
-from everlearn.ppca.fit import Learned, form_of, is_mixture
-from everlearn.ppca.inputs import checked_task
+from everlearn.estimator.schemas import FARTHEST
+from everlearn.ppca.fit import PPCAFit
+from everlearn.ppca.inputs import LARGEST_TASK
 from everlearn.ppca.model import PPCA, SMALLEST_NOISE
 from everlearn.ppca.moments import Moments
+from everlearn.ppca.settings import PPCAForm
 from everlearn.ppca.state import PPCAState, Typical
 from everlearn.ppca.stats import LatentStats, m_step
-from everlearn.store.schema import Arrays, entry, member, require, section
+from everlearn.store.schema import Array, Converted, Many, Optional, Record, Scalar, expect
 
-STATE_KEYS = (
-    "n_reference",
-    "n_window",
-    "has_stats",
-    "has_odd",
-    "typical",
-    "clock",
-    "n_rows",
-    "mass",
-    "since",
-    "task",
-    "seed",
-)
-_STATS = ("n", "yy", "yz", "zz", "x", "z")
-_CLOSE = 1e-6
-_MOST_ROWS = 2**53
-_LARGEST_MASS = 1e250
-_LARGEST_SQUARE = 1e210
+_CLOSE: Final = 1e-6
+"""By which sums may differ from what they must be."""
+_MOST_ROWS: Final = 2**53
+_LARGEST_MASS: Final = 1e250
+_LARGEST_SQUARE: Final = 1e210
 
 
-def pack_learned(learned: Learned) -> tuple[dict[str, Any], Members]:
-    """What is known as a header and arrays."""
-    state = learned.state
-    arrays: Members = {
-        "origin": state.origin,
-        "weights": state.weights,
-        "models/mean": np.stack([model.mean for model in state.models]),
-        "models/loadings": np.stack([model.loadings for model in state.models]),
-        "models/noise": np.array([model.noise for model in state.models]),
-    }
-    if learned.likelihoods:
-        arrays["likelihoods"] = np.array(learned.likelihoods, np.float64)
-    _pack_moments(arrays, "reference", state.reference)
-    _pack_moments(arrays, "window", state.window)
-    if state.stats is not None:
-        arrays |= {
-            f"stats/{name}": part for name, part in zip(_STATS, state.stats.parts, strict=True)
-        }
-    if state.odd is not None:
-        _pack_moments(arrays, "odd", (state.odd,))
-    usual = state.typical
-    header = {
-        "n_reference": len(state.reference),
-        "n_window": len(state.window),
-        "has_stats": state.stats is not None,
-        "has_odd": state.odd is not None,
-        "typical": {"mass": usual.mass, "mean": usual.mean, "variance": usual.variance},
-        "clock": state.clock,
-        "n_rows": state.count,
-        "mass": state.n_rows,
-        "since": state.since,
-        "task": state.task,
-        "seed": state.seed,
-    }
-    return header, arrays
-
-
-def _pack_moments(arrays: Members, name: str, parts: tuple[Moments, ...]) -> None:
-    for k, part in enumerate(parts):
-        numbers = np.array([part.mass, part.noise, part.present is not None])
-        arrays |= {
-            f"{name}{k}/numbers": numbers,
-            f"{name}{k}/mean": part.mean,
-            f"{name}{k}/factor": part.factor,
-        }
-        if part.present is not None:
-            arrays[f"{name}{k}/present"] = part.present
-
-
-def unpack_learned(estimator: Any, header: Mapping[str, Any], arrays: Arrays) -> Learned:
-    """Inverse of `pack_learned`; whatever could not have been packed is refused."""
-    origin = _near(member(arrays, "origin", (None,), "float64"), "origin")
-    require(origin.size, "origin", "an entry for each feature")
-    d, q = len(origin), int(estimator.n_components)
-    models = _unpack_models(arrays, d, q)
-    k = len(models)
-    if k > estimator.n_mixtures:
-        raise CheckpointError(f"member 'models/mean' must have at most n_mixtures rows, got {k}")
-    weights = member(arrays, "weights", (k,), "float64")
-    simplex = (weights >= 0.0).all() and abs(weights.sum() - 1.0) <= _CLOSE
-    require(simplex, "weights", "shares that sum to 1")
-    form = form_of(estimator)
-    reference = _unpack_list(header, arrays, "reference", (0, k), d)
-    stats = _unpack_stats(header, arrays, k, origin, q)
-    window = _unpack_list(header, arrays, "window", (0, k) if form[2] == "moment" else (0, 1), d)
-    odd = _moments(arrays, "odd0", d) if entry(header, "has_odd", bool) else None
-    mass = entry(header, "mass", float, 1e-300, _LARGEST_MASS)
-    state = PPCAState(
-        models,
-        weights,
-        origin,
-        reference,
-        window,
-        stats,
-        odd,
-        _unpack_typical(header),
-        entry(header, "clock", int, 1, _MOST_ROWS),
-        mass,
-        entry(header, "since", float, 0.0, mass * (1.0 + _CLOSE)),
-        _unpack_task(estimator, header),
-        entry(header, "seed", int, 0, 2**64),
-        entry(header, "n_rows", int, 1, _MOST_ROWS),
-    )
-    likelihoods: tuple[float, ...] = ()
-    if "likelihoods" in arrays:
-        found = member(arrays, "likelihoods", (None,), "float64")
-        require(found.size, "likelihoods", "one for each iteration")
-        likelihoods = tuple(found.tolist())
-    learned = Learned(state, form, is_mixture(estimator), likelihoods)
-    _check_parts(learned, arrays)
-    return learned
-
-
-def _near(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _near(*shape: str) -> Array:
     """Entries of a size that rows can have."""
-    require((np.abs(array) <= FARTHEST).all(), name, f"at most {FARTHEST:g} in size")
-    return array
+    return Array(*shape, low=-FARTHEST, high=FARTHEST)
 
 
-def _unpack_models(arrays: Arrays, d: int, q: int) -> tuple[PPCA, ...]:
-    means = _near(member(arrays, "models/mean", (None, d), "float64"), "models/mean")
-    k = len(means)
-    require(k, "models/mean", "a row for each component")
-    name = "models/loadings"
-    loadings = _near(member(arrays, name, (k, d, q), "float64"), name)
-    noise = member(arrays, "models/noise", (k,), "float64")
-    right = ((noise >= SMALLEST_NOISE) & (noise <= _LARGEST_SQUARE)).all()
-    require(right, "models/noise", f"from {SMALLEST_NOISE:g} to {_LARGEST_SQUARE:g}")
-    return tuple(PPCA(*parts) for parts in zip(means, loadings, noise.tolist(), strict=True))
+def _moments(columns: str) -> Record:
+    """Of `Moments` with so many columns in the factor."""
+    return Record(
+        Moments,
+        {
+            "mass": Scalar(float, 0.0, _LARGEST_MASS),
+            "mean": _near("features"),
+            "factor": _near("features", columns),
+            "noise": Scalar(float, 0.0, _LARGEST_SQUARE),
+            "present": Optional(Array("features", low=0.0, high=1.0)),
+        },
+    )
 
 
-def _unpack_list(
-    header: Mapping[str, Any], arrays: Arrays, name: str, lengths: tuple[int, int], d: int
-) -> tuple[Moments, ...]:
-    n = entry(header, f"n_{name}", int, 0, _MOST_ROWS)
-    if n not in lengths:
-        raise CheckpointError(
-            f"the header's 'n_{name}' must be {lengths[0]} or {lengths[1]}, got {n}"
-        )
-    return tuple(_moments(arrays, f"{name}{k}", d) for k in range(n))
-
-
-def _moments(arrays: Arrays, name: str, d: int) -> Moments:
-    numbers = member(arrays, f"{name}/numbers", (3,), "float64")
-    right = (numbers >= 0.0).all() and numbers[0] <= _LARGEST_MASS and numbers[2] in (0.0, 1.0)
-    known = "a mass, a variance, and 1 if entries were missing or 0"
-    require(right and numbers[1] <= _LARGEST_SQUARE, f"{name}/numbers", known)
-    mean = _near(member(arrays, f"{name}/mean", (d,), "float64"), f"{name}/mean")
-    factor = _near(member(arrays, f"{name}/factor", (d, None), "float64"), f"{name}/factor")
-    present = None
-    if numbers[2]:
-        present = member(arrays, f"{name}/present", (d,), "float64")
-        right = ((present >= 0.0) & (present <= 1.0)).all()
-        require(right, f"{name}/present", "shares of rows, from 0 to 1")
-    return Moments(float(numbers[0]), mean, factor, float(numbers[1]), present)
-
-
-def _unpack_stats(
-    header: Mapping[str, Any], arrays: Arrays, k: int, origin: NDArray[Any], q: int
-) -> LatentStats | None:
-    if not entry(header, "has_stats", bool):
-        return None
-    d = len(origin)
-    shapes = {"n": (k,), "yy": (k,), "yz": (k, d, q), "zz": (k, q, q), "x": (k, d), "z": (k, q)}
-    found = {}
-    for name, shape in shapes.items():
-        array = member(arrays, f"stats/{name}", shape, "float64")
-        most = _LARGEST_SQUARE
-        require((np.abs(array) <= most).all(), f"stats/{name}", f"at most {most:g} in size")
-        found[name] = array
-    n, zz = found["n"], found["zz"]
-    require((n >= 0.0).all() and abs(n.sum() - 1.0) <= _CLOSE, "stats/n", "shares that sum to 1")
+def _check_stats(stats: LatentStats, place: str) -> None:
+    n, zz = stats.n, stats.zz
+    expect(abs(n.sum() - 1.0) <= _CLOSE, f"{place}/n", "shares that sum to 1")
     size = _CLOSE * np.abs(zz).max(axis=(1, 2))
     symmetric = (np.abs(zz - zz.transpose(0, 2, 1)) <= size[:, None, None]).all()
     definite = symmetric and (np.linalg.eigvalsh(zz)[:, 0] >= -size).all()
-    require(definite, "stats/zz", "second moments")
-    require((found["yy"] >= 0.0).all(), "stats/yy", "sums of squares")
-    stats = LatentStats(**found)
-    for i in np.flatnonzero(n > _CLOSE):
+    expect(definite, f"{place}/zz", "second moments")
+    for k in np.flatnonzero(n > _CLOSE).tolist():
         try:
-            model = m_step(stats, int(i), origin)
+            model = m_step(stats, k, np.zeros(stats.x.shape[1]))
         except np.linalg.LinAlgError as error:
-            raise CheckpointError("member 'stats/zz' must be second moments") from error
+            raise CheckpointError(f"{f'{place}/zz'!r} must be second moments") from error
         sound = np.isfinite(model.noise) and (np.abs(model.loadings) <= FARTHEST).all()
-        require(sound, "stats/yz", "what an M-step can be made from")
-    return stats
+        expect(sound, f"{place}/yz", "what an M-step can be made from")
 
 
-def _unpack_typical(header: Mapping[str, Any]) -> Typical:
-    found = section(header, "typical", ("mass", "mean", "variance"))
-    return Typical(
-        entry(found, "mass", float, 0.0, _LARGEST_MASS),
-        entry(found, "mean", float),
-        entry(found, "variance", float, 0.0),
-    )
+def _of_squares(*shape: str, low: float = -_LARGEST_SQUARE) -> Array:
+    return Array(*shape, low=low, high=_LARGEST_SQUARE)
 
 
-def _unpack_task(estimator: Any, header: Mapping[str, Any]) -> int | str | None:
-    try:
-        return checked_task(estimator, header["task"])
-    except ValueError as error:
-        raise CheckpointError(f"the header's 'task': {error}") from error
+_STATS = Record(
+    LatentStats,
+    {
+        "n": Array("models", low=0.0, high=2.0),
+        "yy": _of_squares("models", low=0.0),
+        "yz": _of_squares("models", "features", "components"),
+        "zz": _of_squares("models", "components", "components"),
+        "x": _of_squares("models", "features"),
+        "z": _of_squares("models", "components"),
+    },
+    check=_check_stats,
+)
 
 
-def _check_parts(learned: Learned, arrays: Arrays) -> None:
-    """Refuse parts that no state of this form has, and members that belong to nothing."""
-    state, (_, constraint, solver, _) = learned.state, learned.form
-    if (state.stats is not None) == (solver == "moment" or bool(state.window)):
-        raise CheckpointError(
-            "the header's 'has_stats' and 'n_window' do not belong together for "
-            f"solver={solver!r}, got {state.stats is not None} and {len(state.window)}"
-        )
-    if constraint is None and state.reference:
-        raise CheckpointError("the header's 'n_reference' must be 0 without a constraint")
-    if constraint == "step" and not state.reference:
-        raise CheckpointError("the header's 'n_reference' must not be 0 if constraint='step'")
-    both = (*state.reference, *state.window)
-    if solver == "moment" and not any(part.mass > 0.0 for part in both):
-        raise CheckpointError("member 'reference0/numbers' or 'window0/numbers' must have a mass")
-    if unknown := sorted(set(arrays) - set(pack_learned(learned)[1])):
-        raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
+class _SavedTask(NamedTuple):
+    """The name of a task as a file can hold it: a text or a number, or neither."""
+
+    text: str | None
+    number: int | None
+
+    @classmethod
+    def of(cls, task: int | str | None) -> _SavedTask:
+        return cls(task, None) if isinstance(task, str) else cls(None, task)
+
+    def task(self) -> int | str | None:
+        return self.number if self.text is None else self.text
+
+
+def _check_task(task: _SavedTask, place: str) -> None:
+    expect(None in task, f"{place}/number", "null beside a text")
+
+
+_TASK = Converted(
+    Record(
+        _SavedTask,
+        {
+            "text": Optional(Scalar(str)),
+            "number": Optional(Scalar(int, -LARGEST_TASK, LARGEST_TASK)),
+        },
+        check=_check_task,
+    ),
+    save=_SavedTask.of,
+    restore=_SavedTask.task,
+)
+
+
+def _check_state(state: PPCAState, place: str) -> None:
+    k, shares = len(state.models), state.weights
+    expect(len(state.origin), f"{place}/origin", "an entry for each feature")
+    expect(len(shares) == k > 0, f"{place}/models", "one or more, with a weight each")
+    expect(abs(shares.sum() - 1.0) <= _CLOSE, f"{place}/weights", "shares that sum to 1")
+    most = state.mass * (1.0 + _CLOSE)
+    expect(state.new_mass <= most, f"{place}/new_mass", "at most 'mass'")
+    expect(len(state.reference) in (0, k), f"{place}/reference", f"of {k} components, or empty")
+    expect(len(state.window) in (0, 1, k), f"{place}/window", f"of {k} components, or empty")
+
+
+_MODEL = Record(
+    PPCA,
+    {
+        "mean": _near("features"),
+        "loadings": _near("features", "components"),
+        "noise": Scalar(float, SMALLEST_NOISE, _LARGEST_SQUARE),
+    },
+)
+_STATE = Record(
+    PPCAState,
+    {
+        "models": Many(_MODEL),
+        "weights": Array("models", low=0.0, high=2.0),
+        "origin": _near("features"),
+        "reference": Many(_moments("reference columns"), own_sizes=["reference columns"]),
+        "window": Many(_moments("window columns"), own_sizes=["window columns"]),
+        "stats": Optional(_STATS),
+        "odd": Optional(_moments("odd columns")),
+        "typical": Record(
+            Typical,
+            {
+                "mass": Scalar(float, 0.0, _LARGEST_MASS),
+                "mean": Scalar(float),
+                "variance": Scalar(float, 0.0),
+            },
+        ),
+        "clock": Scalar(int, 1, _MOST_ROWS),
+        "n_rows": Scalar(int, 1, _MOST_ROWS),
+        "mass": Scalar(float, 1e-300, _LARGEST_MASS),
+        "new_mass": Scalar(float, 0.0, 2.0 * _LARGEST_MASS),
+        "task": _TASK,
+        "seed": Scalar(int, 0, 2**64),
+    },
+    check=_check_state,
+)
+_FORM = Record(
+    PPCAForm,
+    {
+        "n_components": Scalar(int, 1, 2**31),
+        "constraint": Optional(Scalar(str, choices=("step", "task", "previous"))),
+        "solver": Scalar(str, choices=("moment", "em")),
+        "is_mixture": Scalar(bool),
+    },
+)
+
+
+def _check_fit(fit: PPCAFit, place: str) -> None:
+    """Refuse parts that no state of this form has."""
+    state, form, place = fit.state, fit.form, f"{place}/state"
+    q = state.models[0].rank
+    expect(form.n_components == q, f"{place}/models", f"of {form.n_components} components each")
+    expect(form.is_mixture or len(state.models) == 1, f"{place}/models", "a single one")
+    reference, constraint = f"{place}/reference", form.constraint
+    expect(constraint or not state.reference, reference, "empty without a constraint")
+    expect(constraint != "step" or state.reference, reference, "not empty if constraint='step'")
+    moment = form.solver == "moment"
+    other = "empty with 'stats', which take its place"
+    expect(moment or bool(state.window) != (state.stats is not None), f"{place}/window", other)
+    expect(not (moment and state.stats), f"{place}/stats", "null if the solver is 'moment'")
+    if moment:
+        whole = len(state.window) in (0, len(state.models))
+        expect(whole, f"{place}/window", "of all components, or empty")
+        parts = (*state.reference, *state.window)
+        expect(any(part.mass > 0.0 for part in parts), f"{place}/reference/0/mass", "positive")
+
+
+PPCA_FIT: Final = Record(
+    PPCAFit,
+    {
+        "state": _STATE,
+        "form": _FORM,
+        "likelihoods": Converted(
+            Array("iterations"), save=np.array, restore=lambda a: tuple(a.tolist())
+        ),
+    },
+    check=_check_fit,
+)
+"""Of a `PPCAFit`."""

@@ -1,60 +1,38 @@
-"""The natural constraint in parameter space: how far an M-step may leave a reference model.
+"""Constrain an M-step by a quadratic form: parameters between its own and those of a reference.
 
-Each form takes the parameters of the M-step and those of the reference, and returns parameters
-between them. The constraint by divergence, which works on moments or statistics instead, is part of
-the learner. Derivation: docs/math/ppca.md, section 4.
+Both forms replace the divergence from the reference by its second-order expansion, whose matrix
+is the Fisher information. The learner handles the exact divergence itself, on moments or
+statistics. Derivation: docs/math/ppca.md, section 4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.ppca.fisher import Fisher
-from everlearn.ppca.model import PPCA, noise_floor
+from everlearn.ppca.model import PPCA
 
 _CG_ITERATIONS = 30
 _RIDGE = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterConstraint:
-    """A form of the constraint.
+def constrained(form: str, fresh: PPCA, zz: Mat, reference: PPCA, weight: float) -> PPCA:
+    """Parameters between those of the M-step and those of the reference.
 
-    Attributes
+    Parameters
     ----------
-    form : "gain", "ewc" or "printed"
-    complete : whether the printed form uses the information of rows with their latents
-    clip : whether the printed form is kept from going beyond the reference
-    align : whether the reference is rotated to the loadings before they are subtracted
+    form : "gain" or "ewc"
+    fresh : the parameters of the M-step
+    zz : (q, q), the second moments of latents that the M-step was made from
+    reference : the model to stay close to
+    weight : beta, how much the reference counts
     """
-
-    form: str
-    complete: bool = True
-    clip: bool = True
-    align: bool = True
-
-    def apply(self, fresh: PPCA, zz: Mat, reference: PPCA, weight: float) -> PPCA:
-        """Parameters between those of the M-step and the reference.
-
-        Parameters
-        ----------
-        fresh : the parameters of the M-step
-        zz : (q, q), the second moments of latents that the M-step was made from
-        reference : the model to stay close to
-        weight : beta, how much the reference counts
-        """
-        if self.align:
-            reference = aligned(reference, fresh)
-        forms = {"gain": gain, "ewc": elastic, "printed": self._printed}
-        return forms[self.form](fresh, zz, reference, weight)
-
-    def _printed(self, fresh: PPCA, zz: Mat, reference: PPCA, weight: float) -> PPCA:
-        return printed(fresh, reference, weight, complete=self.complete, clip=self.clip)
+    reference = aligned(reference, fresh)
+    return {"gain": gain, "ewc": elastic}[form](fresh, zz, reference, weight)
 
 
 def aligned(reference: PPCA, model: PPCA) -> PPCA:
@@ -130,29 +108,3 @@ def _solved(operator: Callable[[Mat], Mat], right: Mat) -> Mat:
     square = LinearOperator((right.size, right.size), matvec=product, dtype=np.float64)
     found = cg(square, right.ravel(), rtol=1e-8, maxiter=_CG_ITERATIONS)[0]
     return np.asarray(found.reshape(right.shape))
-
-
-def printed(fresh: PPCA, reference: PPCA, weight: float, *, complete: bool, clip: bool) -> PPCA:
-    """Theta - beta F^-1 (theta - theta_ref) for each of mean, loadings and noise.
-
-    As the authors' slides print it; no maximiser of their objective. It depends on the units of the
-    rows, and diverges without `clip` if the weight is large. `complete` takes the information of
-    rows with their latents, which is isotropic; otherwise that of rows alone, with a
-    pseudo-inverse for the loadings.
-    """
-    d = len(fresh.mean)
-    to_mean, to_loadings = fresh.mean - reference.mean, fresh.loadings - reference.loadings
-    if complete:
-        largest = (reference.noise, reference.noise, 2.0 * reference.noise**2 / d)
-        moves = (reference.noise * to_mean, reference.noise * to_loadings)
-    else:
-        fisher = Fisher.of(reference)
-        largest = fisher.largest_inverses
-        moves = (fisher.mean_inverse(to_mean), fisher.loadings_pinv(to_loadings))
-    steps = [min(weight, 1.0 / top) if clip and top > 0.0 else weight for top in largest]
-    noise = fresh.noise - steps[2] * largest[2] * (fresh.noise - reference.noise)
-    return PPCA(
-        fresh.mean - steps[0] * moves[0],
-        fresh.loadings - steps[1] * moves[1],
-        max(noise, noise_floor(reference.noise)),
-    )

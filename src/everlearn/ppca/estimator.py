@@ -1,15 +1,12 @@
-"""Several batches in one call of `OnlinePPCA`, each learned as if it came alone."""
+"""`OnlinePPCA`: principal components of a stream that are not forgotten."""
 
 from __future__ import annotations
 
-import inspect
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
@@ -17,55 +14,270 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.random import stream
-from everlearn.engine.opening import is_collection, nearby, open_engine
+from everlearn.engine.opening import EngineChoice, is_collection, nearby, open_engine
 from everlearn.engine.rows import Rows
-from everlearn.errors import CheckpointError
 from everlearn.estimator.base import LearnerMixin, named_errors
 from everlearn.estimator.collections import open_rows
 from everlearn.estimator.params import Constraint, Interval, check_params
-from everlearn.estimator.saving import SaveMixin, checked_names, feature_names, plain_params
+from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import check_size, plain_numbers
-from everlearn.ppca.checkpoint import STATE_KEYS, pack_learned, unpack_learned
+from everlearn.ppca.checkpoint import PPCA_FIT
 from everlearn.ppca.fisher import Fisher
 from everlearn.ppca.fit import (
-    Learned,
-    check_same_model,
+    PPCAFit,
+    begin,
     consolidated,
     engine_for,
     fit_rows,
-    is_mixture,
     learn_rows,
 )
 from everlearn.ppca.inputs import (
-    CONSTRAINTS,
+    can_be_joined,
     check_chunks,
-    check_closed_form,
-    check_combination,
     checked_chunk,
     checked_rows,
     checked_task,
 )
-from everlearn.ppca.local import block_rows, joint_log_likelihood
-from everlearn.ppca.model import PPCA, RowPosterior
+from everlearn.ppca.local import block_rows
+from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import signed
+from everlearn.ppca.natural_em import NaturalEM, StepSize
+from everlearn.ppca.predictions import (
+    filled,
+    latents,
+    log_densities,
+    mixture_latents,
+    responsibilities,
+    rows_of_latents,
+)
+from everlearn.ppca.settings import CONSTRAINTS, PPCAForm, PPCAOptions, PPCASettings
 from everlearn.ppca.state import PPCAState
-from everlearn.store.schema import Arrays, section
+
+_SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
 
 
-class PPCABatches(LearnerMixin):
-    """What learns from several batches, for an estimator that learns from one."""
+class Reference(NamedTuple):
+    """What the constraint protects: a model, and the weight of the rows behind it."""
 
-    _learned: Learned
+    mean: Vec
+    loadings: Mat
+    noise_variance: float
+    n_rows: float
 
-    @abstractmethod
-    def partial_fit(self, X: Any) -> Self:
-        """Learn from one batch."""
+
+def is_mixture(estimator: OnlinePPCA) -> bool:
+    """Whether there may be several PPCAs."""
+    return bool(estimator.n_mixtures > 1)
+
+
+class OnlinePPCA(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerMixin, SaveMixin, BaseEstimator
+):
+    """Principal components of a stream that are not forgotten: probabilistic PCA by online EM.
+
+    Rows are Gaussian with a covariance of low rank plus noise. Plain online EM follows the latest
+    rows: on a stream of one class after the other it forgets the earlier classes. The natural
+    constraint holds each step close to a reference model. By default the reference is all rows so
+    far, and the constraint is exact.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the latents.
+    constraint : {None, "step", "task", "previous"}, default="step"
+        When the reference is updated: after every batch, or at the end of a task (`consolidate`, or
+        a new `task` in `partial_fit`). "previous" takes the model before each batch, which only
+        slows forgetting down. None is plain online EM.
+    constraint_form : {"kl", "gain", "ewc"}, default="kl"
+        "kl" bounds the divergence from the reference itself. "gain" and "ewc" replace it by a
+        quadratic form with the Fisher information, to compare methods: "gain" weighs it against
+        the curvature of the M-step, "ewc" against the information at the new parameters.
+    solver : {"moment", "em"}, default="moment"
+        For `constraint_form="kl"`: "moment" merges batch and reference exactly. "em" makes one EM
+        step on blended statistics. With missing values, "moment" learns every feature from the
+        rows that have it, and "em" counts what it filled in, until that fades.
+    constraint_weight : "count" or float, default="count"
+        Weight of the reference in units of the weight of recent rows. "count" compares numbers of
+        rows, so that all rows of the stream count alike. "previous" needs a number.
+    max_reference_rows : float or None, default=None
+        The most rows that the reference counts for. Set it if the stream drifts: older rows fade.
+    n_mixtures : int, default=1
+        PPCAs in a mixture. `fit` uses so many. `partial_fit` begins with one and adds another, up
+        to this number, when enough rows have come that none explains. More than 1 needs
+        `constraint_form="kl"` or no constraint.
+    batch_size : int or None, default=None
+        Rows of a step of `partial_fit`. None takes all rows of a call at once.
+    fit_method : {"auto", "exact", "em"}, default="auto"
+        How `fit` finds the parameters: in closed form, or by EM. "auto" is "exact" unless there are
+        several PPCAs or missing values.
+    max_iter : int, default=200
+        The most iterations of EM in `fit`.
+    tol : float, default=1e-3
+        EM stops when the mean log-likelihood rises by less.
+    options : PPCAOptions, mapping of its fields or None, default=None
+        Rarely used parameters: step sizes, the directions that references keep (`kept_components`),
+        and what is a row of a new kind (`novelty`).
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where blocks of rows are worked on. None uses all cores; "dask", a `distributed.Client` or
+        an address ("tcp://...") uses a cluster. All engines give the same bits.
+    random_state : int, RandomState instance or None, default=None
+        Determines where EM starts, and draws.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    mean_, components_, explained_variance_, explained_variance_ratio_, noise_variance_ : ndarray
+        As in scikit-learn's PCA. For mixtures, all have one more axis, the first, for the PPCAs.
+    loadings_ : ndarray of shape (n_features, n_components)
+        W; the covariance is W W^T plus noise.
+    weights_ : ndarray of shape (n_mixtures_,)
+        Shares of the PPCAs.
+    n_mixtures_ : int
+        PPCAs in use.
+    reference_ : Reference
+        What the constraint protects and the weight of the rows behind it, or None.
+    fisher_ : Fisher
+        Fisher information of one row at the parameters.
+    n_samples_seen_, n_steps_ : int
+        Rows and batches learned.
+    task_ : int, str or None
+        Task of the latest rows.
+    n_iter_, log_likelihoods_ : int, ndarray
+        Iterations of the last `fit`, and the mean log-likelihood before each if they were EM's.
+    n_features_in_ : int
+        Width of a row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from everlearn import OnlinePPCA
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X = X / 16.0
+    >>> model = OnlinePPCA(n_components=10, batch_size=10)
+    >>> forgetful = OnlinePPCA(n_components=10, batch_size=10, constraint=None)
+    >>> for digit in range(10):  # one class after the other
+    ...     model = model.partial_fit(X[y == digit])
+    ...     forgetful = forgetful.partial_fit(X[y == digit])
+    >>> at_once = OnlinePPCA(n_components=10).fit(X)
+    >>> [round(m.score(X)) for m in (at_once, model, forgetful)]
+    [17, 17, 3]
+    """
+
+    checkpoint_key: ClassVar[str] = "online-ppca"
+    _schema = PPCA_FIT
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = CONSTRAINTS
+    _options: ClassVar = {"options": PPCAOptions}
+    _learned: PPCAFit
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        constraint: str | None = "step",
+        constraint_form: str = "kl",
+        solver: str = "moment",
+        constraint_weight: float | str = "count",
+        max_reference_rows: float | None = None,
+        n_mixtures: int = 1,
+        batch_size: int | None = None,
+        fit_method: str = "auto",
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        options: PPCAOptions | Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.constraint = constraint
+        self.constraint_form = constraint_form
+        self.solver = solver
+        self.constraint_weight = constraint_weight
+        self.max_reference_rows = max_reference_rows
+        self.n_mixtures = n_mixtures
+        self.batch_size = batch_size
+        self.fit_method = fit_method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.options = options
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a data set, forgetting anything learned before.
+
+        Parameters
+        ----------
+        X : array-like, data frame or Dask collection of shape (n_rows, n_features)
+            The rows; NaN is missing. Chunks of a Dask array or data frame stay on their workers.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts; a Dask array of the same chunks if X is one.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            if is_collection(X):
+                with open_rows(self, X, sample_weight, checked_chunk) as given:
+                    check_chunks(self, given.rows, given.engine)
+                    self._check_closed_form(given.rows.missing)
+                    settings, seed = self._settings(), self._new_seed()
+                    self._learned = fit_rows(settings, given.rows, given.engine, seed)
+            else:
+                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+                self._check_closed_form(rows.missing)
+                settings, seed = self._settings(), self._new_seed()
+                with engine_for(settings, rows) as engine:
+                    self._learned = fit_rows(settings, rows, engine, seed)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, task: int | str | None = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from rows that need not come again.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            The rows; NaN is missing.
+        y : None
+            Ignored.
+        task : int, str or None, default=None
+            The task that the rows belong to. If its name is new, the task before is ended first, as
+            by `consolidate`. None continues the same task.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the rows.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            known: PPCAFit | None = getattr(self, "_learned", None)
+            if known is not None:
+                self._check_learned(known)
+            rows = checked_rows(self, X, reset=known is None, sample_weight=sample_weight)
+            task, settings = checked_task(type(self).__name__, task), self._settings()
+            known = known or begin(settings, rows, task, self._new_seed())
+            self._learned = learn_rows(settings, known, [rows], task)
+        return self
 
     def partial_fit_each(self, batches: Sequence[Any]) -> Self:
-        """Learn from several batches, to the bit as `partial_fit` does from one after the other.
+        """Learn from several batches: the same, to the bit, as a `partial_fit` of each.
 
-        It is quicker where batches are small, because they are checked all at once. If one of them
-        is refused, none is learned.
+        It is quicker if batches are small, because they are checked together. If one of them is
+        refused, none is learned.
 
         Parameters
         ----------
@@ -78,173 +290,37 @@ class PPCABatches(LearnerMixin):
             The estimator, which has learned the rows.
         """
         with self._unchanged_on_error():
-            learned = getattr(self, "_learned", None)
-            if learned is None or not _are_tables(batches):
+            if not (hasattr(self, "_learned") and can_be_joined(batches)):
                 for X in batches:
                     self.partial_fit(X)
                 return self
             self._check_params()
-            check_same_model(self, learned)
+            self._check_learned(self._learned)
             rows = checked_rows(self, np.concatenate(batches), reset=False)
-            self._learned = learn_rows(self, learned, _parts(rows, batches), None)
+            stops = np.cumsum([len(X) for X in batches]).tolist()
+            parts = [rows[i:j] for i, j in zip([0, *stops], stops, strict=False)]
+            self._learned = learn_rows(self._settings(), self._learned, parts)
         return self
 
+    def consolidate(self) -> Self:
+        """End a task: with `constraint="task"`, what was learned in it is protected from now on.
 
-def _are_tables(batches: Sequence[Any]) -> bool:
-    """Whether batches are plain arrays of numbers, none of them empty, that make one array."""
-    return len(batches) > 0 and all(
-        type(X) is np.ndarray
-        and X.dtype == np.float64
-        and X.ndim == 2
-        and X.shape[0] > 0
-        and X.shape[1] == batches[0].shape[1]
-        for X in batches
-    )
+        Other constraints update their reference by themselves, or have none. For them nothing
+        changes.
 
-
-def _parts(rows: Rows, batches: Sequence[Any]) -> list[Rows]:
-    """The rows of each of the batches that were checked as one."""
-    stops = np.cumsum([len(X) for X in batches]).tolist()
-    return [rows[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
-
-
-class Reference(NamedTuple):
-    """What the constraint protects: a model, and the weight of the rows behind it."""
-
-    mean: Vec
-    loadings: Mat
-    noise_variance: float
-    n_rows: float
-
-
-class PPCAAttributes:
-    """Fitted attributes, computed from the state when asked for.
-
-    With `n_mixtures=1` each is that of the one PPCA; otherwise it has an axis more, the first, for
-    the PPCAs of the mixture.
-    """
-
-    _learned: Learned
-    n_features_in_: int
-    n_components: int
-    n_mixtures: int
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learned")
-
-    def _fitted(self) -> PPCAState:
-        check_is_fitted(self)
-        return self._learned.state
-
-    def _each(self, values: list[Any]) -> Any:
-        """One for each PPCA of a mixture, or the only one."""
-        return values[0] if self.n_mixtures == 1 else np.array(values)
-
-    @property
-    def mean_(self) -> NDArray[np.float64]:
-        """Mean of the rows, (n_features,)."""
-        return np.asarray(self._each([model.mean.copy() for model in self._fitted().models]))
-
-    @property
-    def loadings_(self) -> NDArray[np.float64]:
-        """W, (n_features, n_components): the covariance is W W^T plus noise."""
-        return np.asarray(self._each([model.loadings.copy() for model in self._fitted().models]))
-
-    @property
-    def components_(self) -> NDArray[np.float64]:
-        """Orthonormal principal axes, (n_components, n_features), largest variance first."""
-        return np.asarray(self._each([signed(m.axes()[0]).T for m in self._fitted().models]))
-
-    @property
-    def explained_variance_(self) -> NDArray[np.float64]:
-        """Variance of the rows along each axis, noise included, (n_components,)."""
-        return np.asarray(self._each([_variances(m) for m in self._fitted().models]))
-
-    @property
-    def explained_variance_ratio_(self) -> NDArray[np.float64]:
-        """Its share of the variance along all directions, (n_components,)."""
-        models = self._fitted().models
-        return np.asarray(self._each([_variances(m) / _total(m) for m in models]))
-
-    @property
-    def noise_variance_(self) -> Any:
-        """Variance in every direction that is no component."""
-        return self._each([model.noise for model in self._fitted().models])
-
-    @property
-    def weights_(self) -> Vec:
-        """Share of each PPCA in the mixture."""
-        return self._fitted().weights.copy()
-
-    @property
-    def n_mixtures_(self) -> int:
-        """PPCAs in use."""
-        return len(self._fitted().models)
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Rows learned from."""
-        return self._fitted().count
-
-    @property
-    def n_steps_(self) -> int:
-        """Batches learned; a `fit` counts as one."""
-        return self._fitted().clock
-
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the last `fit`; the closed form is one."""
-        return max(1, len(self.log_likelihoods_))
-
-    @property
-    def task_(self) -> int | str | None:
-        """Name of the task of the latest rows, if it was told."""
-        return self._fitted().task
-
-    @property
-    def log_likelihoods_(self) -> Vec:
-        """Mean log-likelihood before each iteration, if the last `fit` was made by EM."""
+        Returns
+        -------
+        self
+            The estimator.
+        """
         self._fitted()
-        return np.array(self._learned.likelihoods)
+        with self._unchanged_on_error():
+            self._check_params()
+            self._check_learned(self._learned)
+            self._learned = consolidated(self._settings(), self._learned)
+        return self
 
-    @property
-    def reference_(self) -> Reference | list[Reference] | None:
-        """What the constraint protects, one for each PPCA; None if there is nothing yet."""
-        found = [
-            Reference(part.mean.copy(), part.factor.copy(), part.noise, part.mass)
-            for part in self._fitted().reference
-        ]
-        if not found:
-            return None
-        return found[0] if self.n_mixtures == 1 else found
-
-    @property
-    def fisher_(self) -> Fisher | list[Fisher]:
-        """Fisher information of one row at the parameters, as operators."""
-        found = [Fisher.of(model) for model in self._fitted().models]
-        return found[0] if self.n_mixtures == 1 else found
-
-    @property
-    def _n_features_out(self) -> int:
-        k = self.n_mixtures_
-        return self.n_components if self.n_mixtures == 1 else k * (1 + self.n_components)
-
-
-def _variances(model: PPCA) -> Vec:
-    return np.asarray(model.axes()[1] ** 2 + model.noise)
-
-
-def _total(model: PPCA) -> float:
-    return float(np.vdot(model.loadings, model.loadings)) + len(model.mean) * model.noise
-
-
-_SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
-
-
-class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Rows in the light of the model, which they do not change."""
-
-    engine: Any
+    # ------------------------------------------------------------------ predictions
 
     def transform(self, X: Any) -> Mat:
         """Expected latents of each row, given the entries that it has.
@@ -260,13 +336,13 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
             For a mixture of K, `K * (1 + n_components)` columns: the probabilities of the PPCAs,
             then the latents in each, times its probability.
         """
-        return np.concatenate(self._mapped(_latents if self.n_mixtures == 1 else _mixed_latents, X))
+        return np.concatenate(self._mapped(mixture_latents if is_mixture(self) else latents, X))
 
     def inverse_transform(self, X: Any) -> Mat:
         """Rows for latents as `transform` returns them.
 
-        Expected latents are shrunk towards 0, as far as noise makes them uncertain. That is undone
-        here, so complete rows come back as their orthogonal projections, as from PCA.
+        Expected latents are shrunk towards 0, because noise makes them uncertain. This undoes the
+        shrinkage: complete rows come back as their orthogonal projections, as from PCA.
 
         Parameters
         ----------
@@ -276,26 +352,18 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         Returns
         -------
         rows : ndarray of shape (n_rows, n_features)
-            What the latents stand for.
+            The projections.
         """
-        state = self._fitted()
-        check_same_model(self, self._learned)
-        width = self._n_features_out
+        state, width = self._checked_state(), self._n_features_out
         with named_errors(self, "X"):
-            z = check_array(plain_numbers(X), dtype=np.float64)
-            check_size(z)
-            if z.shape[1] != width:
-                raise ValueError(f"expected {width} columns of latents, got {z.shape[1]}")
-        k, q = len(state.models), self.n_components
-        if self.n_mixtures == 1:
-            return np.asarray(state.models[0].mean + z @ _unshrunk(state.models[0]).T)
-        rows = z[:, :k] @ np.stack([model.mean for model in state.models])
-        for i, model in enumerate(state.models):
-            rows += z[:, k + i * q : k + (i + 1) * q] @ _unshrunk(model).T
-        return np.asarray(rows)
+            Z = check_array(plain_numbers(X), dtype=np.float64)
+            check_size(Z)
+            if Z.shape[1] != width:
+                raise ValueError(f"expected {width} columns of latents, got {Z.shape[1]}")
+        return rows_of_latents(state, Z, is_mixture=is_mixture(self))
 
     def impute(self, X: Any) -> Mat:
-        """The rows, with what is expected in place of missing entries.
+        """The rows, with expected values in place of missing entries.
 
         Parameters
         ----------
@@ -307,7 +375,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         rows : ndarray of shape (n_rows, n_features)
             Without NaN; entries that were there are as they were.
         """
-        return np.concatenate(self._mapped(_filled, X))
+        return np.concatenate(self._mapped(filled, X))
 
     def score_samples(self, X: Any) -> Vec:
         """Log density of the entries that each row has.
@@ -322,7 +390,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         log_likelihood : ndarray of shape (n_rows,)
             In nats.
         """
-        return np.concatenate(self._mapped(_scores, X))
+        return np.concatenate(self._mapped(log_densities, X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows.
@@ -355,7 +423,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         shares : ndarray of shape (n_rows, n_mixtures_)
             Rows sum to 1.
         """
-        return np.concatenate(self._mapped(_responsibilities, X))
+        return np.concatenate(self._mapped(responsibilities, X))
 
     @available_if(is_mixture)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> IntVec:
@@ -374,7 +442,7 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def get_covariance(self) -> Mat:
-        """Covariance of rows, of a mixture that between its PPCAs included.
+        """Covariance of rows; for a mixture, with the variance between its PPCAs.
 
         Returns
         -------
@@ -422,349 +490,240 @@ class PPCAPredictions(PPCAAttributes, ClassNamePrefixFeaturesOutMixin, Transform
         drawn = [model.draw(int(n), rng) for model, n in zip(state.models, counts, strict=True)]
         return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)
 
-    def _mapped(self, task: Any, X: Any) -> list[Any]:
-        """What a task makes of each block of rows."""
+    # ------------------------------------------------------------------ attributes
+
+    @property
+    def mean_(self) -> NDArray[np.float64]:
+        """Mean of the rows, (n_features,)."""
+        return self._each([model.mean.copy() for model in self._fitted().models])
+
+    @property
+    def loadings_(self) -> NDArray[np.float64]:
+        """W, (n_features, n_components): the covariance is W W^T plus noise."""
+        return self._each([model.loadings.copy() for model in self._fitted().models])
+
+    @property
+    def components_(self) -> NDArray[np.float64]:
+        """Orthonormal principal axes, (n_components, n_features), largest variance first."""
+        return self._each([signed(m.axes()[0]).T for m in self._fitted().models])
+
+    @property
+    def explained_variance_(self) -> NDArray[np.float64]:
+        """Variance of the rows along each axis, noise included, (n_components,)."""
+        return self._each([_variances(m) for m in self._fitted().models])
+
+    @property
+    def explained_variance_ratio_(self) -> NDArray[np.float64]:
+        """Its share of the variance along all directions, (n_components,)."""
+        models = self._fitted().models
+        return self._each([_variances(m) / _total(m) for m in models])
+
+    @property
+    def noise_variance_(self) -> Any:
+        """Variance in every direction that is no component."""
+        noise = [model.noise for model in self._fitted().models]
+        return np.array(noise) if is_mixture(self) else noise[0]
+
+    @property
+    def weights_(self) -> Vec:
+        """Share of each PPCA in the mixture."""
+        return self._fitted().weights.copy()
+
+    @property
+    def n_mixtures_(self) -> int:
+        """PPCAs in use."""
+        return len(self._fitted().models)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned from."""
+        return self._fitted().n_rows
+
+    @property
+    def n_steps_(self) -> int:
+        """Batches learned; a `fit` counts as one."""
+        return self._fitted().clock
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the last `fit`; the closed form is one."""
+        return max(1, len(self.log_likelihoods_))
+
+    @property
+    def task_(self) -> int | str | None:
+        """Name of the task of the latest rows, if it was given."""
+        return self._fitted().task
+
+    @property
+    def log_likelihoods_(self) -> Vec:
+        """Mean log-likelihood before each iteration, if the last `fit` used EM."""
+        self._fitted()
+        return np.array(self._learned.likelihoods)
+
+    @property
+    def reference_(self) -> Reference | list[Reference] | None:
+        """What the constraint protects, one for each PPCA; None if there is nothing yet."""
+        found = [
+            Reference(part.mean.copy(), part.factor.copy(), part.noise, part.mass)
+            for part in self._fitted().reference
+        ]
+        if not found:
+            return None
+        return found[0] if self.n_mixtures == 1 else found
+
+    @property
+    def fisher_(self) -> Fisher | list[Fisher]:
+        """Fisher information of one row at the parameters, as operators."""
+        found = [Fisher.of(model) for model in self._fitted().models]
+        return found[0] if self.n_mixtures == 1 else found
+
+    # ------------------------------------------------------------------ inner
+
+    def _settings(self) -> PPCASettings:
+        """The checked parameters, for rows of `n_features_in_` columns."""
+        options = PPCAOptions.of(self.options, type(self).__name__)
+        form, rank = self._form(), int(self.n_components)
+        kept = 2 * rank if options.kept_components is None else int(options.kept_components)
+        weight, most, step = self.constraint_weight, self.max_reference_rows, options.step_size
+        quadratic = self.constraint is not None and self.constraint_form != "kl"
+        learner = NaturalEM(
+            rank=rank,
+            kept_rank=min(kept, self.n_features_in_),
+            constraint=self.constraint,
+            in_moments=form.solver == "moment",
+            quadratic=self.constraint_form if quadratic else None,
+            weight=None if weight == "count" else float(weight),
+            max_evidence=np.inf if most is None else float(most),
+            step_size=StepSize(
+                None if step is None else float(step),
+                float(options.step_power),
+                float(options.step_offset),
+            ),
+            max_components=int(self.n_mixtures),
+            novelty=float(options.novelty),
+        )
+        return PPCASettings(
+            owner=type(self).__name__,
+            form=form,
+            learner=learner,
+            batch_size=None if self.batch_size is None else int(self.batch_size),
+            exact=None if self.fit_method == "auto" else self.fit_method == "exact",
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+            engine=self.engine,
+            verbose=int(self.verbose),
+        )
+
+    def _form(self) -> PPCAForm:
+        exact = self.constraint is not None and self.constraint_form == "kl"
+        solver = "moment" if exact and self.solver == "moment" else "em"
+        return PPCAForm(int(self.n_components), self.constraint, solver, is_mixture(self))
+
+    def _check_params(self) -> None:
+        """Also refuse parameters that are right one by one but not together."""
+        super()._check_params()
+        name = type(self).__name__
+        if self.constraint == "previous" and self.constraint_weight == "count":
+            raise ValueError(
+                f"the 'constraint_weight' parameter of {name} must be a number if "
+                "constraint='previous', because its reference stands for no number of rows. Got "
+                "'count' instead."
+            )
+        form = self.constraint_form
+        if self.constraint is not None and form != "kl" and is_mixture(self):
+            raise ValueError(
+                f"the 'constraint_form' parameter of {name} must be 'kl' if n_mixtures is more "
+                f"than 1. Got constraint_form={form!r} instead."
+            )
+        kept = PPCAOptions.of(self.options, name).kept_components
+        if kept is not None and kept < self.n_components:
+            raise ValueError(
+                f"the 'kept_components' option of {name} must be at least n_components="
+                f"{self.n_components}. Got {kept!r} instead."
+            )
+
+    def _check_closed_form(self, gaps: bool) -> None:
+        """Refuse an exact fit where there is none."""
+        if self.fit_method == "exact" and (is_mixture(self) or gaps):
+            why = "X has missing values" if gaps else "n_mixtures is more than 1"
+            raise ValueError(
+                f"the 'fit_method' parameter of {type(self).__name__} must be 'auto' or 'em' if "
+                f"{why}: there is no closed form. Got 'exact' instead."
+            )
+
+    def _check_learned(self, learned: PPCAFit) -> None:
+        """Refuse to go on with another kind of model than learning began with."""
+        name, known, asked = type(self).__name__, learned.form, self._form()
+        if known.n_components != asked.n_components:
+            raise _changed(name, "n_components", known.n_components, asked.n_components)
+        if known.constraint != asked.constraint:
+            raise _changed(name, "constraint", known.constraint, asked.constraint)
+        if known.solver != asked.solver:
+            if asked.solver == "moment":
+                raise ValueError(
+                    f"the 'solver' and 'constraint_form' parameters of {name} asked for online EM "
+                    "when learning began, which cannot change without a new fit. Got 'moment' and "
+                    "'kl' instead."
+                )
+            if self.solver == "moment":  # forms other than "kl" are learned by online EM
+                raise _changed(name, "constraint_form", "kl", self.constraint_form)
+            raise _changed(name, "solver", "moment", self.solver)
+        least = len(learned.state.models)
+        if known.is_mixture != asked.is_mixture or self.n_mixtures < least:
+            expected = f"at least {max(2, least)}" if known.is_mixture else "1"
+            raise ValueError(
+                f"the 'n_mixtures' parameter of {name} must be {expected} to go on from what was "
+                f"learned without a new fit. Got {self.n_mixtures!r} instead."
+            )
+
+    def _fitted(self) -> PPCAState:
+        check_is_fitted(self)
+        return self._learned.state
+
+    def _checked_state(self) -> PPCAState:
+        """What was learned, if the parameters still belong to it."""
         state = self._fitted()
-        check_same_model(self, self._learned)
+        self._check_learned(self._learned)
+        return state
+
+    def _each(self, values: list[Vec] | list[Mat]) -> NDArray[np.float64]:
+        """One for each PPCA of a mixture, or the only one."""
+        return np.array(values) if is_mixture(self) else values[0]
+
+    def _mapped(self, task: Callable[[PPCAState, Rows], Mat | Vec], X: Any) -> list[Any]:
+        """What a task makes of each block of rows."""
+        state = self._checked_state()
         rows = checked_rows(self, X, reset=False)
         blocks = rows.blocks(block_rows(self.n_features_in_, self.n_components))
         with open_engine("serial" if len(blocks) == 1 else nearby(self.engine)) as engine:
             return list(engine.map(task, blocks, state))
 
+    @property
+    def _n_features_out(self) -> int:
+        q = self.n_components
+        return self.n_mixtures_ * (1 + q) if is_mixture(self) else q
 
-def _posteriors(state: PPCAState, rows: Rows) -> tuple[list[RowPosterior], Mat]:
-    """Beliefs under each PPCA, and their joint log-likelihoods with it."""
-    found = [model.posterior(rows.X) for model in state.models]
-    return found, joint_log_likelihood(found, state.log_weights)
-
-
-def _scores(state: PPCAState, rows: Rows) -> Vec:
-    return np.asarray(logsumexp(_posteriors(state, rows)[1], axis=1))
-
-
-def _responsibilities(state: PPCAState, rows: Rows) -> Mat:
-    return _shares(_posteriors(state, rows)[1])
-
-
-def _shares(joint: Mat) -> Mat:
-    shares = np.exp(joint - joint.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _latents(state: PPCAState, rows: Rows) -> Mat:
-    return state.models[0].posterior(rows.X).z
-
-
-def _mixed_latents(state: PPCAState, rows: Rows) -> Mat:
-    found, joint = _posteriors(state, rows)
-    shares = _shares(joint)
-    weighted = [r[:, None] * one.z for r, one in zip(shares.T, found, strict=True)]
-    return np.hstack([shares, *weighted])
-
-
-def _filled(state: PPCAState, rows: Rows) -> Mat:
-    found, joint = _posteriors(state, rows)
-    shares = _shares(joint)
-    filled = np.zeros(rows.X.shape)
-    for r, one in zip(shares.T, found, strict=True):
-        filled += r[:, None] * one.filled
-    return np.asarray(np.where(np.isnan(rows.X), filled, rows.X))
-
-
-def _unshrunk(model: PPCA) -> Mat:
-    """What expected latents are multiplied with for an orthogonal projection, (d, q)."""
-    u, s, v = model.axes()
-    scale = np.divide(s**2 + model.noise, s, out=np.zeros_like(s), where=s > 0.0)
-    return np.asarray((u * scale) @ v.T)
-
-
-class OnlinePPCA(PPCAPredictions, PPCABatches, SaveMixin, BaseEstimator):
-    """Probabilistic PCA by online EM, with a natural constraint against forgetting.
-
-    Rows are Gaussian with a covariance of low rank plus noise. Plain online EM follows the latest
-    rows: on a stream of one class after the other it forgets. The natural constraint holds each
-    step to a reference model, in the geometry of the Fisher information. By default it is kept
-    exactly, as the divergence from all rows so far, which no step then forgets.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Dimensions of the latents.
-    constraint : {None, "step", "task", "previous"}, default="step"
-        When the reference is brought up to date: after every batch, at the end of a task
-        (`consolidate`, or a new `task` in `partial_fit`), or to the model before each batch, which
-        only slows forgetting down. None is plain online EM.
-    constraint_form : {"kl", "gain", "ewc", "printed"}, default="kl"
-        "kl" bounds the divergence from the reference itself. "gain" and "ewc" replace it by its
-        quadratic form with the Fisher information, against the curvature of the M-step or the
-        information at the new parameters. "printed" is the step as its authors print it, which
-        depends on the units of X.
-    solver : {"moment", "em"}, default="moment"
-        For `constraint_form="kl"`: "moment" merges batch and reference exactly; "em" makes one EM
-        step on blended statistics. With missing values "moment" learns every feature from the rows
-        that have it; "em" counts what it filled in, until it fades.
-    constraint_weight : "count" or float, default="count"
-        Weight of the reference against recent rows. "count" weighs both by their rows, so that all
-        rows of the stream matter alike; a number weighs recent rows more or less than that, which
-        "previous" and "printed" need.
-    max_reference_rows : float or None, default=None
-        The most rows that the reference counts for. It lets the model follow a stream that drifts:
-        older rows fade.
-    kept_components : int or None, default=None
-        Directions that references keep, so that cutting them again and again costs nothing that
-        matters; None keeps twice `n_components`.
-    step_size : float or None, default=None
-        Share of the newest batch in the statistics of online EM, or in the window of recent rows if
-        the weight is a number. None lets it fall as `(k + step_offset) ** -step_power` for the
-        k-th batch.
-    step_power : float, default=0.6
-        Between 0.5 and 1; at 1 with an offset of 0 all batches weigh alike.
-    step_offset : float, default=0
-        See `step_size`.
-    statistics : {"raw", "printed"}, default="raw"
-        For online EM: "printed" centres rows with the mean of the moment, as the authors print it,
-        which is out of date when the mean has moved.
-    fisher : {"complete", "marginal"}, default="complete"
-        For `constraint_form="printed"`: the information of rows with latents, or of rows alone.
-    clip : bool, default=True
-        For `constraint_form="printed"`: no step beyond the reference. Without, it may diverge.
-    align : bool, default=True
-        For "gain", "ewc" and "printed": rotate the reference to the loadings before they are
-        compared.
-    n_mixtures : int, default=1
-        PPCAs in a mixture. `fit` uses so many; `partial_fit` begins with one and adds another, up
-        to this number, when enough rows have come that none explains. More than 1 needs
-        `constraint_form="kl"` or no constraint.
-    novelty : float, default=2.0
-        For mixtures: standard deviations below the usual log-likelihood from which on a row is one
-        that no PPCA explains. Such rows wait; if too few come together they are not learned.
-    batch_size : int or None, default=None
-        Rows of a step of `partial_fit`; None takes all rows of a call at once.
-    fit_method : {"auto", "exact", "em"}, default="auto"
-        How `fit` finds the parameters: in closed form, or by EM. "auto" is "exact" unless there are
-        several PPCAs or missing values.
-    max_iter : int, default=200
-        The most iterations of EM in `fit`.
-    tol : float, default=1e-3
-        EM stops when the mean log-likelihood rises by less.
-    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        Where blocks of rows are worked on; all engines give the same bits. None uses all cores;
-        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
-    random_state : int, RandomState instance or None, default=None
-        Determines where EM starts, and draws.
-    verbose : int, default=0
-        1 shows a progress bar.
-
-    Attributes
-    ----------
-    mean_, components_, explained_variance_, explained_variance_ratio_, noise_variance_ : ndarray
-        As in scikit-learn's PCA. For mixtures, all have a first axis for the PPCAs.
-    loadings_ : ndarray of shape (n_features, n_components)
-        W; the covariance is W W^T plus noise.
-    weights_ : ndarray of shape (n_mixtures_,)
-        Shares of the PPCAs.
-    n_mixtures_ : int
-        PPCAs in use.
-    reference_ : Reference
-        What the constraint protects and the weight of the rows behind it, or None.
-    fisher_ : Fisher
-        Fisher information of one row at the parameters.
-    n_samples_seen_, n_steps_ : int
-        Rows and batches learned.
-    task_ : int, str or None
-        Task of the latest rows.
-    n_iter_, log_likelihoods_ : int, ndarray
-        Iterations of the last `fit`, and the mean log-likelihood before each if they were EM's.
-    n_features_in_ : int
-        Width of a row.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from everlearn import OnlinePPCA
-    >>> X, y = load_digits(return_X_y=True)
-    >>> X = X / 16.0
-    >>> model = OnlinePPCA(n_components=10, batch_size=10)
-    >>> forgetful = OnlinePPCA(n_components=10, batch_size=10, constraint=None)
-    >>> for digit in range(10):  # one class after the other
-    ...     model = model.partial_fit(X[y == digit])
-    ...     forgetful = forgetful.partial_fit(X[y == digit])
-    >>> at_once = OnlinePPCA(n_components=10).fit(X)
-    >>> [round(m.score(X)) for m in (at_once, model, forgetful)]
-    [17, 17, 3]
-    """
-
-    checkpoint_key: ClassVar[str] = "online-ppca"
-
-    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = CONSTRAINTS
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        constraint: str | None = "step",
-        constraint_form: str = "kl",
-        solver: str = "moment",
-        constraint_weight: float | str = "count",
-        max_reference_rows: float | None = None,
-        kept_components: int | None = None,
-        step_size: float | None = None,
-        step_power: float = 0.6,
-        step_offset: float = 0.0,
-        statistics: str = "raw",
-        fisher: str = "complete",
-        clip: bool = True,
-        align: bool = True,
-        n_mixtures: int = 1,
-        novelty: float = 2.0,
-        batch_size: int | None = None,
-        fit_method: str = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        engine: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.constraint = constraint
-        self.constraint_form = constraint_form
-        self.solver = solver
-        self.constraint_weight = constraint_weight
-        self.max_reference_rows = max_reference_rows
-        self.kept_components = kept_components
-        self.step_size = step_size
-        self.step_power = step_power
-        self.step_offset = step_offset
-        self.statistics = statistics
-        self.fisher = fisher
-        self.clip = clip
-        self.align = align
-        self.n_mixtures = n_mixtures
-        self.novelty = novelty
-        self.batch_size = batch_size
-        self.fit_method = fit_method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-
-    # ------------------------------------------------------------------ learning
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a data set, forgetting anything learned before.
-
-        Parameters
-        ----------
-        X : array-like, data frame or Dask collection of shape (n_rows, n_features)
-            The rows; NaN is missing. Chunks of a Dask array or data frame stay on their workers.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts; a Dask array of the same chunks if X is one.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        with self._unchanged_on_error():
-            self._check_params()
-            if is_collection(X):
-                with open_rows(self, X, sample_weight, checked_chunk) as given:
-                    check_chunks(self, given.rows, given.engine)
-                    check_closed_form(self, given.rows.missing)
-                    self._learned = fit_rows(self, given.rows, given.engine)
-            else:
-                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
-                check_closed_form(self, rows.missing)
-                with engine_for(self, rows) as engine:
-                    self._learned = fit_rows(self, rows, engine)
-        return self
-
-    def partial_fit(
-        self, X: Any, y: Any = None, *, task: int | str | None = None, sample_weight: Any = None
-    ) -> Self:
-        """Learn from rows that need not come again.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            The rows; NaN is missing.
-        y : None
-            Ignored.
-        task : int, str or None, default=None
-            What the rows belong to. If it is another task than that of the rows before, these are
-            consolidated first. None goes on with the same task.
-        sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        self
-            The estimator, which has learned the rows.
-        """
-        with self._unchanged_on_error():
-            self._check_params()
-            learned = getattr(self, "_learned", None)
-            if learned is not None:
-                check_same_model(self, learned)
-            rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
-            self._learned = learn_rows(self, learned, [rows], checked_task(self, task))
-        return self
-
-    def consolidate(self) -> Self:
-        """End a task: with `constraint="task"`, what was learned in it is protected from now on.
-
-        Other constraints bring their reference up to date by themselves, or have none: for them
-        nothing changes.
-
-        Returns
-        -------
-        self
-            The estimator.
-        """
-        self._fitted()
-        with self._unchanged_on_error():
-            self._check_params()
-            check_same_model(self, self._learned)
-            self._learned = consolidated(self, self._learned)
-        return self
-
-    # ---------------------------------------------------------------------- inner
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_combination(self)
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learned")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted estimator as JSON and arrays; `save` writes them."""
-        state = self._fitted()
-        self._check_params()
-        check_same_model(self, self._learned)
-        header, arrays = pack_learned(self._learned)
-        return {
-            "params": plain_params(self.get_params(deep=False), state.seed),
-            "state": header,
-            "feature_names": feature_names(self),
-        }, arrays
 
-    @classmethod
-    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
-        try:
-            estimator._check_params()
-        except (OverflowError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the header's 'params': {error}") from error
-        estimator._learned = unpack_learned(estimator, section(header, "state", STATE_KEYS), arrays)
-        estimator.n_features_in_ = len(estimator._learned.state.origin)
-        names = header.get("feature_names")
-        if names is not None:
-            estimator.feature_names_in_ = checked_names(names, estimator.n_features_in_)
-        return estimator
+def _changed(owner: str, parameter: str, before: object, now: object) -> ValueError:
+    return ValueError(
+        f"the {parameter!r} parameter of {owner} was {before!r} when learning began and cannot "
+        f"change without a new fit. Got {now!r} instead."
+    )
+
+
+def _variances(model: PPCA) -> Vec:
+    """Variance along each axis of the model, noise included."""
+    return np.asarray(model.axes()[1] ** 2 + model.noise)
+
+
+def _total(model: PPCA) -> float:
+    """Variance along all directions together."""
+    return float(np.vdot(model.loadings, model.loadings)) + len(model.mean) * model.noise

@@ -1,4 +1,4 @@
-"""From the parameters of `OnlinePPCA` to a learner, and from rows to what is known."""
+"""One call of `fit` or `partial_fit` of `OnlinePPCA`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.opening import open_engine
@@ -17,214 +14,135 @@ from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.errors import NotConvergedWarning
 from everlearn.ppca.batch_em import BatchEM
-from everlearn.ppca.constraint import ParameterConstraint
 from everlearn.ppca.local import block_rows
-from everlearn.ppca.natural_em import NaturalEM, StepSize
+from everlearn.ppca.natural_em import NaturalEM
+from everlearn.ppca.settings import PPCAForm, PPCASettings
 from everlearn.ppca.state import PPCAState
-
-FIXED = ("n_components", "constraint", "solver", "statistics")
-"""Parameters that what is learned depends on for good."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
-    """What an estimator knows.
+class PPCAFit:
+    """What an `OnlinePPCA` knows.
 
     Attributes
     ----------
     state : of the learner
-    form : the values of `FIXED` when learning began
-    mixture : whether `n_mixtures` was more than 1 then
+    form : the parameters that cannot change
     likelihoods : mean log-likelihood before each iteration of EM in the last `fit`
     """
 
     state: PPCAState
-    form: tuple[Any, ...]
-    mixture: bool
+    form: PPCAForm
     likelihoods: tuple[float, ...] = ()
 
+    @property
+    def seed(self) -> int:
+        """Of all draws."""
+        return self.state.seed
 
-def form_of(estimator: Any) -> tuple[Any, ...]:
-    """The values of `FIXED`; a solver matters only where there is a choice."""
-    return (
-        int(estimator.n_components),
-        estimator.constraint,
-        "moment" if in_moments(estimator) else "em",
-        str(estimator.statistics),
-    )
-
-
-def in_moments(estimator: Any) -> bool:
-    """Whether batches are merged by their moments."""
-    kl = estimator.constraint is not None and estimator.constraint_form == "kl"
-    return kl and estimator.solver == "moment"
+    @property
+    def n_features(self) -> int:
+        """Width of a row."""
+        return len(self.state.origin)
 
 
-def is_mixture(estimator: Any) -> bool:
-    """Whether there may be several PPCAs."""
-    return bool(estimator.n_mixtures > 1)
-
-
-def check_same_model(estimator: Any, learned: Learned) -> None:
-    """Refuse to go on with another kind of model than learning began with."""
-    cls = type(estimator).__name__
-    for name, known, asked in zip(FIXED, learned.form, form_of(estimator), strict=True):
-        if known == asked:
-            continue
-        if name == "solver" and known == estimator.solver:  # another form takes the choice away
-            name, known, asked = "constraint_form", "kl", estimator.constraint_form
-        elif name == "solver" and asked == "moment":
-            raise ValueError(
-                f"the 'solver' and 'constraint_form' parameters of {cls} asked for online EM when "
-                "learning began, which cannot change without a new fit. Got 'moment' and 'kl' "
-                "instead."
-            )
-        raise ValueError(
-            f"the {name!r} parameter of {cls} was {known!r} when learning began and cannot change "
-            f"without a new fit. Got {asked!r} instead."
-        )
-    least = len(learned.state.models)
-    if learned.mixture != is_mixture(estimator) or estimator.n_mixtures < least:
-        expected = f"at least {max(2, least)}" if learned.mixture else "1"
-        raise ValueError(
-            f"the 'n_mixtures' parameter of {cls} must be {expected} to go on from what was "
-            f"learned without a new fit. Got {estimator.n_mixtures!r} instead."
-        )
-
-
-def learner_of(estimator: Any) -> NaturalEM:
-    """The learner that the parameters describe."""
-    rank = int(estimator.n_components)
-    kept = 2 * rank if estimator.kept_components is None else int(estimator.kept_components)
-    weight = estimator.constraint_weight
-    most = estimator.max_reference_rows
-    parametric = None
-    if estimator.constraint is not None and estimator.constraint_form != "kl":
-        parametric = ParameterConstraint(
-            estimator.constraint_form,
-            complete=estimator.fisher == "complete",
-            clip=bool(estimator.clip),
-            align=bool(estimator.align),
-        )
-    constant = None if estimator.step_size is None else float(estimator.step_size)
-    return NaturalEM(
-        rank=rank,
-        kept_rank=min(kept, estimator.n_features_in_),
-        constraint=estimator.constraint,
-        in_moments=in_moments(estimator),
-        parametric=parametric,
-        weight=None if weight == "count" else float(weight),
-        max_evidence=np.inf if most is None else float(most),
-        step_size=StepSize(constant, float(estimator.step_power), float(estimator.step_offset)),
-        moving_centre=estimator.statistics == "printed",
-        max_components=int(estimator.n_mixtures),
-        novelty=float(estimator.novelty),
-    )
-
-
-def fit_rows(estimator: Any, rows: Rows | ChunkedRows, engine: Engine) -> Learned:
+def fit_rows(
+    settings: PPCASettings, rows: Rows | ChunkedRows, engine: Engine, seed: int
+) -> PPCAFit:
     """What is known after a data set, from nothing."""
-    seed, form = estimator._new_seed(), form_of(estimator)
-    learner = learner_of(estimator)
-    exact = estimator.fit_method == "exact"
-    if estimator.fit_method == "auto":
-        exact = estimator.n_mixtures == 1 and not rows.missing
-    likelihoods: list[float] = []
-    with RowProgress(estimator.verbose, len(rows)) as progress:
+    learner, likelihoods = settings.learner, list[float]()
+    exact = settings.exact
+    if exact is None:
+        exact = not (settings.form.is_mixture or rows.missing)
+    with RowProgress(settings.verbose, len(rows)) as progress:
         if exact:
             blank = PPCAState.blank(rows, learner.rank, seed, engine)
-            state = _after(estimator, learner, blank, rows, engine)
+            state = _after(settings, blank, rows, engine)
         else:
-            em = BatchEM(
-                learner.rank, int(estimator.n_mixtures), int(estimator.max_iter), estimator.tol
-            )
             start = None
-            if rows.missing and estimator.n_mixtures == 1:
+            if rows.missing and not settings.form.is_mixture:
                 start = _completed(learner, rows, seed, engine)
-            found, likelihoods = em.fit(
-                rows, seed, engine, lambda value: progress.show(len(rows), value), start
-            )
-            state = _checked(estimator, learner.adopt(found, rows, engine))
-    if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] >= estimator.tol:
+            found, likelihoods = BatchEM(
+                learner.rank, learner.max_components, settings.max_iter, settings.tol
+            ).fit(rows, seed, engine, lambda value: progress.show(len(rows), value), start)
+            state = _checked(settings, learner.adopt(found, rows, engine))
+    if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] >= settings.tol:
         warnings.warn(
-            f"{type(estimator).__name__} stopped at max_iter={estimator.max_iter} while the mean "
+            f"{settings.owner} stopped at max_iter={settings.max_iter} while the mean "
             f"log-likelihood still rose by {likelihoods[-1] - likelihoods[-2]:.2g}, more than "
-            f"tol={estimator.tol:g}",
+            f"tol={settings.tol:g}",
             NotConvergedWarning,
             stacklevel=3,
         )
-    return Learned(state, form, is_mixture(estimator), tuple(likelihoods))
+    return PPCAFit(state, settings.form, tuple(likelihoods))
 
 
 def _completed(
     learner: NaturalEM, rows: Rows | ChunkedRows, seed: int, engine: Engine
 ) -> PPCAState:
-    """A start for EM with gaps, which from afar takes hundreds of iterations where noise is low."""
-    exact = replace(learner, constraint="step", in_moments=True, parametric=None, weight=None)
+    """A start for EM with gaps. From random loadings it needs hundreds of iterations."""
+    exact = replace(learner, constraint="step", in_moments=True, quadratic=None, weight=None)
     state = exact.step(PPCAState.blank(rows, learner.rank, seed, engine), rows, engine)
     return replace(state, reference=(), window=())
 
 
+def begin(settings: PPCASettings, rows: Rows, task: int | str | None, seed: int) -> PPCAFit:
+    """What is known before the first call of `partial_fit`, which brings these rows."""
+    first = rows if settings.batch_size is None else rows[: settings.batch_size]
+    blank = PPCAState.blank(first, settings.learner.rank, seed)
+    return PPCAFit(replace(blank, task=task), settings.form)
+
+
 def learn_rows(
-    estimator: Any, learned: Learned | None, calls: Sequence[Rows], task: int | str | None
-) -> Learned:
+    settings: PPCASettings, known: PPCAFit, calls: Sequence[Rows], task: int | str | None = None
+) -> PPCAFit:
     """What is known after the rows of one or several calls, in batches and in their order."""
-    learner, longest = learner_of(estimator), max(calls, key=len)
-    if learned is None:
-        blank = PPCAState.blank(_first(estimator, calls[0]), learner.rank, estimator._new_seed())
-        form, mixture = form_of(estimator), is_mixture(estimator)
-        learned = Learned(replace(blank, task=task), form, mixture)
-    state, done = learned.state, 0
-    size = len(longest) if estimator.batch_size is None else int(estimator.batch_size)
+    state, done, longest = known.state, 0, max(calls, key=len)
+    size = len(longest) if settings.batch_size is None else settings.batch_size
     with (
-        engine_for(estimator, longest) as engine,
-        RowProgress(estimator.verbose, sum(map(len, calls))) as progress,
+        engine_for(settings, longest) as engine,
+        RowProgress(settings.verbose, sum(map(len, calls))) as progress,
     ):
         if task is not None and task != state.task:
-            state = replace(learner.consolidate(state), task=task)
+            state = replace(settings.learner.consolidate(state), task=task)
         for batch in (batch for rows in calls for batch in rows.blocks(size)):
-            state = _after(estimator, learner, state, batch, engine)
+            state = _after(settings, state, batch, engine)
             done += len(batch)
             progress.show(done, None)
-    return replace(learned, state=state)
+    return replace(known, state=state)
 
 
-def consolidated(estimator: Any, learned: Learned) -> Learned:
+def consolidated(settings: PPCASettings, known: PPCAFit) -> PPCAFit:
     """What is known after the end of a task."""
     with open_engine("serial"):
-        return replace(learned, state=learner_of(estimator).consolidate(learned.state))
+        return replace(known, state=settings.learner.consolidate(known.state))
 
 
-def _first(estimator: Any, rows: Rows) -> Rows:
-    """The first batch."""
-    return rows if estimator.batch_size is None else rows[: int(estimator.batch_size)]
-
-
-def engine_for(estimator: Any, rows: Rows) -> AbstractContextManager[Engine]:
-    """The engine asked for; threads are not started for what is one block."""
-    size = len(rows) if estimator.batch_size is None else int(estimator.batch_size)
-    one_block = size <= block_rows(estimator.n_features_in_, int(estimator.n_components))
-    return open_engine("serial" if one_block else estimator.engine)
+def engine_for(settings: PPCASettings, rows: Rows) -> AbstractContextManager[Engine]:
+    """The engine of the settings, but no threads if a batch is a single block."""
+    size = len(rows) if settings.batch_size is None else settings.batch_size
+    one_block = size <= block_rows(rows.width, settings.learner.rank)
+    return open_engine("serial" if one_block else settings.engine)
 
 
 def _after(
-    estimator: Any, learner: NaturalEM, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine
+    settings: PPCASettings, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine
 ) -> PPCAState:
     """The state after a batch, or a ValueError if it cannot be computed."""
     try:
-        return _checked(estimator, learner.step(state, rows, engine))
+        return _checked(settings, settings.learner.step(state, rows, engine))
     except OverflowError as error:
-        raise _not_finite(estimator) from error
+        raise _not_finite(settings) from error
 
 
-def _checked(estimator: Any, state: PPCAState) -> PPCAState:
+def _checked(settings: PPCASettings, state: PPCAState) -> PPCAState:
     if not state.is_finite():
-        raise _not_finite(estimator)
+        raise _not_finite(settings)
     return state
 
 
-def _not_finite(estimator: Any) -> ValueError:
+def _not_finite(settings: PPCASettings) -> ValueError:
     return ValueError(
-        f"{type(estimator).__name__} cannot learn from X: parameters are not finite any more. "
-        "Scale X, or choose a smaller 'constraint_weight'."
+        f"{settings.owner} cannot learn from X: parameters are not finite any more. Scale X, or "
+        "choose a smaller 'constraint_weight'."
     )

@@ -1,4 +1,4 @@
-"""Gaps in rows that are learned by their moments: what fills them, and what filled them before.
+"""Fill the gaps of rows that are learned by their moments, and refill those of earlier rows.
 
 Derivation: docs/math/ppca.md, section 5.
 """
@@ -11,50 +11,50 @@ from typing import Final
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.ppca.local import Beliefs, run
+from everlearn.ppca.local import LocalRequest, sum_over_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.state import PPCAState
 from everlearn.ppca.stats import recalled
 
 _FIRST_ROUNDS: Final = 20
-"""How often gaps in the first rows are filled, each time with what followed from the last."""
+"""How often the gaps of the first rows are filled, each time by the model of the time before."""
 
 
 def recall(
     state: PPCAState,
     known: tuple[Moments, ...],
-    beliefs: Beliefs,
+    request: LocalRequest,
     rows: Rows | ChunkedRows,
     engine: Engine,
     unit: float,
     kept_rank: int,
 ) -> tuple[PPCAState, tuple[PPCA, ...]]:
-    """The state with gaps of the past filled anew, and models that fill those of the rows.
+    """Refill the gaps of earlier rows; also return the models that fill those of the next rows.
 
     Parameters
     ----------
     state : before the rows
     known : moments of all that the state knows, a component each
-    beliefs : of the state
+    request : the local step of the state
     rows : the next rows
-    engine : where they are worked on
+    engine : where their blocks are worked on
     unit : what a row of weight 1 is in units of the mass of `known`
     kept_rank : directions that moments keep
     """
-    local = run(replace(beliefs, moments=False, features=True), rows, engine)
+    local = sum_over_rows(replace(request, moments=False, features=True), rows, engine)
     old, one = state.models, unit * state.row_weight
     new = tuple(
         (sums * unit).regressed(model, part.mass * part.shares_present, one)
         for sums, model, part in zip(local.features, old, known, strict=True)
     )
 
-    def anew(parts: tuple[Moments, ...]) -> tuple[Moments, ...]:
+    def refilled(parts: tuple[Moments, ...]) -> tuple[Moments, ...]:
         pairs = zip(parts, old, new, strict=True) if parts else ()
         return tuple(recalled(*pair).truncated(kept_rank) for pair in pairs)
 
-    state = replace(state, reference=anew(state.reference), window=anew(state.window))
-    counts = state.count * state.weights
+    state = replace(state, reference=refilled(state.reference), window=refilled(state.window))
+    counts = state.n_rows * state.weights
     triples = zip(new, known, counts.tolist(), strict=True)
     return state, tuple(_cautious(model, part, n) for model, part, n in triples)
 
@@ -67,21 +67,21 @@ def first_models(
     unit: float,
     rank: int,
 ) -> tuple[PPCA, ...]:
-    """Models that fill the gaps of the first rows, which have little to go by; as for `recall`."""
-    beliefs = Beliefs(state.models, state.log_weights, state.origin, moments=True)
+    """Models that fill the gaps of the first rows, found by repetition; parameters as `recall`."""
+    request = LocalRequest(state.models, state.log_weights, state.origin, moments=True)
     for _ in range(_FIRST_ROUNDS):
-        batch = run(beliefs, rows, engine).moments[0]
+        batch = sum_over_rows(request, rows, engine).moments[0]
         part = known[0] + batch.with_mass(unit * batch.mass) if known else batch
-        model = _cautious(part.ppca(rank), part, state.count + len(rows))
-        beliefs = replace(beliefs, models=(model, *state.models[1:]))
-    return beliefs.models
+        model = _cautious(part.ppca(rank), part, state.n_rows + len(rows))
+        request = replace(request, models=(model, *state.models[1:]))
+    return request.models
 
 
 def _cautious(model: PPCA, part: Moments, n_rows: float) -> PPCA:
-    """The model of so many rows, with the noise that it has but for what loadings took of it.
+    """The model with more noise, the fewer rows it was learned from.
 
-    Few rows with gaps are explained too well by loadings, which would then fill gaps too boldly.
-    The noise is that per degree of freedom, at most all variance.
+    Loadings explain few rows with gaps too well, and would fill gaps too boldly. So the noise is
+    the residual variance per degree of freedom, at most the whole variance.
     """
     d, q = model.loadings.shape
     free = n_rows * (d * part.share_present - q)

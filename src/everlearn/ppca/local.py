@@ -26,24 +26,21 @@ _LARGEST_SCORE = 1e100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Beliefs:
-    """What the blocks share.
+class LocalRequest:
+    """The components, and what is wanted of the rows; all blocks share it.
 
     Attributes
     ----------
     models, log_weights : the components, and the logarithms of their shares, (K,)
     origin : (d,), where statistics are centred
-    moving_centre : whether `yy` and `yz` are centred with the current means instead
     moments, stats, features : which results are wanted
-    threshold : rows to which every component gives a lower log density are set apart; None sets
-        none apart
-    completing : models that fill gaps; None lets the components do so
+    threshold : rows are odd if every component gives them a lower log density; None: no row is
+    completing : models that fill gaps; None: the components do
     """
 
     models: tuple[PPCA, ...]
     log_weights: Vec
     origin: Vec
-    moving_centre: bool = False
     moments: bool = False
     stats: bool = False
     features: bool = False
@@ -53,11 +50,14 @@ class Beliefs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalSum:
-    """What rows say: moments and statistics of components, moments of odd rows, log-likelihoods.
+    """Sums over rows.
 
-    `likelihoods` are the mass of the rows that are not odd, the sum of their log-likelihoods, and
-    the sums of the log densities of their best components and of the squares of these. `features`
-    are regressions of features, for each component.
+    Attributes
+    ----------
+    moments, stats, features : for each component, if they are wanted
+    odd : moments of odd rows
+    likelihoods : (4,), of the rows that are not odd: their mass, the sum of their log-likelihoods,
+        the sum of the log densities under their best components, and that of the squares of these
     """
 
     moments: tuple[Moments, ...]
@@ -77,44 +77,44 @@ class LocalSum:
 
 
 def block_rows(d: int, q: int) -> int:
-    """Rows of a block; it depends on the model alone, so results never depend on engines."""
+    """Rows of a block. It depends on the model alone, so that results do not depend on engines."""
     return int(np.clip(_BLOCK_NUMBERS // (d * (q + 1)), _MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS))
 
 
-def run(beliefs: Beliefs, rows: Rows | ChunkedRows, engine: Engine) -> LocalSum:
-    """What all rows say."""
-    model = beliefs.models[0]
+def sum_over_rows(request: LocalRequest, rows: Rows | ChunkedRows, engine: Engine) -> LocalSum:
+    """The sums over all rows, block by block."""
+    model = request.models[0]
     blocks = rows.pieces(block_rows(len(model.mean), model.rank))
-    return engine.map_sum(local_step, blocks, beliefs)[0]
+    return engine.map_sum(local_step, blocks, request)[0]
 
 
-def local_step(beliefs: Beliefs, rows: Rows) -> tuple[LocalSum, None]:
-    """What the rows of one block say."""
-    alone = len(beliefs.models) == 1 and beliefs.threshold is None
-    if alone and not (beliefs.stats or beliefs.features) and not np.isnan(rows.X).any():
+def local_step(request: LocalRequest, rows: Rows) -> tuple[LocalSum, None]:
+    """The sums over one block."""
+    alone = len(request.models) == 1 and request.threshold is None
+    if alone and not (request.stats or request.features) and not np.isnan(rows.X).any():
         only = Moments.of_rows(rows.X, rows.weights)
         return LocalSum((only,), None, None, np.zeros(4)), None
-    posteriors = [model.posterior(rows.X) for model in beliefs.models]
+    posteriors = [model.posterior(rows.X) for model in request.models]
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    joint = joint_log_likelihood(posteriors, beliefs.log_weights)
+    joint = joint_log_likelihood(posteriors, request.log_weights)
     score = np.asarray(logsumexp(joint, axis=1))
     # Of the component that explains a row best, whatever its share: new ones have small shares.
     best = np.stack([posterior.log_likelihood for posterior in posteriors]).max(axis=0)
     usual = np.ones(len(rows), np.bool_)
-    if beliefs.threshold is not None:
-        usual = best >= beliefs.threshold
+    if request.threshold is not None:
+        usual = best >= request.threshold
     shares = np.exp(joint - score[:, None]) * (weights * usual)[:, None]
     kept, seen = weights[usual], np.clip(best[usual], -_LARGEST_SCORE, _LARGEST_SCORE)
     likelihoods = np.array([kept.sum(), kept @ score[usual], kept @ seen, kept @ seen**2])
-    stats = _stats(beliefs, posteriors, shares)
-    if beliefs.completing is not None and np.isnan(rows.X).any():
-        posteriors = [model.posterior(rows.X) for model in beliefs.completing]
+    stats = _stats(request, posteriors, shares)
+    if request.completing is not None and np.isnan(rows.X).any():
+        posteriors = [model.posterior(rows.X) for model in request.completing]
     pairs = list(zip(posteriors, shares.T, strict=True))
-    moments = tuple(_moments(*pair) for pair in pairs) if beliefs.moments else ()
-    features = tuple(FeatureSums.of(*pair) for pair in pairs) if beliefs.features else ()
+    moments = tuple(_moments(*pair) for pair in pairs) if request.moments else ()
+    features = tuple(FeatureSums.of(*pair) for pair in pairs) if request.features else ()
     odd = None
-    if beliefs.threshold is not None:
-        odd = _moments(posteriors[int(beliefs.log_weights.argmax())], weights * ~usual)
+    if request.threshold is not None:
+        odd = _moments(posteriors[int(request.log_weights.argmax())], weights * ~usual)
     return LocalSum(moments, stats, odd, likelihoods, features), None
 
 
@@ -124,14 +124,13 @@ def joint_log_likelihood(posteriors: Sequence[RowPosterior], log_weights: Vec) -
     return np.stack(columns, axis=1) + log_weights
 
 
-def _stats(beliefs: Beliefs, posteriors: list[RowPosterior], shares: Mat) -> LatentStats | None:
-    if not beliefs.stats:
+def _stats(
+    request: LocalRequest, posteriors: list[RowPosterior], shares: Mat
+) -> LatentStats | None:
+    if not request.stats:
         return None
-    parts = []
-    for posterior, r in zip(posteriors, shares.T, strict=True):
-        centre = posterior.model.mean if beliefs.moving_centre else beliefs.origin
-        parts.append(row_stats(posterior, r, centre, beliefs.origin))
-    return reduce(LatentStats.join, parts)
+    pairs = zip(posteriors, shares.T, strict=True)
+    return reduce(LatentStats.join, [row_stats(one, r, request.origin) for one, r in pairs])
 
 
 def _moments(rows: RowPosterior, weights: Vec) -> Moments:

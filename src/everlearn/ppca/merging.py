@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from everlearn.estimator.merge_checks import refused
 from everlearn.ppca.estimator import OnlinePPCA
-from everlearn.ppca.fit import in_moments, learner_of
+from everlearn.ppca.fit import PPCAFit
+from everlearn.ppca.moments import Moments
 
 
-def merge_ppca(models: list[OnlinePPCA], base: OnlinePPCA | None) -> Any:
+def merge_ppca(models: list[OnlinePPCA], base: OnlinePPCA | None) -> PPCAFit:
     """What is known from the rows of all models; a base is refused."""
     first = models[0]
     if base is not None:
@@ -22,17 +22,18 @@ def merge_ppca(models: list[OnlinePPCA], base: OnlinePPCA | None) -> Any:
         raise refused(first, "n_mixtures", "1")
     if first.constraint is None:
         raise refused(first, "constraint", "'step' or 'task'")
-    if not in_moments(first):
+    learner, states = first._settings().learner, [model._learned.state for model in models]
+    if not learner.in_moments:
         raise refused(first, "solver", "'moment'")
     if first.constraint_weight != "count":
         raise refused(first, "constraint_weight", "'count'")
-    learner, states = learner_of(first), [m._learned.state for m in models]
 
-    def joined(parts: list[Any]) -> tuple[Any, ...]:
+    def joined(parts: list[tuple[Moments, ...]]) -> tuple[Moments, ...]:
         whole = [part[0] for part in parts if part]
         return (sum(whole[1:], whole[0]).truncated(learner.kept_rank),) if whole else ()
 
-    reference, window = (joined([getattr(s, n) for s in states]) for n in ("reference", "window"))
+    reference = joined([state.reference for state in states])
+    window = joined([state.window for state in states])
     (both,) = joined([window, reference])
     state = replace(
         states[0],
@@ -41,7 +42,7 @@ def merge_ppca(models: list[OnlinePPCA], base: OnlinePPCA | None) -> Any:
         window=window,
         clock=sum(s.clock for s in states),
         n_rows=sum(s.n_rows for s in states),
-        since=sum(s.since for s in states),
-        count=sum(s.count for s in states),
+        mass=sum(s.mass for s in states),
+        new_mass=sum(s.new_mass for s in states),
     )
-    return replace(models[0]._learned, state=state)
+    return replace(first._learned, state=state)

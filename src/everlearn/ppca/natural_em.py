@@ -1,9 +1,10 @@
 """Online EM for PPCA and mixtures of it, with a natural constraint that keeps it from forgetting.
 
-Two ways to learn a batch. *Moments*: reference and batch are merged in closed form, which is the
-exact maximiser of the batch's likelihood constrained by the divergence from the reference.
-*Statistics*: those of Cappe and Moulines' online EM are blended with a step size, and the M-step is
-constrained by one of four forms, or not at all. Derivation: docs/math/ppca.md.
+There are two ways to learn a batch. *Moments*: reference and batch are merged in closed form, which
+is the exact maximiser of the batch's likelihood under the constraint on the divergence from the
+reference. *Statistics*: those of Cappe and Moulines' online EM are blended with a step size. Then
+the M-step is constrained, exactly or by a quadratic form, or not at all. Derivation:
+docs/math/ppca.md.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from everlearn.core.arrays import Vec
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.ppca.constraint import ParameterConstraint
+from everlearn.ppca.constraint import constrained
 from everlearn.ppca.gaps import first_models, recall
-from everlearn.ppca.local import Beliefs, LocalSum, run
+from everlearn.ppca.local import LocalRequest, LocalSum, sum_over_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.state import PPCAState, Typical
 from everlearn.ppca.stats import LatentStats, expected_stats, m_steps
 
 _WARM_UP_ROWS = 20
+"""At least so many first rows are learned exactly, before online EM begins."""
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
+"""A component stands on at least so many rows, and so many for each of its dimensions."""
 _ODD_SPAN = 2
-"""Odd rows fade over so many times as many usual rows as odd ones make a component."""
+"""Odd rows fade while this many times the mature number of usual rows go by."""
 _NEARLY = 1.0 - 1e-9
-"""Sums of weights are compared with numbers of rows up to rounding."""
+"""Sums of weights equal numbers of rows only up to rounding."""
 _STRAY_ROWS = 10
-"""Fewer odd rows are forgotten when a batch brings more of them."""
+"""Fewer odd rows than this are dropped when a batch brings more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +54,31 @@ class StepSize:
 
 @dataclass(frozen=True, slots=True)
 class NaturalEM:
-    """Settings of the learner; what it knows is in `PPCAState`.
+    """The learner: it holds settings only. What it has learned is a `PPCAState`.
 
     Attributes
     ----------
     rank : components of a PPCA
     kept_rank : directions that references and windows keep, at least `rank`
-    constraint : when the reference is brought up to date: None (there is none), "step", "task" or
-        "previous" (it is the model before the step)
+    constraint : when the reference is updated: "step", "task", "previous" (it is the model before
+        the step), or None (there is no reference)
     in_moments : whether batches are merged by their moments
-    parametric : the form of the constraint in parameter space; None constrains by divergence
-    weight : rows' worth of the reference in those of the window, or None to count rows
+    quadratic : "gain" or "ewc" constrains the M-step by a quadratic form, None by the divergence
+    weight : weight of the reference in units of the window's, or None to count rows
     max_evidence : the most rows that the reference counts for
     step_size : weights of batches in statistics and windows
-    moving_centre : whether statistics are centred as the authors print them
-    max_components : PPCAs in the mixture
-    novelty : standard deviations below the usual log-likelihood at which a row is odd
+    max_components : the most PPCAs in the mixture
+    novelty : standard deviations below the usual log density from which on a row is odd
     """
 
     rank: int
     kept_rank: int
     constraint: str | None
     in_moments: bool
-    parametric: ParameterConstraint | None = None
+    quadratic: str | None = None
     weight: float | None = None
     max_evidence: float = np.inf
     step_size: StepSize = StepSize()
-    moving_centre: bool = False
     max_components: int = 1
     novelty: float = 2.0
 
@@ -86,15 +87,16 @@ class NaturalEM:
     def step(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
         """The state after one batch."""
         state, completing = self._completing(state, rows, engine)
-        local = run(replace(self._beliefs(state), completing=completing), rows, engine)
+        request = replace(self._request(state), completing=completing)
+        local = sum_over_rows(request, rows, engine)
         mass = rows.mass
         usual = mass if local.odd is None else mass - local.odd.mass
         state = replace(
             state,
             clock=state.clock + 1,
-            n_rows=state.n_rows + mass,
-            count=state.count + len(rows),
-            since=state.since + usual,
+            n_rows=state.n_rows + len(rows),
+            mass=state.mass + mass,
+            new_mass=state.new_mass + usual,
             typical=self._typical(state, local),
         )
         state = replace(state, odd=self._odd(state, local.odd, float(local.likelihoods[0])))
@@ -109,7 +111,7 @@ class NaturalEM:
     def _completing(
         self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine
     ) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
-        """Models that fill the gaps of rows, and the state with gaps of the past filled alike."""
+        """The state with gaps of earlier rows refilled, and models that fill those of `rows`."""
         unit, completing = 1.0, None
         gaps = rows.missing
         if not gaps and all(p.present is None for p in (*state.reference, *state.window)):
@@ -117,23 +119,26 @@ class NaturalEM:
         if self.in_moments and (known := self._joint(state)):
             if self.weight is not None and self.constraint != "task":
                 unit = self.step_size(state.clock + 1) / rows.mass
-            beliefs = self._beliefs(state)
-            state, completing = recall(state, known, beliefs, rows, engine, unit, self.kept_rank)
-        if gaps and state.count < self._mature_rows and (self.in_moments or state.stats is None):
+            request = self._request(state)
+            state, completing = recall(state, known, request, rows, engine, unit, self.kept_rank)
+        if gaps and state.n_rows < self._mature_rows and (self.in_moments or state.stats is None):
             known = self._joint(state) if self.in_moments else state.window
             completing = first_models(state, known, rows, engine, unit, self.rank)
         return state, completing
 
     def adopt(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
-        """The state of this learner for components that were found from all these rows."""
-        stats = not self.in_moments
-        beliefs = Beliefs(
-            state.models, state.log_weights, state.origin, self.moving_centre, True, stats
+        """The state from which learning can go on, after batch EM found the components."""
+        request = LocalRequest(
+            state.models,
+            state.log_weights,
+            state.origin,
+            moments=True,
+            stats=not self.in_moments,
         )
-        local, mass = run(beliefs, rows, engine), rows.mass
+        local, mass = sum_over_rows(request, rows, engine), rows.mass
         parts = tuple(part.truncated(self.kept_rank) for part in local.moments)
         shares = tuple(part.with_mass(part.mass / mass) for part in parts)
-        state = replace(state, clock=1, n_rows=mass, since=mass, count=len(rows))
+        state = replace(state, clock=1, n_rows=len(rows), mass=mass, new_mass=mass)
         if local.stats is not None:
             state = replace(state, stats=local.stats * (1.0 / mass))
         if self.constraint == "step":
@@ -145,37 +150,36 @@ class NaturalEM:
         return self._with_previous(state)
 
     def consolidate(self, state: PPCAState) -> PPCAState:
-        """The state after the end of a task: what was learned since the last is protected."""
-        if self.constraint != "task" or state.since == 0.0:
+        """The state after the end of a task, which becomes part of the reference."""
+        if self.constraint != "task" or state.new_mass == 0.0:
             return state
         if self.in_moments:
-            total = state.evidence + state.since
+            total = state.evidence + state.new_mass
             both = self._joint(state)
             scale = total / sum(part.mass for part in both)
             reference = tuple(p.with_mass(p.mass * scale).truncated(self.kept_rank) for p in both)
         else:
             old = [part.mass for part in state.reference] or [0.0] * len(state.models)
-            # Shares of recent rows: those in `weights` count the reference, which has its own.
+            # Shares of recent rows alone; `weights` would count the reference, too.
             shares = state.weights if state.stats is None else state.stats.n / state.stats.n.sum()
             reference = tuple(
-                Moments.of_model(model, mass + state.since * float(share))
+                Moments.of_model(model, mass + state.new_mass * float(share))
                 for model, mass, share in zip(state.models, old, shares, strict=True)
             )
-        # Before the statistics begin the window holds all rows so far, which they will begin with.
+        # During the warm-up the window holds all rows so far: the statistics will begin with them.
         window = () if self.in_moments or state.stats is not None else state.window
-        return replace(state, reference=self._capped(reference), window=window, since=0.0)
+        return replace(state, reference=self._capped(reference), window=window, new_mass=0.0)
 
-    def _beliefs(self, state: PPCAState) -> Beliefs:
+    def _request(self, state: PPCAState) -> LocalRequest:
         growing = len(state.models) < self.max_components
         usual = state.typical
         ready = growing and usual.mass >= self._mature_rows
         low = usual.mean - self.novelty * np.sqrt(usual.variance) if ready else None
         stats = not self.in_moments and state.stats is not None
-        return Beliefs(
+        return LocalRequest(
             state.models,
             state.log_weights,
             state.origin,
-            self.moving_centre,
             moments=self.in_moments or not stats or self.constraint == "step",
             stats=stats,
             threshold=-np.inf if growing and low is None else low,
@@ -186,7 +190,7 @@ class NaturalEM:
     def _merge(
         self, state: PPCAState, batch: tuple[Moments, ...], mass: float, usual: float
     ) -> PPCAState:
-        """The exact maximiser; of the batch's mass, `usual` is that of rows that are not odd."""
+        """Merge reference, window and batch; `usual` is the batch's mass without odd rows."""
         reference, window = state.reference, state.window
         if self.constraint == "task":
             window = self._merged(window, batch)
@@ -207,7 +211,7 @@ class NaturalEM:
         return self._with_previous(state)
 
     def _joint(self, state: PPCAState) -> tuple[Moments, ...]:
-        """Reference and window together, weighted."""
+        """Reference and window together, each with its weight."""
         if not state.window or not state.reference:
             return state.window or state.reference
         scale = 1.0
@@ -240,18 +244,16 @@ class NaturalEM:
     # ------------------------------------------------------------------ statistics
 
     def _warm_up(self, state: PPCAState, batch: tuple[Moments, ...]) -> PPCAState:
-        """The first rows, too few for an M-step of their statistics: their exact PPCA."""
+        """Learn the first rows by their exact PPCA: they are too few for online EM."""
         first = (state.window[0] + batch[0] if state.window else batch[0]).compact()
         model = first.ppca(self.rank)
         state = replace(state, models=(model,), window=(first,))
         if self.constraint == "step":
             state = replace(state, reference=self._capped(self._merged(state.reference, batch)))
-        # Loadings of zero stay zero in EM, so it begins when rows vary enough.
-        if state.count < max(2 * self.rank, _WARM_UP_ROWS) or model.is_flat:
+        # Loadings of zero stay zero in EM, so it begins only when rows vary enough.
+        if state.n_rows < max(2 * self.rank, _WARM_UP_ROWS) or model.is_flat:
             return state
-        centre = model.mean if self.moving_centre else state.origin
-        truth = first.truncated(self.kept_rank)
-        stats = expected_stats(model, truth, centre, state.origin)
+        stats = expected_stats(model, first.truncated(self.kept_rank), state.origin)
         return self._with_previous(replace(state, stats=stats, window=()))
 
     def _blend(self, state: PPCAState, local: LocalSum, mass: float, usual: float) -> PPCAState:
@@ -262,13 +264,13 @@ class NaturalEM:
         stats = state.stats * (1.0 - gamma * usual / mass) + local.stats * (gamma / mass)
         weight = self._reference_weight(state, mass / gamma)
         used = stats
-        if weight and self.parametric is None:
+        if weight and self.quadratic is None:
             used = (stats + self._reference_stats(state) * weight) * (1.0 / (1.0 + weight))
-        models = m_steps(used, state.models, state.origin, recentre=not self.moving_centre)
-        if weight and self.parametric is not None:
+        models = m_steps(used, state.models, state.origin)
+        if weight and self.quadratic is not None:
             zz = stats.zz[0] / stats.n[0]
             protected = state.reference[0].as_model(self.rank)
-            models = (self.parametric.apply(models[0], zz, protected, weight),)
+            models = (constrained(self.quadratic, models[0], zz, protected, weight),)
         reference = state.reference
         if self.constraint == "step":
             reference = self._capped(self._merged(reference, local.moments))
@@ -277,21 +279,20 @@ class NaturalEM:
         return self._with_previous(state)
 
     def _reference_weight(self, state: PPCAState, window: float) -> float:
-        """Evidence behind the reference in units of that in the window of statistics."""
+        """Mass behind the reference in units of the mass in the window of statistics."""
         if not state.reference or self.constraint is None:
             return 0.0
         if self.weight is not None:
             return self.weight
-        # The window stands for its task, however few of the task's rows it still holds.
-        recent = state.since if self.constraint == "task" else min(state.n_rows, window)
+        # The window stands for its whole task, even if it still holds only the latest rows.
+        recent = state.new_mass if self.constraint == "task" else min(state.mass, window)
         return state.evidence / recent
 
     def _reference_stats(self, state: PPCAState) -> LatentStats:
         """What the reference expects the statistics to be under the current E-step."""
         parts = []
         for model, truth in zip(state.models, state.reference, strict=True):
-            centre = model.mean if self.moving_centre else state.origin
-            stats = expected_stats(model, truth, centre, state.origin)
+            stats = expected_stats(model, truth, state.origin)
             parts.append(stats * (truth.mass / state.evidence))
         return reduce(LatentStats.join, parts)
 
@@ -302,24 +303,24 @@ class NaturalEM:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
     def _typical(self, state: PPCAState, local: LocalSum) -> Typical:
-        """Log-likelihoods of recent rows, once those of the components mean something."""
-        early = state.count < self._mature_rows or any(model.is_flat for model in state.models)
+        """Log densities of recent rows; early ones are left out, as they say little."""
+        early = state.n_rows < self._mature_rows or any(model.is_flat for model in state.models)
         if self.max_components == 1 or early:
             return state.typical
         return state.typical.after(local.likelihoods / state.row_weight)
 
     def _odd(self, state: PPCAState, new: Moments | None, usual: float) -> Moments | None:
-        """Odd rows of late: they fade with the usual rows that come between them."""
+        """Odd rows of late; they fade while usual rows come."""
         old, one = state.odd, state.row_weight
         if old is None or new is None:
             return new if old is None else old
         kept = float(old.mass * np.exp(-usual / (_ODD_SPAN * self._mature_rows * one)))
-        if kept < min(new.mass, _STRAY_ROWS * one):  # what came before were strays
+        if kept < min(new.mass, _STRAY_ROWS * one):  # the earlier ones were strays
             return new
         return (old.with_mass(kept) + new).compact()
 
     def _grow(self, state: PPCAState, mass: float) -> PPCAState:
-        """A new component, once there are enough rows that no component explains."""
+        """Make a component of the odd rows, once there are enough of them."""
         odd = state.odd
         if odd is None or odd.mass < self._mature_rows * state.row_weight * _NEARLY:
             return state
@@ -327,7 +328,7 @@ class NaturalEM:
         model = odd.ppca(self.rank)
         share = odd.mass / (odd.mass + mass / self.step_size(state.clock))
         left = None if len(state.models) + 1 == self.max_components else odd.with_mass(0.0)
-        state = replace(state, odd=left, since=state.since + odd.mass)
+        state = replace(state, odd=left, new_mass=state.new_mass + odd.mass)
         if state.reference:
             kept = odd.mass if self.constraint == "step" else 0.0
             state = replace(state, reference=(*state.reference, odd.with_mass(kept)))
@@ -335,8 +336,7 @@ class NaturalEM:
             inside = odd.mass if self.constraint == "task" else share
             state = replace(state, window=(*state.window, odd.with_mass(inside)))
         if state.stats is not None:
-            centre = model.mean if self.moving_centre else state.origin
-            new = expected_stats(model, odd, centre, state.origin)
+            new = expected_stats(model, odd, state.origin)
             state = replace(state, stats=(state.stats * (1.0 - share)).join(new * share))
         return replace(state, models=(*state.models, model), weights=self._shares(state, share))
 

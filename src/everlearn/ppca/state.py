@@ -1,4 +1,4 @@
-"""Everything that the next step of a PPCA learner depends on."""
+"""What the next step of online EM depends on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from everlearn.ppca.moments import Moments
 from everlearn.ppca.stats import LatentStats
 
 TYPICAL_ROWS: Final = 1000.0
-"""Rows over which log-likelihoods are averaged to tell which are unusual."""
+"""Rows over which log densities are averaged, to find out which rows are unusual."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """Log densities of recent rows before these were learned: how many, mean and variance.
+    """Log densities of recent rows, each from before it was learned: mass, mean and variance.
 
-    Rows count by their weights in units of the average weight, so that its scale does not matter.
+    The mass of a row is its weight divided by the average weight, so that the unit of weights does
+    not matter.
     """
 
     mass: float = 0.0
@@ -33,11 +34,11 @@ class Typical:
 
     @property
     def parts(self) -> tuple[float, float, float]:
-        """All of them, in order."""
+        """The three numbers."""
         return self.mass, self.mean, self.variance
 
     def after(self, sums: Vec) -> Typical:
-        """With rows of which the `likelihoods` of a local step are given."""
+        """With further rows; `sums` are the `likelihoods` of a `LocalSum`."""
         mass, _, first, second = (float(value) for value in sums)
         if mass <= 0.0:
             return self
@@ -52,7 +53,7 @@ class Typical:
 def _power_sums(
     rows: Rows | ChunkedRows, centre: Vec, power: int, engine: Engine | None
 ) -> tuple[Vec, Vec]:
-    """Weight observed in each column, and the weighted sum of a power of x - centre."""
+    """Weight of the entries that each column has, and weighted sums of (x - centre) ** power."""
     if not isinstance(rows, ChunkedRows):
         return _powers((centre, power), rows)
     assert engine is not None
@@ -69,20 +70,21 @@ def _powers(shared: tuple[Vec, int], rows: Rows) -> tuple[Vec, Vec]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PPCAState:
-    """Components, their reference, and the statistics of recent rows.
+    """The components, what the constraint protects, and what is kept of recent rows.
 
     Attributes
     ----------
-    models, weights : the components as they are believed now, and their shares, (K,)
-    origin : (d,), the mean of the first rows; statistics are centred there
-    reference : what the constraint protects, a component each, with the rows behind it; may be ()
-    window : moments of recent rows, a component each; may be ()
+    models, weights : the components and their shares, (K,)
+    origin : (d,), the mean of the first rows, where statistics are centred
+    reference : moments that the constraint protects, one for each component, or none
+    window : moments of recent rows, one for each component, or none
     stats : statistics that online EM blends, divided by their mass
-    odd : rows that no component explains, until they make a new one
-    typical : log-likelihoods of recent rows
+    odd : moments of rows that no component explains and that may become a new one
+    typical : log densities of recent rows
     clock : batches learned
-    n_rows, since : weights of all rows seen, and of those learned since the last consolidation
-    count : all rows seen, whatever they weigh
+    n_rows : rows seen
+    mass : sum of their weights
+    new_mass : sum of the weights of rows learned since the last consolidation
     task : name of the task of the latest rows
     seed : of random draws
     """
@@ -96,17 +98,17 @@ class PPCAState:
     odd: Moments | None = None
     typical: Typical = Typical()
     clock: int = 0
-    n_rows: float = 0.0
-    since: float = 0.0
+    n_rows: int = 0
+    mass: float = 0.0
+    new_mass: float = 0.0
     task: int | str | None = None
     seed: int = 0
-    count: int = 0
 
     @classmethod
     def blank(
         cls, rows: Rows | ChunkedRows, rank: int, seed: int, engine: Engine | None = None
     ) -> PPCAState:
-        """Before the first rows are learned; mean and variance are theirs, gaps aside.
+        """The state before the first rows, with their mean and variance, gaps left out.
 
         Rows in chunks need the engine that holds them.
         """
@@ -127,16 +129,16 @@ class PPCAState:
 
     @property
     def row_weight(self) -> float:
-        """Average weight of a row; numbers of rows are compared with masses by it."""
-        return self.n_rows / self.count if self.count else 1.0
+        """Average weight of a row: turns a number of rows into a mass."""
+        return self.mass / self.n_rows if self.n_rows else 1.0
 
     @property
     def evidence(self) -> float:
-        """Rows behind the reference."""
+        """Mass of the rows behind the reference."""
         return float(sum(part.mass for part in self.reference))
 
     def is_finite(self) -> bool:
-        """Whether all parameters are numbers that can be worked with."""
+        """Whether all parameters are finite."""
         return all(
             np.isfinite(m.mean).all() and np.isfinite(m.loadings).all() and np.isfinite(m.noise)
             for m in self.models

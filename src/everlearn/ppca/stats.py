@@ -1,8 +1,7 @@
 """Statistics of rows and latents that online EM blends, and the M-step that follows from them.
 
-Rows enter relative to a fixed place (`centre`), so that sums of squares keep their digits. Unlike
-statistics centred with the mean of the moment, these do not become stale when the mean moves.
-Derivation: docs/math/ppca.md, section 2.
+Rows are centred at a fixed place, the origin, so that sums of squares keep their digits and do not
+become stale when the mean moves. Derivation: docs/math/ppca.md, section 2.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LEAST_SHARE = 1e-8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatentStats:
-    """Weighted sums over rows for each of K components; y = x - centre.
+    """Weighted sums over rows for each of K components; y = x - origin.
 
     Attributes
     ----------
@@ -33,7 +32,7 @@ class LatentStats:
     yy : (K,), of y^T y
     yz : (K, d, q), of y z^T
     zz : (K, q, q), of z z^T and its posterior covariance
-    x : (K, d), of x relative to the origin
+    x : (K, d), of y
     z : (K, q), of z
     """
 
@@ -66,9 +65,9 @@ class LatentStats:
         return LatentStats(*(np.concatenate(pair) for pair in pairs))
 
 
-def row_stats(rows: RowPosterior, weights: Vec, centre: Vec, origin: Vec) -> LatentStats:
+def row_stats(rows: RowPosterior, weights: Vec, origin: Vec) -> LatentStats:
     """Statistics of rows for one component."""
-    y, wz = rows.filled - centre, weights[:, None] * rows.z
+    y, wz = rows.filled - origin, weights[:, None] * rows.z
     n = float(weights.sum())
     yy = float(weights @ np.einsum("nd,nd->n", y, y))
     yz, zz = y.T @ wz, rows.z.T @ wz
@@ -85,38 +84,33 @@ def row_stats(rows: RowPosterior, weights: Vec, centre: Vec, origin: Vec) -> Lat
         yz += correction
         yy += float(np.vdot(correction, loadings))
         yy += rows.model.noise * float(w @ rows.missing.sum(axis=1))
-    x = weights @ (rows.filled - origin)
-    return LatentStats(
-        np.array([n]), np.array([yy]), yz[None], zz[None], x[None], wz.sum(axis=0)[None]
-    )
+    x, z = weights @ y, wz.sum(axis=0)
+    return LatentStats(np.array([n]), np.array([yy]), yz[None], zz[None], x[None], z[None])
 
 
-def expected_stats(model: PPCA, truth: Moments, centre: Vec, origin: Vec) -> LatentStats:
+def expected_stats(model: PPCA, truth: Moments, origin: Vec) -> LatentStats:
     """Average of `row_stats` over rows with the moments of `truth`, in closed form."""
     m = cho_factor(model.inner())
     a = cho_solve(m, model.loadings.T)
     spread = model.noise * cho_solve(m, np.eye(model.rank))
     z = a @ (truth.mean - model.mean)
-    y = truth.mean - centre
+    y = truth.mean - origin
     ca = truth.factor @ (truth.factor.T @ a.T) + truth.noise * a.T
     yy = len(y) * truth.variance + float(y @ y)
     yz = ca + np.outer(y, z)
     zz = spread + a @ ca + np.outer(z, z)
-    x = truth.mean - origin
-    return LatentStats(np.ones(1), np.array([yy]), yz[None], zz[None], x[None], z[None])
+    return LatentStats(np.ones(1), np.array([yy]), yz[None], zz[None], y[None], z[None])
 
 
-def m_step(stats: LatentStats, k: int, origin: Vec, *, recentre: bool = True) -> PPCA:
+def m_step(stats: LatentStats, k: int, origin: Vec) -> PPCA:
     """The parameters of component k that maximise the expected log-likelihood.
 
-    The mean is that of the rows; loadings and noise are optimal for this mean. `recentre=False`
-    takes `yy` and `yz` as they are, which is right if they were centred with the mean.
+    The mean is that of the rows; loadings and noise are optimal for this mean.
     """
     n = stats.n[k]
     shift, z = stats.x[k] / n, stats.z[k] / n
     yz, zz, yy = stats.yz[k] / n, stats.zz[k] / n, float(stats.yy[k] / n)
-    if recentre:
-        yz, yy = yz - np.outer(shift, z), yy - float(shift @ shift)
+    yz, yy = yz - np.outer(shift, z), yy - float(shift @ shift)
     d, q = yz.shape
     zz = zz + (_RIDGE * np.trace(zz) / q) * np.eye(q)
     loadings = cho_solve(cho_factor(zz), yz.T).T
@@ -127,15 +121,10 @@ def m_step(stats: LatentStats, k: int, origin: Vec, *, recentre: bool = True) ->
     )
 
 
-def m_steps(
-    stats: LatentStats, old: Sequence[PPCA], origin: Vec, *, recentre: bool = True
-) -> tuple[PPCA, ...]:
+def m_steps(stats: LatentStats, old: Sequence[PPCA], origin: Vec) -> tuple[PPCA, ...]:
     """The `m_step` of every component, or its old parameters if hardly a row belongs to it."""
     enough = stats.n > _LEAST_SHARE * stats.n.sum()
-    return tuple(
-        m_step(stats, k, origin, recentre=recentre) if enough[k] else model
-        for k, model in enumerate(old)
-    )
+    return tuple(m_step(stats, k, origin) if enough[k] else model for k, model in enumerate(old))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
