@@ -21,24 +21,23 @@ from benchmarks.tree_corpora import (
     tomotopy_tree,
     unigram,
 )
-from everlearn import TopicTree
+from everlearn import TopicTree, TreeOptions
 from everlearn.core.documents import Documents
 from everlearn.engine.opening import open_engine
-from everlearn.trees.batch import BatchPlan, drawn, refined
-from everlearn.trees.fit import first_levels, tree_rules
-from everlearn.trees.local import PathStep
+from everlearn.trees.fit import sample_tree
 from everlearn.trees.model import TreeTopics
 from everlearn.trees.moves import merge_all
+from everlearn.trees.variational import refined
 
 PAPER = "ncrp"
 PARTITION, FOLDS = 5, 5
 """Parts that a corpus is cut into, and how many of them are tested on."""
 PRIORS = (1.0, 0.5)
-DEFAULT = TopicTree()
+DEFAULT, OPTIONS = TopicTree(), TreeOptions()
 WAYS: dict[str, dict[str, Any]] = {
     "variational, Gibbs start": {},
-    "variational, incremental start": {"init": "incremental", "n_iterations": 20},
-    "Gibbs": {"n_iterations": 0},
+    "variational, incremental start": {"n_sweeps": 0, "options": {"n_passes": 20}},
+    "Gibbs": {"options": {"n_passes": 0}},
     "one pass": {"learning": "stream"},
 }
 TOMOTOPY = f"tomotopy {tomotopy.__version__}, {TOMOTOPY_SWEEPS} sweeps"
@@ -109,7 +108,7 @@ def _fold(name: str, prior: float, fold: int) -> dict[str, Any]:
     _warm_up(train)
     found: dict[str, Any] = {"unigram": unigram(train, test)}
     for way, how in WAYS.items():
-        model = TopicTree(word_prior=prior, random_state=fold, engine="serial", **how)
+        model = TopicTree(topic_word_prior=prior, random_state=fold, engine="serial", **how)
         began = time.process_time()
         model.fit(train)
         cpu = time.process_time() - began
@@ -145,10 +144,10 @@ def _surplus(measured: set[str]) -> Table:
             "loss",
             "most of a fold",
         ],
-        f"Mean of {FOLDS} folds, topic prior {DEFAULT.word_prior:g}: a tree drawn without mergers, "
-        "and the same after siblings were merged wherever the joint rises and branches of less "
-        f"than {DEFAULT.min_mass:g} documents, and last nodes of fewer tokens, were pruned, both "
-        "followed by variational laps.",
+        f"Mean of {FOLDS} folds, topic prior {DEFAULT.topic_word_prior:g}: a tree drawn without "
+        "mergers, and the same after siblings were merged wherever the joint rises and branches of "
+        f"less than {OPTIONS.min_mass:g} documents, and last nodes of fewer tokens, were "
+        "pruned, both followed by variational laps.",
     )
     for name in FILES:
         key = f"surplus-{name.replace(' ', '').replace('.', '')}"
@@ -168,25 +167,26 @@ def _tidied(name: str, fold: int) -> dict[str, Any]:
     """A tree as it was drawn, and without its surplus nodes."""
     X, _ = corpus(name)
     train, test = split(X, fold, PARTITION)
-    documents, rules = Documents.from_csr(train), tree_rules(DEFAULT)
-    plan = BatchPlan(DEFAULT.n_sweeps, DEFAULT.n_iterations, PathStep(), moves=None, min_mass=0.0)
-    start = TreeTopics.empty(train.shape[1], first_levels(DEFAULT))
-    topics, _ = drawn(documents, start, rules, plan, fold, _quiet)
+    documents = Documents.from_csr(train)
+    settings = replace(DEFAULT._settings(), moves=None)
+    rules = settings.rules
+    start = TreeTopics.empty(train.shape[1], settings.first_levels)
+    topics, _ = sample_tree(start, documents, settings, fold, _quiet)
     found: dict[str, Any] = {}
     for label, tree, least in (
         ("drawn", topics, 0.0),
-        ("left", merge_all(topics, rules)[0], DEFAULT.min_mass),
+        ("left", merge_all(topics, rules)[0], OPTIONS.min_mass),
     ):
-        tidy = replace(plan, min_mass=least)
+        pruning = replace(settings, min_mass=least)
         with open_engine("serial") as engine:
-            state, _ = refined(tree, documents, rules, tidy, engine, fold, _quiet)
+            state, _ = refined(tree, documents, pruning, engine, fold, _quiet)
         found[f"{label} nodes"] = len(state.topics.tree)
         found[label] = scores(state.topics, rules.word_prior, test)[0]
     return found
 
 
 def _quiet(done: int, n_nodes: int) -> None:
-    """Nobody is told."""
+    """Shows no progress."""
 
 
 # ------------------------------------------------------------- a sorted stream

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from everlearn.topics.medlda_regressor import MedLDARegressor as MedLDARegressor
     from everlearn.topics.topic_model import TopicModel as TopicModel
     from everlearn.trees.estimator import TopicTree as TopicTree
+    from everlearn.trees.settings import TreeOptions as TreeOptions
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ _HOMES = {
     "merge": "everlearn.estimator.merging",
     "PPCAOptions": "everlearn.ppca.settings",
     "TextOptions": "everlearn.text.inputs",
+    "TreeOptions": "everlearn.trees.settings",
     **{entry.name: entry.module for entry in ESTIMATORS if entry.package == __name__},
 }
 __all__ = list(_HOMES)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from conftest import REPOSITORY
 from everlearn import load
 from everlearn.testing.data import PlantedTree, planted_tree
 from everlearn.trees.estimator import TopicTree
+from everlearn.trees.settings import TreeOptions
 
+OPTIONS = {field.name for field in fields(TreeOptions)}
 TEXTS = ["the cat and the dog sleep", "the stock and the bond fall"] * 20
 GO_ON = """
 import sys
@@ -30,7 +33,9 @@ PLANTED = planted_tree(0, n_documents=120, n_tokens=40)
 
 
 def small(**params: Any) -> TopicTree:
-    return TopicTree(**{"n_sweeps": 10, "n_iterations": 4, "random_state": 0} | params)
+    """A quick tree; parameters may also be options."""
+    options = {"n_passes": 4} | {name: params.pop(name) for name in OPTIONS & params.keys()}
+    return TopicTree(**{"n_sweeps": 10, "options": options, "random_state": 0} | params)
 
 
 def content(model: TopicTree) -> tuple[Any, dict[str, bytes]]:
@@ -112,11 +117,11 @@ def test_engines_give_the_same_bits(how: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        {"init": "incremental"},
-        {"moves": "paper", "n_iterations": 8},
+        {"n_sweeps": 0},
+        {"moves": "paper", "n_passes": 8},
         {"moves": None},
-        {"learn_levels": False, "level_prior": (5, 3, 2)},
-        {"n_iterations": 0},
+        {"level_prior": (5, 3, 2)},
+        {"n_passes": 0},
         {"depth": 2},
         {"depth": 4},
         {"learning": "memoized", "batch_size": 50},
@@ -129,9 +134,9 @@ def test_every_way_learns(how: dict[str, Any]) -> None:
     flat = np.log((PLANTED.counts.sum(axis=0) + 1) / (PLANTED.counts.sum() + 130))
     assert model.score(PLANTED.counts) > (PLANTED.counts @ flat).sum() / PLANTED.counts.sum()
     assert model.tree_.root.mass == pytest.approx(120)
-    assert len(model.bound_history_) == model.n_iterations
-    if how.get("learn_levels") is False:
-        assert_array_equal(model.level_prior_, [5, 3, 2])
+    assert len(model.bound_history_) == model.options["n_passes"]
+    if "level_prior" in how:
+        assert_array_equal(model.level_prior_, how["level_prior"])
 
 
 def test_counts_in_any_form_learn_the_same() -> None:
@@ -189,11 +194,11 @@ def test_the_tree_can_be_walked_and_drawn() -> None:
     assert set(graph) == set(model.component_ids_.tolist())
 
 
-def test_answers_change_nothing() -> None:
+def test_attributes_are_copies() -> None:
     model = small().fit(PLANTED.counts)
     before = content(model)
-    model.transform(PLANTED.counts), model.predict(PLANTED.counts), model.score(PLANTED.counts)
     model.component_ids_[:] = -1
+    model.components_[:] = -1
     model.level_prior_[:] = -1
     assert content(model) == before
 
@@ -227,10 +232,10 @@ def test_all_kinds_of_words_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        {"n_sweeps": 0, "n_iterations": 2, "word_prior": 0.01, "min_mass": 0.0},
-        {"min_mass": 0.0, "word_prior": 0.001, "n_candidates": 1},
-        {"local": "meanfield", "n_iterations": 10, "min_mass": 0.0, "word_prior": 0.01},
-        {"level_prior": (1e-3, 1e-3, 1e-3), "learn_levels": False},
+        {"n_sweeps": 0, "n_passes": 2, "topic_word_prior": 0.01, "min_mass": 0.0},
+        {"min_mass": 0.0, "topic_word_prior": 0.001, "n_candidates": 1},
+        {"local": "meanfield", "n_passes": 10, "min_mass": 0.0, "topic_word_prior": 0.01},
+        {"level_prior": (1e-3, 1e-3, 1e-3)},
     ],
     ids=str,
 )
@@ -242,9 +247,9 @@ def test_whatever_was_learned_can_be_loaded(how: dict[str, Any], tmp_path: Path)
     assert content(again.partial_fit(PLANTED.counts)) == content(model.partial_fit(PLANTED.counts))
 
 
-@pytest.mark.parametrize("n_iterations", [1, 2, 3, 6])
-def test_small_branches_go_however_short_the_fit(n_iterations: int) -> None:
-    model = small(n_iterations=n_iterations, min_mass=1e6).fit(PLANTED.counts)
+@pytest.mark.parametrize("n_passes", [1, 2, 3, 6])
+def test_small_branches_go_however_short_the_fit(n_passes: int) -> None:
+    model = small(n_passes=n_passes, min_mass=1e6).fit(PLANTED.counts)
     assert len(model.tree_) == 1
     assert model.tree_.root.mass == pytest.approx(120)
 
@@ -254,24 +259,17 @@ def test_small_branches_go_however_short_the_fit(n_iterations: int) -> None:
 BAD_PARAMS = [
     ({"depth": 1}, "depth"),
     ({"concentration": 0.0}, "concentration"),
-    ({"word_prior": -1}, "word_prior"),
+    ({"topic_word_prior": -1}, "topic_word_prior"),
     ({"level_prior": (1, 2)}, "level_prior"),
     ({"level_prior": (1, 2, 0)}, "level_prior"),
     ({"level_prior": "deep"}, "level_prior"),
     ({"level_prior": (1e-300, 1e-300, 1e-300)}, "level_prior"),
-    ({"learn_levels": 1}, "learn_levels"),
+    ({"level_prior": None}, "level_prior"),
     ({"max_nodes": 2}, "max_nodes"),
     ({"learning": "online"}, "learning"),
-    ({"init": "random"}, "init"),
     ({"n_sweeps": -1}, "n_sweeps"),
-    ({"n_iterations": 1.5}, "n_iterations"),
-    ({"local": "both"}, "local"),
-    ({"n_candidates": 0}, "n_candidates"),
-    ({"moves": "split"}, "moves"),
-    ({"min_mass": np.nan}, "min_mass"),
     ({"batch_size": 0}, "batch_size"),
     ({"reservoir": -1}, "reservoir"),
-    ({"stream_sweeps": 0}, "stream_sweeps"),
     ({"shuffle": None}, "shuffle"),
 ]
 
@@ -282,49 +280,75 @@ def test_bad_parameters_are_named(params: dict[str, Any], name: str) -> None:
         small(**params).fit(TEXTS)
 
 
+BAD_OPTIONS = [
+    ({"n_passes": 1.5}, "n_passes"),
+    ({"local": "both"}, "local"),
+    ({"n_candidates": 0}, "n_candidates"),
+    ({"moves": "split"}, "moves"),
+    ({"min_mass": np.nan}, "min_mass"),
+    ({"stream_sweeps": 0}, "stream_sweeps"),
+]
+
+
+@pytest.mark.parametrize(("options", "name"), BAD_OPTIONS, ids=str)
+def test_bad_options_are_named(options: dict[str, Any], name: str) -> None:
+    for given in (options, TreeOptions(**options)):
+        with pytest.raises(ValueError, match=f"'{name}' parameter of TreeOptions of TopicTree"):
+            TopicTree(options=given).fit(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(3, "must be TreeOptions, a mapping or None"), ({"sweeps": 2}, "has no entry 'sweeps'")],
+    ids=str,
+)
+def test_options_must_be_options(options: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        TopicTree(options=options).fit(TEXTS)
+
+
+def test_a_mapping_of_options_is_the_same(tmp_path: Path) -> None:
+    models = [small(options=o) for o in ({"n_passes": 2}, TreeOptions(n_passes=2))]
+    arrays = [content(model.fit(PLANTED.counts))[1] for model in models]
+    assert arrays[0] == arrays[1] != content(small().fit(PLANTED.counts))[1]
+    models[0].save(tmp_path / "model.evl")
+    assert load(tmp_path / "model.evl").options == models[1].options
+
+
 BAD_DOCUMENTS = [
     (np.array([[1.5] + [0.0] * 129]), "whole numbers"),
     (np.array([[-1.0] + [0.0] * 129]), "Negative values"),
     (np.array([[np.nan] + [0.0] * 129]), "NaN"),
-    (np.ones((2, 5)), "features"),
-    ([], "TopicTree"),
-    (["words now"], "table of counts"),
     (None, "TopicTree"),
 ]
 
 
 @pytest.mark.parametrize(("X", "words"), BAD_DOCUMENTS, ids=lambda v: str(v)[:20])
-def test_poison_leaves_no_trace(X: Any, words: str) -> None:
+def test_a_refused_fit_or_prediction_changes_nothing(X: Any, words: str) -> None:
     model = small(batch_size=30, reservoir=20).partial_fit(PLANTED.counts[:60])
     before = content(model)
-    for method in (model.partial_fit, model.fit, model.transform, model.score):
-        if words == "features" and method == model.fit:
-            continue
-        if words == "table of counts" and method == model.fit:
-            continue
+    for method in (model.fit, model.transform, model.predict, model.score):
         with pytest.raises((TypeError, ValueError), match=words):
             method(X)
         assert content(model) == before
 
 
-def test_what_fails_midway_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = small(batch_size=30).partial_fit(PLANTED.counts[:60])
+@pytest.mark.parametrize(
+    ("X", "other", "words"),
+    [
+        (PLANTED.counts, TEXTS, "was a table of counts in learning"),
+        (TEXTS, PLANTED.counts, "was strings or lists of strings in learning"),
+        ([np.array([0, 1]), np.array([2])], TEXTS, "was arrays of word numbers in learning"),
+    ],
+    ids=["counts", "texts", "numbers"],
+)
+def test_another_kind_of_documents_is_refused(X: Any, other: Any, words: str) -> None:
+    model = small().partial_fit(X)
     before = content(model)
-    from everlearn.trees import fit as topic_tree_learning
-
-    real, calls = topic_tree_learning.learn_batch, []
-
-    def failing(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(topic_tree_learning, "learn_batch", failing)
-    with pytest.raises(KeyboardInterrupt):
-        model.partial_fit(PLANTED.counts[60:120])
-    assert len(calls) == 2
-    assert content(model) == before
+    for method in (model.partial_fit, model.transform, model.score):
+        with pytest.raises(ValueError, match=words):
+            method(other)
+        assert content(model) == before
 
 
 def test_answers_name_parameters_that_were_spoilt() -> None:

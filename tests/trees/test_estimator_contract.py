@@ -11,8 +11,10 @@ from everlearn.trees.estimator import TopicTree
 @parametrize_with_checks(
     [
         TopicTree(n_sweeps=5),
-        TopicTree(n_sweeps=2, local="meanfield", learning="memoized", moves="paper"),
-        TopicTree(learning="stream", stream_sweeps=2),
+        TopicTree(
+            n_sweeps=2, learning="memoized", options={"local": "meanfield", "moves": "paper"}
+        ),
+        TopicTree(learning="stream", options={"stream_sweeps": 2}),
     ]
 )
 def test_scikit_learn_contract(estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.core.documents import Documents
 from everlearn.core.priors.nested import NestedPrior
-from everlearn.core.tree import Tree
 from everlearn.testing.data import planted_tree
 from everlearn.trees.model import TreeRules, TreeTopics, log_joint
 from everlearn.trees.moves import (
-    Seen,
     join_siblings,
     judge,
     likely_pairs,
     merge_all,
     merged,
-    paper_moves,
 )
 from everlearn.trees.sampler import TreeSampler
 
@@ -36,7 +33,7 @@ def sampled(seed: int, sweeps: int = 3, n: int = 80) -> TreeSampler:
 @pytest.mark.parametrize("seed", range(3))
 def test_gain_of_a_merger_is_the_difference_of_joints(seed: int) -> None:
     sampler = sampled(seed, sweeps=1)
-    found, levels = sampler.found(), sampler.level_counts
+    found, levels = sampler.topics(), sampler.level_counts
     before, judged = log_joint(found, levels, RULES), 0
     for level in (1, 2):
         for merger in judge(found, RULES, level):
@@ -48,7 +45,7 @@ def test_gain_of_a_merger_is_the_difference_of_joints(seed: int) -> None:
 
 def test_mergers_together_gain_what_they_say() -> None:
     sampler = sampled(1)
-    found, levels = sampler.found(), sampler.level_counts
+    found, levels = sampler.topics(), sampler.level_counts
     after, done = merge_all(found, RULES)
     gain = log_joint(after, levels, RULES) - log_joint(found, levels, RULES)
     assert_allclose(gain, sum(m.gain for m in done), atol=1e-6)
@@ -60,55 +57,27 @@ def test_mergers_together_gain_what_they_say() -> None:
 
 def test_documents_follow_a_merger() -> None:
     sampler = sampled(2)
-    found, done = merge_all(sampler.found(), RULES)
+    found, done = merge_all(sampler.topics(), RULES)
     sampler.replace_tree(found, {m.gone: m.kept for m in done})
-    assert_array_equal(sampler.found().counts, found.counts)
+    assert_array_equal(sampler.topics().counts, found.counts)
     slots = np.bincount(found.tree.at(sampler.leaves), minlength=len(found.tree))
     assert_array_equal(slots, found.slots)
     sampler.sweep(0, 99)
-    assert sampler.found().counts.sum() == found.counts.sum()
+    assert sampler.topics().counts.sum() == found.counts.sum()
 
 
 def test_gain_of_joins_is_the_difference_of_joints() -> None:
     sampler = sampled(0, sweeps=8, n=150)
-    before = log_joint(sampler.found(), sampler.level_counts, RULES)
+    before = log_joint(sampler.topics(), sampler.level_counts, RULES)
     joined, done = join_siblings(sampler, RULES, 0, 0)
     assert done
-    after = log_joint(joined.found(), joined.level_counts, RULES)
+    after = log_joint(joined.topics(), joined.level_counts, RULES)
     assert_allclose(after - before, sum(m.gain for m in done), atol=1e-6)
-    assert log_joint(sampler.found(), sampler.level_counts, RULES) == before  # a copy was tried
+    assert log_joint(sampler.topics(), sampler.level_counts, RULES) == before  # a copy was tried
 
 
 def test_pairs_are_siblings() -> None:
-    found = sampled(0).found()
+    found = sampled(0).topics()
     pairs = likely_pairs(found, 2)
     parents = found.tree.parents[found.tree.at(np.array(pairs).ravel())].reshape(-1, 2)
     assert_array_equal(parents[:, 0], parents[:, 1])
-
-
-def topics_with(slots: list[float], shares: np.ndarray) -> tuple[TreeTopics, list[Seen]]:
-    """A root with a branch that has two leaves and one that has none left."""
-    tree = Tree(np.arange(5), np.array([-1, 0, 0, 1, 1]), 3)
-    counts = np.arange(20.0).reshape(4, 5)
-    topics = TreeTopics(tree, counts, np.array(slots), np.array([2.0, 1.0, 1.0]), 5)
-    documents = Documents.from_tokens([[0, 1], [2, 3], [1, 1]])
-    where = np.tile(np.arange(5, dtype=np.int32), (3, 1))
-    return topics, [Seen(documents, where, shares)]
-
-
-def test_paper_prunes_merges_and_grows() -> None:
-    shares = np.array([[0, 0, 0, 0.5, 0.5], [0, 0, 0, 0.6, 0.4], [0, 1.0, 0, 0, 0]])
-    topics, seen = topics_with([0, 1, 0, 1.1, 0.9], shares)
-    after = paper_moves(topics, seen, RULES, 0, 0)
-    assert 2 not in after.tree.ids  # empty
-    assert (3 in after.tree.ids) != (4 in after.tree.ids)  # the same documents share them
-    assert after.tree.ids.max() == 5  # a path for the document in the slot of an inner node
-    assert after.next_id == 6
-    assert_allclose(after.counts[:, after.tree.at([5])[0]], [0, 2 * 0.25, 0, 0])
-
-
-def test_paper_leaves_other_trees_alone() -> None:
-    shares = np.array([[0, 0, 0, 1.0, 0], [0, 0, 0, 0, 1.0], [0, 0, 0, 1.0, 0]])
-    topics, seen = topics_with([0, 0, 1, 2, 1], shares)
-    after = paper_moves(topics, seen, RULES, 0, 0)
-    assert_array_equal(np.sort(after.tree.ids), np.arange(5))

@@ -44,7 +44,7 @@ def test_log_rising(x: float, n: float) -> None:
 def test_joint_is_that_of_first_principles() -> None:
     tokens, rules = corpus(), rules_of()
     sampler = drawn(tokens, rules)
-    found = sampler.found()
+    found = sampler.topics()
     ends = np.cumsum([len(t) for t in tokens])[:-1]
     levels = np.split(sampler.levels, ends)
     paths = [tuple(found.tree.ids[found.tree.paths[i]]) for i in found.tree.at(sampler.leaves)]
@@ -55,7 +55,7 @@ def test_joint_is_that_of_first_principles() -> None:
 def test_counts_follow_every_draw() -> None:
     tokens = corpus(n=30)
     sampler = drawn(tokens, rules_of(gamma=3.0), sweeps=20)
-    found = sampler.found()
+    found = sampler.topics()
     counts = np.zeros_like(found.counts)
     rows = np.repeat(found.tree.at(sampler.leaves), [len(t) for t in tokens])
     np.add.at(counts, (np.concatenate(tokens), found.tree.paths[rows, sampler.levels]), 1.0)
@@ -72,15 +72,15 @@ def test_no_more_nodes_than_allowed() -> None:
     assert drawn(corpus(n=60), rules_of(gamma=50.0), sweeps=1).n_nodes > 9
 
 
-def test_documents_that_were_seated_go_on_as_if_never_interrupted() -> None:
+def test_known_documents_go_on_as_if_never_interrupted() -> None:
     rules = rules_of()
     sampler = drawn(corpus(), rules)
-    other = TreeSampler(sampler.found(), rules)
-    other.seat(Documents.from_tokens(corpus()), sampler.levels, sampler.leaves)
+    other = TreeSampler(sampler.topics(), rules)
+    other.add_known(Documents.from_tokens(corpus()), sampler.levels, sampler.leaves)
     assert_array_equal(other.level_counts, sampler.level_counts)
     assert_array_equal(other.leaves, sampler.leaves)
-    assert log_joint(other.found(), other.level_counts, rules) == log_joint(
-        sampler.found(), sampler.level_counts, rules
+    assert log_joint(other.topics(), other.level_counts, rules) == log_joint(
+        sampler.topics(), sampler.level_counts, rules
     )
 
 
@@ -118,7 +118,7 @@ def test_places_follow_the_tree_when_it_shrinks() -> None:
     sampler.word_prior = 5.0
     for i in range(10):
         sampler.sweep(3, i + 1)
-    found = sampler.found()
+    found = sampler.topics()
     assert sampler.n_nodes < most / 4
     assert len(sampler._nodes.ids) < most / 2
     assert_array_equal(found.tree.at(sampler.leaves) >= 0, True)
@@ -138,7 +138,7 @@ def test_scores_of_slots_are_those_of_words_on_any_level() -> None:
         np.empty(len(document), np.int64), np.empty(len(document)),
     )  # fmt: skip
     score_slots(tokens, 0, len(document), nodes, priors, scratch)
-    found = sampler.found()
+    found = sampler.topics()
     shares = ALPHA / ALPHA.sum()
     topics = np.append(found.topics(0.4), np.full((N_WORDS, 1), 1.0 / N_WORDS), axis=1)
     expected = np.log(topics[document][:, found.tree.paths] @ shares).sum(axis=0)
@@ -261,9 +261,9 @@ def test_geweke() -> None:
         words = words_of(rng, paths, levels)
         topics, documents, flat, leaves = as_state(paths, levels, words)
         sampler = TreeSampler(topics, rules)
-        sampler.seat(documents, flat, leaves)
+        sampler.add_known(documents, flat, leaves)
         sampler.sweep(7, step)
-        found = sampler.found().tree
+        found = sampler.topics().tree
         paths = [tuple(found.ids[found.paths[i]].tolist()) for i in found.at(sampler.leaves)]
         levels = sampler.levels.reshape(N, LENGTH)
         chain.append(statistics_of(paths, levels, np.sort(words, axis=1)))

@@ -69,12 +69,8 @@ class SaveMixin:
         self._check_learned(self._learned)
         arrays: dict[str, NDArray[Any]] = {}
         learned = self._schema.pack(self._learned, "learned", arrays)
-        params = self.get_params(deep=False)
-        for name, kind in self._options.items():
-            if params[name] is not None:
-                params[name] = kind.of(params[name], type(self).__name__, name)
         return {
-            "params": plain_params(params, self._learned.seed),
+            "params": plain_params(self._saved_params(), self._learned.seed),
             "learned": learned,
             "feature_names": feature_names(self),
         }, arrays
@@ -107,6 +103,14 @@ class SaveMixin:
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the saved parameters cannot be: {error}") from error
         return estimator
+
+    def _saved_params(self: Any) -> dict[str, Any]:
+        """The parameters in a form that JSON can hold, with all fields of options."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        for name, kind in self._options.items():
+            if params[name] is not None:
+                params[name] = kind.of(params[name], type(self).__name__, name)
+        return params
 
     def _check_learned(self, learned: Any) -> None:
         """Raise ValueError if parameters have changed that learning cannot go on without."""

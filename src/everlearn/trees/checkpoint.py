@@ -1,167 +1,131 @@
-"""A tree of topics as JSON and arrays, and back again."""
+"""What a file holds of a topic tree."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from everlearn.core.documents import Documents
-from everlearn.errors import CheckpointError
-from everlearn.estimator.saving import checked_names, feature_names, plain_params
-from everlearn.estimator.schemas import pack_nodes, unpack_nodes
-from everlearn.store.schema import Arrays, entry, member, require, section
-from everlearn.text.inputs import pack_words, text_options, unpack_words
-from everlearn.text.vocabulary import Vocabulary
-from everlearn.trees.fit import LEVEL_RANGE, Learned
+from everlearn.core.documents import LARGEST, Documents
+from everlearn.estimator.schemas import TREE
+from everlearn.store.schema import Array, Many, Record, Scalar, expect
+from everlearn.text.checkpoint import WORDS
+from everlearn.trees.fit import TreeFit
 from everlearn.trees.model import TreeTopics
-from everlearn.trees.stream import PAST, Kept, TreeState
+from everlearn.trees.settings import LEVEL_RANGE, MOST_PASSES
+from everlearn.trees.stream import PAST, Reservoir, TreeState
 
-T = TypeVar("T")
-_HEADER_KEYS = frozenset(("params", "state", "words", "bounds", "feature_names"))
-_STATE_KEYS = ("next_id", "word_prior", "seed", "clock", "n_documents", "n_tokens")
-_CLOSE = 1e-6
-_MOST = 2**53
-_LAST_CLOCK = 2**36
-"""Draws are named by whole numbers below 2**63, of which a batch has 2**26."""
-
-
-def pack_tree(estimator: Any, learned: Learned) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The estimator as a header and arrays."""
-    state, topics, kept = learned.state, learned.state.topics, learned.state.kept
-    words, arrays = pack_words(learned.words)
-    arrays |= {
-        **pack_nodes(topics.tree),
-        "tree/counts": topics.counts,
-        "tree/slots": topics.slots,
-        "tree/alpha": topics.alpha,
-        "kept/indptr": kept.documents.indptr,
-        "kept/words": kept.documents.words,
-        "kept/counts": kept.documents.counts,
-        "kept/levels": kept.levels,
-        "kept/leaves": kept.leaves,
-        "kept/ranks": kept.ranks,
-        "past/levels": state.past,
-    }
-    params = estimator.get_params(deep=False)
-    if params["text"] is not None:
-        params["text"] = text_options(estimator)
-    if params["vocabulary"] is not None:
-        params["vocabulary"] = list(Vocabulary.fixed(params["vocabulary"]).words)
-    if params["level_prior"] is not None:
-        params["level_prior"] = [float(v) for v in params["level_prior"]]
-    header = {
-        "params": plain_params(params, state.seed),
-        "state": {
-            "next_id": topics.next_id,
-            "word_prior": state.word_prior,
-            "seed": state.seed,
-            "clock": state.clock,
-            "n_documents": state.n_documents,
-            "n_tokens": state.n_tokens,
-        },
-        "words": words,
-        "bounds": list(learned.bounds),
-        "feature_names": feature_names(estimator),
-    }
-    return header, arrays
+_CLOSE: Final = 1e-6
+"""How well sums of counts must agree."""
+_MOST: Final = 2**53
+_LAST_CLOCK: Final = 2**36
+"""Random streams have numbers below 2**63, and each batch uses 2**26 of them."""
 
 
-def unpack_tree(cls: type[T], header: Mapping[str, Any], arrays: Arrays) -> T:
-    """Inverse of `pack_tree`; whatever could not have been packed is refused."""
-    if wrong := sorted((set(header) - {"estimator"}) ^ _HEADER_KEYS):
-        verb = "lacks" if wrong[0] in _HEADER_KEYS else "must not have"
-        raise CheckpointError(f"the header {verb} {wrong[0]!r}")
-    estimator: Any = cls(**section(header, "params", inspect.signature(cls).parameters))
-    try:
-        estimator.text = None if estimator.text is None else text_options(estimator)
-        estimator._check_params()
-    except (OverflowError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the header's 'params': {error}") from error
-    words = unpack_words(header, arrays)
-    values = section(header, "state", _STATE_KEYS)
-    state = _state(values, arrays, words.n_words, int(estimator.depth))
-    bounds = entry(header, "bounds", list)
-    if not all(type(b) is float and abs(b) <= 1e300 for b in bounds):
-        raise CheckpointError("the header's 'bounds' must be finite numbers")
-    estimator._learned = Learned(state, words, tuple(bounds))
-    if words.kind == "counts":
-        estimator.n_features_in_ = words.n_words
-    if header["feature_names"] is not None:
-        estimator.feature_names_in_ = checked_names(header["feature_names"], words.n_words)
-    if unknown := sorted(set(arrays) - set(pack_tree(estimator, estimator._learned)[1])):
-        raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
-    return estimator  # type: ignore[no-any-return]
+def _check_topics(topics: TreeTopics, place: str) -> None:
+    tree = topics.tree
+    below = (tree.ids < topics.next_id).all()
+    expect(below, f"{place}/tree/ids", f"below 'next_id', which is {topics.next_id}")
+    filled = (tree.through(topics.slots)[1:] > 0).all()
+    expect(filled, f"{place}/slots", "positive in each branch")
 
 
-def _state(header: Mapping[str, Any], arrays: Arrays, n_words: int, depth: int) -> TreeState:
-    n_documents = entry(header, "n_documents", int, 1, _MOST)
-    n_tokens = entry(header, "n_tokens", int, 0, _MOST)
-    topics = _topics(header, arrays, n_words, depth)
-    near = abs(topics.slots.sum() - n_documents) <= _CLOSE * (1.0 + n_documents)
-    require(near, "tree/slots", f"{n_documents} documents in sum")
-    most = n_tokens * (1.0 + _CLOSE) + _CLOSE
-    require(topics.counts.sum() <= most, "tree/counts", f"at most {n_tokens} in sum")
-    kept = _kept(arrays, topics)
-    gone = min(PAST, n_documents - len(kept.documents))
-    past = member(arrays, "past/levels", (gone, depth), "float64")
-    require((past >= -_CLOSE).all(), "past/levels", "tokens by level")
-    return TreeState(
-        topics,
-        entry(header, "word_prior", float, 1e-5, 1e6),
-        kept,
-        past,
-        entry(header, "seed", int, 0, 2**62),
-        entry(header, "clock", int, 1, _LAST_CLOCK),
-        n_documents,
-        n_tokens,
-    )
+def _check_documents(documents: Documents, place: str) -> None:
+    starts, words, counts = documents.indptr, documents.words, documents.counts
+    ascending = len(starts) > 0 and starts[0] == 0 and (np.diff(starts) >= 0).all()
+    last = len(words)
+    expect(ascending and starts[-1] == last, f"{place}/indptr", f"ascending from 0 to {last}")
+    expect(counts.sum(dtype=np.int64) <= _MOST, f"{place}/counts", f"at most {_MOST} in sum")
+    rows = np.repeat(np.arange(len(documents)), np.diff(starts))
+    increasing = (np.diff(words)[np.diff(rows) == 0] > 0).all()
+    expect(increasing, f"{place}/words", "ascending in each document")
 
 
-def _topics(header: Mapping[str, Any], arrays: Arrays, n_words: int, depth: int) -> TreeTopics:
-    next_id = entry(header, "next_id", int, 1, 2**62)
-    tree = unpack_nodes(arrays, depth, next_id)
-    k = len(tree)
-    counts = member(arrays, "tree/counts", (n_words, k), "float64")
-    slots = member(arrays, "tree/slots", (k,), "float64")
-    require((counts >= 0).all(), "tree/counts", "counts of words at nodes")
-    require((slots >= 0).all(), "tree/slots", "numbers of documents")
-    require((tree.through(slots)[1:] > 0).all(), "tree/slots", "positive below each node")
-    alpha = member(arrays, "tree/alpha", (depth,), "float64")
-    least = LEVEL_RANGE[0]
-    require(((alpha >= least) & (alpha <= _MOST)).all(), "tree/alpha", f"at least {least}")
-    return TreeTopics(tree, counts, slots, alpha, next_id)
+def _check_reservoir(reservoir: Reservoir, place: str) -> None:
+    documents = reservoir.documents
+    n, n_tokens = len(documents), documents.n_tokens
+    expect(len(reservoir.levels) == n_tokens, f"{place}/levels", f"of {n_tokens} tokens")
+    expect(len(reservoir.leaves) == n, f"{place}/leaves", f"of {n} documents")
 
 
-def _kept(arrays: Arrays, topics: TreeTopics) -> Kept:
-    """Documents that can still move; all that they have drawn must be in the counts."""
-    indptr = member(arrays, "kept/indptr", (None,), "int64")
-    words = member(arrays, "kept/words", (None,), "int32")
-    counts = member(arrays, "kept/counts", words.shape, "int32")
-    ordered = len(indptr) > 0 and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
-    require(ordered and indptr[-1] == len(words), "kept/indptr", "where documents begin")
-    require((counts >= 1).all() and counts.sum(dtype=np.int64) <= _MOST, "kept/counts", "counts")
-    inside = not len(words) or (words.min() >= 0 and words.max() < topics.n_words)
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    ascending = (np.diff(words)[np.diff(rows) == 0] > 0).all() if len(words) else True
-    require(inside and ascending, "kept/words", "ascending numbers of words")
-    documents = Documents(indptr, words, counts)
-    levels = member(arrays, "kept/levels", (documents.n_tokens,), "int64")
-    within = not len(levels) or (levels.min() >= 0 and levels.max() < topics.tree.depth)
-    require(within, "kept/levels", "levels of tokens")
-    leaves = member(arrays, "kept/leaves", (len(documents),), "int64")
-    at = topics.tree.at(leaves)
-    last = (at >= 0).all() and (topics.tree.levels[at] == topics.tree.depth - 1).all()
-    require(last, "kept/leaves", "ids of nodes on the last level")
-    ranks = member(arrays, "kept/ranks", (len(documents),), "float64")
-    require(((ranks >= 0) & (ranks < 1)).all(), "kept/ranks", "numbers from 0 to 1")
-    here = np.bincount(at, minlength=len(topics.slots)) <= topics.slots + _CLOSE
-    require(here.all(), "tree/slots", "at least the documents kept")
+def _check_state(state: TreeState, place: str) -> None:
+    """Counts must be those of the documents learned, those of the reservoir included."""
+    topics, documents = state.topics, state.reservoir.documents
+    n, n_tokens = state.n_documents, state.n_tokens
+    near = abs(topics.slots.sum() - n) <= _CLOSE * (1.0 + n)
+    expect(near, f"{place}/topics/slots", f"{n} documents in sum")
+    few = topics.counts.sum() <= n_tokens * (1.0 + _CLOSE) + _CLOSE
+    expect(few, f"{place}/topics/counts", f"at most {n_tokens} tokens in sum")
+    gone = min(PAST, n - len(documents))
+    expect(len(state.past) == gone, f"{place}/past", f"of {gone} documents")
+    _check_moving(topics, state.reservoir, place)
+
+
+def _check_moving(topics: TreeTopics, reservoir: Reservoir, place: str) -> None:
+    tree, documents, levels = topics.tree, reservoir.documents, reservoir.levels
+    known = not len(documents.words) or documents.words.max() < topics.n_words
+    expect(known, f"{place}/reservoir/documents/words", f"below {topics.n_words}")
+    inside = not len(levels) or levels.max() < tree.depth
+    expect(inside, f"{place}/reservoir/levels", f"below {tree.depth}")
+    at = tree.at(reservoir.leaves)
+    last = (at >= 0).all() and (tree.levels[at] == tree.depth - 1).all()
+    expect(last, f"{place}/reservoir/leaves", "ids of nodes on the last level")
+    moving = np.bincount(at, minlength=len(tree))
+    held = (moving <= topics.slots + _CLOSE).all()
+    expect(held, f"{place}/topics/slots", "at least the documents of the reservoir")
     left = topics.counts.copy()
-    tokens = np.repeat(words, counts), np.repeat(at, documents.lengths)
-    np.subtract.at(left, (tokens[0], topics.tree.paths[tokens[1], levels]), 1.0)
-    require((left >= -_CLOSE).all(), "tree/counts", "at least the words of documents kept")
-    return Kept(documents, levels, leaves, ranks)
+    words = np.repeat(documents.words, documents.counts)
+    leaves = np.repeat(at, documents.lengths)
+    np.subtract.at(left, (words, tree.paths[leaves, levels]), 1.0)
+    held = (left >= -_CLOSE).all()
+    expect(held, f"{place}/topics/counts", "at least the tokens of the reservoir")
+
+
+_TOPICS: Final = Record(
+    TreeTopics,
+    {
+        "tree": TREE,
+        "counts": Array("W", "nodes", low=0),
+        "slots": Array("nodes", low=0),
+        "alpha": Array("levels", low=LEVEL_RANGE[0], high=_MOST),
+        "next_id": Scalar(int, 1, 2**62),
+    },
+    _check_topics,
+)
+_DOCUMENTS: Final = Record(
+    Documents,
+    {
+        "indptr": Array("starts", dtypes=("int64",), low=0, high=_MOST),
+        "words": Array("entries", dtypes=("int32",), low=0, high=LARGEST),
+        "counts": Array("entries", dtypes=("int32",), low=1, high=LARGEST),
+    },
+    _check_documents,
+)
+_RESERVOIR: Final = Record(
+    Reservoir,
+    {
+        "documents": _DOCUMENTS,
+        "levels": Array("tokens", dtypes=("int64",), low=0, high=100),
+        "leaves": Array("documents", dtypes=("int64",), low=0, high=2**62),
+        "ranks": Array("documents", low=0, high=1),
+    },
+    _check_reservoir,
+)
+_STATE: Final = Record(
+    TreeState,
+    {
+        "topics": _TOPICS,
+        "word_prior": Scalar(float, 1e-3, 1e6),
+        "reservoir": _RESERVOIR,
+        "past": Array("past", "levels", low=-_CLOSE),
+        "seed": Scalar(int, 0, 2**62),
+        "clock": Scalar(int, 1, _LAST_CLOCK),
+        "n_documents": Scalar(int, 1, _MOST),
+        "n_tokens": Scalar(int, 0, _MOST),
+    },
+    _check_state,
+)
+# The words come first: they set the size W of the counts.
+TREE_FIT: Final = Record(
+    TreeFit, {"words": WORDS, "state": _STATE, "bounds": Many(Scalar(float), most=MOST_PASSES)}
+)

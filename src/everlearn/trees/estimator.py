@@ -1,4 +1,4 @@
-"""What a fitted `TopicTree` shows and answers."""
+"""The public class of this package: a hierarchical topic model."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents, split_documents
-from everlearn.engine.opening import nearby, open_engine
+from everlearn.core.priors.nested import NestedPrior
+from everlearn.engine.opening import EngineChoice, nearby, open_engine
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin
 from everlearn.estimator.collections import brought_here
+from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tree_view import FittedTree, TreeNode, check_room_for_a_path
-from everlearn.store.schema import Arrays
 from everlearn.text.inputs import (
     DOCUMENT_CONSTRAINTS,
     TextOptions,
@@ -28,45 +29,253 @@ from everlearn.text.inputs import (
     documents_of,
     word_names,
 )
-from everlearn.trees.checkpoint import pack_tree, unpack_tree
-from everlearn.trees.fit import (
-    LEVEL_RANGE,
-    Learned,
-    begin,
-    learn_corpus,
-    learn_stream,
-    random_order,
-    tree_rules,
-    with_words,
-)
-from everlearn.trees.kernels.paths import Found, PathTable
-from everlearn.trees.local import PathStep, found_under, held_out_likelihood, mean_table
+from everlearn.text.vocabulary import Vocabulary
+from everlearn.trees.checkpoint import TREE_FIT
+from everlearn.trees.fit import TreeFit, learn_corpus, learn_stream, shuffled_order
+from everlearn.trees.kernels.paths import PathTable, Posteriors
+from everlearn.trees.local import PathStep, held_out_likelihood, mean_table, predicted_paths
+from everlearn.trees.meanfield import MeanFieldStep
+from everlearn.trees.model import TreeRules
+from everlearn.trees.settings import LEVEL_RANGE, TreeOptions, TreeSettings
 from everlearn.trees.stream import TreeState
 
-_STEP = PathStep(most=16, steps=30)
+_PREDICTION_STEP = PathStep(most=16, steps=30)
 _SHOWN_WORDS = 8
 _METHODS = {"method": (Options(("completion", "paper")),)}
 _COUNT = {"n": (Interval(1, integer=True),)}
+_LEVEL = Interval(*LEVEL_RANGE)
+_TRUTH = Instance((bool, np.bool_), "a truth value")
 
 
-class TopicTreePredictions(LearnerMixin, TransformerMixin):
-    """Fitted attributes and answers, computed from the counts when asked for."""
+@dataclass(frozen=True, slots=True)
+class LevelPrior:
+    """A constraint: a sequence of two or more Dirichlet parameters."""
 
-    _learned: Learned
-    engine: str | None
+    def allows(self, value: Any) -> bool:
+        """Whether the value is such a sequence."""
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        if not isinstance(value, (list, tuple)) or len(value) < 2:
+            return False
+        return all(_LEVEL.allows(v) for v in value)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learned")
+    def __str__(self) -> str:
+        return f"a sequence, for each level {_LEVEL}"
 
-    def _fitted(self) -> TreeState:
-        check_is_fitted(self)
-        return self._learned.state
+
+class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
+    """Hierarchical topic model: each document follows one path of a tree of topics.
+
+    The root holds the words that all documents share, the nodes below it those of narrower and
+    narrower subjects. You do not choose the number of branches: the model infers it (nested Chinese
+    restaurant process).
+
+    `fit` samples a tree and refines it by variational inference. `partial_fit` learns from a
+    stream: each document is seen once, and branches are added and merged on the way. Derivations:
+    docs/math/topic_tree.md.
+
+    Parameters
+    ----------
+    depth : int, default=3
+        Levels of the tree, including the root.
+    concentration : float, default=1.0
+        Larger values give more branches.
+    topic_word_prior : float, default=0.5
+        Dirichlet parameter of each word in a topic. Smaller values give more and sharper topics.
+        No other parameter changes the size of the tree as much.
+    level_prior : "learn" or sequence of depth floats, default="learn"
+        Dirichlet parameters of a document's levels, from the root down. "learn" fits them to the
+        documents, which predicts best, and may switch levels off, see `level_prior_`. A sequence
+        such as (50, 20, 10) keeps them fixed, and all levels in use.
+    max_nodes : int, default=1000
+        Most nodes of the tree.
+    learning : {"batch", "memoized", "stream"}, default="batch"
+        How `fit` learns. "batch" refines the tree with all documents at once. "memoized" refines it
+        batch by batch, and remembers the statistics of each batch. "stream" sees each document
+        once, as `partial_fit` does.
+    n_sweeps : int, default=40
+        Sweeps of the sampler in `fit`; not used by "stream". 0 draws each document only once.
+    batch_size : int, default=50
+        Documents that are learned together with "memoized", "stream" and `partial_fit`.
+    reservoir : int, default=300
+        Past documents that a stream keeps and can still move to other branches.
+    shuffle : bool, default=True
+        Whether `fit` with `learning="stream"` visits documents in random order.
+    vocabulary : sequence or mapping of words, default=None
+        The words, in the order of the columns. None learns them from tokens and texts.
+    stop_words : "english", collection of words or None, default=None
+        Words of texts to leave out.
+    text : TextOptions, mapping of its fields or None, default=None
+        How texts become words (`token_pattern`), and how many words at most (`max_features`).
+    options : TreeOptions, mapping of its fields or None, default=None
+        Rarely used parameters.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where documents are processed. None uses all cores; "dask", a `distributed.Client` or an
+        address ("tcp://...") a cluster. All give the same results. The sampler runs in one thread.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all random draws. Pass an int for reproducible results.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    tree_ : FittedTree
+        Nodes with permanent ids, parents, masses and top words; ``print(model.tree_)`` shows it.
+    n_nodes_, n_components_ : int
+        Nodes of the tree.
+    component_ids_ : ndarray of shape (n_nodes,)
+        Permanent ids, parents first.
+    components_ : ndarray of shape (n_nodes, n_words)
+        Dirichlet parameters of the topics.
+    level_prior_ : ndarray of shape (depth,)
+        Dirichlet parameters of levels in use. A level near 0.01 is all but switched off.
+    bound_history_ : ndarray
+        The bound after each variational pass of the last `fit`.
+    vocabulary_ : ndarray of shape (n_words,)
+        The word of each column.
+    n_samples_seen_, n_tokens_seen_ : int
+        Documents and tokens learned from.
+
+    Examples
+    --------
+    >>> from everlearn import TopicTree
+    >>> texts = [
+    ...     "the cat and the dog sleep",
+    ...     "the dog and the cat bark",
+    ...     "the stock and the bond fall",
+    ...     "the bond and the stock rise",
+    ... ] * 25
+    >>> model = TopicTree(depth=2, n_sweeps=20, random_state=0).fit(texts)
+    >>> model.tree_.root.words[0]
+    'the'
+    >>> same = model.predict(["cat dog", "dog cat", "stock bond"])
+    >>> bool(same[0] == same[1] != same[2])
+    True
+    """
+
+    checkpoint_key: ClassVar[str] = "topic-tree"
+    _schema = TREE_FIT
+    _options: ClassVar[Mapping[str, type[ExpertOptions]]] = {
+        "text": TextOptions,
+        "options": TreeOptions,
+    }
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "depth": (Interval(2, 32, integer=True),),
+        "concentration": (Interval(1e-6, 1e6),),
+        "topic_word_prior": (Interval(1e-3, 1e6),),
+        "level_prior": (Options(("learn",)), LevelPrior()),
+        "max_nodes": (Interval(2, 2**20, integer=True),),
+        "learning": (Options(("batch", "memoized", "stream")),),
+        "n_sweeps": (Interval(0, 2**15, integer=True),),
+        "batch_size": (Interval(1, integer=True),),
+        "reservoir": (Interval(0, integer=True),),
+        "shuffle": (_TRUTH,),
+        **DOCUMENT_CONSTRAINTS,
+        **COMMON_CONSTRAINTS,
+    }
+    _learned: TreeFit
+
+    def __init__(
+        self,
+        *,
+        depth: int = 3,
+        concentration: float = 1.0,
+        topic_word_prior: float = 0.5,
+        level_prior: Any = "learn",
+        max_nodes: int = 1000,
+        learning: str = "batch",
+        n_sweeps: int = 40,
+        batch_size: int = 50,
+        reservoir: int = 300,
+        shuffle: bool = True,
+        vocabulary: Any = None,
+        stop_words: Any = None,
+        text: TextOptions | Mapping[str, Any] | None = None,
+        options: TreeOptions | Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.depth = depth
+        self.concentration = concentration
+        self.topic_word_prior = topic_word_prior
+        self.level_prior = level_prior
+        self.max_nodes = max_nodes
+        self.learning = learning
+        self.n_sweeps = n_sweeps
+        self.batch_size = batch_size
+        self.reservoir = reservoir
+        self.shuffle = shuffle
+        self.vocabulary = vocabulary
+        self.stop_words = stop_words
+        self.text = text
+        self.options = options
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a corpus. Whatever the model learned before is forgotten.
+
+        Parameters
+        ----------
+        X : documents
+            Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
+            numbers, of lists of words, or of texts. Dask collections are loaded into this process.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            (X,) = brought_here(self, X=X)
+            documents, words = documents_of(self, X, None, grow=True)
+            settings, seed = self._settings(), self._new_seed()
+            empty = TreeFit.empty(words, settings, seed)
+            if settings.learning == "stream":
+                order = shuffled_order(len(documents), seed) if settings.shuffle else None
+                self._learned = learn_stream(empty, documents, settings, order)
+            else:
+                self._learned = learn_corpus(empty, documents, settings)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from more documents, in the order in which they come, each seen once.
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`. Tokens and texts may bring new words.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the documents.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            known: TreeFit | None = getattr(self, "_learned", None)
+            if known is not None:
+                self._check_learned(known)
+            space = None if known is None else known.words
+            documents, words = documents_of(self, X, space, grow=True)
+            settings = self._settings()
+            if known is None:
+                known = TreeFit.empty(words, settings, self._new_seed())
+            self._learned = learn_stream(known.with_words(words), documents, settings)
+        return self
 
     # ------------------------------------------------------------------ attributes
 
     @property
     def tree_(self) -> FittedTree:
-        """The nodes with their permanent ids, masses and top words; printing it shows it."""
+        """The nodes with their permanent ids, masses and top words. Print it to see the tree."""
         topics = self._fitted().topics
         tree, mass = topics.tree, topics.mass
         words = self.top_words(_SHOWN_WORDS)
@@ -94,12 +303,12 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
 
     @property
     def n_components_(self) -> int:
-        """Nodes of the tree, under the name that all estimators have for it."""
+        """Nodes of the tree; the same as `n_nodes_`."""
         return self.n_nodes_
 
     @property
     def component_ids_(self) -> IntVec:
-        """Permanent ids of the nodes, parents first; never used twice in the life of a model."""
+        """Permanent ids of the nodes, parents first. The id of a removed node is not used again."""
         return self._fitted().topics.tree.ids.copy()
 
     @property
@@ -110,12 +319,12 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
 
     @property
     def level_prior_(self) -> Vec:
-        """Dirichlet parameters of a document's levels; near 0.01 a level is switched off."""
+        """Dirichlet parameters of a document's levels; near 0.01, a level is all but unused."""
         return self._fitted().topics.alpha.copy()
 
     @property
     def bound_history_(self) -> Vec:
-        """Lower bound of the log-evidence after each variational lap of the last `fit`."""
+        """Lower bound of the log-evidence after each variational pass of the last `fit`."""
         self._fitted()
         return np.array(self._learned.bounds)
 
@@ -136,18 +345,17 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
         return self._fitted().n_tokens
 
     def top_words(self, n: int = 10) -> list[list[Any]]:
-        """The words that each node has most of.
+        """The most frequent words of each node.
 
         Parameters
         ----------
         n : int, default=10
-            How many at most.
+            Most words per node.
 
         Returns
         -------
         words : list of lists
-            One list a node, in the order of `component_ids_`; words that a node has none of are
-            left out.
+            One list per node, in the order of `component_ids_`. Only words that occur at the node.
         """
         check_params(f"{type(self).__name__}.top_words", {"n": n}, _COUNT)
         counts, names = self._fitted().topics.counts, self.vocabulary_
@@ -158,7 +366,7 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
         ]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns of `transform`: "path" and a node's id, then "level" and a number.
+        """Names of the columns of `transform`, such as "path3" for node 3 and "level0".
 
         Parameters
         ----------
@@ -168,40 +376,41 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
         Returns
         -------
         names : ndarray of str
-            One name for each column.
+            One name per column.
         """
         tree = self._fitted().topics.tree
         names = [f"path{i}" for i in tree.ids] + [f"level{i}" for i in range(tree.depth)]
         return np.array(names, dtype=object)
 
-    # ------------------------------------------------------------------ answers
+    # ---------------------------------------------------------------- predictions
 
     def transform(self, X: Any) -> Mat:
-        """Where documents belong: probabilities of paths, and shares of levels.
+        """Probabilities of paths, and shares of levels, for each document.
 
         Parameters
         ----------
         X : documents
-            As in `fit`; words that the model does not know are left out.
+            As in `fit`. Unknown words are ignored.
 
         Returns
         -------
         posterior : ndarray of shape (n_documents, n_nodes + depth)
-            First the probability that the path ends at each node (on the last level) or leaves
-            the known tree there (above); then the expected share of the words at each level. Both
-            parts of a row sum to 1.
+            First, for each node, the probability that the document's path ends there. A path that
+            ends above the last level goes on to nodes that the tree does not have yet. Then the
+            expected share of the document's words at each level. Both parts of a row sum to 1.
         """
         tree = self._fitted().topics.tree
-        found = self._found(self._read(X))
-        paths = np.zeros((len(found.slots), len(tree) + 1))
-        np.add.at(paths, (np.arange(len(paths))[:, None], found.slots), found.shares)
+        q = self._posteriors(X)
+        # Unused candidates have the slot -1: they fall into one more column, which is dropped.
+        paths = np.zeros((len(q.slots), len(tree) + 1))
+        np.add.at(paths, (np.arange(len(paths))[:, None], q.slots), q.shares)
         paths = paths[:, :-1] / paths[:, :-1].sum(axis=1, keepdims=True)
-        total = np.maximum(found.g.sum(axis=2, keepdims=True), 1e-300)
-        levels = np.einsum("nm,nml->nl", found.shares, found.g / total)
+        total = np.maximum(q.g.sum(axis=2, keepdims=True), 1e-300)
+        levels = np.einsum("nm,nml->nl", q.shares, q.g / total)
         return np.hstack([paths, levels / levels.sum(axis=1, keepdims=True)])
 
     def predict(self, X: Any) -> IntVec:
-        """The best path of each document.
+        """The most probable path of each document.
 
         Parameters
         ----------
@@ -211,15 +420,15 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
         Returns
         -------
         ids : ndarray of shape (n_documents,)
-            The id of the last known node of the path; ``tree_.path(id)`` has the others.
+            The id of the last node of the path. ``tree_.path(id)`` gives the whole path.
         """
         tree = self._fitted().topics.tree
-        found = self._found(self._read(X))
-        best = found.shares.argmax(axis=1)
-        return np.asarray(tree.ids[found.slots[np.arange(len(best)), best]])
+        q = self._posteriors(X)
+        best = q.shares.argmax(axis=1)
+        return np.asarray(tree.ids[q.slots[np.arange(len(best)), best]])
 
     def score_samples(self, X: Any, method: str = "completion") -> Vec:
-        """Held-out log-likelihood of each document, per word; see `score`.
+        """Mean log-likelihood of the words of each document, see `score`.
 
         Parameters
         ----------
@@ -231,13 +440,13 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
         Returns
         -------
         log_likelihood : ndarray of shape (n_documents,)
-            Nats per word; 0 for a document without words to score.
+            Nats per word; 0 if the document has no words to score.
         """
         log_likelihood, n_tokens = self._likelihood(X, method)
         return np.asarray(log_likelihood / np.maximum(n_tokens, 1))
 
     def score(self, X: Any, y: Any = None, method: str = "completion") -> float:
-        """Mean log-likelihood of words of documents that were not learned from.
+        """Mean log-likelihood per word of new documents.
 
         Parameters
         ----------
@@ -246,9 +455,9 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
         y : None
             Ignored.
         method : {"completion", "paper"}, default="completion"
-            "completion" finds path and levels from one half of a document's words and scores the
-            other, given one path for all of them. "paper" scores the words that path and levels
-            were found from, which flatters every model.
+            "completion" infers path and levels from one half of a document's words and scores the
+            other half. "paper" scores the same words that it infers from, as published, which is
+            too optimistic.
 
         Returns
         -------
@@ -260,324 +469,100 @@ class TopicTreePredictions(LearnerMixin, TransformerMixin):
 
     # ------------------------------------------------------------------ inner
 
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_room_for_a_path(self)
+        given = self.level_prior
+        if not isinstance(given, str) and len(given) != self.depth:
+            raise ValueError(
+                f"the 'level_prior' parameter of {type(self).__name__} must have a number for each "
+                f"of the {self.depth} levels. Got {len(given)} instead."
+            )
+
+    def _check_learned(self, learned: TreeFit) -> None:
+        """Refuse to go on with another depth."""
+        depth = learned.state.topics.tree.depth
+        if depth != self.depth:
+            raise ValueError(
+                f"the 'depth' parameter of {type(self).__name__} was {depth} when learning began "
+                f"and cannot change without a new fit. Got {self.depth} instead."
+            )
+
+    def _settings(self) -> TreeSettings:
+        """The checked parameters, as learning takes them."""
+        depth, learned_levels = int(self.depth), isinstance(self.level_prior, str)
+        levels = _first_levels(depth) if learned_levels else np.asarray(self.level_prior, float)
+        options = TreeOptions.of(self.options, type(self).__name__)
+        step = MeanFieldStep if options.local == "meanfield" else PathStep
+        return TreeSettings(
+            rules=TreeRules(
+                depth,
+                NestedPrior(float(self.concentration)),
+                float(self.topic_word_prior),
+                int(self.max_nodes),
+                learned_levels,
+            ),
+            first_levels=levels,
+            step=step(int(options.n_candidates)),
+            learning=self.learning,
+            n_sweeps=int(self.n_sweeps),
+            n_passes=int(options.n_passes),
+            min_mass=float(options.min_mass),
+            moves=options.moves,
+            batch_size=int(self.batch_size),
+            reservoir=int(self.reservoir),
+            stream_sweeps=int(options.stream_sweeps),
+            shuffle=bool(self.shuffle),
+            engine=self.engine,
+            verbose=int(self.verbose),
+        )
+
+    def _fitted(self) -> TreeState:
+        check_is_fitted(self)
+        return self._learned.state
+
     def _likelihood(self, X: Any, method: str) -> tuple[Vec, IntVec]:
+        """Log-likelihood of the words of each document that count, and their number."""
         check_params(f"{type(self).__name__}.score", {"method": method}, _METHODS)
         seen = scored = self._read(X)
         if method == "completion":
             seen, scored = split_documents(seen, 0)
         with open_engine(nearby(self.engine)) as engine:
-            found = held_out_likelihood(self._paths(), seen, scored, engine, _STEP)
-        return np.where(scored.lengths > 0, found, 0.0), scored.lengths
+            sums = held_out_likelihood(self._path_table(), seen, scored, engine, _PREDICTION_STEP)
+        return np.where(scored.lengths > 0, sums, 0.0), scored.lengths
 
-    def _found(self, documents: Documents) -> Found:
+    def _posteriors(self, X: Any) -> Posteriors:
+        documents = self._read(X)
         with open_engine(nearby(self.engine)) as engine:
-            return found_under(self._paths(), documents, engine, _STEP)
+            return predicted_paths(self._path_table(), documents, engine, _PREDICTION_STEP)
 
-    def _paths(self) -> PathTable:
+    def _path_table(self) -> PathTable:
         state = self._fitted()
         self._check_params()
-        return mean_table(state.topics, state.word_prior, tree_rules(self).paths)
+        return mean_table(state.topics, state.word_prior, NestedPrior(float(self.concentration)))
 
     def _read(self, X: Any) -> Documents:
         self._fitted()
         return documents_of(self, X, self._learned.words, grow=False)[0]
 
-
-_LEVEL = Interval(*LEVEL_RANGE)
-
-
-@dataclass(frozen=True, slots=True)
-class LevelPrior:
-    """A constraint: numbers that densities of levels can be computed with, one for each level."""
-
-    def allows(self, value: Any) -> bool:
-        """Whether the value is a sequence of at least two such numbers."""
-        if isinstance(value, np.ndarray):
-            value = value.tolist()
-        if not isinstance(value, (list, tuple)) or len(value) < 2:
-            return False
-        return all(_LEVEL.allows(v) for v in value)
-
-    def __str__(self) -> str:
-        return f"a sequence, for each level {_LEVEL}"
-
-
-_TRUTH = Instance((bool, np.bool_), "a truth value")
-
-
-class TopicTree(TopicTreePredictions, SaveMixin, BaseEstimator):
-    """Hierarchical topic model: each document follows one path of a tree of topics.
-
-    The root has the words that all documents share, nodes below it those of ever narrower
-    subjects. How many branches there are is found (a nested Chinese restaurant process); all
-    infinitely many paths that the tree does not hold yet are reckoned with.
-
-    `fit` draws a tree with a collapsed sampler and refines it by variational inference;
-    `partial_fit` learns from documents that need not come again, with births and mergers as they
-    come. Derivations: docs/math/topic_tree.md.
-
-    Parameters
-    ----------
-    depth : int, default=3
-        Levels of a path, the root's included.
-    concentration : float, default=1.0
-        Larger values expect more branches.
-    word_prior : float, default=0.5
-        Dirichlet parameter of a topic for each word. Smaller values give more and sharper topics;
-        the size of the tree depends on it more than on anything else.
-    level_prior : sequence of depth floats or None, default=None
-        Dirichlet parameters of a document's levels, from the root down, to begin with. None is
-        (50, 20, 10), halved from level to level beyond.
-    learn_levels : bool, default=True
-        Whether the prior of levels is learned, which matters more than any other choice. It may
-        switch levels off, see `level_prior_`.
-    max_nodes : int, default=1000
-        No more are born.
-    learning : {"batch", "memoized", "stream"}, default="batch"
-        How `fit` learns: from all documents at once; in batches that are visited again and again,
-        whose statistics are remembered; or in one pass, as `partial_fit` does.
-    init : {"gibbs", "incremental"}, default="gibbs"
-        Where `fit` begins its variational laps: at the tree after `n_sweeps` of the sampler, or
-        right after each document was drawn once.
-    n_sweeps : int, default=40
-        Sweeps of the sampler in `fit`. In the first half the prior of words is smaller and grows.
-    n_iterations : int, default=6
-        Variational laps in `fit`; 0 keeps the drawn tree.
-    local : {"path", "meanfield"}, default="path"
-        Posterior of a document's levels: one for each path, or one for all paths, which is looser.
-    n_candidates : int, default=8
-        Paths of a document that are worked out, out of all that are looked at.
-    moves : {"sampled", "paper", None}, default="sampled"
-        How the tree changes. "sampled" merges siblings wherever the tree is likelier for it;
-        branches are born as the sampler draws them. "paper" grows, prunes and merges between
-        variational laps by the posterior of paths alone, which hardly ever acts on text. None
-        leaves the sampled tree as it is.
-    min_mass : float, default=0.5
-        Documents that a branch needs to stay, and tokens that a last node needs, at the end of
-        `fit`.
-    batch_size : int, default=50
-        Documents that are learned together on a stream, or remembered together ("memoized").
-    reservoir : int, default=300
-        Documents of the past that a stream keeps and can still move.
-    stream_sweeps : int, default=8
-        Sweeps of the sampler over each batch of a stream; the first has 30.
-    shuffle : bool, default=True
-        Whether `fit` with `learning="stream"` visits documents in random order.
-    vocabulary : sequence or mapping of words, default=None
-        The words, in the order of the columns; None lets tokens and texts bring them.
-    stop_words : "english", collection of words or None, default=None
-        Words of texts to leave out.
-    text : TextOptions, mapping of its fields or None, default=None
-        How texts become words (`token_pattern`), and how many words at most (`max_features`).
-    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores;
-        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
-        The sampler itself visits one document after the other.
-    random_state : int, RandomState instance or None, default=None
-        Determines all draws.
-    verbose : int, default=0
-        1 shows a progress bar.
-
-    Attributes
-    ----------
-    tree_ : FittedTree
-        Nodes with permanent ids, parents, masses and top words; ``print(model.tree_)`` shows it.
-    n_nodes_, n_components_ : int
-        Nodes of the tree.
-    component_ids_ : ndarray of shape (n_nodes,)
-        Permanent ids, parents first.
-    components_ : ndarray of shape (n_nodes, n_words)
-        Dirichlet parameters of the topics.
-    level_prior_ : ndarray of shape (depth,)
-        Prior of levels, as learned.
-    bound_history_ : ndarray
-        The bound after each variational lap of the last `fit`.
-    vocabulary_ : ndarray of shape (n_words,)
-        The word of each column.
-    n_samples_seen_, n_tokens_seen_ : int
-        What was learned from.
-
-    Examples
-    --------
-    >>> from everlearn import TopicTree
-    >>> texts = [
-    ...     "the cat and the dog sleep",
-    ...     "the dog and the cat bark",
-    ...     "the stock and the bond fall",
-    ...     "the bond and the stock rise",
-    ... ] * 25
-    >>> model = TopicTree(depth=2, n_sweeps=20, random_state=0).fit(texts)
-    >>> model.tree_.root.words[0]
-    'the'
-    >>> same = model.predict(["cat dog", "dog cat", "stock bond"])
-    >>> bool(same[0] == same[1] != same[2])
-    True
-    """
-
-    checkpoint_key: ClassVar[str] = "topic-tree"
-    _options: ClassVar = {"text": TextOptions}
-    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "depth": (Interval(2, 32, integer=True),),
-        "concentration": (Interval(1e-6, 1e6),),
-        "word_prior": (Interval(1e-3, 1e6),),
-        "level_prior": (Options((None,)), LevelPrior()),
-        "learn_levels": (_TRUTH,),
-        "max_nodes": (Interval(2, 2**20, integer=True),),
-        "learning": (Options(("batch", "memoized", "stream")),),
-        "init": (Options(("gibbs", "incremental")),),
-        "n_sweeps": (Interval(0, 2**15, integer=True),),
-        "n_iterations": (Interval(0, integer=True),),
-        "local": (Options(("path", "meanfield")),),
-        "n_candidates": (Interval(1, integer=True),),
-        "moves": (Options(("sampled", "paper", None)),),
-        "min_mass": (Interval(0),),
-        "batch_size": (Interval(1, integer=True),),
-        "reservoir": (Interval(0, integer=True),),
-        "stream_sweeps": (Interval(1, 2**15, integer=True),),
-        "shuffle": (_TRUTH,),
-        **DOCUMENT_CONSTRAINTS,
-        **COMMON_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        *,
-        depth: int = 3,
-        concentration: float = 1.0,
-        word_prior: float = 0.5,
-        level_prior: Any = None,
-        learn_levels: bool = True,
-        max_nodes: int = 1000,
-        learning: str = "batch",
-        init: str = "gibbs",
-        n_sweeps: int = 40,
-        n_iterations: int = 6,
-        local: str = "path",
-        n_candidates: int = 8,
-        moves: str | None = "sampled",
-        min_mass: float = 0.5,
-        batch_size: int = 50,
-        reservoir: int = 300,
-        stream_sweeps: int = 8,
-        shuffle: bool = True,
-        vocabulary: Any = None,
-        stop_words: Any = None,
-        text: Any = None,
-        engine: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.depth = depth
-        self.concentration = concentration
-        self.word_prior = word_prior
-        self.level_prior = level_prior
-        self.learn_levels = learn_levels
-        self.max_nodes = max_nodes
-        self.learning = learning
-        self.init = init
-        self.n_sweeps = n_sweeps
-        self.n_iterations = n_iterations
-        self.local = local
-        self.n_candidates = n_candidates
-        self.moves = moves
-        self.min_mass = min_mass
-        self.batch_size = batch_size
-        self.reservoir = reservoir
-        self.stream_sweeps = stream_sweeps
-        self.shuffle = shuffle
-        self.vocabulary = vocabulary
-        self.stop_words = stop_words
-        self.text = text
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from a corpus, forgetting anything learned before.
-
-        Parameters
-        ----------
-        X : documents
-            Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
-            numbers, of lists of words, or of texts. Dask collections are brought here.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        with self._unchanged_on_error():
-            self._check_params()
-            (X,) = brought_here(self, X=X)
-            documents, words = documents_of(self, X, None, grow=True)
-            seed = self._new_seed()
-            learned = begin(self, words, seed)
-            if self.learning == "stream":
-                order = random_order(self, len(documents), seed)
-                self._learned = learn_stream(self, learned, documents, order)
-            else:
-                self._learned = learn_corpus(self, learned, documents)
-        return self
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from documents that need not come again, in the order in which they come.
-
-        Parameters
-        ----------
-        X : documents
-            As in `fit`. Words may be new if documents are not given as counts.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The estimator, which has learned the documents.
-        """
-        with self._unchanged_on_error():
-            self._check_params()
-            known = getattr(self, "_learned", None)
-            self._check_same_depth()
-            space = None if known is None else known.words
-            documents, words = documents_of(self, X, space, grow=True)
-            if known is None:
-                known = begin(self, words, self._new_seed())
-            self._learned = learn_stream(self, with_words(known, words), documents)
-        return self
-
-    # ------------------------------------------------------------------ inner
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_room_for_a_path(self)
-        if self.level_prior is not None and len(self.level_prior) != self.depth:
-            raise ValueError(
-                f"the 'level_prior' parameter of {type(self).__name__} must have a number for each "
-                f"of the {self.depth} levels. Got {len(self.level_prior)} instead."
-            )
-
-    def _check_same_depth(self) -> None:
-        known = getattr(self, "_learned", None)
-        if known is not None and known.state.topics.tree.depth != self.depth:
-            raise ValueError(
-                f"the 'depth' parameter of {type(self).__name__} was "
-                f"{known.state.topics.tree.depth} when learning began and cannot change without a "
-                f"new fit. Got {self.depth} instead."
-            )
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learned")
 
     def __sklearn_tags__(self) -> Tags:
         return document_tags(super().__sklearn_tags__())
 
-    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted estimator as JSON and arrays; `save` writes them."""
-        self._fitted()
-        self._check_params()
-        self._check_same_depth()
-        return pack_tree(self, self._learned)
+    def _saved_params(self) -> dict[str, Any]:
+        params = super()._saved_params()
+        if self.vocabulary is not None:
+            params["vocabulary"] = Vocabulary.fixed(self.vocabulary).words
+        if not isinstance(self.level_prior, str):
+            params["level_prior"] = [float(value) for value in self.level_prior]
+        return params
 
-    @classmethod
-    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        return unpack_tree(cls, header, arrays)
+
+def _first_levels(depth: int) -> Vec:
+    """The level prior that learning begins with: 50, 20, and half of the level above from there."""
+    levels = [50.0, 20.0]
+    while len(levels) < depth:
+        levels.append(levels[-1] / 2.0)
+    return np.array(levels)

@@ -1,129 +1,116 @@
-"""How `TopicTree` learns: what its parameters mean, and what it knows afterwards."""
+"""One call of `fit` or `partial_fit` of a topic tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.arrays import IntVec, Mat
 from everlearn.core.documents import Documents
-from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.random import stream
 from everlearn.engine.opening import open_engine
 from everlearn.engine.progress import DocumentProgress
 from everlearn.text.inputs import WordSpace
-from everlearn.trees.batch import BatchPlan, Step, drawn, level_tokens, refined, without_empty
-from everlearn.trees.local import MeanFieldStep, PathStep
-from everlearn.trees.model import TreeRules, TreeTopics
-from everlearn.trees.stream import PAST, Kept, StreamPlan, TreeState, learn_batch
+from everlearn.trees.model import TreeTopics, sampled_levels, young_prior
+from everlearn.trees.moves import join_siblings, merge_nodes
+from everlearn.trees.sampler import TreeSampler
+from everlearn.trees.settings import TreeSettings
+from everlearn.trees.stream import PAST, Reservoir, TreeState, learn_batch
+from everlearn.trees.variational import Report, level_tokens, refined, without_empty
 
-_FIRST_LEVELS = (50.0, 20.0)
-"""Prior of the first levels; further ones have half of the one above."""
-LEVEL_RANGE = (1e-3, 1e6)
-"""What the prior of a level may be to begin with: densities of levels stay finite."""
+LEVELS_EVERY = 2
+"""Sweeps between two changes of the level prior."""
+JOIN_EVERY, MERGE_EVERY = 5, 10
+"""Sweeps between two rounds of joins, and of mergers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
-    """What the estimator knows: the tree, its words, and bounds after each lap of a fit."""
+class TreeFit:
+    """What a topic tree has learned.
+
+    Attributes
+    ----------
+    state : the tree, and what a stream needs to go on
+    words : the words of its columns
+    bounds : the bound after each variational pass of the last `fit`
+    """
 
     state: TreeState
     words: WordSpace
     bounds: tuple[float, ...] = ()
 
+    @classmethod
+    def empty(cls, words: WordSpace, settings: TreeSettings, seed: int) -> TreeFit:
+        """A root without documents."""
+        topics = TreeTopics.empty(words.n_words, settings.first_levels)
+        past = np.empty((0, settings.rules.depth))
+        state = TreeState(topics, settings.rules.word_prior, Reservoir.empty(), past, seed)
+        return cls(state, words)
 
-def tree_rules(estimator: Any) -> TreeRules:
-    """What the tree is learned under."""
-    return TreeRules(
-        int(estimator.depth),
-        NestedPrior(float(estimator.concentration)),
-        float(estimator.word_prior),
-        int(estimator.max_nodes),
-        bool(estimator.learn_levels),
-    )
+    @property
+    def seed(self) -> int:
+        """The seed that was drawn when learning began."""
+        return self.state.seed
 
+    @property
+    def n_features(self) -> int | None:
+        """Columns of the tables it learned from; None if it learned from tokens or texts."""
+        return self.words.n_words if self.words.kind == "counts" else None
 
-def first_levels(estimator: Any) -> Vec:
-    """The prior of levels to begin with."""
-    if estimator.level_prior is not None:
-        return np.asarray(estimator.level_prior, np.float64)
-    levels = list(_FIRST_LEVELS[: estimator.depth])
-    while len(levels) < estimator.depth:
-        levels.append(levels[-1] / 2.0)
-    return np.array(levels)
-
-
-def begin(estimator: Any, words: WordSpace, seed: int) -> Learned:
-    """A root that has seen nothing."""
-    topics = TreeTopics.empty(words.n_words, first_levels(estimator))
-    past = np.empty((0, estimator.depth))
-    state = TreeState(topics, float(estimator.word_prior), Kept.none(), past, seed)
-    return Learned(state, words)
+    def with_words(self, words: WordSpace) -> TreeFit:
+        """The same tree for a larger vocabulary."""
+        topics = self.state.topics.with_words(words.n_words)
+        return replace(self, state=replace(self.state, topics=topics), words=words)
 
 
-def with_words(learned: Learned, words: WordSpace) -> Learned:
-    """The same with the words that have come since."""
-    topics = learned.state.topics.with_words(words.n_words)
-    return replace(learned, state=replace(learned.state, topics=topics), words=words)
-
-
-def learn_corpus(estimator: Any, learned: Learned, documents: Documents) -> Learned:
-    """Draw a tree of all documents, then refine it."""
-    rules, plan, state = tree_rules(estimator), _batch_plan(estimator, documents), learned.state
-    laps = plan.n_sweeps + plan.n_iterations
+def learn_corpus(fit: TreeFit, documents: Documents, settings: TreeSettings) -> TreeFit:
+    """Learn documents that can be visited again: sample a tree, then refine it."""
+    state, n = fit.state, len(documents)
     with (
-        open_engine(estimator.engine) as engine,
-        DocumentProgress(estimator.verbose, laps * len(documents)) as progress,
+        open_engine(settings.engine) as engine,
+        DocumentProgress(settings.verbose, (settings.n_sweeps + settings.n_passes) * n) as progress,
     ):
 
         def report(done: int, n_nodes: int) -> None:
-            progress.show(done * len(documents), n_nodes)
+            progress.show(done * n, n_nodes)
 
-        topics, levels = drawn(documents, state.topics, rules, plan, state.seed, report)
+        topics, levels = sample_tree(state.topics, documents, settings, state.seed, report)
         bounds: list[float] = []
-        if plan.n_iterations:
-            found, bounds = refined(
-                topics, documents, rules, plan, engine, state.seed,
-                lambda done, n_nodes: report(plan.n_sweeps + done, n_nodes),
-            )  # fmt: skip
+        if settings.n_passes:
+            found, bounds = refined(topics, documents, settings, engine, state.seed, report)
             topics, levels = without_empty(found.topics), level_tokens(found)
     state = replace(
         state,
         topics=topics,
-        past=_some(levels, state.seed),
+        past=_subsample(levels, state.seed),
         clock=1,
-        n_documents=len(documents),
+        n_documents=n,
         n_tokens=documents.n_tokens,
     )
-    return Learned(state, learned.words, tuple(bounds))
+    return TreeFit(state, fit.words, tuple(bounds))
 
 
 def learn_stream(
-    estimator: Any, learned: Learned, documents: Documents, order: IntVec | None = None
-) -> Learned:
-    """Learn documents once, batch by batch, in this order or as they come."""
-    rules, state = tree_rules(estimator), learned.state
-    plan = StreamPlan(
-        int(estimator.stream_sweeps), int(estimator.reservoir), estimator.moves == "sampled"
-    )
+    fit: TreeFit, documents: Documents, settings: TreeSettings, order: IntVec | None = None
+) -> TreeFit:
+    """Learn each document once, batch by batch, in the given order or as they come."""
+    state, done = fit.state, 0
     with (
-        open_engine(estimator.engine) as engine,
-        DocumentProgress(estimator.verbose, len(documents)) as progress,
+        open_engine(settings.engine) as engine,
+        DocumentProgress(settings.verbose, len(documents)) as progress,
     ):
-        done = 0
-        for batch in _batches(documents, order, int(estimator.batch_size)):
-            state = learn_batch(state, batch, rules, plan, engine)
+        for batch in _batches(documents, order, settings.batch_size):
+            state = learn_batch(state, batch, settings, engine)
             done += len(batch)
             progress.show(done, len(state.topics.tree))
-    return replace(learned, state=state)
+    return replace(fit, state=state)
 
 
-def random_order(estimator: Any, n: int, seed: int) -> IntVec | None:
-    """An order in which to visit documents, if they are to be shuffled."""
-    return stream(seed, "order", 0).permutation(n) if estimator.shuffle else None
+def shuffled_order(n_documents: int, seed: int) -> IntVec:
+    """A random order of documents."""
+    return stream(seed, "order", 0).permutation(n_documents)
 
 
 def _batches(documents: Documents, order: IntVec | None, size: int) -> Iterator[Documents]:
@@ -132,23 +119,42 @@ def _batches(documents: Documents, order: IntVec | None, size: int) -> Iterator[
         yield documents[where] if order is None else documents.take(order[where])
 
 
-def _batch_plan(estimator: Any, documents: Documents) -> BatchPlan:
-    step: Step = PathStep(int(estimator.n_candidates))
-    if estimator.local == "meanfield":
-        step = MeanFieldStep(int(estimator.n_candidates))
-    memoized = estimator.learning == "memoized"
-    return BatchPlan(
-        0 if estimator.init == "incremental" else int(estimator.n_sweeps),
-        int(estimator.n_iterations),
-        step,
-        -(-len(documents) // int(estimator.batch_size)) if memoized else 1,
-        estimator.moves,
-        float(estimator.min_mass),
-    )
+def sample_tree(
+    start: TreeTopics, documents: Documents, settings: TreeSettings, seed: int, report: Report
+) -> tuple[TreeTopics, Mat]:
+    """Sample a tree of all documents; also their tokens by level, (n_documents, depth).
+
+    The word prior grows to its full value in the first half of the sweeps, so that topics can form.
+    The level prior is learned in the second half only: before, siblings that are yet to be joined
+    hold the words of all levels, and learning would switch the last level off.
+    """
+    full, n_sweeps, merging = settings.rules, settings.n_sweeps, settings.moves == "sampled"
+    half = max(n_sweeps / 2, 1e-9)
+    rules = replace(full, word_prior=young_prior(full.word_prior, float(n_sweeps == 0)))
+    sampler = TreeSampler(start, rules)
+    sampler.add(documents, seed, 0)
+    join_at = wait = JOIN_EVERY
+    for done in range(1, n_sweeps + 1):
+        rules = replace(full, word_prior=young_prior(full.word_prior, done / half))
+        sampler.word_prior = rules.word_prior
+        sampler.sweep(seed, done)
+        if rules.learn_levels and done >= half and done % LEVELS_EVERY == 0:
+            sampler.alpha = sampled_levels(sampler.alpha, sampler.level_counts)
+        if merging and done < n_sweeps and done >= join_at:
+            sampler, joined = join_siblings(sampler, rules, seed, done)
+            wait = JOIN_EVERY if joined else 2 * wait  # try less often what does not pay
+            join_at = done + wait
+        if merging and done < n_sweeps and done % MERGE_EVERY == 0:
+            merge_nodes(sampler, rules)
+        report(done, sampler.n_nodes)
+    if merging:
+        sampler, _ = join_siblings(sampler, rules, seed, n_sweeps + 1)
+        merge_nodes(sampler, rules)
+    return sampler.topics(), sampler.level_counts
 
 
-def _some(levels: Mat, seed: int) -> Mat:
-    """Tokens by level of some documents, as many as a stream remembers."""
+def _subsample(levels: Mat, seed: int) -> Mat:
+    """As many rows as a stream remembers."""
     if len(levels) <= PAST:
         return levels
     rows = stream(seed, "subsample", 0).choice(len(levels), PAST, replace=False)

@@ -1,7 +1,7 @@
-"""A tree of topics: what is believed about it, and how likely that is.
+"""The model: a tree of topics, its priors, and the log-probability of what was learned.
 
-Topics have Dirichlet priors over words, paths a nested Chinese restaurant process, and a
-document's levels a Dirichlet prior. Counts and masses may be fractions. Equations:
+Topics have Dirichlet priors over words, paths a nested Chinese restaurant process, and the levels
+of a document's words a Dirichlet prior. Counts and masses may be fractions. Equations:
 docs/math/topic_tree.md.
 """
 
@@ -18,22 +18,22 @@ from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.tree import Tree
 
 LEAST_LEVEL = 1e-2
-"""Smallest parameter of a level's prior; a level that has it is as good as switched off."""
+"""Smallest parameter of a learned level prior; a level at this value is all but switched off."""
 LEAST_PRIOR = 0.1
-"""Where the prior of words begins while topics form, if it is larger."""
+"""The word prior grows from here while topics form, unless it is smaller itself."""
 _LEVEL_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRules:
-    """What a tree of topics is learned under.
+    """Prior and limits of a tree of topics.
 
     Attributes
     ----------
     depth : levels of a path
     paths : prior of paths
     word_prior : Dirichlet parameter of a topic for each word
-    max_nodes : no more are born
+    max_nodes : most nodes
     learn_levels : whether the prior of levels is learned
     """
 
@@ -65,12 +65,12 @@ class TreeTopics:
 
     @classmethod
     def empty(cls, n_words: int, alpha: Vec) -> TreeTopics:
-        """A root that has seen nothing."""
+        """A root without documents."""
         return cls(Tree.root(len(alpha)), np.zeros((n_words, 1)), np.zeros(1), alpha, 1)
 
     @property
     def n_words(self) -> int:
-        """Words that topics know."""
+        """Words of the vocabulary."""
         return len(self.counts)
 
     @property
@@ -79,12 +79,12 @@ class TreeTopics:
         return self.tree.through(self.slots)
 
     def with_words(self, n_words: int) -> TreeTopics:
-        """With room for more words."""
+        """The same tree for a larger vocabulary."""
         new = np.zeros((n_words - self.n_words, len(self.tree)))
         return self if not len(new) else replace(self, counts=np.concatenate([self.counts, new]))
 
     def arranged(self, tree: Tree) -> TreeTopics:
-        """The nodes of another tree, some of these in any order."""
+        """The statistics for another tree, which has some of the nodes in any order."""
         at = self.tree.at(tree.ids)
         counts = np.take(self.counts, at, axis=1)
         return replace(self, tree=tree, counts=counts, slots=self.slots[at])
@@ -100,10 +100,10 @@ class TreeTopics:
 
 
 def young_prior(word_prior: float, share: float) -> float:
-    """The prior of words so far on the way, as a share, to where topics have formed.
+    """The word prior while topics form: `share`, from 0 to 1, says how far they are.
 
-    A topic faces as many pseudo-counts as there are words, times the prior: more than a few
-    documents bring, so that under the full prior topics would rarely begin.
+    A new topic faces pseudo-counts of n_words * word_prior, more than a few documents bring. Under
+    the full prior, new topics would hardly ever begin.
     """
     return max(min(1.0, share) * word_prior, min(LEAST_PRIOR, word_prior))
 
@@ -121,21 +121,21 @@ def topic_evidence(counts: Mat, word_prior: float) -> Vec:
 
 
 def level_evidence(level_counts: Mat, alpha: Vec) -> float:
-    """Log-probability of the levels of all tokens, from their number by document and level."""
+    """Log-probability of all levels, from the tokens of each document at each level."""
     each = gammaln(level_counts + alpha).sum() - len(level_counts) * gammaln(alpha).sum()
     lengths, total = level_counts.sum(axis=1), alpha.sum()
     return float(each - (gammaln(lengths + total) - gammaln(total)).sum())
 
 
-def log_joint(found: TreeTopics, level_counts: Mat, rules: TreeRules) -> float:
-    """Log-probability of words, levels and paths, topics and sticks integrated out."""
-    words = topic_evidence(found.counts, rules.word_prior).sum()
-    paths = rules.paths.log_seating(found.tree, found.slots)
-    return float(words + paths + level_evidence(level_counts, found.alpha))
+def log_joint(topics: TreeTopics, level_counts: Mat, rules: TreeRules) -> float:
+    """Log-probability of words, levels and paths with topics and sticks integrated out."""
+    words = topic_evidence(topics.counts, rules.word_prior).sum()
+    paths = rules.paths.log_seating(topics.tree, topics.slots)
+    return float(words + paths + level_evidence(level_counts, topics.alpha))
 
 
 def sampled_levels(alpha: Vec, level_counts: Mat) -> Vec:
-    """The prior of levels after a few steps towards the best for these counts."""
+    """The level prior after a few steps towards the best one for these counts."""
     used = level_counts[level_counts.sum(axis=1) > 0]
     if not len(used):
         return alpha
@@ -144,7 +144,7 @@ def sampled_levels(alpha: Vec, level_counts: Mat) -> Vec:
 
 
 def expected_levels(alpha: Vec, log_shares: Vec, n_documents: float) -> Vec:
-    """The prior of levels that fits expected log-shares best, none of them below the least.
+    """The level prior that fits expected log-shares best, nowhere below `LEAST_LEVEL`.
 
     `log_shares` is the sum of E[log theta] over documents, (depth,).
     """

@@ -1,4 +1,8 @@
-"""Draws of paths and levels over a tree that grows and shrinks with them."""
+"""The collapsed Gibbs sampler: it draws paths and levels of documents, and the tree with them.
+
+Documents change the counts of nodes that others are drawn under, so they are visited one after the
+other, in one thread.
+"""
 
 from __future__ import annotations
 
@@ -14,49 +18,52 @@ from everlearn.trees.kernels.scores import Levels, Nodes, Priors, Tokens, spread
 from everlearn.trees.model import TreeRules, TreeTopics
 
 _ROOM, _SPARE = 0.25, 8
-"""Places for new nodes that a level has for each of its nodes, and at least."""
+"""Free places for new nodes on a level: this share of its nodes, and at least so many."""
 _SPARSE = 1.4
-"""So many places for each node are too many: all of them are looked at."""
+"""With more places for each node than this, nodes are laid out anew: kernels visit all places."""
 _LEVELS_ONLY = 2
+"""Random stream of sweeps over levels; those of full sweeps are 0 and 1."""
 
 
 class TreeSampler:
-    """A tree with documents that still move; all others have left their counts behind.
+    """A tree, and the documents that can still move in it.
+
+    Its counts also hold documents that were learned before and cannot move any more.
 
     Parameters
     ----------
-    found : the tree to begin with, which is left as it is
-    rules : what it is learned under; the prior of words may change with `word_prior`
+    topics : the tree to begin with; it is not changed
+    rules : prior and limits of the tree; `word_prior` may be set to another value later
     """
 
-    def __init__(self, found: TreeTopics, rules: TreeRules) -> None:
+    def __init__(self, topics: TreeTopics, rules: TreeRules) -> None:
         self._rules = rules
         self.word_prior = rules.word_prior
-        self.alpha = found.alpha
+        self.alpha = topics.alpha
         self._tokens = Tokens(
             np.zeros(1, np.int64),
             np.empty(0, np.int32),
             np.empty(0, np.uint8),
             np.empty((0, rules.depth), np.int64),
         )
-        self._nodes = _laid_out(found)
+        self._nodes = _laid_out(topics)
 
     def __len__(self) -> int:
         return len(self._tokens.paths)
 
     # ------------------------------------------------------------------ documents
 
-    def seat(self, documents: Documents, levels: IntVec, leaves: IntVec) -> None:
-        """Documents that are already in the counts, by levels of tokens and ids of leaves."""
+    def add_known(self, documents: Documents, levels: IntVec, leaves: IntVec) -> None:
+        """Add documents that are in the counts already: levels of tokens, ids of last nodes."""
         paths = self._paths_to(self._places(leaves))
         self._append(documents, levels.astype(np.uint8), paths)
 
     def add(self, documents: Documents, seed: int, clock: int, *, informed: bool = False) -> None:
-        """New documents, whose paths and levels are drawn one after the other.
+        """Add new documents, and draw their paths and levels one after the other.
 
-        Their words' first levels are drawn from the prior, or `informed`: for a path that fits the
-        document. Words on levels at random fit no node of a tree that knows its words well, so
-        that documents would begin branches of their own, and their levels then keep them there.
+        The first levels of their words are drawn from the prior or, with `informed`, for a path
+        that fits the document. In a tree with sharp topics use the latter: words on random levels
+        fit no node, so that documents would begin branches of their own and stay there.
         """
         begin = len(self)
         levels = np.zeros(documents.n_tokens, np.uint8)
@@ -69,45 +76,42 @@ class TreeSampler:
             self._make_room(_ROOM)
         self._draw(0, seed, clock)
 
-    def replace_tree(self, found: TreeTopics, moved: dict[int, int]) -> None:
-        """Go on with a tree in which some nodes, by id, have become part of others."""
+    def replace_tree(self, topics: TreeTopics, moved: dict[int, int]) -> None:
+        """Go on with another tree; `moved` maps ids of nodes to those that they became part of."""
         ends, each = np.unique(self.leaves, return_inverse=True)
         for i, leaf in enumerate(ends):
             while int(leaf) in moved:
                 leaf = moved[int(leaf)]
             ends[i] = leaf
         leaves = ends[each]
-        self._nodes = _laid_out(found)
+        self._nodes = _laid_out(topics)
         self._tokens = self._tokens._replace(paths=self._paths_to(self._places(leaves)))
 
-    def copy(self, found: TreeTopics) -> TreeSampler:
-        """A sampler that goes its own way from here, with a tree that has the same leaves."""
+    def copy(self, topics: TreeTopics) -> TreeSampler:
+        """An independent sampler of the same documents, with a tree that has the same leaves."""
         twin = object.__new__(TreeSampler)
         twin.__dict__.update(self.__dict__)
         twin._tokens = self._tokens._replace(levels=self._tokens.levels.copy())
-        twin.replace_tree(found, {})
+        twin.replace_tree(topics, {})
         return twin
 
     def through(self, node_id: int) -> IntVec:
-        """Positions of the documents whose path passes a node."""
+        """Positions of the documents whose path passes this node."""
         place = self._places(np.array([node_id]))[0]
         return np.flatnonzero((self._tokens.paths == place).any(axis=1))
 
     def move_down(self, rows: IntVec, level: int, common: NDArray[np.bool_]) -> None:
-        """Put words of some documents that are on a level, or the next, where they belong.
-
-        Common words get the level, all others the next.
-        """
+        """Put words that are on this level or the next on the former if common, else the latter."""
         move_down(self._tokens, self._nodes, rows, level, common)
 
     def sweep_levels(self, rows: IntVec, seed: int, clock: int) -> None:
-        """Draw the levels of some documents once, with paths as they are."""
+        """Draw the levels of some documents once; their paths stay."""
         streams = stream_keys(seed, clock, _LEVELS_ONLY, len(self))
         sweep_levels(self._tokens, self._nodes, self._priors(), streams, rows)
 
     @property
     def n_nodes(self) -> int:
-        """Nodes that the tree has now."""
+        """Number of nodes."""
         return int((self._nodes.ids >= 0).sum())
 
     @property
@@ -128,8 +132,8 @@ class TreeSampler:
         flat = np.bincount(rows * depth + self._tokens.levels, minlength=len(self) * depth)
         return flat.reshape(len(self), depth).astype(np.float64)
 
-    def found(self) -> TreeTopics:
-        """The tree as it is now, siblings by decreasing mass."""
+    def topics(self) -> TreeTopics:
+        """A copy of the tree, siblings by decreasing mass."""
         nodes = self._nodes
         alive = np.flatnonzero(nodes.ids >= 0)
         places = np.full(len(nodes.ids) + 1, -1, np.int64)
@@ -174,22 +178,22 @@ class TreeSampler:
         return Priors(self.alpha, self.word_prior, words, self._rules.paths.gamma)
 
     def _make_room(self, room: float) -> None:
-        """Lay out the nodes anew, with places for so many more of them."""
+        """Lay out the nodes anew, with free places for this share of them on each level."""
         old = self._nodes
         alive = np.flatnonzero(old.ids >= 0)
         levels = np.searchsorted(old.firsts, alive, side="right") - 1
-        firsts, found = _blocks(levels, self._rules.depth, room)
+        firsts, at = _blocks(levels, self._rules.depth, room)
         places = np.full(len(old.ids) + 1, -1, np.int64)
-        places[alive] = found
+        places[alive] = at
         counts = np.zeros((len(old.counts), firsts[-1]))
         spread_columns(old.counts, places[:-1], counts)
         self._nodes = Nodes(
             firsts,
             counts,
-            _spread(old.totals[alive], found, firsts[-1]),
-            _spread(old.mass[alive], found, firsts[-1]),
-            _spread(places[old.parents[alive]], found, firsts[-1], -1),
-            _spread(old.ids[alive], found, firsts[-1], -1),
+            _spread(old.totals[alive], at, firsts[-1]),
+            _spread(old.mass[alive], at, firsts[-1]),
+            _spread(places[old.parents[alive]], at, firsts[-1], -1),
+            _spread(old.ids[alive], at, firsts[-1], -1),
             old.next_id,
         )
         self._tokens = self._tokens._replace(paths=places[self._tokens.paths])
@@ -206,21 +210,21 @@ class TreeSampler:
         return paths
 
 
-def _laid_out(found: TreeTopics) -> Nodes:
+def _laid_out(topics: TreeTopics) -> Nodes:
     """Nodes in blocks of one level each, with room in all blocks but the root's."""
-    tree = found.tree
+    tree = topics.tree
     firsts, places = _blocks(tree.levels, tree.depth, _ROOM)
     size = int(firsts[-1])
-    counts = np.zeros((found.n_words, size))
-    spread_columns(found.counts, places, counts)
+    counts = np.zeros((topics.n_words, size))
+    spread_columns(topics.counts, places, counts)
     return Nodes(
         firsts,
         counts,
         counts.sum(axis=0),
-        _spread(found.mass, places, size),
+        _spread(topics.mass, places, size),
         _spread(np.append(places, -1)[tree.parents], places, size, -1),
         _spread(tree.ids, places, size, -1),
-        np.array([found.next_id], np.int64),
+        np.array([topics.next_id], np.int64),
     )
 
 

@@ -62,19 +62,22 @@ class PathTable(NamedTuple):
     alpha: Vec
 
 
-class Found(NamedTuple):
-    """What was found of documents.
+class Posteriors(NamedTuple):
+    """Posterior of path and levels for each of N documents, over at most M candidate slots.
 
-    slots : (N, M) slots that were worked out, -1 where there are fewer
+    slots : (N, M) candidate slots, -1 where there are fewer
     shares : (N, M) their probabilities
-    g : (N, M, L) Dirichlet parameters of levels in each
-    bounds : (N,) the log-sum of weights and scores over slots
+    g : (N, M, L) Dirichlet parameters of levels in each slot; (N, 1, L) for mean-field
+    bounds : (N,) what each document contributes to the bound
+    phi : (n_entries, L) probability of each level for each distinct word of a document, which
+        only mean-field keeps; (0, L) otherwise
     """
 
     slots: Slots
     shares: Mat
     g: Cube
     bounds: Vec
+    phi: Mat
 
 
 @kernel()
@@ -165,19 +168,19 @@ def _score_all(
 
 
 @kernel()
-def choose_slots(words: Words, begin: int, end: int, paths: PathTable, found: Found) -> None:
+def choose_slots(words: Words, begin: int, end: int, paths: PathTable, q: Posteriors) -> None:
     """The best slots of each document, of those it had any but negligible ones included."""
-    k, most = paths.levels.size, found.slots.shape[1]
+    k, most = paths.levels.size, q.slots.shape[1]
     scores, room = np.empty(k), np.empty((3, k))
     weights = np.empty(paths.alpha.size)
     for d in range(begin, end):
         _score_all(words, d, paths, weights, scores, room)
         peak = scores.max()
-        old, kept = found.slots[d].copy(), found.shares[d].copy()
-        old_g = found.g[d].copy()
-        found.slots[d] = -1
-        found.shares[d] = 0.0
-        found.g[d] = 0.0
+        old, kept = q.slots[d].copy(), q.shares[d].copy()
+        old_g = q.g[d].copy()
+        q.slots[d] = -1
+        q.shares[d] = 0.0
+        q.g[d] = 0.0
         for m in range(most):
             if old[m] >= 0 and kept[m] > _STILL:
                 scores[old[m]] += 1e300  # what a document had is kept
@@ -186,11 +189,11 @@ def choose_slots(words: Words, begin: int, end: int, paths: PathTable, found: Fo
             if scores[best] < peak - _WIDTH:
                 break
             scores[best] = -np.inf
-            found.slots[d, m] = best
+            q.slots[d, m] = best
             for j in range(most):
                 if old[j] == best:
-                    found.shares[d, m] = kept[j]
-                    found.g[d, m] = old_g[j]
+                    q.shares[d, m] = kept[j]
+                    q.g[d, m] = old_g[j]
 
 
 @kernel(SUMMED)
@@ -253,26 +256,26 @@ def _settle(
 
 @kernel()
 def infer_paths(
-    words: Words, begin: int, end: int, paths: PathTable, steps: int, found: Found
+    words: Words, begin: int, end: int, paths: PathTable, steps: int, q: Posteriors
 ) -> None:
     """Levels in the slots chosen for each document, and the probabilities of these slots.
 
     Slots whose probability is negligible are given up until slots are chosen again.
     """
-    most = found.slots.shape[1]
+    most = q.slots.shape[1]
     scores, weights = np.empty(most), np.empty(paths.alpha.size)
     for d in range(begin, end):
         for m in range(most):
-            slot = found.slots[d, m]
+            slot = q.slots[d, m]
             scores[m] = -np.inf
             if slot >= 0:
                 scores[m] = paths.log_weights[slot]
-                scores[m] += _settle(words, d, paths, slot, steps, found.g[d, m], weights)
-        found.bounds[d] = softmax(scores, found.shares[d])
+                scores[m] += _settle(words, d, paths, slot, steps, q.g[d, m], weights)
+        q.bounds[d] = softmax(scores, q.shares[d])
         for m in range(most):
-            if found.shares[d, m] == 0.0:
-                found.slots[d, m] = -1
-                found.g[d, m] = 0.0
+            if q.shares[d, m] == 0.0:
+                q.slots[d, m] = -1
+                q.g[d, m] = 0.0
 
 
 @kernel()
@@ -292,18 +295,18 @@ def softmax(scores: Vec, shares: Vec) -> float:
 
 @kernel()
 def gather(
-    words: Words, paths: PathTable, found: Found, counts: Mat, slots: Vec, logs: Vec
+    words: Words, paths: PathTable, q: Posteriors, counts: Mat, slots: Vec, logs: Vec
 ) -> None:
-    """Add what documents say: words by node, documents by slot, E log theta by level."""
+    """Add each document's expected words by node, its slots, and E log theta by level."""
     depth = paths.alpha.size
     weights, values = np.empty(depth), np.empty(depth)
     for d in range(words.indptr.size - 1):
-        for m in range(found.slots.shape[1]):
-            share, slot = found.shares[d, m], found.slots[d, m]
+        for m in range(q.slots.shape[1]):
+            share, slot = q.shares[d, m], q.slots[d, m]
             if slot < 0 or share <= 0.0:
                 continue
             slots[slot] += share
-            g, path = found.g[d, m], paths.paths[slot]
+            g, path = q.g[d, m], paths.paths[slot]
             both = digamma(g.sum())
             for level in range(depth):
                 logs[level] += share * (digamma(g[level]) - both)
@@ -323,120 +326,17 @@ def gather(
 
 
 @kernel()
-def predict_words(words: Words, paths: PathTable, found: Found, out: Vec) -> None:
+def predict_words(words: Words, paths: PathTable, q: Posteriors, out: Vec) -> None:
     """Log-likelihood of other words of the documents, given where these were found.
 
     Words of a document share its path: the sum over slots is outside of the product over words.
     """
-    shares, scores = np.empty(paths.alpha.size), np.empty(found.slots.shape[1])
+    shares, scores = np.empty(paths.alpha.size), np.empty(q.slots.shape[1])
     for d in range(words.indptr.size - 1):
         for m in range(scores.size):
             scores[m] = -np.inf
-            if found.slots[d, m] >= 0 and found.shares[d, m] > 0.0:
-                shares[:] = found.g[d, m] / found.g[d, m].sum()
-                scores[m] = np.log(found.shares[d, m])
-                scores[m] += _word_score(words, d, paths, paths.paths[found.slots[d, m]], shares)
+            if q.slots[d, m] >= 0 and q.shares[d, m] > 0.0:
+                shares[:] = q.g[d, m] / q.g[d, m].sum()
+                scores[m] = np.log(q.shares[d, m])
+                scores[m] += _word_score(words, d, paths, paths.paths[q.slots[d, m]], shares)
         out[d] = softmax(scores, scores.copy())
-
-
-class Blended(NamedTuple):
-    """What was found of documents.
-
-    slots, shares : (N, M) slots that were looked at, and their probabilities
-    g : (N, L) Dirichlet parameters of levels
-    phi : (n_entries, L) probability of each level for each distinct word of a document
-    bounds : (N,) what each document contributes to the bound
-    """
-
-    slots: Slots
-    shares: Mat
-    g: Mat
-    phi: Mat
-    bounds: Vec
-
-
-@kernel(SUMMED)
-def _split_words_meanfield(
-    words: Words, d: int, paths: PathTable, logs: Mat, found: Blended, scores: Vec
-) -> float:
-    """Levels of words under the shares of slots; scores of slots under these; their entropy."""
-    depth, unseen = paths.alpha.size, np.log(paths.unseen)
-    slots, shares, g = found.slots[d], found.shares[d], found.g[d]
-    expected = np.empty(depth)
-    both = digamma(g.sum())
-    for level in range(depth):
-        expected[level] = digamma(g[level]) - both
-    g[:] = paths.alpha
-    entropy = 0.0
-    for place in range(words.indptr[d], words.indptr[d + 1]):
-        w, count, phi = words.words[place], words.counts[place], found.phi[place]
-        phi[:] = expected
-        for m in range(slots.size):
-            if slots[m] >= 0 and shares[m] > 0.0:
-                for level in range(depth):
-                    node = paths.paths[slots[m], level]
-                    phi[level] += shares[m] * (logs[w, node] if node >= 0 else unseen)
-        softmax(phi.copy(), phi)
-        for level in range(depth):
-            g[level] += count * phi[level]
-            if phi[level] > 0.0:
-                entropy -= count * phi[level] * np.log(phi[level])
-        for m in range(slots.size):
-            if slots[m] >= 0:
-                for level in range(depth):
-                    node = paths.paths[slots[m], level]
-                    seen = logs[w, node] if node >= 0 else unseen
-                    scores[m] += count * phi[level] * seen
-    return entropy
-
-
-@kernel()
-def blend_paths(
-    words: Words, begin: int, end: int, paths: PathTable, logs: Mat, steps: int, found: Blended
-) -> None:
-    """Levels of each document and probabilities of the slots chosen for it, in turn."""
-    most, depth = found.slots.shape[1], paths.alpha.size
-    scores = np.empty(most)
-    for d in range(begin, end):
-        if found.g[d, 0] == 0.0:
-            n = 0
-            for place in range(words.indptr[d], words.indptr[d + 1]):
-                n += words.counts[place]
-            found.g[d] = paths.alpha * (1.0 + n / paths.alpha.sum())
-            found.shares[d] = 0.0
-            found.shares[d, 0] = 1.0
-        bound = 0.0
-        for _ in range(steps):
-            for m in range(most):
-                slot = found.slots[d, m]
-                scores[m] = paths.log_weights[slot] if slot >= 0 else -np.inf
-            bound = _split_words_meanfield(words, d, paths, logs, found, scores)
-            bound += softmax(scores, found.shares[d])
-        g = found.g[d]
-        both = digamma(g.sum())
-        for level in range(depth):
-            bound += (g[level] - paths.alpha[level]) * (digamma(g[level]) - both)
-        found.bounds[d] = bound - level_divergence(g, paths.alpha)
-
-
-@kernel()
-def gather_blended(
-    words: Words, paths: PathTable, found: Blended, counts: Mat, slots: Vec, logs: Vec
-) -> None:
-    """Add what documents say: words by node, documents by slot, E log theta by level."""
-    for d in range(words.indptr.size - 1):
-        g = found.g[d]
-        both = digamma(g.sum())
-        for level in range(g.size):
-            logs[level] += digamma(g[level]) - both
-        for m in range(found.slots.shape[1]):
-            share, slot = found.shares[d, m], found.slots[d, m]
-            if slot < 0 or share <= 0.0:
-                continue
-            slots[slot] += share
-            for place in range(words.indptr[d], words.indptr[d + 1]):
-                part = share * words.counts[place]
-                for level in range(g.size):
-                    node = paths.paths[slot, level]
-                    if node >= 0:
-                        counts[words.words[place], node] += part * found.phi[place, level]

@@ -1,0 +1,95 @@
+"""The parameters of a `TopicTree`, as the code below the estimator takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from everlearn.core.arrays import Vec
+from everlearn.engine.opening import EngineChoice
+from everlearn.estimator.options import ExpertOptions
+from everlearn.estimator.params import Constraint, Interval, Options
+from everlearn.trees.local import LocalStep
+from everlearn.trees.model import TreeRules
+
+LEVEL_RANGE: Final = (1e-3, 1e6)
+"""Smallest and largest entry of a level prior, so that densities of levels are finite."""
+MOST_PASSES: Final = 2**15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeOptions(ExpertOptions):
+    """Rarely used parameters of a `TopicTree`.
+
+    Parameters
+    ----------
+    n_passes : int, default=6
+        Variational passes of `fit` over the documents, after sampling. 0 keeps the sampled tree.
+    min_mass : float, default=0.5
+        At the end of `fit`, branches with fewer documents are removed, and so are nodes of the
+        last level with fewer tokens.
+    stream_sweeps : int, default=8
+        Sweeps of the sampler over each batch of a stream. The first batch has 30.
+    n_candidates : int, default=8
+        Paths of each document that a variational pass works out. All paths are scored roughly
+        first, and the best ones are chosen.
+    moves : {"sampled", "paper", None}, default="sampled"
+        How siblings become one node. "sampled" merges them wherever that makes the tree likelier.
+        "paper" grows, prunes and merges between variational passes, as published, which finds
+        little to do on text. None keeps the sampled tree as it is.
+    local : {"path", "meanfield"}, default="path"
+        Posterior of a document's levels: one for each path, or one for all paths as published,
+        which gives a looser bound.
+    """
+
+    n_passes: int = 6
+    min_mass: float = 0.5
+    stream_sweeps: int = 8
+    n_candidates: int = 8
+    moves: str | None = "sampled"
+    local: str = "path"
+
+    constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "n_passes": (Interval(0, MOST_PASSES, integer=True),),
+        "min_mass": (Interval(0),),
+        "stream_sweeps": (Interval(1, 2**15, integer=True),),
+        "n_candidates": (Interval(1, integer=True),),
+        "moves": (Options(("sampled", "paper", None)),),
+        "local": (Options(("path", "meanfield")),),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeSettings:
+    """What learning depends on, built by the estimator at the start of a call.
+
+    Attributes
+    ----------
+    rules : prior and limits of the tree
+    first_levels : (depth,) level prior of a tree without documents
+    step : local step of variational passes
+    learning : "batch", "memoized" or "stream"
+    n_sweeps : sweeps of the sampler in `fit`, after each document was drawn once
+    n_passes, min_mass, stream_sweeps, moves : see `TreeOptions`
+    batch_size : documents that a stream learns together, or that `fit` remembers together
+    reservoir : documents of the past that a stream can still move
+    shuffle : whether `fit` visits a stream in random order
+    engine : the estimator's parameter, for `open_engine`
+    verbose : whether progress is shown
+    """
+
+    rules: TreeRules
+    first_levels: Vec
+    step: LocalStep
+    learning: str = "batch"
+    n_sweeps: int = 40
+    n_passes: int = 6
+    min_mass: float = 0.5
+    moves: str | None = "sampled"
+    batch_size: int = 50
+    reservoir: int = 300
+    stream_sweeps: int = 8
+    shuffle: bool = True
+    engine: EngineChoice = None
+    verbose: int = 0

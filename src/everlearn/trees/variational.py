@@ -1,0 +1,208 @@
+"""Variational learning of a tree from documents that are visited several times.
+
+The documents are split into batches, and the statistics of each batch are remembered. A visit
+replaces those of its batch, then brings topics, sticks and the level prior up to date. With one
+batch of all documents this is batch learning. After every visit the bound is that of all documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from everlearn.core.arrays import Mat, Vec
+from everlearn.core.documents import Documents
+from everlearn.core.tree import Tree
+from everlearn.engine.protocol import Engine
+from everlearn.trees.kernels.paths import Posteriors
+from everlearn.trees.local import (
+    LocalStep,
+    PathStats,
+    expected_table,
+    level_constant,
+    under_new_prior,
+)
+from everlearn.trees.model import TreeRules, TreeTopics, expected_levels, topic_evidence
+from everlearn.trees.paper_moves import paper_moves
+from everlearn.trees.settings import TreeSettings
+
+CHOOSE_EVERY = 4
+"""Passes between two searches for each document's best slots."""
+_PASSES_AFTER = 2
+"""Passes after the last change of the tree, so that documents settle in it."""
+Report: TypeAlias = Callable[[int, int], None]
+"""Called with the number of sweeps and passes that are done, and the number of nodes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisitedBatch:
+    """A batch, and its posteriors and statistics at its last visit.
+
+    documents : the documents
+    q : their posteriors of paths and levels
+    alpha : (depth,) the level prior that `q` was found under
+    stats : None before the first visit
+    """
+
+    documents: Documents
+    q: Posteriors
+    alpha: Vec
+    stats: PathStats | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathState:
+    """A tree, its batches, and the sum of their statistics."""
+
+    topics: TreeTopics
+    batches: tuple[VisitedBatch, ...]
+    total: PathStats | None = None
+
+    def bound(self, rules: TreeRules) -> float:
+        """Lower bound of the log-evidence; minus infinity until each batch was visited."""
+        if self.total is None or any(batch.stats is None for batch in self.batches):
+            return -np.inf
+        return stats_bound(self.total, self.topics, rules)
+
+
+def stats_bound(total: PathStats, topics: TreeTopics, rules: TreeRules) -> float:
+    """The bound with the topics and sticks that are best for these statistics."""
+    words = topic_evidence(total.counts, rules.word_prior).sum()
+    paths = rules.paths.bound(topics.tree, total.slots)
+    levels = total.n_documents * level_constant(topics.alpha) + (topics.alpha - 1.0) @ total.logs
+    return float(words + paths + levels + total.entropy)
+
+
+def begin(topics: TreeTopics, batches: list[Documents], step: LocalStep) -> PathState:
+    """The state before the first visit."""
+    fresh = [VisitedBatch(b, step.start(b, topics.tree), topics.alpha) for b in batches]
+    return PathState(topics, tuple(fresh))
+
+
+def visit(
+    state: PathState, which: int, rules: TreeRules, step: LocalStep, engine: Engine, *, choose: bool
+) -> PathState:
+    """The state after a visit to one batch; `choose` searches for its documents' best slots."""
+    state = _ordered(state, rules)
+    batch, topics = state.batches[which], state.topics
+    paths = expected_table(topics, rules)
+    q = under_new_prior(batch.q, topics.alpha - batch.alpha)
+    step.run(batch.documents, paths, q, engine, choose=choose)
+    stats = step.gathered(batch.documents, paths, q)
+    total = stats
+    if state.total is not None and len(state.batches) > 1:
+        total = state.total.plus(stats)
+        if batch.stats is not None:
+            total = total.plus(batch.stats, -1)
+    batches = list(state.batches)
+    batches[which] = VisitedBatch(batch.documents, q, topics.alpha, stats)
+    return PathState(_updated(topics, total, batches, rules), tuple(batches), total)
+
+
+def _updated(
+    topics: TreeTopics, total: PathStats, batches: list[VisitedBatch], rules: TreeRules
+) -> TreeTopics:
+    """The tree under new statistics."""
+    alpha = topics.alpha
+    if rules.learn_levels:
+        alpha = expected_levels(alpha, total.logs, total.n_documents)
+    if any(batch.stats is None for batch in batches):
+        return replace(topics, alpha=alpha)  # too early to replace the sampled counts
+    counts, slots = np.maximum(total.counts, 0.0), np.maximum(total.slots, 0.0)
+    return replace(topics, counts=counts, slots=slots, alpha=alpha)
+
+
+def _ordered(state: PathState, rules: TreeRules) -> PathState:
+    """Sort siblings by decreasing mass where that does not lower the bound."""
+    before = state.topics.tree
+    after = rules.paths.ordered(before, state.topics.slots)
+    if after is before or np.array_equal(after.ids, before.ids):
+        return state
+    return PathState(
+        state.topics.arranged(after),
+        tuple(_rearranged(batch, before, after) for batch in state.batches),
+        None if state.total is None else state.total.arranged(before, after),
+    )
+
+
+def _rearranged(batch: VisitedBatch, before: Tree, after: Tree) -> VisitedBatch:
+    places = np.append(after.at(before.ids), -1).astype(np.int32)
+    q = batch.q._replace(slots=places[batch.q.slots])
+    stats = None if batch.stats is None else batch.stats.arranged(before, after)
+    return VisitedBatch(batch.documents, q, batch.alpha, stats)
+
+
+def refined(
+    topics: TreeTopics, documents: Documents, settings: TreeSettings, engine: Engine, seed: int,
+    report: Report,
+) -> tuple[PathState, list[float]]:  # fmt: skip
+    """The tree after all variational passes, and the bound after each."""
+    memoized, step = settings.learning == "memoized", settings.step
+    n_batches = -(-len(documents) // settings.batch_size) if memoized else 1
+    size = -(-len(documents) // n_batches)
+    batches = [documents[i : i + size] for i in range(0, len(documents), size)]
+    if settings.n_passes <= _PASSES_AFTER:
+        topics = pruned(topics, settings.min_mass)
+    state = begin(topics, batches, step)
+    bounds: list[float] = []
+    fresh = 0  # the first pass over the tree as it is now
+    for done in range(settings.n_passes):
+        for which in range(len(batches)):
+            choose = (done - fresh) % CHOOSE_EVERY == 0
+            state = visit(state, which, settings.rules, step, engine, choose=choose)
+        bounds.append(state.bound(settings.rules))
+        report(settings.n_sweeps + done + 1, len(state.topics.tree))
+        edited = _edited(state, settings, seed, done)
+        if edited is not state.topics:
+            state, fresh = begin(edited, batches, step), done + 1
+    return state, bounds
+
+
+def _edited(state: PathState, settings: TreeSettings, seed: int, done: int) -> TreeTopics:
+    """The tree after the moves that are due; it does not change in the last passes."""
+    left = settings.n_passes - 1 - done
+    topics = state.topics
+    if settings.moves == "paper" and left >= _PASSES_AFTER and done % 3 == 2:
+        batches = [(batch.documents, batch.q) for batch in state.batches]
+        topics = paper_moves(topics, batches, settings.rules, seed, done)
+    return pruned(topics, settings.min_mass) if left == _PASSES_AFTER else topics
+
+
+def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
+    """The tree without branches of fewer documents; these go to the slot of the parent.
+
+    Nodes of the last level with fewer tokens are removed too: a path that leaves the tree there
+    says the same.
+    """
+    tree, mass = topics.tree, topics.mass
+    empty = (tree.levels == tree.depth - 1) & (topics.counts.sum(axis=0) < min_mass)
+    weak = np.flatnonzero((mass < min_mass)[1:] | empty[1:]) + 1
+    if not len(weak):
+        return topics
+    smaller = tree.without(weak)
+    kept = topics.arranged(smaller)
+    slots = kept.slots.copy()
+    for i in weak:
+        if mass[tree.parents[i]] >= min_mass or tree.parents[i] == 0:
+            slots[smaller.at([tree.ids[tree.parents[i]]])[0]] += mass[i]
+    return TreeTopics(smaller, kept.counts, slots, topics.alpha, topics.next_id)
+
+
+def without_empty(topics: TreeTopics) -> TreeTopics:
+    """The tree without branches that no document has a share in."""
+    empty = np.flatnonzero(topics.mass[1:] <= 0.0) + 1
+    return topics.arranged(topics.tree.without(empty)) if len(empty) else topics
+
+
+def level_tokens(state: PathState) -> Mat:
+    """Expected tokens of each document at each level, (n_documents, depth)."""
+    parts = []
+    for batch in state.batches:
+        shares, g = batch.q.shares, batch.q.g
+        # Mean-field has one posterior of levels for all slots.
+        mean: Vec = g[:, 0] if g.shape[1] == 1 else np.einsum("nm,nml->nl", shares, g)
+        parts.append(np.maximum(mean - batch.alpha, 0.0))
+    return np.concatenate(parts)
