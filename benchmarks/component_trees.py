@@ -15,7 +15,7 @@ from benchmarks.corpora import DATA
 from benchmarks.remember import remembered
 from benchmarks.table import Table
 from everlearn import ComponentTree
-from everlearn.components import search as learner
+from everlearn.components import search
 
 SEEDS = 5
 NODES = {2: 9, 3: 14, 4: 18, 5: 22}
@@ -159,8 +159,8 @@ def _grown(depth: int, seed: int) -> dict[str, Any]:
         watching[0] += time.process_time() - start
         return state, moves
 
-    grown = learner.grown
-    with mock.patch.object(learner, "grown", watched):
+    grown = search.try_growth
+    with mock.patch.object(search, "try_growth", watched):
         model, cpu = _fitted(depth=depth, max_nodes=ROOM, random_state=seed)
     result = _measures(model, cpu - watching[0])
     return result | {"best": max(*seen, result["log_p"])}

@@ -12,6 +12,7 @@ from everlearn.registry import ESTIMATORS
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from everlearn.clumps.estimator import ClumpedTopicModel as ClumpedTopicModel
     from everlearn.components.estimator import ComponentTree as ComponentTree
+    from everlearn.components.settings import ComponentTreeOptions as ComponentTreeOptions
     from everlearn.estimator.merging import merge as merge
     from everlearn.estimator.saving import load as load
     from everlearn.linear.classifier import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ComponentTreeOptions": "everlearn.components.settings",
     "load": "everlearn.estimator.saving",
     "merge": "everlearn.estimator.merging",
     "PPCAOptions": "everlearn.ppca.settings",

@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn.decomposition import PCA
 
+from components.test_conformance import SPOILT
 from everlearn.components.estimator import ComponentTree
+from everlearn.components.state import TreeState
 from everlearn.core.priors.nested import TreeSticks
 from everlearn.errors import NotConvergedWarning
 from support.component_data import assert_same, content, model_of, rows_of, streamed
@@ -54,7 +56,7 @@ class TestFitted:
         edges = {(node.parent, node.id) for node in fitted.tree_ if node.parent is not None}
         assert set(fitted.to_networkx().edges) == edges
 
-    def test_the_history_tells_of_births(self, fitted):
+    def test_the_history_has_births(self, fitted):
         born = {i for move in fitted.history_.moves for i in move.added}
         gone = {i for move in fitted.history_.moves for i in move.removed}
         assert set(fitted.component_ids_) <= born | {0, 1, 2}
@@ -127,7 +129,7 @@ class TestPredictions:
             n = int(q.tree.n_unseen[parent])
             ids = range(state.next_id, state.next_id + n)
             sticks = TreeSticks(np.ones(n), np.full(n, model.paths.gamma))
-            grown = q.extended(
+            grown = q.append(
                 q.tree.grown(int(parent), list(ids)),
                 np.zeros((n, 8)),
                 model.scale * np.eye(n),
@@ -156,7 +158,7 @@ class TestLearning:
         monkeypatch.setattr("everlearn.components.local.BLOCK_ROWS", 64)
         found = []
         for engine in ("serial", "threads", None):
-            model = model_of(engine=engine, **params).fit(rows_of(200))
+            model = model_of(engine=engine, options=params).fit(rows_of(200))
             model.partial_fit(rows_of(150, seed=1))
             header, arrays = content(model)
             header["params"]["engine"] = None
@@ -223,9 +225,9 @@ class TestLearning:
         assert set(model.history_.counts) <= {"merge accepted", "merge refused"}
 
     def test_what_does_not_settle_says_so(self):
-        with pytest.warns(NotConvergedWarning, match="max_sweeps=1"):
-            model_of(max_sweeps=1, tol=0.0).fit(rows_of(100))
-        model = model_of(max_sweeps=1, tol=0.0)
+        with pytest.warns(NotConvergedWarning, match="max_iter=1 "):
+            model_of(max_iter=1, tol=0.0).fit(rows_of(100))
+        model = model_of(max_iter=1, tol=0.0)
         with pytest.raises(NotConvergedWarning):  # in tests every warning is an error
             model.fit(rows_of(100))
         assert not model.__sklearn_is_fitted__()
@@ -254,7 +256,7 @@ class TestLearning:
 def test_odd_data_do_no_harm(X, local):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
-        model = model_of(local=local, max_sweeps=5).fit(X)
+        model = model_of(options={"local": local}, max_iter=5).fit(X)
     model.partial_fit(X)
     assert np.isfinite(model.bound_)
     assert np.isfinite(model.score_samples(X)).all()
@@ -262,10 +264,122 @@ def test_odd_data_do_no_harm(X, local):
     assert (np.abs(model.reconstruct(X) - X) <= 20 * scale).all()
 
 
+# ---------------------------------------------------------------------- refusals
+
+
+@pytest.fixture
+def streaming():
+    return model_of().fit(rows_of(120)).partial_fit(rows_of(60, seed=1))
+
+
+def assert_refused(model, call, *words):
+    before, attributes = content(model), dict(model.__dict__)
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    for word in ("ComponentTree", *words):
+        assert word in str(caught.value)
+    assert_same(content(model), before)
+    assert model.__dict__ == attributes
+
+
+@pytest.mark.parametrize("poison", SPOILT)
+def test_fit_and_predictions_refuse_bad_rows(streaming, poison):
+    bad, word = SPOILT[poison]
+    model = streaming
+    for method in (model.predict, model.transform, model.score, model.reconstruct):
+        assert_refused(model, lambda method=method: method(bad), word)
+    assert_refused(model, lambda: model.score_samples(bad), word)
+    if poison not in ("too wide", "too narrow"):
+        assert_refused(model, lambda: model.fit(bad), word)
+
+
+CODES = {
+    "too wide": lambda Z: np.hstack([Z, Z]),
+    "too narrow": lambda Z: Z[:, 1:],
+    "nan": lambda Z: np.where(np.eye(*Z.shape) > 0, np.nan, Z),
+    "huge": lambda Z: np.where(np.eye(*Z.shape) > 0, 1e200, Z),
+    "text": lambda Z: np.where(np.eye(*Z.shape) > 0, "x", Z.astype(object)),
+    "one row": lambda Z: Z[0],
+    "nothing": lambda Z: None,
+}
+
+
+@pytest.mark.parametrize("poison", CODES)
+def test_bad_codes_are_refused(streaming, poison):
+    bad = CODES[poison](streaming.transform(rows_of(20)))
+    assert_refused(streaming, lambda: streaming.inverse_transform(bad), "Z")
+
+
+PARAMETERS = {
+    "depth": [0, -1, 2.5, "deep", None, 101],
+    "max_nodes": [0, 1.5, None],
+    "concentration": [0.0, -1.0, np.nan, "much"],
+    "prior_scale": [0.0, -1.0, np.inf, "wide", None],
+    "moves": ["birth", ("grow",), None, ("birth", "birth")],
+    "n_init": [0, None],
+    "batch_size": [0, -1, 1.5],
+    "max_iter": [0, None, 10**6],
+    "tol": [-1.0, np.nan],
+    "birth_window": [0, None, 2.5],
+    "engine": ["gpu", 2],
+    "verbose": [-1, "yes"],
+    "random_state": [-1, "x"],
+    "options": [3, {"colour": "red"}, {"loadings": "full"}, {"local": "row"}, {"local": None},
+        {"min_gain": -0.1}, {"min_gain": np.nan}, {"patience": 0}, {"patience": 1.5}],
+}  # fmt: skip
+
+
+def test_every_parameter_has_bad_values():
+    assert set(PARAMETERS) == set(model_of().get_params())
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_bad_parameters_are_refused(streaming, name):
+    model, good, before = streaming, streaming.get_params()[name], content(streaming)
+    for value in PARAMETERS[name]:
+        entry = next(iter(value)) if isinstance(value, dict) else name
+        for method in (model.partial_fit, model.fit):
+            model.set_params(**{name: value})
+            with pytest.raises((ValueError, TypeError), match="ComponentTree") as caught:
+                method(rows_of(20))
+            assert entry in str(caught.value)
+            model.set_params(**{name: good})
+            assert_same(content(model), before)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"depth": 2},
+        {"concentration": 2.0},
+        {"prior_scale": 3.0},
+        {"options": {"loadings": "factorised"}},
+    ],
+)
+def test_what_learning_began_with_cannot_change(streaming, params):
+    before, old = content(streaming), {name: streaming.get_params()[name] for name in params}
+    streaming.set_params(**params)
+    for method in (streaming.partial_fit, streaming.predict):
+        with pytest.raises(ValueError, match="cannot change without a new fit"):
+            method(rows_of(20))
+    assert_same(content(streaming.set_params(**old)), before)
+
+
+def test_numbers_out_of_range_are_refused(streaming, monkeypatch):
+    before = content(streaming)
+    monkeypatch.setattr(TreeState, "bound", lambda self: float("nan"))
+    with pytest.raises(ValueError, match=r"ComponentTree cannot learn from X.*nan"):
+        streaming.partial_fit(rows_of(20, seed=1))
+    monkeypatch.undo()
+    assert_same(content(streaming), before)
+
+
 @pytest.mark.data("optdigits")
 def test_digits_are_reconstructed_better_than_by_pca(shared_data):
     with np.load(shared_data / "optdigits" / "optdigits.npz") as file:
         X, test = file["X_train"][::2].astype(float), file["X_test"].astype(float)
-    model = ComponentTree(depth=2, max_nodes=9, random_state=0, patience=2, tol=1e-4).fit(X)
+    model = ComponentTree(
+        depth=2, max_nodes=9, random_state=0, options={"patience": 2}, tol=1e-4
+    ).fit(X)
     assert model.n_components_ <= 9
     assert error(test, model.reconstruct(test)) < 620  # PCA of two components: 878

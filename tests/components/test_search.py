@@ -9,16 +9,23 @@ from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
-from everlearn.components import search as learner
-from everlearn.components.local import PathRunner, prepare, scored
+from everlearn.components.local import PathRunner, prepare_slots, score_slots
 from everlearn.components.model import ComponentModel
-from everlearn.components.search import GrowthSettings
-from everlearn.components.state import rescaled, swept
+from everlearn.components.search import (
+    grow_tree,
+    learn_stream,
+    open_batches,
+    sample_rows,
+    seal_all,
+    start_path,
+)
+from everlearn.components.settings import TreeSettings
+from everlearn.components.state import rescale, sweep, visit_batch
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.engine.local import SerialEngine
 from oracles.component_runs import chain_of, planted, state_of
 
-NO_MOVES = GrowthSettings(frozenset(), 20)
+NO_MOVES = TreeSettings(moves=frozenset(), max_nodes=20, birth_window=16, max_iter=5, tol=0.0)
 
 
 def ignore(info):
@@ -28,8 +35,9 @@ def ignore(info):
 def begun(X, depth=3, max_nodes=20, seed=0, pieces=1):
     scale = float(X.var(axis=0).mean())
     model = ComponentModel(NestedPrior(1.0), X.shape[1], scale, 1e-3, 1e-3 * scale)
-    state = learner.begin(model, X, depth, max_nodes, seed)
-    return learner.opened(state, np.array_split(X, pieces)), PathRunner(model, SerialEngine())
+    settings = TreeSettings(depth=depth, max_nodes=max_nodes)
+    state = start_path(model, sample_rows(X, seed, SerialEngine()), settings, seed)
+    return open_batches(state, np.array_split(X, pieces)), PathRunner(model, SerialEngine())
 
 
 def test_one_path_is_principal_component_analysis():
@@ -39,7 +47,7 @@ def test_one_path_is_principal_component_analysis():
     state = chain_of(X - X.mean(axis=0), 3)
     runner = PathRunner(state.model, SerialEngine())
     for _ in range(200):
-        state = rescaled(swept(state, runner))
+        state = rescale(sweep(state, runner))
     pca = PCA(3).fit(X)
     assert subspace_angles(state.q.mean.T, pca.components_.T).max() < 1e-3
     basis = np.linalg.qr(state.q.mean.T)[0]
@@ -51,11 +59,11 @@ def test_rescaling_raises_the_bound_by_what_it_says():
     X, _ = planted(300)
     state = state_of(X)
     runner = PathRunner(state.model, SerialEngine())
-    state = swept(state, runner, 3)
-    after = rescaled(state)
+    state = sweep(state, runner, 3)
+    after = rescale(state)
     assert after.bound() >= state.bound()
-    assert_allclose(after.bound(), after.resummed().bound(), rtol=1e-12)
-    assert swept(after, runner).bound() >= after.bound() - 1e-9 * abs(after.bound())
+    assert_allclose(after.bound(), after.with_total().bound(), rtol=1e-12)
+    assert sweep(after, runner).bound() >= after.bound() - 1e-9 * abs(after.bound())
 
 
 @pytest.mark.parametrize("local", [False, True])
@@ -63,13 +71,11 @@ def test_every_visit_of_a_batch_raises_the_bound(local):
     X, _ = planted(240)
     state = state_of(X, pieces=4)
     runner = PathRunner(state.model, SerialEngine(), local)
-    state = swept(state, runner)
-    from everlearn.components.state import _visited
-
+    state = sweep(state, runner)
     bounds = [state.bound()]
     for _ in range(10):
         for position in range(4):
-            state = _visited(state, position, runner)
+            state = visit_batch(state, position, runner)
             bounds.append(state.bound())
     assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
 
@@ -78,10 +84,10 @@ def test_one_batch_of_all_is_the_batch_algorithm():
     X, _ = planted(200)
     state = state_of(X)
     runner = PathRunner(state.model, SerialEngine())
-    q, batch = state.q, swept(state, runner, 1)
+    q, batch = state.q, sweep(state, runner, 1)
     stats, _ = runner.run(q, X, None)
-    assert_allclose(batch.total.second, stats.on(batch.tree).second)
-    plain = state.model.updated(stats, q)
+    assert_allclose(batch.total.second, stats.for_tree(batch.tree).second)
+    plain = state.model.update(stats, q)
     assert_allclose(state.model.bound(stats, plain), batch.bound(), rtol=1e-6)
 
 
@@ -91,10 +97,11 @@ def test_a_planted_tree_is_found():
         X, path = planted(600, seed)
         X = X - X.mean(axis=0)
         state, runner = begun(X, seed=seed)
-        fit = learner.fit(state, runner, GrowthSettings(max_nodes=20), 30, 1e-5, ignore)
-        slots = scored(prepare(fit.state.model, fit.state.q), X).scores.argmax(axis=1)
+        settings = TreeSettings(max_nodes=20, max_iter=30)
+        state, _ = grow_tree(state, runner, settings, ignore)
+        slots = score_slots(prepare_slots(state.model, state.q), X).scores.argmax(axis=1)
         # Rows with a small last coordinate could be on several paths: no tree gets beyond 0.9.
-        found.append(adjusted_rand_score(path, slots) > 0.75 and len(fit.state.tree) <= 9)
+        found.append(adjusted_rand_score(path, slots) > 0.75 and len(state.tree) <= 9)
     assert sum(found) >= 9
 
 
@@ -104,7 +111,8 @@ def test_bounds_of_rounds_never_fall():
         state, runner = begun(X - X.mean(axis=0), max_nodes=10)
         runner = replace(runner, meanfield=meanfield)
         seen = []
-        learner.fit(state, runner, GrowthSettings(max_nodes=10), 20, 1e-6, seen.append)
+        settings = TreeSettings(max_nodes=10, max_iter=20, tol=1e-6)
+        grow_tree(state, runner, settings, seen.append)
         bounds = np.array([info.bound for info in seen])
         assert (np.diff(bounds) >= -1e-6 * 300).all()
         assert max(info.n_components for info in seen) <= 10
@@ -114,10 +122,9 @@ def test_a_full_tree_exchanges_branches():
     X, _ = planted(400, seed=3)
     state, runner = begun(X - X.mean(axis=0), max_nodes=5)
     moves = []
-    fit = learner.fit(
-        state, runner, GrowthSettings(max_nodes=5), 20, 1e-6, lambda info: moves.extend(info.moves)
-    )
-    assert len(fit.state.tree) <= 5
+    settings = TreeSettings(max_nodes=5, max_iter=20, tol=1e-6)
+    state, _ = grow_tree(state, runner, settings, lambda info: moves.extend(info.moves))
+    assert len(state.tree) <= 5
     exchanged = [move for move in moves if move.removed and move.added]
     assert exchanged
     assert all(len(move.added) <= len(move.removed) for move in exchanged)
@@ -127,25 +134,25 @@ def test_nothing_grows_that_is_not_allowed():
     X, _ = planted(200)
     state, runner = begun(X, max_nodes=2)
     assert len(state.tree) == 2
-    fit = learner.fit(state, runner, NO_MOVES, 5, 0.0, ignore)
-    assert len(fit.state.tree) == 2
-    assert not fit.settled
+    state, converged = grow_tree(state, runner, NO_MOVES, ignore)
+    assert len(state.tree) == 2
+    assert not converged
 
 
 def test_a_stream_comes_close_to_the_batch():
     X, _ = planted(1500, seed=2)
     X = X - X.mean(axis=0)
     state, runner = begun(X)
-    batch = learner.fit(state, runner, GrowthSettings(max_nodes=7), 50, 1e-6, ignore).state
+    settings = TreeSettings(max_nodes=7, max_iter=50, tol=1e-6, birth_window=600)
+    batch, _ = grow_tree(state, runner, settings, ignore)
     streamed = replace(begun(X[:100])[0], batches=())
     for start in range(0, len(X), 100):
         piece = X[start : start + 100]
-        settings = GrowthSettings(max_nodes=7)
-        streamed = learner.absorb(streamed, piece, 600, runner, settings, ignore)
+        streamed = learn_stream(streamed, piece, runner, settings, ignore)
         assert streamed.n_open <= 600
     assert streamed.total.n == 1500
     assert streamed.bound() > batch.bound() - 0.02 * abs(batch.bound())
-    again = swept(learner.opened(replace(learner.seal_all(streamed)), [X]), runner)
+    again = sweep(open_batches(replace(seal_all(streamed)), [X]), runner)
     assert np.isfinite(again.bound())
 
 
@@ -153,8 +160,8 @@ def test_sealing_changes_no_bound():
     X, _ = planted(200)
     state = state_of(X, pieces=3)
     runner = PathRunner(state.model, SerialEngine())
-    state = swept(state, runner, 3)
-    sealed = learner.seal_all(state)
+    state = sweep(state, runner, 3)
+    sealed = seal_all(state)
     assert_allclose(sealed.bound(), state.bound(), rtol=1e-12)
     assert sealed.n_open == 0
 
@@ -164,7 +171,7 @@ def test_rows_one_by_one_make_batches():
     state, runner = begun(X)
     state = replace(state, batches=())
     for row in X:
-        state = learner.absorb(state, row[None], 16, runner, NO_MOVES, ignore)
+        state = learn_stream(state, row[None], runner, NO_MOVES, ignore)
     assert state.total.n == 30
     assert state.n_open <= 16
     assert max(len(batch.X) for batch in state.batches) <= 4

@@ -21,7 +21,7 @@ COUNTS = np.random.default_rng(0).integers(0, 4, (40, 6))
 CLASSES = np.arange(40) % 2
 MODELS: dict[str, tuple[Any, Any]] = {
     "mixture": (DPMixture(random_state=0), ROWS),
-    "component tree": (ComponentTree(max_nodes=4, max_sweeps=2, random_state=0), ROWS),
+    "component tree": (ComponentTree(max_nodes=4, max_iter=2, random_state=0), ROWS),
     "ppca": (OnlinePPCA(2, random_state=0), ROWS),
     "scaled pca": (ScaledPCA(2), ROWS),
     "topics": (TopicModel(n_topics=2, random_state=0), COUNTS),
@@ -43,7 +43,7 @@ def test_transform_gives_the_frames_that_were_asked_for(name: str, backend: str,
 
 
 def test_rows_come_back_whatever_transform_gives() -> None:
-    model = ComponentTree(max_nodes=4, max_sweeps=2, random_state=0).fit(ROWS)
+    model = ComponentTree(max_nodes=4, max_iter=2, random_state=0).fit(ROWS)
     plain = model.reconstruct(ROWS)
     model.set_output(transform="polars")
     assert isinstance(plain, np.ndarray)

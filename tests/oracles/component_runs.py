@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import logsumexp
 
+from everlearn.components.local import score_slots
 from everlearn.components.model import ComponentModel, PathStats
 from everlearn.components.state import OpenRows, TreeState
 from everlearn.core.priors.nested import NestedPrior, TreeSticks
@@ -39,6 +41,12 @@ def beliefs(seed=0, d=3, n_branches=3, depth=2, joint=True, scale=4.0):
         shape=3.0,
         rate=2.0,
     )
+
+
+def evidence(slots, X):
+    """Local bound of each row, all paths summed."""
+    found = score_slots(slots, X)
+    return logsumexp(found.scores, axis=1) + found.base
 
 
 def state_of(X, depth=3, n_branches=3, seed=0, pieces=1, joint=True):

@@ -1,5 +1,6 @@
 """Rows for the tests of `ComponentTree`, and what a model is made of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ def rows_of(n: int, seed: int = 0) -> NDArray[np.float64]:
     return planted(n, seed, WIDTH)[0]
 
 
-def model_of(**params: Any) -> ComponentTree:
-    given = {"engine": "serial", "random_state": 3, "max_nodes": 10, "patience": 2}
-    return ComponentTree(**given | {"birth_window": 120, "tol": 1e-3} | params)
+def model_of(options: Mapping[str, Any] | None = None, **params: Any) -> ComponentTree:
+    given: dict[str, Any] = {"engine": "serial", "random_state": 3, "max_nodes": 10}
+    given |= {"birth_window": 120, "tol": 1e-3, "options": {"patience": 2, **(options or {})}}
+    return ComponentTree(**given | params)
 
 
 def streamed(n: int = 300, piece: int = 50, **params: Any) -> ComponentTree:

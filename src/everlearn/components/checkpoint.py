@@ -1,230 +1,30 @@
-"""A learned tree of components as JSON and arrays, and back again."""
+"""What a file holds of a tree of components."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from everlearn.components.fit import ComponentTreeFit
 from everlearn.components.model import ComponentModel, PathPosterior, PathStats
 from everlearn.components.state import OpenRows, TreeState
-from everlearn.core.arrays import Mat, Vec
+from everlearn.core.arrays import Mat
 from everlearn.core.priors.nested import NestedPrior, TreeSticks
 from everlearn.core.tree import Tree
-from everlearn.errors import CheckpointError
-from everlearn.estimator.schemas import pack_nodes, unpack_nodes
+from everlearn.estimator.schemas import HISTORY, TREE
 from everlearn.estimator.tables import LARGEST
-from everlearn.store.schema import Arrays, entry, member, require
+from everlearn.store.schema import Array, Many, Optional, Record, Scalar, expect
 
-STATE_KEYS = (
-    "depth",
-    "concentration",
-    "scale",
-    "shape",
-    "rate",
-    "joint",
-    "noise_shape",
-    "noise_rate",
-    "centre_variance",
-    "n_batches",
-    "next_id",
-    "seed",
-    "clock",
-    "fresh",
-)
-_CLOSE = 1e-6
-_SMALLEST, _LARGEST = 1e-250, 1e250
+_CLOSE: Final = 1e-6
+"""How well saved sums must agree with each other."""
+_TINY: Final = 1e-300
+_POSITIVE: Final = Scalar(float, 1e-250, 1e250)
+_COUNT: Final = Scalar(int, 0, 2**53)
 
 
-def pack_state(state: TreeState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The state as a header and arrays."""
-    model, q = state.model, state.q
-    arrays: dict[str, NDArray[Any]] = {
-        **pack_nodes(q.tree),
-        "sticks/won": q.sticks.won,
-        "sticks/lost": q.sticks.lost,
-        "loadings/mean": q.mean,
-        "loadings/covariance": q.covariance,
-        "centre": q.centre,
-    }
-    _pack_stats(arrays, "sealed", state.sealed)
-    for index, batch in enumerate(state.batches):
-        arrays[f"batch{index}/X"] = batch.X
-        if batch.slots is not None:
-            arrays[f"batch{index}/r"] = batch.slots
-        _pack_stats(arrays, f"batch{index}", batch.stats)
-    header = {
-        "depth": q.tree.depth,
-        "concentration": model.paths.gamma,
-        "scale": model.scale,
-        "shape": model.shape,
-        "rate": model.rate,
-        "joint": model.joint,
-        "noise_shape": q.shape,
-        "noise_rate": q.rate,
-        "centre_variance": q.centre_variance,
-        "n_batches": len(state.batches),
-        "next_id": state.next_id,
-        "seed": state.seed,
-        "clock": state.clock,
-        "fresh": state.fresh,
-    }
-    return header, arrays
-
-
-def unpack_state(header: Mapping[str, Any], arrays: Arrays) -> tuple[TreeState, Vec]:
-    """Inverse of `pack_state`, and the origin; whatever could not have been packed is refused."""
-    origin = member(arrays, "origin", (None,), "float64")
-    d = len(origin)
-    require(d > 0 and (np.abs(origin) <= LARGEST).all(), "origin", f"within {LARGEST:g}")
-    model = ComponentModel(
-        NestedPrior(entry(header, "concentration", float, 1e-3, 1e6)),
-        d,
-        entry(header, "scale", float, _SMALLEST, _LARGEST),
-        entry(header, "shape", float, _SMALLEST, 1.0),
-        entry(header, "rate", float, _SMALLEST, _LARGEST),
-        entry(header, "joint", bool),
-    )
-    next_id = entry(header, "next_id", int, 1, 2**53)
-    q = _unpack_posterior(header, arrays, d, next_id)
-    sealed = _unpack_stats(arrays, "sealed", q.tree, d)
-    n_batches = entry(header, "n_batches", int, 0, len(arrays))
-    batches = tuple(_unpack_batch(arrays, f"batch{i}", q.tree, d) for i in range(n_batches))
-    state = TreeState(
-        model,
-        q,
-        sealed,
-        batches,
-        sealed,
-        next_id,
-        entry(header, "seed", int, 0, 2**53),
-        entry(header, "clock", int, 0, 2**53),
-        entry(header, "fresh", int, 0, sum(len(b.X) for b in batches)),
-    ).resummed()
-    if unknown := sorted(set(arrays) - set(pack_state(state)[1]) - {"origin"}):
-        raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
-    _check_together(state)
-    return state, origin
-
-
-def _unpack_posterior(
-    header: Mapping[str, Any], arrays: Arrays, d: int, next_id: int
-) -> PathPosterior:
-    tree = unpack_nodes(arrays, entry(header, "depth", int, 1, 100), next_id)
-    k = len(tree)
-    won = member(arrays, "sticks/won", (k,), "float64")
-    lost = member(arrays, "sticks/lost", (k,), "float64")
-    require((won >= 1.0 - _CLOSE).all(), "sticks/won", "at least 1")
-    require((lost > 0.0).all(), "sticks/lost", "positive")
-    covariance = member(arrays, "loadings/covariance", (k, k), "float64")
-    require(_definite(covariance), "loadings/covariance", "symmetric and positive definite")
-    return PathPosterior(
-        tree,
-        TreeSticks(won, lost),
-        member(arrays, "loadings/mean", (k, d), "float64"),
-        covariance,
-        member(arrays, "centre", (d,), "float64"),
-        entry(header, "centre_variance", float, _SMALLEST, _LARGEST),
-        entry(header, "noise_shape", float, _SMALLEST, _LARGEST),
-        entry(header, "noise_rate", float, _SMALLEST, _LARGEST),
-    )
-
-
-def _pack_stats(arrays: dict[str, NDArray[Any]], name: str, stats: PathStats) -> None:
-    numbers = np.array([stats.n, stats.squares, stats.unseen, stats.entropy])
-    arrays |= {
-        f"{name}/slots": stats.slots,
-        f"{name}/codes": stats.codes,
-        f"{name}/second": stats.second,
-        f"{name}/cross": stats.cross,
-        f"{name}/first": stats.first,
-        f"{name}/numbers": numbers,
-    }
-
-
-def _unpack_stats(arrays: Arrays, name: str, tree: Tree, d: int) -> PathStats:
-    k = len(tree)
-    slots = member(arrays, f"{name}/slots", (k,), "float64")
-    codes = member(arrays, f"{name}/codes", (k,), "float64")
-    second = member(arrays, f"{name}/second", (k, k), "float64")
-    cross = member(arrays, f"{name}/cross", (k, d), "float64")
-    first = member(arrays, f"{name}/first", (d,), "float64")
-    numbers = member(arrays, f"{name}/numbers", (4,), "float64")
-    n, squares, unseen, entropy = (float(x) for x in numbers)
-    whole = n >= 0 and abs(n - round(n)) <= _CLOSE and squares >= 0 and unseen >= -_CLOSE
-    require(whole, f"{name}/numbers", "a number of rows, squares of them, and entropies")
-    require(
-        (slots >= 0).all() and abs(slots.sum() - n) <= _CLOSE * (1 + n),
-        f"{name}/slots",
-        "the rows in each slot",
-    )
-    mass = tree.through(slots)
-    _check_moments(name, n, mass, codes, second, cross, first, squares, tree)
-    return PathStats(tree.ids, n, slots, codes, second, cross, first, squares, unseen, entropy)
-
-
-def _check_moments(
-    name: str,
-    n: float,
-    mass: Vec,
-    codes: Vec,
-    second: Mat,
-    cross: Mat,
-    first: Vec,
-    squares: float,
-    tree: Tree,
-) -> None:
-    """Cauchy and Schwarz for rows and coordinates."""
-    slack = 1.0 + _CLOSE
-    require(first @ first <= n * squares * slack + 1e-300, f"{name}/first", "a sum of the rows")
-    own = np.diagonal(second)
-    together = tree.paths[:, tree.levels] == np.arange(len(tree))
-    sound = (second == second.T).all() and (own >= 0).all()
-    sound = sound and not second[~(together | together.T)].any()
-    sound = sound and np.linalg.eigvalsh(second)[0] >= -_CLOSE * (1e-300 + np.trace(second))
-    require(sound, f"{name}/second", "moments of coordinates on the paths")
-    require((codes**2 <= mass * own * slack + 1e-300).all(), f"{name}/codes", "sums of coordinates")
-    rows = np.einsum("kd,kd->k", cross, cross)
-    require((rows <= own * squares * slack + 1e-300).all(), f"{name}/cross", "sums of products")
-
-
-def _unpack_batch(arrays: Arrays, name: str, tree: Tree, d: int) -> OpenRows:
-    X = member(arrays, f"{name}/X", (None, d), "float64")
-    require(len(X) and (np.abs(X) <= 2 * LARGEST).all(), f"{name}/X", f"rows within {LARGEST:g}")
-    stats = _unpack_stats(arrays, name, tree, d)
-    near = np.abs(X.sum(axis=0) - stats.first) <= _CLOSE * (np.abs(X).sum(axis=0) + 1e-300)
-    require(near.all() and stats.n == len(X), f"{name}/first", f"the sum of '{name}/X'")
-    squares = float(np.einsum("nd,nd->", X, X))
-    near = abs(squares - stats.squares) <= _CLOSE * squares
-    require(near, f"{name}/numbers", f"those of '{name}/X'")
-    r = None
-    if f"{name}/r" in arrays:
-        r = member(arrays, f"{name}/r", (len(X), len(tree)), "float64")
-        sound = (r >= 0).all() and (np.abs(r.sum(axis=1) - 1.0) <= _CLOSE).all()
-        require(sound, f"{name}/r", "probabilities of slots")
-    return OpenRows(X, stats, r)
-
-
-def _check_together(state: TreeState) -> None:
-    """Refuse beliefs that do not rest on the statistics, or that are not finite."""
-    q, model, stats = state.q, state.model, state.total
-    expected = model.paths.posterior(q.tree, stats.slots)
-    for name, own, right in (
-        ("won", q.sticks.won, expected.won),
-        ("lost", q.sticks.lost, expected.lost),
-    ):
-        near = np.abs(own - right)[1:] <= _CLOSE * right[1:] + 0.5
-        require(near.all(), f"sticks/{name}", "what the masses of the slots give")
-    shape = model.shape + 0.5 * stats.n * model.n_features
-    if abs(q.shape - shape) > _CLOSE * shape:
-        raise CheckpointError(f"the header's 'noise_shape' must be {shape:g}, got {q.shape:g}")
-    size = np.sqrt(stats.squares / max(stats.n, 1.0)) + np.sqrt(model.n_features * model.scale)
-    near = np.linalg.norm(q.centre) <= 10.0 * size
-    require(near, "centre", f"of size {10 * size:g} at most")
-    if not np.isfinite(state.bound()):
-        raise CheckpointError("members 'loadings/mean' and 'sealed/second' give no finite bound")
+def _check_posterior(q: PathPosterior, place: str) -> None:
+    expect(_definite(q.covariance), f"{place}/covariance", "symmetric and positive definite")
 
 
 def _definite(matrix: Mat) -> bool:
@@ -235,3 +35,162 @@ def _definite(matrix: Mat) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def _check_stats(stats: PathStats, tree: Tree, place: str) -> None:
+    """Refuse sums that no rows and coordinates have (Cauchy and Schwarz)."""
+    n, slack = stats.n, 1.0 + _CLOSE
+    expect(np.array_equal(stats.ids, tree.ids), f"{place}/ids", "those of the tree")
+    expect(abs(n - round(n)) <= _CLOSE, f"{place}/n", "a whole number")
+    whole = abs(stats.slots.sum() - n) <= _CLOSE * (1 + n)
+    expect(whole, f"{place}/slots", "probabilities that sum to the number of rows")
+    size = stats.first @ stats.first
+    expect(size <= n * stats.squares * slack + _TINY, f"{place}/first", "a sum of the rows")
+    own, mass = np.diagonal(stats.second), tree.through(stats.slots)
+    on_path = tree.paths[:, tree.levels] == np.arange(len(tree))
+    expect((own >= 0).all(), f"{place}/second", "sums of squares on its diagonal")
+    # Mean field leaves rounding errors between the two triangles.
+    apart = np.abs(stats.second - stats.second.T)
+    near = (apart <= _CLOSE * np.sqrt(np.outer(own, own)) + _TINY).all()
+    expect(near, f"{place}/second", "symmetric")
+    elsewhere = stats.second[~(on_path | on_path.T)]
+    expect(not elsewhere.any(), f"{place}/second", "zero for nodes that share no path")
+    smallest = np.linalg.eigvalsh(stats.second)[0]
+    definite = smallest >= -_CLOSE * (_TINY + np.trace(stats.second))
+    expect(definite, f"{place}/second", "positive semidefinite")
+    bounded = (stats.codes**2 <= mass * own * slack + _TINY).all()
+    expect(bounded, f"{place}/codes", "sums of coordinates")
+    squares = np.einsum("kd,kd->k", stats.cross, stats.cross)
+    bounded = (squares <= own * stats.squares * slack + _TINY).all()
+    expect(bounded, f"{place}/cross", "sums of products of coordinates and rows")
+
+
+def _check_rows(rows: OpenRows, place: str) -> None:
+    """Refuse rows that do not have these statistics."""
+    X, stats = np.asarray(rows.X), rows.stats
+    expect(len(X), f"{place}/X", "one or more rows")
+    expect(stats.n == len(X), f"{place}/stats/n", "the number of rows in 'X'")
+    near = np.abs(X.sum(axis=0) - stats.first) <= _CLOSE * (np.abs(X).sum(axis=0) + _TINY)
+    expect(near.all(), f"{place}/stats/first", "the sum of 'X'")
+    squares = float(np.einsum("nd,nd->", X, X))
+    near = abs(squares - stats.squares) <= _CLOSE * squares
+    expect(near, f"{place}/stats/squares", "the sum of squares of 'X'")
+    if rows.slots is not None:
+        whole = (np.abs(rows.slots.sum(axis=1) - 1.0) <= _CLOSE).all()
+        expect(whole, f"{place}/slots", "probabilities that sum to 1")
+
+
+def _check_state(state: TreeState, place: str) -> None:
+    """Refuse a posterior that does not follow from the statistics, or is not finite."""
+    q, model, stats = state.q, state.model, state.total
+    expect(state.tree.ids.max() < state.next_id, f"{place}/next_id", "above the ids of all nodes")
+    expect(state.n_new <= state.n_open, f"{place}/n_new", "at most the number of open rows")
+    _check_stats(state.sealed, state.tree, f"{place}/sealed")
+    for number, batch in enumerate(state.batches):
+        _check_stats(batch.stats, state.tree, f"{place}/batches/{number}/stats")
+    wanted = model.paths.posterior(q.tree, stats.slots)
+    for name, own, right in (
+        ("won", q.sticks.won, wanted.won),
+        ("lost", q.sticks.lost, wanted.lost),
+    ):
+        near = np.abs(own - right)[1:] <= _CLOSE * right[1:] + 0.5
+        expect(near.all(), f"{place}/q/sticks/{name}", "those of the rows in the slots")
+    shape = model.shape + 0.5 * stats.n * model.n_features
+    expect(abs(q.shape - shape) <= _CLOSE * shape, f"{place}/q/shape", f"{shape:g}")
+    size = np.sqrt(stats.squares / max(stats.n, 1.0)) + np.sqrt(model.n_features * model.scale)
+    near = np.linalg.norm(q.centre) <= 10.0 * size
+    expect(near, f"{place}/q/centre", f"of size {10 * size:g} at most")
+    expect(np.isfinite(state.bound()), place, "a posterior with a finite bound")
+
+
+def _check_fit(fit: ComponentTreeFit, place: str) -> None:
+    n = fit.state.total.n
+    expect(abs(fit.n_rows - n) <= 0.5, f"{place}/n_rows", f"{n:g}, as the statistics say")
+    early = fit.n_prior_rows <= fit.n_rows
+    expect(early, f"{place}/n_prior_rows", "at most the number of rows")
+
+
+def _state(**fields: Any) -> TreeState:
+    """The sum of all statistics is not saved."""
+    return TreeState(**fields, total=fields["sealed"]).with_total()
+
+
+_MODEL: Final = Record(
+    ComponentModel,
+    {
+        "paths": Record(NestedPrior, {"gamma": Scalar(float, 1e-3, 1e6)}),
+        "n_features": Scalar(int, 1, 2**31),
+        "scale": _POSITIVE,
+        "shape": Scalar(float, 1e-250, 1.0),
+        "rate": _POSITIVE,
+        "joint": Scalar(bool),
+    },
+    sizes=lambda model: {"features": model.n_features},
+)
+_POSTERIOR: Final = Record(
+    PathPosterior,
+    {
+        "tree": TREE,
+        "sticks": Record(
+            TreeSticks,
+            {"won": Array("nodes", low=1.0 - _CLOSE), "lost": Array("nodes", low=_TINY)},
+        ),
+        "mean": Array("nodes", "features"),
+        "covariance": Array("nodes", "nodes"),
+        "centre": Array("features"),
+        "centre_variance": _POSITIVE,
+        "shape": _POSITIVE,
+        "rate": _POSITIVE,
+    },
+    _check_posterior,
+)
+_STATS: Final = Record(
+    PathStats,
+    {
+        "ids": Array("nodes", dtypes=("int64",), low=0, high=2**62),
+        "n": Scalar(float, 0, 2**53),
+        "slots": Array("nodes", low=0),
+        "codes": Array("nodes"),
+        "second": Array("nodes", "nodes"),
+        "cross": Array("nodes", "features"),
+        "first": Array("features"),
+        "squares": Scalar(float, 0),
+        "unseen": Scalar(float, -_CLOSE),
+        "entropy": Scalar(float),
+    },
+)
+_OPEN_ROWS: Final = Record(
+    OpenRows,
+    {
+        "X": Array("rows", "features", low=-2 * LARGEST, high=2 * LARGEST),
+        "stats": _STATS,
+        "slots": Optional(Array("rows", "nodes", low=0, high=1.0 + _CLOSE)),
+    },
+    _check_rows,
+)
+_STATE: Final = Record(
+    _state,
+    {
+        "model": _MODEL,
+        "q": _POSTERIOR,
+        "sealed": _STATS,
+        "batches": Many(_OPEN_ROWS, own_sizes=("rows",)),
+        "next_id": Scalar(int, 1, 2**53),
+        "seed": Scalar(int, 0, 2**53),
+        "clock": _COUNT,
+        "n_new": _COUNT,
+    },
+    _check_state,
+)
+COMPONENT_TREE_FIT: Final = Record(
+    ComponentTreeFit,
+    {
+        "state": _STATE,
+        "origin": Array("features", low=-LARGEST, high=LARGEST),
+        "history": HISTORY,
+        "n_rows": Scalar(int, 1, 2**53),
+        "n_prior_rows": Scalar(int, 1, 2**53),
+        "converged": Scalar(bool),
+    },
+    _check_fit,
+)

@@ -1,254 +1,185 @@
-"""How `ComponentTree` puts the parts together: parameters and rows in, a learned state out."""
+"""One call of `fit` or `partial_fit` of a tree of components."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Final
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
-from everlearn.components import search as learner
-from everlearn.components.local import BLOCK_ROWS, FarRows, PathRunner
+from everlearn.components.local import BLOCK_ROWS, PathRunner, RemoteRows, fetch_rows
 from everlearn.components.model import ComponentModel
-from everlearn.components.search import GrowthSettings, TreeFit
+from everlearn.components.search import (
+    grow_tree,
+    learn_stream,
+    open_batches,
+    sample_rows,
+    seal_all,
+    start_path,
+)
+from everlearn.components.settings import TreeSettings
 from everlearn.components.state import TreeState
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.moves import LapInfo
-from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.random import stream
-from everlearn.engine.opening import open_engine
+from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.progress import LapProgress
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.estimator.base import named_errors
-from everlearn.estimator.collections import OpenRows
 from everlearn.estimator.history import History
-from everlearn.estimator.tables import check_size, plain_numbers
 
-SETTLING_ROWS = 256
-"""Until so many rows have come, a stream starts afresh whenever they have doubled."""
-_BATCH_ROWS = 8192
-_NOISE_SHAPE = 1e-3
-_SMALLEST_VARIANCE = 1e-200
+SETTLING_ROWS: Final = 256
+"""Until a stream has so many rows, it starts again each time that their number has doubled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """What a tree of components knows.
+class ComponentTreeFit:
+    """Everything that a `ComponentTree` has learned.
 
     Attributes
     ----------
-    state : the learner's state, in which rows are seen from the origin
+    state : state of learning, for rows minus the origin
     origin : (D,) mean of the first rows
-    history : how it got there
+    history : rounds and moves
     n_rows : rows seen
-    prior_rows : rows that prior and origin were chosen from
-    settled : whether `fit` stopped by itself
+    n_prior_rows : rows that the prior and the origin were chosen from
+    converged : whether the bound converged in the last `fit`
     """
 
     state: TreeState
     origin: Vec
     history: History
     n_rows: int
-    prior_rows: int
-    settled: bool
+    n_prior_rows: int
+    converged: bool
+
+    @property
+    def seed(self) -> int:
+        """Seed of all draws."""
+        return self.state.seed
+
+    @property
+    def n_features(self) -> int:
+        """Columns of a row."""
+        return self.state.model.n_features
 
 
-def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Mat:
-    """Finite rows, or an error that says what is wrong with them."""
-    with named_errors(estimator, "X"):
-        rows: Mat = validate_data(
-            estimator, plain_numbers(X), reset=reset, dtype=np.float64, order="C"
-        )
-        check_size(rows)
-    return rows
-
-
-def checked_chunk(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
-    """The same for a chunk of a collection."""
-    return Rows(checked_rows(estimator, X, reset=reset))
-
-
-def check_same_model(params: Any, learned: Learned) -> None:
-    """Refuse to go on with another model than learning began with."""
-    model = learned.state.model
-    known = {
-        "depth": learned.state.tree.depth,
-        "concentration": model.paths.gamma,
-        "loadings": "joint" if model.joint else "factorised",
-    }
-    if params.prior_scale != "auto":
-        known["prior_scale"] = model.scale
-    for name, value in known.items():
-        if getattr(params, name) != value:
-            raise ValueError(
-                f"the {name!r} parameter of {type(params).__name__} was {value!r} when learning "
-                f"began and cannot change without a new fit. Got {getattr(params, name)!r} instead."
-            )
-
-
-def learn(params: Any, X: Mat, seed: int) -> Learned:
-    """Learn from rows that can be visited again, and let go of them at the end."""
+def fit_rows(settings: TreeSettings, X: Mat, seed: int, engine: Engine) -> ComponentTreeFit:
+    """Learn from rows in this process."""
     origin = X.mean(axis=0)
     X = X - origin
-    size = params.batch_size or _BATCH_ROWS
-    pieces = [X[i : i + size] for i in range(0, len(X), size)]
-    with open_engine(params.engine) as engine:
-        best = _best(params, _model_of(params, X), pieces, lambda own: X, seed, engine)
-    return _kept(params, best, origin, len(X), seed)
+    model = _model_for(settings, X)
+    size = settings.batch_size
+    batches = [X[start : start + size] for start in range(0, len(X), size)]
+    return _fit_best(settings, model, X, batches, origin, seed, engine)
 
 
-def learn_elsewhere(params: Any, given: OpenRows, seed: int) -> Learned:
-    """Learn from rows that an engine holds: they stay there, but for samples of them."""
-    rows, engine, n = given.rows, given.engine, len(given.rows)
-    every = rows.pieces(BLOCK_ROWS)
-    origin = engine.map_sum(_sum, every, None)[0] / n
-    variance = float(np.mean(engine.map_sum(_squares, every, origin)[0] / n))
-    pieces = [FarRows(batch, origin) for batch in rows.blocks(params.batch_size or _BATCH_ROWS)]
-
-    def first(own: int) -> Mat:
-        return learner.start_rows(FarRows(rows, origin), own, engine)
-
-    best = _best(params, _model(params, rows.width, variance), pieces, first, seed, engine)
-    return _kept(params, best, origin, n, seed)
+def fit_chunks(
+    settings: TreeSettings, rows: ChunkedRows, seed: int, engine: Engine
+) -> ComponentTreeFit:
+    """Learn from rows that an engine holds. They stay there; only samples are brought here."""
+    n, chunks = len(rows), rows.pieces(BLOCK_ROWS)
+    origin = engine.map_sum(_sum, chunks, None)[0] / n
+    variance = float(np.mean(engine.map_sum(_sum_of_squares, chunks, origin)[0] / n))
+    model = settings.model(rows.width, variance)
+    batches = [RemoteRows(batch, origin) for batch in rows.blocks(settings.batch_size)]
+    return _fit_best(settings, model, RemoteRows(rows, origin), batches, origin, seed, engine)
 
 
 def _sum(_: None, rows: Rows) -> tuple[Vec, None]:
     return np.asarray(rows.X).sum(axis=0), None
 
 
-def _squares(origin: Vec, rows: Rows) -> tuple[Vec, None]:
+def _sum_of_squares(origin: Vec, rows: Rows) -> tuple[Vec, None]:
     return np.square(np.asarray(rows.X) - origin).sum(axis=0), None
 
 
-def _best(
-    params: Any,
+def _model_for(settings: TreeSettings, X: Mat) -> ComponentModel:
+    return settings.model(X.shape[1], float(X.var(axis=0).mean()))
+
+
+def _fit_best(
+    settings: TreeSettings,
     model: ComponentModel,
-    pieces: Sequence[Mat | FarRows],
-    first: Callable[[int], Mat],
+    X: Mat | RemoteRows,
+    batches: Sequence[Mat | RemoteRows],
+    origin: Vec,
     seed: int,
     engine: Engine,
-) -> TreeFit:
-    """The best of `n_init` trees; `first` gives rows to begin with, for a seed."""
-    best: TreeFit | None = None
-    for start in range(params.n_init):
-        own = seed if start == 0 else int(stream(seed, "start", start).integers(2**31))
-        with _workshop(params, model, engine) as (runner, on_round):
-            state = learner.begin(model, first(own), params.depth, params.max_nodes, own)
-            state = learner.opened(state, pieces)
-            settings = growth(params)
-            found = learner.fit(state, runner, settings, params.max_sweeps, params.tol, on_round)
-        if best is None or found.state.bound() > best.state.bound():
-            best = found
+) -> ComponentTreeFit:
+    """Grow `n_init` trees and keep the one with the highest bound."""
+    runner = PathRunner(model, engine, settings.meanfield)
+    best: ComponentTreeFit | None = None
+    for number in range(settings.n_init):
+        own = seed if number == 0 else int(stream(seed, "start", number).integers(2**31))
+        rounds: list[LapInfo] = []
+        state = start_path(model, sample_rows(X, own, engine), settings, own)
+        with LapProgress(settings.verbose, None) as progress:
+            state, converged = grow_tree(
+                open_batches(state, batches), runner, settings, _recorder(rounds, progress)
+            )
+        if best is None or state.bound() > best.state.bound():
+            best = ComponentTreeFit(state, origin, _after(rounds), len(X), len(X), converged)
     assert best is not None
-    return best
+    return replace(best, state=replace(seal_all(best.state), seed=seed))
 
 
-def _kept(params: Any, best: TreeFit, origin: Vec, n_rows: int, seed: int) -> Learned:
-    """What is kept of a tree when its rows are let go of."""
-    history = History()
-    for info in best.rounds:
+def _recorder(rounds: list[LapInfo], progress: LapProgress) -> Callable[[LapInfo], None]:
+    """Shows each round and appends it to `rounds`."""
+
+    def on_round(info: LapInfo) -> None:
+        progress.show(info.bound, info.n_components)
+        rounds.append(info)
+
+    return on_round
+
+
+def _after(rounds: Sequence[LapInfo], history: History | None = None) -> History:
+    """The history with these rounds added."""
+    history = History() if history is None else history
+    for info in rounds:
         history = history.after(info)
-    state = replace(learner.seal_all(best.state), seed=seed)
-    return _checked(params, Learned(state, origin, history, n_rows, n_rows, best.settled))
+    return history
 
 
-def learn_more(params: Any, learned: Learned | None, X: Mat, seed: int) -> Learned:
-    """Learn from rows that need not come again."""
-    n_rows = len(X) + (0 if learned is None else learned.n_rows)
-    if learned is None or _still_settling(learned, n_rows):
-        learned, X = _afresh(params, learned, X, seed)
+def learn_rows(
+    settings: TreeSettings, known: ComponentTreeFit | None, X: Mat, seed: int, engine: Engine
+) -> ComponentTreeFit:
+    """Learn from rows that need not come again; `seed` is used if nothing is known yet."""
+    n_rows = len(X) + (0 if known is None else known.n_rows)
+    if known is None or _prior_is_early(known, n_rows):
+        known, X = _start_again(settings, known, X, seed, engine)
     else:
-        X = X - learned.origin
-    history = learned.history
-
-    def record(info: LapInfo) -> None:
-        nonlocal history
-        history = history.after(info)
-
-    with (
-        open_engine(params.engine) as engine,
-        _workshop(params, learned.state.model, engine, record) as (runner, on_round),
-    ):
-        state = learner.absorb(
-            learned.state, X, params.birth_window, runner, growth(params), on_round
-        )
-    return _checked(params, replace(learned, state=state, history=history, n_rows=n_rows))
+        X = X - known.origin
+    rounds: list[LapInfo] = []
+    runner = PathRunner(known.state.model, engine, settings.meanfield)
+    with LapProgress(settings.verbose, None) as progress:
+        state = learn_stream(known.state, X, runner, settings, _recorder(rounds, progress))
+    return replace(known, state=state, history=_after(rounds, known.history), n_rows=n_rows)
 
 
-def growth(params: Any) -> GrowthSettings:
-    """What moves may do under these parameters."""
-    return GrowthSettings(
-        frozenset(params.moves), params.max_nodes, params.min_gain, params.patience
-    )
+def _prior_is_early(known: ComponentTreeFit, n_rows: int) -> bool:
+    """Whether prior and origin come from few rows, and by now there are twice as many."""
+    all_open = known.state.n_open == known.n_rows
+    return all_open and known.n_rows < SETTLING_ROWS and n_rows >= 2 * known.n_prior_rows
 
 
-def _model_of(params: Any, X: Mat) -> ComponentModel:
-    return _model(params, X.shape[1], float(X.var(axis=0).mean()))
+def _start_again(
+    settings: TreeSettings, known: ComponentTreeFit | None, X: Mat, seed: int, engine: Engine
+) -> tuple[ComponentTreeFit, Mat]:
+    """A tree of one path with a prior from all rows so far, and these rows.
 
-
-def _model(params: Any, width: int, variance: float) -> ComponentModel:
-    """The priors, scaled to the mean variance of a feature if nobody says otherwise."""
-    if not variance > _SMALLEST_VARIANCE:
-        variance = 1.0
-    scale = variance if params.prior_scale == "auto" else float(params.prior_scale)
-    return ComponentModel(
-        NestedPrior(float(params.concentration)),
-        width,
-        scale,
-        _NOISE_SHAPE,
-        _NOISE_SHAPE * variance,
-        params.loadings == "joint",
-    )
-
-
-def _still_settling(learned: Learned, n_rows: int) -> bool:
-    """Whether prior and origin still rest on so few rows that twice as many should set them."""
-    all_open = learned.state.n_open == learned.n_rows
-    return all_open and learned.n_rows < SETTLING_ROWS and n_rows >= 2 * learned.prior_rows
-
-
-def _afresh(params: Any, learned: Learned | None, X: Mat, seed: int) -> tuple[Learned, Mat]:
-    """A tree of one path whose prior fits all rows so far, and those rows; ids go on counting."""
+    Ids of nodes and numbers of rounds go on counting.
+    """
     next_id, clock, history = 0, 0, History()
-    if learned is not None:
-        old = learned.state
-        X = np.concatenate([*(batch.X + learned.origin for batch in old.batches), X])
-        next_id, clock, history, seed = old.next_id, old.clock, learned.history, old.seed
+    if known is not None:
+        old = known.state
+        open_rows = fetch_rows([batch.X for batch in old.batches], None, engine)
+        X = np.concatenate([open_rows + known.origin, X])
+        next_id, clock, history, seed = old.next_id, old.clock, known.history, old.seed
     origin = X.mean(axis=0)
     X = X - origin
-    model = _model_of(params, X)
-    state = learner.begin(model, X, params.depth, params.max_nodes, seed, next_id)
-    return Learned(replace(state, clock=clock), origin, history, 0, len(X), False), X
-
-
-@contextmanager
-def _workshop(
-    params: Any,
-    model: ComponentModel,
-    engine: Engine,
-    record: Callable[[LapInfo], None] | None = None,
-) -> Iterator[tuple[PathRunner, Callable[[LapInfo], None]]]:
-    """Local steps for the time of one call; rounds are shown and recorded."""
-    with LapProgress(params.verbose, None) as progress:
-
-        def on_round(info: LapInfo) -> None:
-            progress.show(info.bound, info.n_components)
-            if record is not None:
-                record(info)
-
-        yield PathRunner(model, engine, params.local == "meanfield"), on_round
-
-
-def _checked(params: Any, learned: Learned) -> Learned:
-    """What was learned, unless numbers grew out of range on the way."""
-    bound = learned.state.bound()
-    if not np.isfinite(bound):
-        raise ValueError(
-            f"{type(params).__name__} cannot learn from X: with this prior the bound is {bound}. "
-            "Scale X or the prior."
-        )
-    return learned
+    sample = sample_rows(X, seed, engine)
+    state = start_path(_model_for(settings, X), sample, settings, seed, next_id)
+    return ComponentTreeFit(replace(state, clock=clock), origin, history, 0, len(X), False), X

@@ -1,4 +1,4 @@
-"""Rows on the paths of a tree of components: scores of slots, and sums over likely ones.
+"""Compiled loops over the paths of a tree of components: scores of slots, and sums over rows.
 
 The precision of a path's coordinates has a Cholesky factor whose last row belongs to the path's
 last node and whose other rows are those of the path of its parent. So one forward substitution
@@ -12,20 +12,20 @@ from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.kernels.jit import FUSED, kernel
 
 LIKELY = 40.0
-"""Slots that are less likely than exp(-LIKELY) times the best are taken for impossible."""
+"""A slot less likely than exp(-LIKELY) times the best one counts as impossible."""
 
 
 @kernel(FUSED)
 def path_scores(projections: Mat, paths: IntVec, levels: IntVec, factors: Mat, bias: Vec) -> Mat:
-    """Scores of all slots, (n, K); `projections` become the entries y of the substitution.
+    """Scores of all slots, (n, K). Overwrites `projections` with the entries y.
 
     Parameters
     ----------
     projections : (n, K) precision times w_i . (t - centre)
     paths : (K, L) positions of the nodes of each path
-    levels : (K,) of the nodes
-    factors : (K, L) row of each node in the factors of the paths that pass it
-    bias : (K,) what the score of a slot has besides
+    levels : (K,) level of each node
+    factors : (K, L) row of each node in the Cholesky factors of the paths through it
+    bias : (K,) added to the score of each slot
     """
     n, k = projections.shape
     scores = np.empty((n, k))
@@ -54,15 +54,15 @@ def path_sums(
     codes: Mat,
     slots: Vec,
     moments: Cube,
-) -> tuple[float, float]:
-    """Entropy of the slots of all rows, and the sum of log-sum-exp of their scores.
+) -> float:
+    """Entropy of the slots of all rows; adds what rows contribute to three arrays.
 
-    `scores` and `solved` come from `path_scores`. Probabilities are added to `slots`, (K,),
+    `scores` and `solved` come from `path_scores`. Adds probabilities to `slots`, (K,),
     probability times E[x] E[x]' to the lower triangles of `moments`, (K, L, L), and probability
     times E[x] to the rows of `codes`, (n, K).
     """
     n, k = scores.shape
-    entropy, evidence = 0.0, 0.0
+    entropy = 0.0
     x = np.empty(paths.shape[1])
     for row in range(n):
         best = -np.inf
@@ -73,7 +73,6 @@ def path_sums(
             if scores[row, s] > best - LIKELY:
                 norm += np.exp(scores[row, s] - best)
         log_norm = best + np.log(norm)
-        evidence += log_norm
         for s in range(k):
             if scores[row, s] <= best - LIKELY:
                 continue
@@ -81,6 +80,7 @@ def path_sums(
             entropy -= p * (scores[row, s] - log_norm)
             slots[s] += p
             last = levels[s]
+            # Back substitution: E[x] on the levels of this path, the last level first.
             for a in range(last, -1, -1):
                 value = solved[row, paths[s, a]]
                 for b in range(a + 1, last + 1):
@@ -90,4 +90,4 @@ def path_sums(
                 codes[row, paths[s, a]] += p * x[a]
                 for b in range(a + 1):
                     moments[s, a, b] += p * x[a] * x[b]
-    return entropy, evidence
+    return entropy

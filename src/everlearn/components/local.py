@@ -1,6 +1,6 @@
-"""Local steps of a tree of components: paths and coordinates of rows, as additive statistics.
+"""Local steps of a tree of components: rows in, additive statistics out.
 
-"path" gives each row a posterior of coordinates for each path, which is exact; "meanfield" gives
+"path" gives each row a posterior of coordinates for each path, which is exact. "meanfield" gives
 it one posterior for all paths, as in the paper.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, xlogy
@@ -22,23 +22,24 @@ from everlearn.engine.protocol import Engine, pieces
 from everlearn.engine.rows import Rows
 
 BLOCK_ROWS = 1024
-_ROUNDS = 20
-_CLOSE = 1e-6
+"""Rows of one task of an engine."""
+_MEAN_FIELD_ROUNDS: Final = 20
+_MEAN_FIELD_TOL: Final = 1e-6
+"""Mean field stops when no probability of a slot changes by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """What all rows need to know of the slots.
+    """What the local step needs of each slot, computed once for all rows.
 
     Attributes
     ----------
-    q : the beliefs
-    products : (K, L, L) E[w . w'] of each slot's levels; of unseen ones, their prior's
+    q : the posterior
+    products : (K, L, L) E[w . w'] of the levels of each slot; the prior's on unseen levels
     factors : (K, L) row of each node in the Cholesky factors of I + E[tau] products
-    covariances : (K, L, L) of the coordinates of each slot
-    bias : (K,) log-weight of each slot and the log-volume of its coordinates
-    weights : (K,) E log-weight of each slot
-    unseen_variance : of coordinates on unseen levels
+    covariances : (K, L, L) posterior covariance of the coordinates in each slot
+    bias : (K,) expected log-weight of each slot plus the log-volume of its coordinates
+    weights : (K,) expected log-weight of each slot
     """
 
     q: PathPosterior
@@ -47,18 +48,10 @@ class Slots:
     covariances: Cube
     bias: Vec
     weights: Vec
-    unseen_variance: float
-
-    def base(self, squares: Vec) -> Vec:
-        """What the log-likelihood of rows has besides scores, from their squared distances."""
-        q = self.q
-        d = len(q.centre)
-        constant = 0.5 * d * (q.log_precision - LOG_2PI - q.precision * q.centre_variance)
-        return np.asarray(constant - 0.5 * q.precision * squares)
 
 
-def prepare(model: ComponentModel, q: PathPosterior) -> Slots:
-    """The slots of these beliefs."""
+def prepare_slots(model: ComponentModel, q: PathPosterior) -> Slots:
+    """The slots under this posterior."""
     tree, d = q.tree, model.n_features
     paths, depth = tree.paths, tree.depth
     held = paths >= 0
@@ -74,41 +67,45 @@ def prepare(model: ComponentModel, q: PathPosterior) -> Slots:
     weights = model.paths.slot_log_weights(tree, q.sticks)
     inverse = np.linalg.inv(lower)
     covariances = np.swapaxes(inverse, 1, 2) @ inverse
-    unseen = model.unseen_variance(q)
-    return Slots(q, products, factors, covariances, weights - volumes, weights, unseen)
+    return Slots(q, products, factors, covariances, weights - volumes, weights)
 
 
-class Scored(NamedTuple):
-    """Rows and their scores in each slot."""
+class Scores(NamedTuple):
+    """Scores of the slots for some rows.
+
+    `scores + base[:, None]` are expected log-weights plus expected log-likelihoods. `solved` is
+    what the kernel needs to compute coordinates.
+    """
 
     scores: Mat
     solved: Mat
     base: Vec
 
 
-def scored(slots: Slots, X: Mat) -> Scored:
-    """Scores of the slots: `scores + base` are log-weights plus expected log-likelihoods."""
-    q = slots.q
+def score_slots(slots: Slots, X: Mat) -> Scores:
+    """Score every slot for every row."""
+    q, tree = slots.q, slots.q.tree
     centred = X - q.centre
     solved = q.precision * (centred @ q.mean.T)
-    tree = q.tree
     scores = path_scores(solved, tree.paths, tree.levels, slots.factors, slots.bias)
-    return Scored(scores, solved, slots.base(np.einsum("nd,nd->n", centred, centred)))
+    d, squares = len(q.centre), np.einsum("nd,nd->n", centred, centred)
+    constant = 0.5 * d * (q.log_precision - LOG_2PI - q.precision * q.centre_variance)
+    return Scores(scores, solved, np.asarray(constant - 0.5 * q.precision * squares))
 
 
-def evidence(slots: Slots, X: Mat) -> Vec:
-    """Local bound of each row, all paths summed."""
-    found = scored(slots, X)
-    return np.asarray(logsumexp(found.scores, axis=1) + found.base)
+def responsibilities(slots: Slots, X: Mat) -> Mat:
+    """Probability of each slot for each row, (n, K)."""
+    scores = score_slots(slots, X).scores
+    return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
 
 def path_stats(slots: Slots, X: Mat) -> tuple[PathStats, None]:
-    """Statistics of rows whose coordinates are believed path by path."""
+    """Statistics of rows with a posterior of coordinates for each path."""
     tree = slots.q.tree
     k, depth = len(tree), tree.depth
-    found = scored(slots, X)
+    found = score_slots(slots, X)
     codes, mass, moments = np.zeros((len(X), k)), np.zeros(k), np.zeros((k, depth, depth))
-    entropy, _ = path_sums(
+    entropy = path_sums(
         found.scores, found.solved, tree.paths, tree.levels, slots.factors, codes, mass, moments
     )
     lower = np.tril(np.ones((depth, depth), bool), -1)
@@ -117,55 +114,57 @@ def path_stats(slots: Slots, X: Mat) -> tuple[PathStats, None]:
     volumes = slots.weights - slots.bias
     local = 0.5 * depth * mass.sum() - mass @ volumes
     local -= 0.5 * np.trace(moments, axis1=1, axis2=2).sum()
-    return _collected(slots, X, mass, moments, codes, entropy + local), None
+    return _node_stats(slots, X, mass, moments, codes, entropy + local), None
 
 
 def meanfield_stats(slots: Slots, block: tuple[Mat, Mat]) -> tuple[PathStats, Mat]:
-    """Statistics of rows whose coordinates are believed for all paths at once, and the slots.
+    """Statistics of rows with one posterior of coordinates for all paths, and their slots.
 
-    `block` are the rows and the probabilities of their slots to start from.
+    `block` holds the rows, and probabilities of their slots to start from.
     """
     X, r = block
     q, tree = slots.q, slots.q.tree
     centred = X - q.centre
     projections = q.precision * (centred @ q.mean.T)
     products = q.precision * slots.products.reshape(len(tree), -1)
-    r, x, covariance = _settled(slots, projections, products, r)
+    r, x, covariance = _iterate_mean_field(slots, projections, products, r)
     second = covariance + x[:, :, None] * x[:, None, :]
     moments = (r.T @ second.reshape(len(X), -1)).reshape(slots.products.shape)
     codes = tree.through(r) * x[:, tree.levels]
     entropy = -np.sum(xlogy(r, r))
     volume = np.linalg.slogdet(covariance)[1]
     local = 0.5 * np.sum(volume + tree.depth - np.trace(second, axis1=1, axis2=2))
-    return _collected(slots, X, r.sum(axis=0), moments, codes, float(entropy + local)), r
+    return _node_stats(slots, X, r.sum(axis=0), moments, codes, float(entropy + local)), r
 
 
-def _settled(slots: Slots, projections: Mat, products: Mat, r: Mat) -> tuple[Mat, Mat, Cube]:
-    """Slots and coordinates in turn until neither changes, each row by itself."""
+def _iterate_mean_field(
+    slots: Slots, projections: Mat, products: Mat, r: Mat
+) -> tuple[Mat, Mat, Cube]:
+    """Update slots and coordinates in turn until they stop changing, each row by itself."""
     tree = slots.q.tree
     n, depth = len(projections), tree.depth
     level = np.eye(depth)[tree.levels]
     r = r.copy()
     x, covariance = np.zeros((n, depth)), np.zeros((n, depth, depth))
     moving = np.arange(n)
-    for _ in range(_ROUNDS):
+    for _ in range(_MEAN_FIELD_ROUNDS):
         own, p = r[moving], projections[moving]
         precision = np.eye(depth) + (own @ products).reshape(-1, depth, depth)
         spread = np.linalg.inv(precision)
         pull = (tree.through(own) * p) @ level
         mean = np.einsum("nij,nj->ni", spread, pull)
         second = (spread + mean[:, :, None] * mean[:, None, :]).reshape(len(own), -1)
-        gains = p * mean[:, tree.levels]
-        scores = _along_paths(tree.parents, gains) - 0.5 * second @ products.T + slots.weights
+        gains = _sum_along_paths(tree.parents, p * mean[:, tree.levels])
+        scores = gains - 0.5 * second @ products.T + slots.weights
         new = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
         r[moving], x[moving], covariance[moving] = new, mean, spread
-        moving = moving[np.abs(new - own).max(axis=1) > _CLOSE]
+        moving = moving[np.abs(new - own).max(axis=1) > _MEAN_FIELD_TOL]
         if not len(moving):
             break
     return r, x, covariance
 
 
-def _along_paths(parents: np.ndarray, values: Mat) -> Mat:
+def _sum_along_paths(parents: IntVec, values: Mat) -> Mat:
     """Sums from the root to each node, along the last axis."""
     sums = values.copy()
     for i in range(1, values.shape[1]):
@@ -173,16 +172,10 @@ def _along_paths(parents: np.ndarray, values: Mat) -> Mat:
     return sums
 
 
-def responsibilities(slots: Slots, X: Mat) -> Mat:
-    """Probability of each slot for each row, (n, K)."""
-    scores = scored(slots, X).scores
-    return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
-
-
-def _collected(
+def _node_stats(
     slots: Slots, X: Mat, mass: Vec, moments: Cube, codes: Mat, entropy: float
 ) -> PathStats:
-    """Sums over slots become sums over nodes and pairs of nodes."""
+    """Turn sums over slots into sums over nodes and pairs of nodes."""
     tree = slots.q.tree
     k, paths = len(tree), tree.paths
     held = paths >= 0
@@ -198,8 +191,8 @@ def _collected(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FarRows:
-    """Rows that an engine holds in chunks, seen from an origin."""
+class RemoteRows:
+    """Rows in chunks that an engine holds; `origin` is subtracted where they are."""
 
     chunked: ChunkedRows
     origin: Vec
@@ -207,33 +200,47 @@ class FarRows:
     def __len__(self) -> int:
         return len(self.chunked)
 
-    def take(self, positions: IntVec, engine: Engine) -> Mat:
-        """The rows at these positions, which ascend, brought here."""
+    def fetch(self, positions: IntVec, engine: Engine) -> Mat:
+        """Bring the rows at these positions, which ascend, into this process."""
         return np.asarray(self.chunked.take(positions, engine).X - self.origin)
 
 
-def _far_stats(shared: tuple[Slots, Vec], rows: Rows) -> tuple[PathStats, None]:
+def _remote_stats(shared: tuple[Slots, Vec], rows: Rows) -> tuple[PathStats, None]:
     """`path_stats` of rows where they are."""
     slots, origin = shared
     return path_stats(slots, np.asarray(rows.X) - origin)
 
 
+def fetch_rows(parts: Sequence[Mat | RemoteRows], positions: IntVec | None, engine: Engine) -> Mat:
+    """The rows at these positions of all parts together, which ascend; None means all rows."""
+    remote = [part for part in parts if isinstance(part, RemoteRows)]
+    if not remote:
+        rows: Mat = np.concatenate([part for part in parts if not isinstance(part, RemoteRows)])
+        return rows if positions is None else rows[positions]
+    chunks = tuple(chunk for part in remote for chunk in part.chunked.chunks)
+    whole = RemoteRows(replace(remote[0].chunked, chunks=chunks), remote[0].origin)
+    return whole.fetch(np.arange(len(whole)) if positions is None else positions, engine)
+
+
 @dataclass(frozen=True, slots=True)
 class PathRunner:
-    """Runs local steps on an engine, in blocks of rows; no result depends on the engine."""
+    """Runs local steps on an engine in blocks of rows. Results do not depend on the engine."""
 
     model: ComponentModel
     engine: Engine
     meanfield: bool = False
 
     def run(
-        self, q: PathPosterior, X: Mat | FarRows, start: Mat | None
+        self, q: PathPosterior, X: Mat | RemoteRows, start: Mat | None
     ) -> tuple[PathStats, Mat | None]:
-        """Statistics of all rows; under mean field also their slots, which it starts from."""
-        slots = prepare(self.model, q)
-        if isinstance(X, FarRows):
-            far = X.chunked.pieces(BLOCK_ROWS)
-            return self.engine.map_sum(_far_stats, far, (slots, X.origin))[0], None
+        """Statistics of all rows. Mean field starts from the slots in `start` and returns new ones.
+
+        Remote rows always take the step by paths.
+        """
+        slots = prepare_slots(self.model, q)
+        if isinstance(X, RemoteRows):
+            remote = X.chunked.pieces(BLOCK_ROWS)
+            return self.engine.map_sum(_remote_stats, remote, (slots, X.origin))[0], None
         rows = pieces(X, BLOCK_ROWS)
         if not self.meanfield:
             return self.engine.map_sum(path_stats, rows, slots)[0], None
@@ -242,19 +249,3 @@ class PathRunner:
         blocks = pieces(X, BLOCK_ROWS, start.__getitem__)
         stats, ends = self.engine.map_sum(meanfield_stats, blocks, slots)
         return stats, np.concatenate(ends)
-
-    def some(self, parts: Sequence[Mat | FarRows], positions: IntVec | None) -> Mat:
-        """The rows at these positions of all parts, which ascend; None: all of them."""
-        far = [part for part in parts if isinstance(part, FarRows)]
-        if not far:
-            here: Mat = np.concatenate([part for part in parts if not isinstance(part, FarRows)])
-            return here if positions is None else here[positions]
-        chunks = tuple(chunk for part in far for chunk in part.chunked.chunks)
-        whole = FarRows(replace(far[0].chunked, chunks=chunks), far[0].origin)
-        every = np.arange(len(whole)) if positions is None else positions
-        return whole.take(every, self.engine)
-
-    def evidence(self, q: PathPosterior, X: Mat) -> Vec:
-        """Local bound of each row."""
-        found = self.engine.map(evidence, pieces(X, BLOCK_ROWS), prepare(self.model, q))
-        return np.concatenate(found)

@@ -23,20 +23,20 @@ from everlearn.core.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class PathStats:
-    """What rows say of the nodes of a tree, all of it additive.
+    """Additive statistics of rows for the nodes of a tree.
 
     Attributes
     ----------
     ids : (K,) permanent ids of the nodes
     n : number of rows
-    slots : (K,) mass in each slot
+    slots : (K,) expected number of rows in each slot
     codes : (K,) sums of E[x] on each node
-    second : (K, K) sums of E[x x'] of nodes on one path
+    second : (K, K) sums of E[x x'], zero for nodes that share no path
     cross : (K, D) sums of E[x] t'
-    first : (D,) sum of rows
-    squares : sum of squared norms of rows
+    first : (D,) sum of the rows
+    squares : sum of squared norms of the rows
     unseen : sum of E[x ** 2] on levels that the tree does not hold
-    entropy : of paths, and E log p(x) - E log q(x) of coordinates
+    entropy : entropy of the paths plus E log p(x) - E log q(x) of the coordinates
     """
 
     ids: IntVec
@@ -88,8 +88,8 @@ class PathStats:
             entropy=number(self.entropy, other.entropy),
         )
 
-    def on(self, tree: Tree) -> PathStats:
-        """For the nodes of another tree: new ones get nothing, those it lacks are left out."""
+    def for_tree(self, tree: Tree) -> PathStats:
+        """The same statistics for the nodes of another tree; new nodes get zeros."""
         if np.array_equal(self.ids, tree.ids):
             return self
         order = np.argsort(self.ids)
@@ -105,8 +105,8 @@ class PathStats:
             cross=np.where(known[:, None], self.cross[found], 0.0),
         )
 
-    def rescaled(self, tree: Tree, factors: Vec) -> PathStats:
-        """With all coordinates on each node multiplied by its factor, (K,)."""
+    def rescale(self, tree: Tree, factors: Vec) -> PathStats:
+        """Multiply all coordinates on each node by its factor, (K,)."""
         own = np.diagonal(self.second)
         change = tree.through(self.slots) @ np.log(factors) - 0.5 * own @ (factors**2 - 1.0)
         return replace(
@@ -117,26 +117,20 @@ class PathStats:
             entropy=float(self.entropy + change),
         )
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays held."""
-        arrays = (self.ids, self.slots, self.codes, self.second, self.cross, self.first)
-        return sum(array.nbytes for array in arrays)
-
 
 @dataclass(frozen=True, slots=True)
 class PathPosterior:
-    """Beliefs about the tree's nodes, the centre and the noise.
+    """Posterior of the nodes, the centre and the noise.
 
     Attributes
     ----------
     tree : the nodes
     sticks : Beta posteriors of the nodes' sticks
     mean : (K, D) expected loadings
-    covariance : (K, K) of the loadings of all nodes, the same in each feature
+    covariance : (K, K) covariance of the loadings of all nodes, the same in each feature
     centre : (D,) expected centre
-    centre_variance : of the centre in each feature
-    shape, rate : Gamma posterior of the precision of the noise
+    centre_variance : variance of the centre in each feature
+    shape, rate : Gamma posterior of the noise precision
     """
 
     tree: Tree
@@ -158,8 +152,8 @@ class PathPosterior:
         """E[log tau]."""
         return float(psi(self.shape) - np.log(self.rate))
 
-    def taken(self, tree: Tree) -> PathPosterior:
-        """The same beliefs about some or all of the nodes, in the order of `tree`."""
+    def select(self, tree: Tree) -> PathPosterior:
+        """The posterior of the nodes of `tree`, which must be some of the present ones."""
         where = self.tree.at(tree.ids)
         return replace(
             self,
@@ -169,8 +163,8 @@ class PathPosterior:
             covariance=self.covariance[np.ix_(where, where)],
         )
 
-    def extended(self, tree: Tree, mean: Mat, covariance: Mat, sticks: TreeSticks) -> PathPosterior:
-        """With beliefs about nodes that `tree` has at its end, independent of the old ones."""
+    def append(self, tree: Tree, mean: Mat, covariance: Mat, sticks: TreeSticks) -> PathPosterior:
+        """Add the new nodes at the end of `tree`, independent of the old ones."""
         k, new = len(self.tree), len(mean)
         both = np.zeros((k + new, k + new))
         both[:k, :k], both[k:, k:] = self.covariance, covariance
@@ -185,18 +179,23 @@ class PathPosterior:
             covariance=both,
         )
 
+    def rescale(self, factors: Vec) -> PathPosterior:
+        """Divide all loadings of each node by its factor, (K,)."""
+        covariance = self.covariance / np.outer(factors, factors)
+        return replace(self, mean=self.mean / factors[:, None], covariance=covariance)
+
 
 @dataclass(frozen=True, slots=True)
 class ComponentModel:
-    """Priors of a tree of components, and the updates and the bound that follow from them.
+    """Priors of a tree of components, with its updates and its bound.
 
     Attributes
     ----------
     paths : prior of the paths
     n_features : D
     scale : prior variance of the loadings and of the centre in each feature
-    shape, rate : Gamma prior of the precision of the noise
-    joint : whether loadings of all nodes are believed jointly; else node by node
+    shape, rate : Gamma prior of the noise precision
+    joint : whether the posterior of the loadings keeps the covariance between nodes
     """
 
     paths: NestedPrior
@@ -207,7 +206,7 @@ class ComponentModel:
     joint: bool = True
 
     def start(self, tree: Tree, mean: Mat, centre: Vec, precision: float) -> PathPosterior:
-        """Beliefs to begin with: these loadings, and sticks at their prior."""
+        """A posterior to start from: these loadings, and sticks at their prior."""
         k = len(tree)
         return PathPosterior(
             tree,
@@ -224,24 +223,20 @@ class ComponentModel:
         """Sticks of new nodes."""
         return TreeSticks(np.ones(k), np.full(k, self.paths.gamma))
 
-    def unseen_variance(self, q: PathPosterior) -> float:
-        """Posterior variance of a coordinate whose loading has its prior; the mean is 0."""
-        return 1.0 / (1.0 + q.precision * self.n_features * self.scale)
-
     def products(self, q: PathPosterior) -> Mat:
         """E[w_i . w_j] of all nodes, (K, K)."""
         return np.asarray(q.mean @ q.mean.T + self.n_features * q.covariance)
 
     # ------------------------------------------------------------------ updates
 
-    def updated(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
-        """Sticks, loadings, centre and noise, one after the other, each at its optimum."""
+    def update(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+        """Set sticks, loadings, centre and noise to their optimum, one after the other."""
         q = replace(q, sticks=self.paths.posterior(q.tree, stats.slots))
-        q = self._with_loadings(stats, q)
-        q = self._with_centre(stats, q)
-        return self.with_noise(stats, q)
+        q = self._update_loadings(stats, q)
+        q = self._update_centre(stats, q)
+        return self._update_noise(stats, q)
 
-    def _with_loadings(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+    def _update_loadings(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
         cross = q.precision * (stats.cross - np.outer(stats.codes, q.centre))
         second = q.precision * stats.second
         k = len(q.tree)
@@ -257,13 +252,12 @@ class ComponentModel:
             mean[i] = variance[i] * (cross[i] - others)
         return replace(q, mean=mean, covariance=np.diag(variance))
 
-    def _with_centre(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+    def _update_centre(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
         variance = 1.0 / (1.0 / self.scale + stats.n * q.precision)
         centre = variance * q.precision * (stats.first - stats.codes @ q.mean)
         return replace(q, centre=centre, centre_variance=variance)
 
-    def with_noise(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
-        """Only the noise at its optimum."""
+    def _update_noise(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
         shape = self.shape + 0.5 * stats.n * self.n_features
         return replace(q, shape=shape, rate=self.rate + 0.5 * self.expected_error(stats, q))
 
@@ -274,16 +268,16 @@ class ComponentModel:
         cross = stats.cross - np.outer(stats.codes, q.centre)
         explained = np.sum(self.products(q) * stats.second) - 2.0 * np.sum(q.mean * cross)
         unseen = d * self.scale * stats.unseen
-        # Of rows that the components explain fully, rounding may leave less than nothing.
+        # If the components explain the rows fully, rounding can leave a negative number.
         return max(float(distance + stats.n * d * q.centre_variance + explained + unseen), 0.0)
 
     def best_factors(self, stats: PathStats, q: PathPosterior) -> Vec:
-        """Factors of the coordinates on each node, whose loadings are divided by them, (K,).
+        """The factors with the highest bound for the coordinates on each node, (K,).
 
-        The likelihood does not change with them, so the bound has a maximum in closed form. Single
-        updates approach it slowly if there is little noise. Nodes with fewer rows than features
-        stay as they are: the bound would draw their loadings up to the scale of the prior, which
-        is worse for new rows.
+        Loadings are divided by the same factors, so the likelihood does not change and the best
+        factors have a closed form. Plain updates approach them slowly if there is little noise.
+        Nodes with fewer rows than features get 1: the bound would pull their loadings up to the
+        scale of the prior, which is worse for new rows.
         """
         second = np.diagonal(stats.second)
         surplus = q.tree.through(stats.slots) - self.n_features
@@ -293,15 +287,10 @@ class ComponentModel:
         squared = (surplus + root) / np.where(known, 2.0 * second, 1.0)
         return np.sqrt(np.where(known, squared, 1.0))
 
-    def rescaled(self, q: PathPosterior, factors: Vec) -> PathPosterior:
-        """Beliefs with all loadings divided by their factors."""
-        covariance = q.covariance / np.outer(factors, factors)
-        return replace(q, mean=q.mean / factors[:, None], covariance=covariance)
-
     # -------------------------------------------------------------------- bound
 
     def bound(self, stats: PathStats, q: PathPosterior) -> float:
-        """Lower bound of the log evidence for any statistics and any beliefs."""
+        """Lower bound of the log evidence, for any statistics and any posterior."""
         d = self.n_features
         likelihood = 0.5 * stats.n * d * (q.log_precision - LOG_2PI)
         likelihood -= 0.5 * q.precision * self.expected_error(stats, q)
@@ -309,7 +298,7 @@ class ComponentModel:
         return float(allocation + likelihood + stats.entropy - self.divergence(q))
 
     def divergence(self, q: PathPosterior) -> float:
-        """KL of loadings, centre and noise from their priors; that of sticks is not in it."""
+        """KL of loadings, centre and noise from their priors, without that of the sticks."""
         d = self.n_features
         loadings = self.loading_divergence(q.mean, q.covariance)
         centre = 0.5 * d * (q.centre_variance / self.scale - 1.0)
@@ -330,10 +319,10 @@ class ComponentModel:
     # -------------------------------------------------------------- predictions
 
     def path_covariances(self, q: PathPosterior) -> tuple[Cube, Vec]:
-        """Loadings of each slot's path, (K, L, D), zero where unseen, and the noise around it.
+        """Loadings W of each slot's path, (K, L, D), and the variance around it, (K,).
 
-        Together they give the covariance of a row on that path under the posterior:
-        W'W + noise I. Loadings of levels that the tree does not hold have their prior.
+        A row on that path has the posterior covariance W'W + variance I. Levels that the tree does
+        not hold have zeros in W, and the prior of their loadings adds to the variance.
         """
         paths = q.tree.paths
         held = paths >= 0

@@ -1,341 +1,323 @@
-"""Learning a tree of components: sweeps over rows, and rounds of moves judged by the bound.
+"""Search for a tree of components: rounds of moves, each judged by the bound.
 
-A move is tried on a copy of the state: the tree is changed, all open rows are visited a few times,
-and the bound is compared with that of as many visits without the move. So ordinary progress is
-never taken for merit. A new node must bring more than a margin, since each is the best of many.
+A move is tried on a copy of the state. The tree is changed, all open rows are visited a few times,
+and the bound is compared with that after as many visits without the move: otherwise ordinary
+progress would count as a gain of the move. A new node must also bring a minimum gain, because it
+is the best of many candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
-from everlearn.components import growth as branches
-from everlearn.components import growth as cuts
-from everlearn.components.local import FarRows, PathRunner
+from everlearn.components.local import PathRunner, RemoteRows
 from everlearn.components.model import ComponentModel, PathStats
-from everlearn.components.state import OpenRows, TreeState, rescaled, swept
+from everlearn.components.moves import (
+    Survey,
+    add_branch,
+    best_branches,
+    merge_candidates,
+    merge_siblings,
+    principal_loadings,
+    removal_candidates,
+    remove_branch,
+    split_candidates,
+    split_leaf,
+    survey_rows,
+)
+from everlearn.components.settings import TreeSettings
+from everlearn.components.state import OpenRows, TreeState, rescale, sweep
 from everlearn.core.arrays import Mat
-from everlearn.core.moves import TREE_MOVES, LapInfo, MoveRecord
+from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.core.random import stream
 from everlearn.core.tree import Tree
 from everlearn.engine.protocol import Engine
 
-_FIRST_SWEEPS = 10
-_CANDIDATES = 16
-_SWEEPS = 3
-_CUTS = 3
-_NODES_PER_BRANCH = 24
-_START_ROWS = 2048
-_SWAPS, _SWAPS_PER_NODE = 16, 0.75
-_ROUNDS_PER_RENEWAL = 8
-_PIECES = 4
-_CLOSE = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class GrowthSettings:
-    """What moves may do.
-
-    Attributes
-    ----------
-    kinds : moves that are allowed
-    max_nodes : no more nodes than these
-    margin : nats, for each feature, that a new node must bring
-    patience : rounds without an accepted move after which growth ends
-    """
-
-    kinds: frozenset[str] = frozenset(TREE_MOVES)
-    max_nodes: int = 100
-    margin: float = 0.25
-    patience: int = 8
-
+START_ROWS = 2048
+"""Rows that the first path is computed from, at most."""
+_FIRST_SWEEPS: Final = 10
+_TRIAL_SWEEPS: Final = 3
+"""Visits of all rows before a move is judged."""
+_N_CANDIDATES: Final = 16
+"""Branches that are fitted for each birth."""
+_NODES_PER_BIRTH: Final = 24
+"""A tree of so many nodes may have two births in one round, twice as many three, and so on."""
+_MAX_EXCHANGES: Final = 16
+_EXCHANGES_PER_NODE: Final = 0.75
+"""A full tree of K nodes goes on for `_MAX_EXCHANGES + _EXCHANGES_PER_NODE * K` rounds at most."""
+_MAX_FAILED_CUTS: Final = 3
+_MAX_STREAM_ROUNDS: Final = 8
+"""Rounds of moves of a stream each time that half of the open rows are new."""
+_BATCHES_PER_WINDOW: Final = 4
+_TOLERANCE: Final = 1e-6
+"""A smaller tree is accepted if it costs less than this for each row: that may be rounding."""
 
 OnRound = Callable[[LapInfo], None]
+"""Called after each round, with what it did."""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeFit:
-    """A learned state, whether it settled before its sweeps ran out, and its rounds."""
-
-    state: TreeState
-    settled: bool
-    rounds: tuple[LapInfo, ...]
-
-
-def begin(
-    model: ComponentModel, X: Mat, depth: int, max_nodes: int, seed: int, next_id: int = 0
-) -> TreeState:
-    """One path of principal components of some rows, which are not visited yet."""
-    length = min(depth, max_nodes)
-    ids = list(range(next_id, next_id + length))
-    tree = Tree.root(depth, ids[0]).grown(0, ids[1:])
-    if len(X) > _START_ROWS:
-        X = X[stream(seed, "start").choice(len(X), _START_ROWS, replace=False)]
-    centre = X.mean(axis=0)
-    _, sizes, directions = np.linalg.svd(X - centre, full_matrices=False)
-    mean = np.zeros((length, X.shape[1]))
-    most = min(length, len(sizes))
-    mean[:most] = directions[:most] * (sizes[:most] / np.sqrt(len(X)))[:, None]
-    q = model.start(tree, mean, centre, model.shape / model.rate)
-    nothing = PathStats.zeros(tree.ids, X.shape[1])
-    return TreeState(model, q, nothing, (), nothing, next_id + length, seed)
-
-
-def start_rows(rows: FarRows, seed: int, engine: Engine) -> Mat:
-    """Some rows to begin with, brought here."""
+def sample_rows(rows: Mat | RemoteRows, seed: int, engine: Engine) -> Mat:
+    """The rows that the first path is computed from: all of them, or a sample if there are many."""
     n = len(rows)
-    some = stream(seed, "start").choice(n, min(n, _START_ROWS), replace=False)
-    return rows.take(np.sort(some), engine)
+    if isinstance(rows, RemoteRows):
+        sample = stream(seed, "start").choice(n, min(n, START_ROWS), replace=False)
+        return rows.fetch(np.sort(sample), engine)
+    if n <= START_ROWS:
+        return rows
+    return rows[stream(seed, "start").choice(n, START_ROWS, replace=False)]
 
 
-def opened(state: TreeState, pieces: Sequence[Mat | FarRows]) -> TreeState:
-    """With more open rows, which are not visited yet."""
-    nothing = PathStats.zeros(state.tree.ids, state.model.n_features)
-    return replace(state, batches=(*state.batches, *(OpenRows(X, nothing) for X in pieces)))
+def start_path(
+    model: ComponentModel, X: Mat, settings: TreeSettings, seed: int, next_id: int = 0
+) -> TreeState:
+    """A tree of one path with the principal components of some rows, and no open rows yet."""
+    length = min(settings.depth, settings.max_nodes)
+    ids = list(range(next_id, next_id + length))
+    tree = Tree.root(settings.depth, ids[0]).grown(0, ids[1:])
+    centre = X.mean(axis=0)
+    q = model.start(tree, principal_loadings(X - centre, length), centre, model.shape / model.rate)
+    empty = PathStats.zeros(tree.ids, X.shape[1])
+    return TreeState(model, q, empty, (), empty, next_id + length, seed)
 
 
-def fit(
-    state: TreeState,
-    runner: PathRunner,
-    settings: GrowthSettings,
-    max_sweeps: int,
-    tol: float,
-    on_round: OnRound,
-) -> TreeFit:
-    """Grow until nothing more pays, cut back what does not, and let the beliefs settle."""
-    rounds: list[LapInfo] = []
+def open_batches(state: TreeState, batches: Sequence[Mat | RemoteRows]) -> TreeState:
+    """Add open rows, which are not visited yet."""
+    empty = PathStats.zeros(state.tree.ids, state.model.n_features)
+    return replace(state, batches=(*state.batches, *(OpenRows(X, empty) for X in batches)))
 
-    def record(state: TreeState, moves: Sequence[MoveRecord] = (), settled: bool = False) -> None:
-        rounds.append(_info(state, moves, settled))
-        on_round(rounds[-1])
 
-    state = swept(state, runner, _FIRST_SWEEPS)
-    record(state)
-    futile, swaps = 0, 0
-    most_swaps = _SWAPS + _SWAPS_PER_NODE * settings.max_nodes
-    while futile < settings.patience and swaps < most_swaps:
-        swaps += len(state.tree) >= settings.max_nodes
-        state, moves = grown(state, runner, settings, several=futile == 0)
+# ------------------------------------------------------------- rows that stay open
+
+
+def grow_tree(
+    state: TreeState, runner: PathRunner, settings: TreeSettings, on_round: OnRound
+) -> tuple[TreeState, bool]:
+    """Grow until no move helps, remove what the bound does not need, and iterate to convergence.
+
+    Also returns whether the bound converged.
+    """
+    state = sweep(state, runner, _FIRST_SWEEPS)
+    on_round(_round_info(state))
+    n_failed, n_exchanges = 0, 0
+    max_exchanges = _MAX_EXCHANGES + _EXCHANGES_PER_NODE * settings.max_nodes
+    while n_failed < settings.patience and n_exchanges < max_exchanges:
+        n_exchanges += len(state.tree) >= settings.max_nodes
+        state, moves = try_growth(state, runner, settings, several=n_failed == 0)
         if not moves:
             break
-        record(state, moves)
-        futile = 0 if any(move.accepted for move in moves) else futile + 1
+        on_round(_round_info(state, moves))
+        n_failed = 0 if any(move.accepted for move in moves) else n_failed + 1
     state, moves = cut_back(state, runner, settings)
-    record(state, moves)
-    settled = False
-    for _ in range(max_sweeps):
+    on_round(_round_info(state, moves))
+    converged = False
+    for _ in range(settings.max_iter):
         before = state.bound()
-        state = swept(state, runner, together=False)
-        state = state if runner.meanfield else rescaled(state)
-        settled = state.bound() - before <= tol * abs(before)
-        record(state, settled=settled)
-        if settled:
+        state = sweep(state, runner, together=False)
+        state = state if runner.meanfield else rescale(state)
+        converged = state.bound() - before <= settings.tol * abs(before)
+        on_round(_round_info(state, settled=converged))
+        if converged:
             break
-    return TreeFit(state, settled, tuple(rounds))
+    return state, converged
 
 
-def grown(
-    state: TreeState, runner: PathRunner, settings: GrowthSettings, several: bool = False
+def _round_info(
+    state: TreeState, moves: Sequence[MoveRecord] = (), *, settled: bool = False
+) -> LapInfo:
+    mass = state.total.n
+    return LapInfo(state.clock, state.bound(), len(state.tree), mass, tuple(moves), settled)
+
+
+# ---------------------------------------------------------------- rounds of moves
+
+
+def try_growth(
+    state: TreeState, runner: PathRunner, settings: TreeSettings, *, several: bool = False
 ) -> tuple[TreeState, list[MoveRecord]]:
-    """Try the best birth, then a split; a full tree exchanges branches. No moves: none possible.
+    """Try a birth and, if that fails, a split. A full tree tries to exchange branches instead.
 
-    With `several`, a large tree tries more than one birth at a time.
+    With `several`, a large tree tries more than one birth at a time. An empty list of moves means
+    that none was possible.
     """
     rng = stream(state.seed, "birth", state.clock)
     state = replace(state, clock=state.clock + 1)
-    survey = branches.surveyed(state, rng, runner)
+    survey = survey_rows(state, rng, runner.engine)
     room = settings.max_nodes - len(state.tree)
-    plain = swept(state, runner, _SWEEPS)
-    most = 1 + several * (len(state.tree) // _NODES_PER_BRANCH)
+    plain = sweep(state, runner, _TRIAL_SWEEPS)
     records = []
     for kind in ("birth", "split"):
-        if kind not in settings.kinds:
+        if kind not in settings.moves:
             continue
-        if room > 0:
-            if kind == "birth":
-                trial = _born(state, survey, room, most, rng)
-            else:
-                trial = _split(state, survey, rng)
-        elif kind == "birth" and "delete" in settings.kinds:
-            trial = _exchanged(state, survey, runner, settings, rng)
-        else:
-            continue
+        trial = None
+        if room > 0 and kind == "birth":
+            n_most = 1 + several * (len(state.tree) // _NODES_PER_BIRTH)
+            branches = best_branches(survey, rng, _N_CANDIDATES, room, n_most)
+            for branch in branches:
+                trial = add_branch(state if trial is None else trial, branch)
+        elif room > 0:
+            trial = _split(state, survey, rng)
+        elif kind == "birth" and "delete" in settings.moves:
+            trial = _exchange(state, survey, runner, settings, rng)
         if trial is None:
             continue
-        new, record = judged(plain, swept(trial, runner, _SWEEPS), kind, settings.margin)
+        trial = sweep(trial, runner, _TRIAL_SWEEPS)
+        new, record = judge(plain, trial, kind, settings.min_gain)
         records.append(record)
         if record.accepted:
             return new, records
     return plain, records
 
 
-def judged(
-    plain: TreeState, trial: TreeState, kind: str, margin: float
+def judge(
+    plain: TreeState, trial: TreeState, kind: str, min_gain: float
 ) -> tuple[TreeState, MoveRecord]:
-    """The better of two states, where each new node of the second must bring a margin."""
-    removed, added = _changes(plain.tree, trial.tree)
+    """The trial, if its bound is higher by `min_gain` per feature and new node; else `plain`."""
+    old, new = set(plain.tree.ids.tolist()), set(trial.tree.ids.tolist())
+    removed, added = tuple(sorted(old - new)), tuple(sorted(new - old))
     gain = trial.bound() - plain.bound()
-    price = margin * plain.model.n_features * max(len(added) - len(removed), 1)
-    least = price if added else -_CLOSE * plain.total.n
+    n_new = max(len(added) - len(removed), 1)
+    least = min_gain * plain.model.n_features * n_new if added else -_TOLERANCE * plain.total.n
     accepted = bool(gain > least)
-    record = MoveRecord(kind, removed, added, gain, accepted)
-    return (trial if accepted else plain), record
+    return (trial if accepted else plain), MoveRecord(kind, removed, added, gain, accepted)
 
 
-def _changes(old: Tree, new: Tree) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    one, two = set(old.ids.tolist()), set(new.ids.tolist())
-    return tuple(sorted(one - two)), tuple(sorted(two - one))
+def _draw_rank(rng: np.random.Generator, n: int) -> int:
+    """A place in a ranking of n, the first one half of the time."""
+    return min(int(rng.geometric(0.5)) - 1, n - 1)
 
 
-def _born(
-    state: TreeState, survey: branches.Survey, room: int, most: int, rng: np.random.Generator
-) -> TreeState | None:
-    """With new branches, at most so many."""
-    found = branches.best_branches(survey, rng, _CANDIDATES, room, most)
-    for branch in found:
-        state = branches.with_branch(state, branch)
-    return state if found else None
-
-
-def _split(state: TreeState, survey: branches.Survey, rng: np.random.Generator) -> TreeState | None:
-    """With one of the worst last nodes split in two."""
-    order = branches.split_order(survey)
+def _split(state: TreeState, survey: Survey, rng: np.random.Generator) -> TreeState | None:
+    """Split one of the last nodes that fit their rows worst."""
+    order = split_candidates(survey)
     if not len(order):
         return None
-    pick = min(int(rng.geometric(0.5)) - 1, len(order) - 1)
-    return branches.with_split(state, survey, int(order[pick]))
+    return split_leaf(state, survey, int(order[_draw_rank(rng, len(order))]))
 
 
-def _exchanged(
+def _exchange(
     state: TreeState,
-    survey: branches.Survey,
+    survey: Survey,
     runner: PathRunner,
-    settings: GrowthSettings,
+    settings: TreeSettings,
     rng: np.random.Generator,
 ) -> TreeState | None:
-    """With a branch that is missed little gone, and others in its place."""
-    found = cuts.cuts(state, survey)
-    if not found:
+    """Remove one of the branches with the smallest loss, and grow others in its place."""
+    removals = removal_candidates(state, survey)
+    if not removals:
         return None
-    pick = min(int(rng.geometric(0.5)) - 1, len(found) - 1)
-    state = swept(cuts.without(state, found[pick].position), runner)
-    room = settings.max_nodes - len(state.tree)
-    while room > 0:
-        survey = branches.surveyed(state, rng, runner)
-        found_new = branches.best_branches(survey, rng, _CANDIDATES, room, 1)
-        if not found_new:
+    removal = removals[_draw_rank(rng, len(removals))]
+    state = sweep(remove_branch(state, removal.position), runner)
+    while (room := settings.max_nodes - len(state.tree)) > 0:
+        survey = survey_rows(state, rng, runner.engine)
+        branches = best_branches(survey, rng, _N_CANDIDATES, room, 1)
+        if not branches:
             break
-        state = swept(branches.with_branch(state, found_new[0]), runner)
-        room = settings.max_nodes - len(state.tree)
+        state = sweep(add_branch(state, branches[0]), runner)
     return state
 
 
 def cut_back(
-    state: TreeState, runner: PathRunner, settings: GrowthSettings
+    state: TreeState, runner: PathRunner, settings: TreeSettings
 ) -> tuple[TreeState, list[MoveRecord]]:
     """Remove branches and merge siblings as long as the bound does not fall."""
     records: list[MoveRecord] = []
-    tries = 0
-    while tries < _CUTS:
+    n_failed = 0
+    while n_failed < _MAX_FAILED_CUTS:
         rng = stream(state.seed, "birth", state.clock)
         state = replace(state, clock=state.clock + 1)
-        trial, kind = _cut(state, runner, settings, rng, tries)
-        tries += 1
+        kind, trial = _cut(state, runner, settings, rng, n_failed)
+        n_failed += 1
         if trial is None:
             continue
-        plain = swept(state, runner, _SWEEPS)
-        state, record = judged(plain, swept(trial, runner, _SWEEPS), kind, settings.margin)
+        plain = sweep(state, runner, _TRIAL_SWEEPS)
+        trial = sweep(trial, runner, _TRIAL_SWEEPS)
+        state, record = judge(plain, trial, kind, settings.min_gain)
         records.append(record)
-        tries = 0 if record.accepted else tries
+        n_failed = 0 if record.accepted else n_failed
     return state, records
 
 
 def _cut(
     state: TreeState,
     runner: PathRunner,
-    settings: GrowthSettings,
+    settings: TreeSettings,
     rng: np.random.Generator,
-    skip: int,
-) -> tuple[TreeState | None, str]:
-    """The cheapest cut by its estimate, or siblings that are most alike, in turn."""
-    if "delete" in settings.kinds and skip % 2 == 0:
-        found = cuts.cuts(state, branches.surveyed(state, rng, runner))
-        if len(found) > skip // 2:
-            return cuts.without(state, found[skip // 2].position), "delete"
-    if "merge" in settings.kinds and skip % 2 == 1:
-        pairs = cuts.alike(state, skip // 2 + 1)
-        if len(pairs) > skip // 2:
-            return cuts.merged(state, *pairs[skip // 2]), "merge"
-    return None, ""
+    n_failed: int,
+) -> tuple[str, TreeState | None]:
+    """The best removal or merge, in turn; after two failures the second best, and so on."""
+    rank, is_merge = divmod(n_failed, 2)
+    if not is_merge and "delete" in settings.moves:
+        removals = removal_candidates(state, survey_rows(state, rng, runner.engine))
+        if len(removals) > rank:
+            return "delete", remove_branch(state, removals[rank].position)
+    if is_merge and "merge" in settings.moves:
+        pairs = merge_candidates(state, rank + 1)
+        if len(pairs) > rank:
+            return "merge", merge_siblings(state, *pairs[rank])
+    return "", None
 
 
-def _info(state: TreeState, moves: Sequence[MoveRecord], settled: bool) -> LapInfo:
-    mass = state.total.n
-    return LapInfo(state.clock, state.bound(), len(state.tree), mass, tuple(moves), settled)
+# ------------------------------------------------------------------------ streams
 
 
-def absorb(
-    state: TreeState,
-    X: Mat,
-    window: int,
-    runner: PathRunner,
-    settings: GrowthSettings,
-    on_round: OnRound,
+def learn_stream(
+    state: TreeState, X: Mat, runner: PathRunner, settings: TreeSettings, on_round: OnRound
 ) -> TreeState:
-    """Learn from rows that will not come again; the last `window` rows stay open for births."""
-    piece = max(1, window // _PIECES)
-    for start in range(0, len(X), piece):
-        state = _appended(state, X[start : start + piece], piece, runner)
-        if 2 * state.fresh >= state.n_open:
-            state = _renewed(state, runner, settings, on_round)
+    """Learn from rows that will not come again; the last `birth_window` rows stay open."""
+    window = settings.birth_window
+    size = max(1, window // _BATCHES_PER_WINDOW)
+    for start in range(0, len(X), size):
+        state = _append(state, X[start : start + size], size, runner)
+        if 2 * state.n_new >= state.n_open:
+            state = _revisit(state, runner, settings, on_round)
         while state.n_open > window and len(state.batches) > 1:
-            state = _oldest_sealed(state, runner)
+            state = _seal_oldest(state, runner)
     return state
 
 
-def seal_all(state: TreeState) -> TreeState:
-    """Let go of all rows; their last statistics stay."""
-    return replace(state, sealed=state.resummed().total, batches=(), fresh=0).resummed()
-
-
-def _appended(state: TreeState, X: Mat, piece: int, runner: PathRunner) -> TreeState:
-    """With rows that were visited once, in the last open batch if that is small."""
+def _append(state: TreeState, X: Mat, size: int, runner: PathRunner) -> TreeState:
+    """Visit new rows once and keep them open, in the last batch if there is room for them."""
     stats, slots = runner.run(state.q, X, None)
-    *others, last = state.batches or (None,)
-    batch = OpenRows(X.copy(), stats, slots)
-    if last is not None and len(last.X) + len(X) <= piece:
+    last = state.batches[-1] if state.batches else None
+    if last is not None and isinstance(last.X, np.ndarray) and len(last.X) + len(X) <= size:
         both = None
         if last.slots is not None and slots is not None:
             both = np.concatenate([last.slots, slots])
         batch = OpenRows(np.concatenate([last.X, X]), last.stats + stats, both)
-        batches = (*others, batch)
+        batches = (*state.batches[:-1], batch)
     else:
-        batches = (*state.batches, batch)
-    state = replace(state, batches=batches, fresh=state.fresh + len(X)).resummed()
-    return replace(state, q=state.model.updated(state.total, state.q))
+        batches = (*state.batches, OpenRows(X.copy(), stats, slots))
+    state = replace(state, batches=batches, n_new=state.n_new + len(X)).with_total()
+    return replace(state, q=state.model.update(state.total, state.q))
 
 
-def _renewed(
-    state: TreeState, runner: PathRunner, settings: GrowthSettings, on_round: OnRound
+def _revisit(
+    state: TreeState, runner: PathRunner, settings: TreeSettings, on_round: OnRound
 ) -> TreeState:
-    """Visit the open rows, and grow as long as that pays."""
-    state = replace(swept(state, runner, _SWEEPS), fresh=0)
+    """Visit the open rows again, and grow as long as that succeeds."""
+    state = replace(sweep(state, runner, _TRIAL_SWEEPS), n_new=0)
     moves: list[MoveRecord] = []
-    for _ in range(_ROUNDS_PER_RENEWAL):
-        state, tried = grown(state, runner, settings)
+    for _ in range(_MAX_STREAM_ROUNDS):
+        state, tried = try_growth(state, runner, settings)
         moves += tried
         if not any(move.accepted for move in tried):
             break
-    on_round(_info(state, moves, False))
+    on_round(_round_info(state, moves))
     return state
 
 
-def _oldest_sealed(state: TreeState, runner: PathRunner) -> TreeState:
-    """Visit the oldest open rows a last time and keep their statistics alone."""
+def _seal_oldest(state: TreeState, runner: PathRunner) -> TreeState:
+    """Visit the oldest open batch a last time, and keep only its statistics."""
     oldest, *others = state.batches
     stats, _ = runner.run(state.q, oldest.X, oldest.slots)
-    state = replace(state, sealed=state.sealed + stats, batches=tuple(others)).resummed()
-    return replace(state, q=state.model.updated(state.total, state.q))
+    state = replace(state, sealed=state.sealed + stats, batches=tuple(others)).with_total()
+    return replace(state, q=state.model.update(state.total, state.q))
+
+
+def seal_all(state: TreeState) -> TreeState:
+    """Drop all open rows, and keep the statistics of their last visit."""
+    return replace(state, sealed=state.with_total().total, batches=(), n_new=0).with_total()

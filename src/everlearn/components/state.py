@@ -1,13 +1,12 @@
-"""What a tree of components remembers between steps."""
+"""What learning a tree of components remembers between steps, and visits of its rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from everlearn.components.local import PathRunner
+from everlearn.components.local import PathRunner, RemoteRows
 from everlearn.components.model import ComponentModel, PathPosterior, PathStats
 from everlearn.core.arrays import Mat
 from everlearn.core.stats import total
@@ -16,35 +15,35 @@ from everlearn.core.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class OpenRows:
-    """Rows that can be visited again.
+    """A batch of rows that can be visited again.
 
     Attributes
     ----------
-    X : (n, D) the rows, seen from the origin; `FarRows` during a fit of rows that are elsewhere
-    stats : what they said at their last visit
-    slots : (n, K) probabilities of their slots, under mean field; else None
+    X : (n, D) the rows, minus the origin; during `fit` they may be on workers
+    stats : statistics of the rows at their last visit
+    slots : (n, K) probabilities of their slots for mean field, else None
     """
 
-    X: Any
+    X: Mat | RemoteRows
     stats: PathStats
     slots: Mat | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TreeState:
-    """Beliefs, and the statistics that they rest on.
+    """The posterior, and the statistics that it is computed from.
 
     Attributes
     ----------
     model : priors and updates
-    q : beliefs about the nodes, the centre and the noise
+    q : posterior of the nodes, the centre and the noise
     sealed : statistics of rows that are gone
-    batches : rows that are still open
+    batches : open rows, which can be visited again
     total : sum of all statistics
     next_id : id of the next node
-    seed : of all draws
-    clock : rounds of moves so far, which name the draws
-    fresh : open rows that came since the last round
+    seed : seed of all draws
+    clock : rounds of moves so far; each round draws from a random stream of its own
+    n_new : open rows that came after the last round of moves
     """
 
     model: ComponentModel
@@ -55,7 +54,7 @@ class TreeState:
     next_id: int
     seed: int
     clock: int = 0
-    fresh: int = 0
+    n_new: int = 0
 
     @property
     def tree(self) -> Tree:
@@ -71,97 +70,103 @@ class TreeState:
         """Lower bound of the log evidence of all rows seen."""
         return self.model.bound(self.total, self.q)
 
-    def resummed(self) -> TreeState:
-        """With a total added up anew, free of what rounding has left in it."""
+    def with_total(self) -> TreeState:
+        """With `total` summed anew, which removes rounding errors of earlier updates."""
         return replace(self, total=total([self.sealed, *(b.stats for b in self.batches)]))
 
-    def on(self, q: PathPosterior) -> TreeState:
-        """With other beliefs, and all statistics brought to their tree.
+    def with_posterior(self, q: PathPosterior) -> TreeState:
+        """Replace the posterior and re-index the statistics to its tree.
 
-        What rows have on nodes that are gone is forgotten until the next visit; under mean field
-        they start that visit from the slots of the nearest ancestors.
+        Statistics of nodes that are gone are dropped until the next visit. For mean field, rows
+        in the slot of such a node start that visit in the slot of its nearest ancestor.
         """
         batches = tuple(
-            OpenRows(b.X, b.stats.on(q.tree), _moved(b.slots, self.tree, q.tree))
+            OpenRows(b.X, b.stats.for_tree(q.tree), _slots_for_tree(b.slots, self.tree, q.tree))
             for b in self.batches
         )
-        sealed = self.sealed.on(q.tree)
-        return replace(self, q=q, sealed=sealed, batches=batches, total=self.total.on(q.tree))
+        return replace(
+            self,
+            q=q,
+            sealed=self.sealed.for_tree(q.tree),
+            batches=batches,
+            total=self.total.for_tree(q.tree),
+        )
 
 
-def _moved(slots: Mat | None, old: Tree, new: Tree) -> Mat | None:
-    """Probabilities of slots for another tree; those of nodes that are gone go to ancestors."""
+def _slots_for_tree(slots: Mat | None, old: Tree, new: Tree) -> Mat | None:
+    """Probabilities of slots for another tree; lost nodes give theirs to the nearest ancestor."""
     if slots is None:
         return None
-    moved = np.zeros((len(slots), len(new)))
+    found = np.zeros((len(slots), len(new)))
     for i, path in enumerate(old.paths):
         kept = new.at(old.ids[path[path >= 0]])
-        moved[:, kept[kept >= 0][-1]] += slots[:, i]
-    return moved
+        found[:, kept[kept >= 0][-1]] += slots[:, i]
+    return found
 
 
-def swept(
-    state: TreeState, runner: PathRunner, sweeps: int = 1, together: bool = True
+def sweep(
+    state: TreeState, runner: PathRunner, n_sweeps: int = 1, *, together: bool = True
 ) -> TreeState:
-    """Visit all open rows some times, and bring the beliefs up to date after each batch.
+    """Visit all open rows `n_sweeps` times, and update the posterior after each batch.
 
-    With `together`, the first time they are brought up to date after all batches: then new nodes
-    are not fitted to the rows of the first batch alone.
+    With `together`, the first sweep updates the posterior once, after all batches. New nodes need
+    that: else they would be fitted to the rows of the first batch alone.
     """
-    for sweep in range(sweeps):
-        if together and sweep == 0:
-            state = _all_visited(state, runner)
+    for number in range(n_sweeps):
+        if together and number == 0:
+            state = _visit_all(state, runner)
         else:
             for position in range(len(state.batches)):
-                state = _visited(state, position, runner)
-        state = _ordered(state.resummed())
+                state = visit_batch(state, position, runner)
+        state = _order_siblings(state.with_total())
     return state
 
 
-def _all_visited(state: TreeState, runner: PathRunner) -> TreeState:
+def _visit_all(state: TreeState, runner: PathRunner) -> TreeState:
     found = [runner.run(state.q, batch.X, batch.slots) for batch in state.batches]
     batches = tuple(
         OpenRows(batch.X, *new) for batch, new in zip(state.batches, found, strict=True)
     )
-    state = replace(state, batches=batches).resummed()
-    return replace(state, q=state.model.updated(state.total, state.q))
+    state = replace(state, batches=batches).with_total()
+    return replace(state, q=state.model.update(state.total, state.q))
 
 
-def rescaled(state: TreeState) -> TreeState:
-    """With coordinates and loadings at the scale that the bound likes best.
-
-    That is for trees that have stopped growing: while they grow, nodes that are first at their
-    scale leave less to others, and trees end lower. Not for mean field, under which nodes of one
-    level share their coordinates.
-    """
-    factors = state.model.best_factors(state.total, state.q)
-    return replace(
-        state,
-        q=state.model.rescaled(state.q, factors),
-        sealed=state.sealed.rescaled(state.tree, factors),
-        batches=tuple(
-            OpenRows(b.X, b.stats.rescaled(state.tree, factors), b.slots) for b in state.batches
-        ),
-        total=state.total.rescaled(state.tree, factors),
-    )
-
-
-def _visited(state: TreeState, position: int, runner: PathRunner) -> TreeState:
+def visit_batch(state: TreeState, position: int, runner: PathRunner) -> TreeState:
+    """Visit one batch of open rows and update the posterior."""
     batch = state.batches[position]
     stats, slots = runner.run(state.q, batch.X, batch.slots)
     batches = list(state.batches)
     batches[position] = OpenRows(batch.X, stats, slots)
     changed = state.total - batch.stats + stats
-    q = state.model.updated(changed, state.q)
+    q = state.model.update(changed, state.q)
     return replace(state, batches=tuple(batches), total=changed, q=q)
 
 
-def _ordered(state: TreeState) -> TreeState:
-    """With siblings in the better order, and beliefs that belong to it."""
+def _order_siblings(state: TreeState) -> TreeState:
+    """Reorder siblings by mass if that raises the bound, and update their sticks."""
     prior = state.model.paths
     tree = prior.ordered(state.tree, state.total.slots)
     if np.array_equal(tree.ids, state.tree.ids):
         return state
-    state = state.on(state.q.taken(tree))
+    state = state.with_posterior(state.q.select(tree))
     sticks = prior.posterior(tree, state.total.slots)
     return replace(state, q=replace(state.q, sticks=sticks))
+
+
+def rescale(state: TreeState) -> TreeState:
+    """Give coordinates and loadings of each node the scale with the highest bound.
+
+    Only for trees that have stopped growing: while a tree grows, rescaled nodes leave less to
+    the others, and the final bound is lower. Not for mean field, where nodes of one level share
+    their coordinates.
+    """
+    factors = state.model.best_factors(state.total, state.q)
+    return replace(
+        state,
+        q=state.q.rescale(factors),
+        sealed=state.sealed.rescale(state.tree, factors),
+        batches=tuple(
+            OpenRows(b.X, b.stats.rescale(state.tree, factors), b.slots) for b in state.batches
+        ),
+        total=state.total.rescale(state.tree, factors),
+    )

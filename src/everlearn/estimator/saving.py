@@ -80,8 +80,17 @@ class SaveMixin:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
         own = {key: value for key, value in header.items() if key != "estimator"}
         check_keys(own, "header", ["params", "learned", "feature_names"])
-        check_keys(own["params"], "params", list(inspect.signature(cls).parameters))
-        estimator = cls(**own["params"])
+        known = inspect.signature(cls).parameters
+        check_keys(own["params"], "params", list(known))
+        estimator = cls(
+            **{
+                # JSON has no tuples.
+                name: tuple(value)
+                if isinstance(value, list) and isinstance(known[name].default, tuple)
+                else value
+                for name, value in own["params"].items()
+            }
+        )
         try:
             for name, kind in cls._options.items():
                 if own["params"][name] is not None:

@@ -127,7 +127,7 @@ class TestRows:
 class TestComponentTree:
     """Rows stay where they are: sums over them, and samples, come here."""
 
-    PARAMS: ClassVar = {"max_nodes": 5, "max_sweeps": 2, "batch_size": 300, "random_state": 0}
+    PARAMS: ClassVar = {"max_nodes": 5, "max_iter": 2, "batch_size": 300, "random_state": 0}
 
     def test_the_same_bits_on_any_number_of_workers(self, client, lonely_client):
         one = ComponentTree(engine=client, **self.PARAMS).fit(chunked(POINTS, client))
@@ -135,7 +135,7 @@ class TestComponentTree:
         assert_same_model(one, two.fit(chunked(POINTS, lonely_client)))
 
     def test_one_batch_is_that_of_one_process(self, client, monkeypatch):
-        monkeypatch.setattr("everlearn.components.growth.MOST_ROWS", 500)
+        monkeypatch.setattr("everlearn.components.moves.MAX_SURVEY_ROWS", 500)
         params = {**self.PARAMS, "batch_size": 900, "n_init": 2}
         here = ComponentTree(**params).fit(POINTS)
         far = ComponentTree(engine=client, **params).fit(chunked(POINTS, client))
@@ -153,8 +153,8 @@ class TestComponentTree:
             return real(self, positions, engine)
 
         monkeypatch.setattr(ChunkedRows, "take", take)
-        monkeypatch.setattr("everlearn.components.growth.MOST_ROWS", 50)
-        monkeypatch.setattr("everlearn.components.search._START_ROWS", 60)
+        monkeypatch.setattr("everlearn.components.moves.MAX_SURVEY_ROWS", 50)
+        monkeypatch.setattr("everlearn.components.search.START_ROWS", 60)
         ComponentTree(engine=client, **self.PARAMS).fit(chunked(POINTS, client))
         assert len(brought) > 2
         assert max(brought) == 60
@@ -191,7 +191,7 @@ class TestRefusals:
     @pytest.mark.parametrize("local", ["path", "meanfield"])
     def test_arrays_of_three_axes(self, local, client):
         X = da.ones((10, 4, 2), chunks=(5, -1, -1))
-        model = ComponentTree(local=local, engine=client)
+        model = ComponentTree(options={"local": local}, engine=client)
         with pytest.raises(ValueError, match=r"ComponentTree.*dim 3|dim 3.*ComponentTree"):
             model.fit(X)
         with pytest.raises(ValueError, match=r"rechunk\(\{1: -1, 2: -1\}\). Got 4 chunks side"):

@@ -43,7 +43,7 @@ ROWS = {
     "ppca": (OnlinePPCA, {"n_components": 2}, (np.tile(POINTS, (4, 1)),)),
     "ppca with gaps": (OnlinePPCA, {"n_components": 2, "max_iter": 3}, (np.tile(GAPS, (4, 1)),)),
     "ppca mixture": (OnlinePPCA, {"n_mixtures": 2, "max_iter": 3}, (np.tile(POINTS, (4, 1)),)),
-    "tree of components": (ComponentTree, {"max_nodes": 5, "max_sweeps": 3}, (POINTS,)),
+    "tree of components": (ComponentTree, {"max_nodes": 5, "max_iter": 3}, (POINTS,)),
     "tree of topics": (TopicTree, {"max_nodes": 6}, (COUNTS,)),
     "clumps": (ClumpedTopicModel, {}, (GROUPS,)),
     "linear classifier": (BayesianPassiveAggressiveClassifier, {}, (POINTS, LABELS)),

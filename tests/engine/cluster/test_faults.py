@@ -153,7 +153,7 @@ def ppca(engine):
 
 def components(engine):
     X = da.from_array(POINTS, chunks=(150, -1))
-    return ComponentTree(max_nodes=4, max_sweeps=2, random_state=0, engine=engine).fit(X)
+    return ComponentTree(max_nodes=4, max_iter=2, random_state=0, engine=engine).fit(X)
 
 
 def brought(engine):

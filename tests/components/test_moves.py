@@ -6,23 +6,41 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from everlearn.components import growth as branches
-from everlearn.components import growth as cuts
-from everlearn.components import search as learner
-from everlearn.components.local import PathRunner, evidence, prepare
+from everlearn.components import moves
+from everlearn.components.local import PathRunner, prepare_slots
 from everlearn.components.model import ComponentModel, PathStats
-from everlearn.components.search import GrowthSettings
-from everlearn.components.state import swept
+from everlearn.components.moves import (
+    Branch,
+    add_branch,
+    best_branches,
+    merge_candidates,
+    merge_siblings,
+    removal_candidates,
+    remove_branch,
+    split_candidates,
+    split_leaf,
+    survey_rows,
+)
+from everlearn.components.search import (
+    cut_back,
+    grow_tree,
+    judge,
+    open_batches,
+    seal_all,
+    start_path,
+)
+from everlearn.components.settings import TreeSettings
+from everlearn.components.state import sweep
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.engine.local import SerialEngine
-from oracles.component_runs import planted, state_of
+from oracles.component_runs import evidence, planted, state_of
 
 
 def recomputed(state):
     """The bound from the rows themselves, all of them visited at the current beliefs."""
     X = np.concatenate([batch.X for batch in state.batches])
     model, q = state.model, state.q
-    rows = evidence(prepare(model, q), X).sum()
+    rows = evidence(prepare_slots(model, q), X).sum()
     return rows - model.divergence(q) - model.paths.divergence(q.sticks)
 
 
@@ -31,30 +49,29 @@ def settled():
     X, _ = planted(400)
     state = state_of(X, depth=3, n_branches=3)
     runner = PathRunner(state.model, SerialEngine())
-    return swept(state, runner, 20), runner
+    return sweep(state, runner, 20), runner
 
 
 def survey_of(state, seed=0):
-    runner = PathRunner(state.model, SerialEngine())
-    return branches.surveyed(state, np.random.default_rng(seed), runner)
+    return survey_rows(state, np.random.default_rng(seed), SerialEngine())
 
 
 def test_a_survey_sees_the_rows_as_the_local_step_does(settled):
     state, _ = settled
     survey = survey_of(state)
     X = state.batches[0].X
-    assert_allclose(survey.evidence + survey.base, evidence(prepare(state.model, state.q), X))
+    assert_allclose(survey.evidence + survey.base, evidence(prepare_slots(state.model, state.q), X))
     path = state.tree.paths[survey.best[0]]
     own = state.q.mean[path[path >= 0]]
     x = np.linalg.lstsq(own.T, survey.centred[0], rcond=None)[0]
     least = np.sum((survey.centred[0] - x @ own) ** 2)
     assert survey.unexplained()[0] >= least - 1e-9
-    assert_allclose(survey.rest(int(path[path >= 0][-1]))[0], survey.centred[0] - x @ own)
+    assert_allclose(survey.residuals(int(path[path >= 0][-1]))[0], survey.centred[0] - x @ own)
 
 
 def test_large_data_are_sampled(settled, monkeypatch):
     state, _ = settled
-    monkeypatch.setattr(branches, "MOST_ROWS", 100)
+    monkeypatch.setattr(moves, "MAX_SURVEY_ROWS", 100)
     survey = survey_of(state)
     assert len(survey.best) == 100
     assert survey.factor == 4.0
@@ -65,9 +82,9 @@ def test_branches_grow_where_there_is_room(settled):
     rng = np.random.default_rng(0)
     survey = survey_of(state)
     for room in (1, 2):
-        for branch in branches.best_branches(survey, rng, 12, room, 3):
+        for branch in best_branches(survey, rng, 12, room, 3):
             assert len(branch.mean) == state.tree.n_unseen[branch.below] <= room
-    new = branches.with_branch(state, branches.best_branches(survey, rng, 12, 2, 1)[0])
+    new = add_branch(state, best_branches(survey, rng, 12, 2, 1)[0])
     added = set(new.tree.ids) - set(state.tree.ids)
     assert added == set(range(1000, new.next_id))
     assert new.total.slots.sum() == pytest.approx(state.total.slots.sum())
@@ -76,9 +93,9 @@ def test_branches_grow_where_there_is_room(settled):
 def test_an_estimated_gain_is_not_above_what_comes_of_it(settled):
     """With all else fixed the branch can only gain less than after visits of all rows."""
     state, runner = settled
-    found = branches.best_branches(survey_of(state), np.random.default_rng(1), 16, 5, 1)[0]
-    plain = swept(state, runner, 3)
-    new = swept(branches.with_branch(state, found), runner, 3)
+    found = best_branches(survey_of(state), np.random.default_rng(1), 16, 5, 1)[0]
+    plain = sweep(state, runner, 3)
+    new = sweep(add_branch(state, found), runner, 3)
     gain = new.bound() - plain.bound()
     assert gain > 0.5 * found.gain
 
@@ -88,16 +105,16 @@ def test_the_gain_of_a_move_is_a_difference_of_bounds(settled, kind):
     state, runner = settled
     survey = survey_of(state)
     if kind == "birth":
-        found = branches.best_branches(survey, np.random.default_rng(0), 16, 3, 1)
-        trial = branches.with_branch(state, found[0])
+        found = best_branches(survey, np.random.default_rng(0), 16, 3, 1)
+        trial = add_branch(state, found[0])
     elif kind == "split":
-        trial = branches.with_split(state, survey, int(branches.split_order(survey)[0]))
+        trial = split_leaf(state, survey, int(split_candidates(survey)[0]))
     elif kind == "merge":
-        trial = cuts.merged(state, *cuts.alike(state, 1)[0])
+        trial = merge_siblings(state, *merge_candidates(state, 1)[0])
     else:
-        trial = cuts.without(state, cuts.cuts(state, survey)[0].position)
-    plain, trial = swept(state, runner, 3), swept(trial, runner, 3)
-    kept, record = learner.judged(plain, trial, kind, 0.0)
+        trial = remove_branch(state, removal_candidates(state, survey)[0].position)
+    plain, trial = sweep(state, runner, 3), sweep(trial, runner, 3)
+    kept, record = judge(plain, trial, kind, 0.0)
     difference = trial.bound() - plain.bound()
     assert record.gain == difference
     # The log-sum form after one more visit is the long form of the sums it would give.
@@ -113,13 +130,13 @@ def test_the_gain_of_a_move_is_a_difference_of_bounds(settled, kind):
 
 def test_a_new_node_must_bring_a_margin(settled):
     state, runner = settled
-    found = branches.best_branches(survey_of(state), np.random.default_rng(0), 16, 3, 1)[0]
-    plain = swept(state, runner, 3)
-    trial = swept(branches.with_branch(state, found), runner, 3)
+    found = best_branches(survey_of(state), np.random.default_rng(0), 16, 3, 1)[0]
+    plain = sweep(state, runner, 3)
+    trial = sweep(add_branch(state, found), runner, 3)
     gain = trial.bound() - plain.bound()
     per_feature = gain / len(found.mean) / state.model.n_features
-    assert learner.judged(plain, trial, "birth", 0.99 * per_feature)[1].accepted
-    assert not learner.judged(plain, trial, "birth", 1.01 * per_feature)[1].accepted
+    assert judge(plain, trial, "birth", 0.99 * per_feature)[1].accepted
+    assert not judge(plain, trial, "birth", 1.01 * per_feature)[1].accepted
 
 
 def test_a_duplicate_is_merged_and_an_idle_node_is_removed():
@@ -128,21 +145,22 @@ def test_a_duplicate_is_merged_and_an_idle_node_is_removed():
     scale = float(X.var(axis=0).mean())
     model = ComponentModel(NestedPrior(1.0), X.shape[1], scale, 1e-3, 1e-3 * scale)
     runner = PathRunner(model, SerialEngine())
-    start = learner.opened(learner.begin(model, X, 3, 20, 0), [X])
-    state = learner.fit(start, runner, GrowthSettings(), 20, 1e-5, lambda info: None).state
+    settings = TreeSettings(max_iter=20)
+    start = open_batches(start_path(model, X, TreeSettings(max_nodes=20), 0), [X])
+    state, _ = grow_tree(start, runner, settings, lambda info: None)
     twin = int(np.flatnonzero((state.tree.n_children == 0) & (state.total.slots > 50))[0])
     parent = int(state.tree.parents[twin])
     own = np.array([[state.q.covariance[twin, twin]]])
     shares = np.zeros(1)
-    same = branches.Branch(parent, state.q.mean[[twin]], own, shares, state.total.slots[twin], 0.0)
-    double = swept(branches.with_branch(state, same), runner, 3)
-    settings = GrowthSettings(frozenset({"merge"}))
-    merged, records = learner.cut_back(double, runner, settings)
+    same = Branch(parent, state.q.mean[[twin]], own, shares, state.total.slots[twin], 0.0)
+    double = sweep(add_branch(state, same), runner, 3)
+    settings = TreeSettings(moves=frozenset({"merge"}))
+    merged, records = cut_back(double, runner, settings)
     assert any(record.kind == "merge" and record.accepted for record in records)
     assert len(merged.tree) < len(double.tree)
-    idle = branches.Branch(parent, 1e-3 * state.q.mean[[twin]], own, shares, 1.0, 0.0)
-    larger = swept(branches.with_branch(state, idle), runner, 3)
-    smaller, records = learner.cut_back(larger, runner, GrowthSettings(frozenset({"delete"})))
+    idle = Branch(parent, 1e-3 * state.q.mean[[twin]], own, shares, 1.0, 0.0)
+    larger = sweep(add_branch(state, idle), runner, 3)
+    smaller, records = cut_back(larger, runner, TreeSettings(moves=frozenset({"delete"})))
     assert any(record.kind == "delete" and record.accepted for record in records)
     assert len(smaller.tree) < len(larger.tree)
 
@@ -150,11 +168,13 @@ def test_a_duplicate_is_merged_and_an_idle_node_is_removed():
 def test_merged_nodes_have_the_children_of_both():
     X, _ = planted(60)
     state = state_of(X, n_branches=8)
-    state = swept(state, PathRunner(state.model, SerialEngine()))
-    inner = [pair for pair in cuts.alike(state, 50) if state.tree.n_children[list(pair)].any()]
+    state = sweep(state, PathRunner(state.model, SerialEngine()))
+    inner = [
+        pair for pair in merge_candidates(state, 50) if state.tree.n_children[list(pair)].any()
+    ]
     one, two = inner[0]
     ids = state.tree.ids
-    new = cuts.merged(state, one, two)
+    new = merge_siblings(state, one, two)
     assert set(new.tree.ids) == set(ids) - {ids[two]}
     children = {*ids[state.tree.children(one)], *ids[state.tree.children(two)]}
     assert set(new.tree.ids[new.tree.children(int(new.tree.at(ids[one])))]) == children
@@ -162,23 +182,23 @@ def test_merged_nodes_have_the_children_of_both():
 
 def test_what_holds_rows_that_are_gone_stays(settled):
     state, _ = settled
-    sealed = learner.seal_all(state)
+    sealed = seal_all(state)
     sealed = replace(sealed, batches=state.batches)
     assert not [
         cut
-        for cut in cuts.cuts(sealed, survey_of(sealed))
+        for cut in removal_candidates(sealed, survey_of(sealed))
         if sealed.tree.through(sealed.sealed.slots)[cut.position] > 0
     ]
-    assert all(sealed.sealed.slots[two] == 0 for _, two in cuts.alike(sealed, 10))
+    assert all(sealed.sealed.slots[two] == 0 for _, two in merge_candidates(sealed, 10))
 
 
 def test_mean_field_slots_follow_the_tree():
     X, _ = planted(60)
     state = state_of(X, n_branches=4)
     runner = PathRunner(state.model, SerialEngine(), meanfield=True)
-    state = swept(state, runner, 2)
+    state = sweep(state, runner, 2)
     leaf = int(np.flatnonzero(state.tree.n_children == 0)[-1])
-    less = cuts.without(state, leaf)
+    less = remove_branch(state, leaf)
     assert_allclose(less.batches[0].slots.sum(axis=1), 1.0)
     parent = less.tree.at(state.tree.ids[state.tree.parents[leaf]])
     old = state.batches[0].slots
@@ -192,7 +212,7 @@ def test_rows_without_rest_grow_nothing():
     state = state_of(X + 1e-9 * np.arange(30)[:, None], depth=2, n_branches=1)
     survey = replace(survey_of(state), centred=np.zeros((30, 4)))
     survey = replace(survey, scores=np.tile(survey.slots.bias, (30, 1)))
-    assert branches.best_branches(survey, np.random.default_rng(0), 5, 5, 1) == []
+    assert best_branches(survey, np.random.default_rng(0), 5, 5, 1) == []
 
 
 def test_statistics_of_no_rows_are_zero():
