@@ -27,7 +27,7 @@ documents), English stop words and single letters removed, defaults of the libra
 says otherwise; accuracy on the test part. The paper reports 0.80 to 0.81 for its online models,
 level with their batch counterparts and ten times as fast.
 
-How settings were chosen: margin, c, variance, priors and passes come from a specification that
+How settings were chosen: `C`, `variance`, priors and passes come from a specification that
 chose them on training documents held out. So did we with a fifth of the training documents, taken
 at random or the last of each class: one topic a class, and one topic in ten for the class itself
 where each has its own model (figure 4 below, on the test part, had been seen before). Which topics
@@ -60,7 +60,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "MedLDA averaging, shared topics": MedLDAClassifier,
     "MedLDA Gibbs, shared topics": lambda: MedLDAClassifier(loss="gibbs"),
     "MedLDA Gibbs, shared topics, constants of the paper": lambda: MedLDAClassifier(
-        loss="gibbs", margin=164.0, c=1.0, variance=1.0
+        loss="gibbs", C=328.0, variance=1.0 / 164**2
     ),
     "MedHDP averaging": MedHDPClassifier,
     "MedHDP Gibbs": lambda: MedHDPClassifier(loss="gibbs"),
@@ -69,7 +69,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "MedLDA averaging with word weights": lambda: MedLDAClassifier(word_weights=True),
     "MedLDA Gibbs with word weights": lambda: MedLDAClassifier(loss="gibbs", word_weights=True),
     "MedLDA averaging, plain paper (no anchors)": lambda: MedLDAClassifier(
-        anchors=False, margin=16.0, c=500.0, variance=1e-3
+        anchors=False, C=16e3, variance=1e-3 / 16**2
     ),
 }
 ASKED = {

@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,24 +20,25 @@ from benchmarks.bayespa_runs import (
 from benchmarks.corpora import newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table
-from everlearn import MedHDPClassifier, MedLDAClassifier
+from everlearn import MedHDPClassifier, MedLDAClassifier, SamplerOptions
 
 BATCH_SEEDS = 3
 EQUAL = 0.01
 """An accuracy that is lower by no more is level."""
 UNTIL_IT_ENDS = {"tol": 1e-4}
 """As the paper trains: until the objective falls by less than this share a round."""
-BATCH = {"batch_size": "all", "n_sweeps": 1, "word_factor": "collapsed"}
+BATCH = {"batch_size": "all", "n_sweeps": 1}
+COUNTING = SamplerOptions(word_factor="collapsed")
 COLLAPSED = {**BATCH, "n_topics": THEIR_TOPICS}
 FREE = {"anchors": False}
 
 
 def _lda(**given: Any) -> Callable[[], Any]:
-    return partial(MedLDAClassifier, **COLLAPSED, **given)
+    return partial(MedLDAClassifier, **COLLAPSED, options=COUNTING, **given)
 
 
 def _hdp(**given: Any) -> Callable[[], Any]:
-    return partial(MedHDPClassifier, **BATCH, **given)
+    return partial(MedHDPClassifier, **BATCH, options=COUNTING, **given)
 
 
 BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
@@ -54,7 +55,12 @@ BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 PAPER_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "MedLDA Gibbs, plain, constants of the paper": (_lda(**PLAIN_GIBBS), (20, 40, 80, 160)),
     "MedLDA Gibbs, plain, constants of the paper, weights drawn": (
-        _lda(**PLAIN_GIBBS, augmentation="all"),
+        partial(
+            MedLDAClassifier,
+            **COLLAPSED,
+            **PLAIN_GIBBS,
+            options=replace(COUNTING, augmentation="all"),
+        ),
         (40, 160),
     ),
     "MedHDP averaging, plain, constants of the paper": (_hdp(**PLAIN), (40,)),
@@ -140,7 +146,7 @@ def _batches(measured: list[str]) -> list[Batch]:
         if "plain" in name:
             own, make_online = f"{own}-plain", partial(_changed, make_online, FREE)
         runs = _shown(name, make, rounds, measured)
-        ends = partial(_changed, make, UNTIL_IT_ENDS)
+        ends = partial(_sampled, make, UNTIL_IT_ENDS)
         ended = _mean(f"batch {name}, until it ends", ends, measured)
         online = _mean(own, make_online, measured)
         overtaken = None
@@ -172,13 +178,19 @@ def _shown(
 ) -> list[Run]:
     """A batch model with more and more rounds."""
     return [
-        _mean(f"batch {name}-{n}", partial(_changed, make, {"n_rounds": n}), measured)
+        _mean(f"batch {name}-{n}", partial(_sampled, make, {"n_rounds": n}), measured)
         for n in rounds
     ]
 
 
 def _changed(make: Callable[[], Any], params: Mapping[str, Any]) -> Any:
     return make().set_params(**params)
+
+
+def _sampled(make: Callable[[], Any], fields: Mapping[str, Any]) -> Any:
+    """The model with other options."""
+    model = make()
+    return model.set_params(options=replace(model.options, **fields))
 
 
 def batch_models(measured: list[str]) -> Table:

@@ -1,5 +1,6 @@
 """Figures 4 to 9 and tables 2 and 3 of the BayesPA paper."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from benchmarks import bayespa_plots as plots
 from benchmarks import figures
-from benchmarks.bayespa_batches import COLLAPSED, FREE, UNTIL_IT_ENDS
+from benchmarks.bayespa_batches import COLLAPSED, COUNTING, FREE, UNTIL_IT_ENDS
 from benchmarks.bayespa_runs import (
     PLAIN,
     SEEDS,
@@ -20,7 +21,7 @@ from benchmarks.bayespa_runs import (
 from benchmarks.corpora import Corpus, atheism_or_religion, newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table
-from everlearn import MedHDPClassifier, MedLDAClassifier
+from everlearn import MedHDPClassifier, MedLDAClassifier, SamplerOptions
 
 
 def numbers_of_topics(measured: list[str]) -> Table:
@@ -32,7 +33,7 @@ def numbers_of_topics(measured: list[str]) -> Table:
         "their objective falls by no more than a ten-thousandth a round, and an SVM on topics that "
         f"know no labels (one seed).\n\n{plots.link('bayespa_topics', 'Numbers of topics')}",
     )
-    batch = {**COLLAPSED, **FREE, **UNTIL_IT_ENDS}
+    batch = {**COLLAPSED, **FREE, "options": replace(COUNTING, **UNTIL_IT_ENDS)}
     models = {
         "MedLDA averaging": ("topics-averaging", {}),
         "MedLDA Gibbs": ("topics-gibbs", {"loss": "gibbs"}),
@@ -114,7 +115,11 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
             found = run(
                 f"ij-{loss}-{anchors}-{i}-{j}",
                 lambda loss=loss, i=i, j=j, plain=plain: MedLDAClassifier(
-                    n_topics=THEIR_TOPICS, loss=loss, n_rounds=i, n_sweeps=j, **plain
+                    n_topics=THEIR_TOPICS,
+                    loss=loss,
+                    n_sweeps=j,
+                    options=SamplerOptions(n_rounds=i),
+                    **plain,
                 ),
                 0,
             )
@@ -141,7 +146,7 @@ def burn_ins(measured: list[str]) -> Table:
         values, _, _ = summary(
             f"burn-{loss}-{j}-{b}",
             lambda loss=loss, j=j, b=b: MedLDAClassifier(
-                n_topics=THEIR_TOPICS, loss=loss, n_sweeps=j, burn_in=b
+                n_topics=THEIR_TOPICS, loss=loss, n_sweeps=j, options=SamplerOptions(burn_in=b)
             ),
             measured,
             3,
@@ -167,10 +172,11 @@ def training_times(measured: list[str]) -> Table:
     straight = []
     for loss in ("averaging", "gibbs"):
         make = partial(MedLDAClassifier, n_topics=THEIR_TOPICS, loss=loss)
+        rounds = {i: partial(make, options=SamplerOptions(n_rounds=i)) for i in (1, 2, 4)}
         runs = {
-            "rounds I": [(i, run(f"ij-{loss}-True-{i}-3", partial(make, n_rounds=i, n_sweeps=3), 0))
-                         for i in (1, 2, 4)],
-            "sweeps J": [(j, run(f"ij-{loss}-True-1-{j}", partial(make, n_rounds=1, n_sweeps=j), 0))
+            "rounds I": [(i, run(f"ij-{loss}-True-{i}-3", partial(rounds[i], n_sweeps=3), 0))
+                         for i in rounds],
+            "sweeps J": [(j, run(f"ij-{loss}-True-1-{j}", partial(make, n_sweeps=j), 0))
                          for j in (1, 3, 6, 12)],
             "documents": [(part.X.shape[0], run(f"size-{loss}-{part.X.shape[0]}", make, 0, part))
                           for part in shares],
@@ -198,7 +204,11 @@ def remedies(measured: list[str]) -> Table:
         f"seeds.\n\n{plots.link('bayespa_remedies', 'Many topics, few documents')}",
     )
     data = atheism_or_religion()
-    ways: dict[str, dict[str, int]] = {"one": {}, "five": {"n_passes": 5}, "ghosts": {"ghosts": 10}}
+    ways: dict[str, dict[str, Any]] = {
+        "one": {},
+        "five": {"n_passes": 5},
+        "ghosts": {"options": SamplerOptions(ghosts=10)},
+    }
     for loss in ("averaging", "gibbs"):
         for k in (5, 10, 20, 40, 80):
             cells = []

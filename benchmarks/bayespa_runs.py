@@ -4,6 +4,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from benchmarks.remember import remembered
 from everlearn import TopicModel
 
 SEEDS = 5
-PLAIN = {"anchors": False, "margin": 16.0, "c": 500.0, "variance": 1e-3}
+PLAIN = {"anchors": False, "C": 16e3, "variance": 1e-3 / 16**2}
 """The settings of the paper without anchors, for the averaging loss."""
-PLAIN_GIBBS = {"loss": "gibbs", "anchors": False, "margin": 164.0, "c": 1.0, "variance": 1.0}
+PLAIN_GIBBS = {"loss": "gibbs", "anchors": False, "C": 328.0, "variance": 1.0 / 164**2}
 """The same for the Gibbs loss."""
 THEIR_TOPICS = 40
 """What most experiments of the paper have, for 20 classes."""
@@ -33,9 +34,10 @@ def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = Non
         make().set_params(engine="serial", n_passes=1).fit(corpus.X[few], corpus.y[few])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if getattr(model, "tol", None) is not None:  # timed without being watched
+            options = getattr(model, "options", None)
+            if options is not None and options.tol is not None:  # timed without being watched
                 rounds = model.fit(corpus.X, corpus.y).n_rounds_
-                model.set_params(tol=None, n_rounds=rounds)
+                model.set_params(options=replace(options, tol=None, n_rounds=rounds))
             start = time.process_time()
             model.fit(corpus.X, corpus.y)
             cpu = time.process_time() - start

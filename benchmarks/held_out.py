@@ -65,8 +65,8 @@ def _models() -> dict[str, Callable[[Corpus], tuple[np.ndarray, np.ndarray, np.n
         "TopicModel, five passes": lambda data: _ours(
             TopicModel(n_passes=5, **settings).fit(data.X)
         ),
-        "TopicModel(start_documents=0)": lambda data: _ours(
-            TopicModel(start_documents=0, **settings).fit(data.X)
+        "TopicModel(warmup_documents=0)": lambda data: _ours(
+            TopicModel(warmup_documents=0, **settings).fit(data.X)
         ),
         "LatentDirichletAllocation, online": _sklearn,
     }

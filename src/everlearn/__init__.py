@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from everlearn.topics.medlda import MedHDPClassifier as MedHDPClassifier
     from everlearn.topics.medlda import MedLDAClassifier as MedLDAClassifier
     from everlearn.topics.medlda_regressor import MedLDARegressor as MedLDARegressor
+    from everlearn.topics.params import SamplerOptions as SamplerOptions
     from everlearn.topics.topic_model import TopicModel as TopicModel
     from everlearn.trees.estimator import TopicTree as TopicTree
     from everlearn.trees.settings import TreeOptions as TreeOptions
@@ -39,6 +40,7 @@ _HOMES = {
     "load": "everlearn.estimator.saving",
     "merge": "everlearn.estimator.merging",
     "PPCAOptions": "everlearn.ppca.settings",
+    "SamplerOptions": "everlearn.topics.params",
     "TextOptions": "everlearn.text.inputs",
     "TreeOptions": "everlearn.trees.settings",
     **{entry.name: entry.module for entry in ESTIMATORS if entry.package == __name__},

@@ -183,8 +183,8 @@ class TestBatchModels:
         batches._batches([])
         for name, model in asked.items():
             assert model.anchors == ("plain" not in name)
-        assert asked["batch MedHDP Gibbs, plain, until it ends"].tol == 1e-4
-        assert asked["batch MedHDP Gibbs, plain-20"].n_rounds == 20
+        assert asked["batch MedHDP Gibbs, plain, until it ends"].options.tol == 1e-4
+        assert asked["batch MedHDP Gibbs, plain-20"].options.n_rounds == 20
 
     def test_online_and_batch_models_are_in_one_picture(self, batches, part, drawn, monkeypatch):
         curve = {"accuracy": [0.5, 0.6], "cpu": [0.1, 0.2], "measured": "here at 1"}

@@ -1,5 +1,6 @@
 """Documents with planted topics and every kind of topic estimator, for their tests."""
 
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ VOCABULARY = np.array([f"word{i:02d}" for i in range(N_WORDS)], dtype=object)
 TOKENS = [VOCABULARY[np.repeat(np.arange(N_WORDS), row)].tolist() for row in X.toarray()]
 TEXTS = [" ".join(tokens) for tokens in TOKENS]
 
-GROWN = {"start_documents": 0}
+GROWN = {"warmup_documents": 0}
 FITTED: dict[str, tuple[type, dict[str, Any]]] = {
     "lda": (TopicModel, {"n_topics": 5, **GROWN}),
     "lda digamma": (TopicModel, {"n_topics": 5, "word_factor": "digamma", "n_rounds": 2, **GROWN}),
@@ -30,11 +31,11 @@ FITTED: dict[str, tuple[type, dict[str, Any]]] = {
         TopicModel,
         {"n_topics": 5, "word_factor": "collapsed", "burn_in": 1, **GROWN},
     ),
-    "lda, young": (TopicModel, {"n_topics": 5, "start_documents": BATCH, "start_sweeps": 7}),
+    "lda, young": (TopicModel, {"n_topics": 5, "warmup_documents": BATCH, "warmup_sweeps": 7}),
     "hdp": (TopicModel, {"n_topics": "infer", "start_topics": 3, **GROWN}),
-    "hdp, young": (TopicModel, {"n_topics": "infer", "start_documents": BATCH}),
+    "hdp, young": (TopicModel, {"n_topics": "infer", "warmup_documents": BATCH}),
     "averaging": (MedLDAClassifier, {"n_topics": 8}),
-    "averaging, no anchors": (MedLDAClassifier, {"n_topics": 3, "anchors": False, "c": 500.0}),
+    "averaging, no anchors": (MedLDAClassifier, {"n_topics": 3, "anchors": False, "C": 16e3}),
     "averaging, words": (MedLDAClassifier, {"n_topics": 20, "word_weights": True}),
     "averaging, ovr": (MedLDAClassifier, {"n_topics": 4, "strategy": "ovr"}),
     "gibbs": (MedLDAClassifier, {"n_topics": 8, "loss": "gibbs"}),
@@ -56,11 +57,26 @@ FITTED: dict[str, tuple[type, dict[str, Any]]] = {
 CLASSIFIERS = [name for name, (kind, _) in FITTED.items() if hasattr(kind, "decision_function")]
 
 
+def made(kind: Any, **params: Any) -> Any:
+    """An estimator; fields of its options are given by plain names."""
+    return change(kind(), **params)
+
+
+def change(model: Any, **params: Any) -> Any:
+    """The estimator with other parameters, as `made` takes them."""
+    for home, options in model._options.items():
+        names = {field.name for field in fields(options)} & set(params)
+        own = {name: params.pop(name) for name in names}
+        if own:
+            params[home] = replace(options.of(getattr(model, home), type(model).__name__), **own)
+    return model.set_params(**params)
+
+
 def model_of(name: str, **params: Any) -> Any:
     """An estimator that has learned nothing yet."""
     kind, own = FITTED[name]
     common = {"batch_size": BATCH, "random_state": 3, "engine": "serial", "shuffle": False}
-    return kind(**{**common, **own, **params})
+    return made(kind, **{**common, **own, **params})
 
 
 def targets_of(name: str) -> Any:

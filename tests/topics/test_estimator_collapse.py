@@ -67,7 +67,7 @@ def test_a_start_and_two_topics_say_nothing() -> None:
 
 def test_single_documents_from_a_stream_collapse_and_are_told() -> None:
     planted = planted_topics(150, 12, 200, 40, random_state=0)
-    paper = {"loss": "gibbs", "margin": 164, "c": 1, "variance": 1, "anchors": False}
+    paper = {"loss": "gibbs", "C": 328, "variance": 1 / 164**2, "anchors": False}
     model = MedLDAClassifier(n_topics=24, random_state=0, engine="serial", **paper)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

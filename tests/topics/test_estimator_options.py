@@ -19,13 +19,14 @@ from everlearn.topics.kernels.words import fade
 from everlearn.topics.sampling import infer_sampled
 from everlearn.topics.state import Gaussians
 from oracles.documents import expected_proportions
+from support.corpora import change, made
 
 PLANTED = planted_topics(300, 4, 60, 30, random_state=0)
 
 
 def classifier(**params: Any) -> MedLDAClassifier:
     settings = {"n_topics": 4, "random_state": 0, "batch_size": 50, "engine": "serial", **params}
-    return MedLDAClassifier(**settings)
+    return made(MedLDAClassifier, **settings)
 
 
 class TestSampledTopics:
@@ -50,7 +51,7 @@ class TestSampledTopics:
 
     @pytest.mark.parametrize("kind", [TopicModel, MedLDAClassifier, MedLDARegressor])
     def test_a_document_gets_what_it_gets_alone_on_any_engine(self, kind):
-        model = kind(n_topics=4, random_state=0, inference="sampled", inference_passes=5)
+        model = made(kind, n_topics=4, random_state=0, inference="sampled", inference_passes=5)
         model.fit(PLANTED.X, PLANTED.labels)
         whole = model.transform(PLANTED.X)
         np.testing.assert_array_equal(model.transform(PLANTED.X[7:9]), whole[7:9])
@@ -58,7 +59,7 @@ class TestSampledTopics:
             np.testing.assert_array_equal(
                 model.set_params(engine=engine).transform(PLANTED.X), whole
             )
-        expected = model.set_params(inference="expected").transform(PLANTED.X)
+        expected = change(model, inference="expected").transform(PLANTED.X)
         assert 0.0 < np.abs(expected - whole).mean() < 0.2
 
     def test_labels_are_predicted_as_well(self):
@@ -91,7 +92,7 @@ class TestRetention:
         for rows in (slice(0, 100), slice(100, 200), slice(200, 300)):
             model.partial_fit(PLANTED.X[rows])
             tokens.append(PLANTED.X[rows].sum())
-        left = (model.components_ - model.word_prior).sum()
+        left = (model.components_ - model.topic_word_prior).sum()
         assert left == pytest.approx(tokens[0] / 4 + tokens[1] / 2 + tokens[2])
 
     def test_all_of_it_is_the_model_without(self):
@@ -161,18 +162,17 @@ class TestDrawnWeights:
 
     @pytest.mark.parametrize("kind", [MedLDAClassifier, MedHDPClassifier])
     def test_a_draw_lasts_until_the_model_learns_again(self, kind):
-        model = kind(loss="gibbs", decision="drawn", random_state=0, engine="serial")
+        model = made(kind, loss="gibbs", decision="drawn", random_state=0, engine="serial")
         model.fit(PLANTED.X, PLANTED.labels)
         first = model.decision_function(PLANTED.X)
         np.testing.assert_array_equal(model.decision_function(PLANTED.X[3:5]), first[3:5])
         assert model.score(PLANTED.X, PLANTED.labels) > 0.9
         state = model._learned.states[0]
         drawn = state.weights.drawn(stream(state.seed, "sample", state.clock))
-        margin = model._loss(model._learned.outputs).margin
-        np.testing.assert_allclose(model.transform(PLANTED.X) @ drawn.T / margin, first)
-        means = model.set_params(decision="mean").decision_function(PLANTED.X)
+        np.testing.assert_allclose(model.transform(PLANTED.X) @ drawn.T, first)
+        means = change(model, decision="mean").decision_function(PLANTED.X)
         assert (means != first).any()
-        model.set_params(decision="drawn").partial_fit(PLANTED.X[:60], PLANTED.labels[:60])
+        change(model, decision="drawn").partial_fit(PLANTED.X[:60], PLANTED.labels[:60])
         assert (model.decision_function(PLANTED.X) != first).all()
 
     def test_an_explanation_is_of_the_drawn_weights(self):
@@ -195,6 +195,8 @@ class TestDrawnWeights:
                 assert all(count > 0 for count in counts)
 
     def test_it_needs_a_posterior(self):
-        message = "'decision' parameter of MedLDAClassifier .* Got loss='averaging'"
+        message = (
+            "'decision' parameter of SamplerOptions of MedLDAClassifier .* Got loss='averaging'"
+        )
         with pytest.raises(ValueError, match=message):
             classifier(decision="drawn").fit(PLANTED.X, PLANTED.labels)

@@ -7,7 +7,17 @@ import pytest
 
 import everlearn
 from everlearn.errors import NotConvergedWarning
-from support.corpora import NAMES, X, assert_same, content, fitted, model_of, targets_of, teach
+from support.corpora import (
+    NAMES,
+    X,
+    assert_same,
+    change,
+    content,
+    fitted,
+    model_of,
+    targets_of,
+    teach,
+)
 
 KINDS = ["averaging", "gibbs, ovr", "born", "born, gibbs", "number", "number, gibbs"]
 every_kind = pytest.mark.parametrize("name", KINDS)
@@ -63,5 +73,5 @@ def test_a_stream_tells_those_of_the_last_batch() -> None:
     model = model_of("averaging", n_rounds=2)
     model.partial_fit(X[:40], targets_of("averaging")[:40], classes=NAMES)
     assert model.n_rounds_ == 2
-    model.set_params(n_rounds=5).partial_fit(X[40:80], targets_of("averaging")[40:80])
+    change(model, n_rounds=5).partial_fit(X[40:80], targets_of("averaging")[40:80])
     assert model.n_rounds_ == 5

@@ -52,7 +52,7 @@ def test_probabilities(name: str) -> None:
 
 def test_probabilities_are_those_of_drawn_weights() -> None:
     """Against 200,000 draws, of which 3 standard errors are 0.0034 at the most."""
-    model = model_of("gibbs", n_topics=4, c=1e-3, variance=1e5).fit(X[:40], BINARY[:40])
+    model = model_of("gibbs", n_topics=4, C=0.328, variance=1e5 / 164**2).fit(X[:40], BINARY[:40])
     assert np.ptp(model.predict_proba(X[:20])[:, 1]) > 0.2
     z = model.transform(X[:20])
     mean, covariance = model._learned.states[0].weights.moments()
@@ -183,7 +183,7 @@ def test_labels_that_nobody_knows_cannot_be_explained() -> None:
 
 
 def test_what_cannot_be_explained() -> None:
-    model = fitted("averaging", topic_prior=0.7)
+    model = fitted("averaging", doc_topic_prior=0.7)
     empty = model.explain(np.zeros(N_WORDS))
     assert [topic.share for topic in empty.topics] == [pytest.approx(1 / 8)] * 5
     assert all(topic.words == () for topic in empty.topics)

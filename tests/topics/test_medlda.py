@@ -23,6 +23,7 @@ from support.corpora import (
     assert_same,
     content,
     fitted,
+    made,
     model_of,
     targets_of,
     teach,
@@ -131,10 +132,10 @@ def test_documents_without_labels_are_those_of_a_plain_topic_model(
 ) -> None:
     """Topics equal, bit for bit, those of `TopicModel`, and weights stay at their prior."""
     settings = {"batch_size": BATCH, "random_state": 3, "engine": "serial", "shuffle": False}
-    labelled = MedLDAClassifier(n_topics=6, loss=loss, n_rounds=n_rounds, **settings)
+    labelled = made(MedLDAClassifier, n_topics=6, loss=loss, n_rounds=n_rounds, **settings)
     labelled.fit(X, np.full((len(LABELS), 3), np.nan))
-    same = {"n_topics": 6, "n_rounds": n_rounds, "word_prior": labelled.word_prior}
-    plain = TopicModel(start_documents=0, **same, **settings).fit(X)
+    same = {"n_topics": 6, "n_rounds": n_rounds, "topic_word_prior": labelled.topic_word_prior}
+    plain = made(TopicModel, warmup_documents=0, **same, **settings).fit(X)
     counts = content(labelled).arrays["state0/counts"]
     if loss == "averaging":
         np.testing.assert_array_equal(counts, content(plain).arrays["state0/counts"])

@@ -25,6 +25,7 @@ from support.corpora import (
     assert_close,
     content,
     fitted,
+    made,
     model_of,
     teach,
 )
@@ -111,15 +112,11 @@ def test_default_numbers_of_topics() -> None:
     assert MedHDPClassifier(random_state=0).fit(np.ones((9, 3)), np.arange(9)).n_topics_ <= 9
 
 
-def test_scale_of_margin_and_weights() -> None:
-    """(a margin, c / a, a^2 variance) is the same model in other units (spec 5)."""
-    for name, margin, c, variance in (("averaging", 16, 50, 4e-4), ("gibbs", 164, 1, 10)):
-        model = fitted(name)
-        same = fitted(name, margin=4.0 * margin, c=c / 4.0, variance=16.0 * variance)
-        np.testing.assert_array_equal(model.components_, same.components_)
-        np.testing.assert_allclose(model.coef_, same.coef_, rtol=1e-6)
-        np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), rtol=1e-6)
-        other = fitted(name, margin=4.0 * margin)
+def test_defaults_are_what_the_documentation_says() -> None:
+    for name, C, variance in (("averaging", 1600, 4e-4 / 16**2), ("gibbs", 328, 10 / 164**2)):
+        model, same = fitted(name), fitted(name, C=C, variance=variance)
+        np.testing.assert_array_equal(model.coef_, same.coef_)
+        other = fitted(name, C=C / 4.0)
         assert not np.allclose(model.coef_, other.coef_, rtol=1e-3)
 
 
@@ -191,7 +188,7 @@ def test_neither_ghosts_nor_forgetting_keep_topics_apart(loss: str, change: dict
     planted = planted_topics(1280, 3, 120, 40, overlap=0.1, random_state=0)
     sizes = []
     for start in (3, 20, 60):
-        model = MedHDPClassifier(loss=loss, start_topics=start, batch_size=64, **change)
+        model = made(MedHDPClassifier, loss=loss, start_topics=start, batch_size=64, **change)
         model.set_params(engine="serial", random_state=0).fit(planted.X, planted.labels)
         sizes.append(model.n_topics_)
     assert max(sizes) <= 4
@@ -216,7 +213,7 @@ def test_fewer_topics_than_classes() -> None:
         model_of("born", max_topics=1).fit(X, BINARY)
     with pytest.raises(ValueError, match=r"'n_topics' .* each of 4 classes .* Got 3 instead"):
         model_of("averaging", n_topics=3).fit(X, LABELS)
-    assert model_of("averaging", n_topics=3, anchors=False, c=500.0).fit(X, LABELS).n_topics_ == 3
+    assert model_of("averaging", n_topics=3, anchors=False, C=16e3).fit(X, LABELS).n_topics_ == 3
     assert model_of("averaging", n_topics=3).fit(X, INDICATORS).n_topics_ == 3
     assert model_of("born", max_topics=3).fit(X, INDICATORS).n_topics_ <= 3
     assert model_of("born", max_topics=3, anchors=False).fit(X, LABELS).n_topics_ <= 3
@@ -230,7 +227,7 @@ def test_ghosts_are_copies() -> None:
     a, b = content(one).arrays, content(three).arrays
     np.testing.assert_allclose(3 * a["state0/counts"], b["state0/counts"], rtol=1e-12)
     np.testing.assert_allclose(3 * a["state0/shift"], b["state0/shift"], rtol=1e-9)
-    prior = np.eye(8) / 10.0
+    prior = np.eye(8) / (10.0 / 16**2)
     np.testing.assert_allclose(
         3 * (a["state0/precision"] - prior), b["state0/precision"] - prior, rtol=1e-7, atol=1e-9
     )
@@ -278,7 +275,10 @@ def collapse(**params: Any) -> tuple[MedLDAClassifier, list[warnings.WarningMess
 
 @pytest.mark.parametrize(
     "paper",
-    [{"loss": "gibbs", "margin": 164, "c": 1, "variance": 1}, {"c": 50, "variance": 4e-4}],
+    [
+        {"loss": "gibbs", "C": 328, "variance": 1 / 164**2},
+        {"C": 1600, "variance": 4e-4 / 16**2},
+    ],
 )
 def test_a_plain_model_that_is_slow_to_meet_margins_collapses(paper: dict[str, Any]) -> None:
     """It says so; the same values are good ones for a model with anchors."""
@@ -310,16 +310,16 @@ def test_the_plain_model_is_of_use_at_its_defaults(kind: Any, loss: str) -> None
 
 
 def test_defaults_depend_on_anchors_and_given_values_stay() -> None:
-    values = {"margin": 3.0, "c": 7.0, "variance": 0.5, "n_rounds": 4}
+    values = {"C": 7.0, "variance": 0.5, "n_rounds": 4}
     for kind in (MedLDAClassifier, MedHDPClassifier):
         learners = []
         for params in ({}, {"anchors": False}, {"anchors": False, **values}):
-            model = kind(random_state=0, **params).fit(X, LABELS)
+            model = made(kind, random_state=0, **params).fit(X, LABELS)
             learners.append(model._current(model._learned))
         anchored, plain, given = learners
         assert (anchored.n_rounds, plain.n_rounds, given.n_rounds) == (1, 3, 4)
-        assert (given.loss.margin, given.loss.c, given.loss.variance) == (3.0, 7.0, 0.5)
-        assert plain.loss.c == 500.0
+        assert (given.loss.margin, given.loss.c, given.loss.variance) == (1.0, 3.5, 0.5)
+        assert plain.loss.c == 8000.0
 
 
 def test_labels_of_a_minor_direction() -> None:
@@ -399,5 +399,7 @@ def test_a_word_prior_near_zero_does_not_vanish_in_digammas() -> None:
     rng = np.random.default_rng(0)
     y = np.arange(300) % 3
     X = rng.poisson(np.where(np.arange(30) // 10 == y[:, None], 1.0, 0.02))
-    model = MedLDAClassifier(word_factor="digamma", word_prior=1e-3, random_state=0).fit(X, y)
+    model = made(
+        MedLDAClassifier, word_factor="digamma", topic_word_prior=1e-3, random_state=0
+    ).fit(X, y)
     assert model.score(X, y) > 0.95

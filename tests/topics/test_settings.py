@@ -15,6 +15,7 @@ from everlearn.topics.settings import (
     word_factors,
 )
 from everlearn.topics.state import FixedSpread, Gaussians
+from support.topic_learners import learned
 
 LEARNER = TopicLearner(FixedTopics(0.1), 0.2)
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
@@ -28,6 +29,17 @@ def test_topics_are_anchored_in_the_order_of_the_tasks():
     assert isinstance(state.weights, FixedSpread)
     assert state.weights.mean[:, 0].tolist() == [-16.0, -16.0, 16.0]
     assert (state.n_words, state.n_topics, state.seed) == (7, 5, 4)
+
+
+@pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
+def test_the_margin_is_only_a_unit(loss):
+    """(a margin, c / a, a^2 variance) is the same model in other units (spec 5)."""
+    wider = replace(loss, margin=4 * loss.margin, c=loss.c / 4, variance=16 * loss.variance)
+    one, other = (learned(replace(LEARNER, loss=each)) for each in (loss, wider))
+    np.testing.assert_array_equal(one.counts, other.counts)
+    np.testing.assert_allclose(4 * one.weights.mean, other.weights.mean, rtol=1e-6)
+    changed = learned(replace(LEARNER, loss=replace(loss, margin=4 * loss.margin)))
+    assert not np.allclose(4 * one.weights.mean, changed.weights.mean, rtol=1e-3)
 
 
 def test_one_task_alternates():

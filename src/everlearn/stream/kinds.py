@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from everlearn.errors import UsageError
-from everlearn.estimator.params import check_params
 from everlearn.registry import ESTIMATORS, Entry, Form, Target
 
 
@@ -128,8 +127,7 @@ def constructor_params(
             if own:
                 whole = kind.of(params.get(home, known[home]), name, home)
                 params[home] = replace(whole, **own)
-            kind.of(params.get(home), name, home)
-        check_params(name, {**known, **params}, estimator._constraints)
+        estimator(**{**known, **params})._check_params()
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
     return params

@@ -164,6 +164,8 @@ class TopicCheckpoint(TopicEstimator[T]):
         params = self.get_params(deep=False)
         if params["text"] is not None:
             params["text"] = text_options(self)
+        if params["options"] is not None:
+            params["options"] = self._sampler()
         if params["vocabulary"] is not None:
             params["vocabulary"] = list(Vocabulary.fixed(params["vocabulary"]).words)
         return {
@@ -186,6 +188,7 @@ class TopicCheckpoint(TopicEstimator[T]):
         estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
         try:
             estimator.text = None if estimator.text is None else text_options(estimator)
+            estimator.options = None if estimator.options is None else estimator._sampler()
             estimator._check_params()
         except (OverflowError, TypeError, ValueError) as error:
             raise CheckpointError(f"the header's 'params': {error}") from error

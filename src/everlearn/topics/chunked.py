@@ -39,6 +39,7 @@ from everlearn.topics.bayespa import faded
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE, UNIFORM, WordFactors
 from everlearn.topics.kernels.words import add_topics
 from everlearn.topics.objective import descent_of
+from everlearn.topics.params import SamplerOptions
 from everlearn.topics.sampling import deepened
 from everlearn.topics.settings import RoundInfo, Targets, TopicLearner
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState
@@ -341,7 +342,8 @@ def learns_in_chunks(estimator: Any) -> bool:
     weights of words learn from one document after the other.
     """
     given = getattr(estimator, "n_topics", "infer") != "infer"
-    alone = given and estimator.word_factor != "collapsed"
+    options = SamplerOptions.of(estimator.options, type(estimator).__name__)
+    alone = given and options.word_factor != "collapsed"
     return alone and not getattr(estimator, "word_weights", False)
 
 

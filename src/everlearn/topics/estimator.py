@@ -42,7 +42,7 @@ from everlearn.topics.chunked import (
     learns_in_chunks,
     open_corpus,
 )
-from everlearn.topics.params import COUNT, PAIRS, schedule_of
+from everlearn.topics.params import COUNT, PAIRS, SamplerOptions, schedule_of
 from everlearn.topics.settings import Loss, RoundInfo, Targets, TopicLearner
 from everlearn.topics.state import Gaussians, TopicState, Undo
 
@@ -126,7 +126,7 @@ class TopicAttributes(Generic[T]):
     """Fitted attributes, computed from the counts when asked for."""
 
     _learned: Learned[T]
-    word_prior: float
+    topic_word_prior: float
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learned")
@@ -140,14 +140,14 @@ class TopicAttributes(Generic[T]):
         return known
 
     @property
-    def n_topics_(self) -> int:
+    def n_components_(self) -> int:
         """Topics in use."""
         return sum(state.n_topics for state in self._fitted().states)
 
     @property
-    def n_components_(self) -> int:
-        """Topics in use, under the name that all estimators have for it."""
-        return self.n_topics_
+    def n_topics_(self) -> int:
+        """The same as `n_components_`, the name that all estimators have for it."""
+        return self.n_components_
 
     @property
     def component_ids_(self) -> IntVec:
@@ -161,7 +161,7 @@ class TopicAttributes(Generic[T]):
     def components_(self) -> Mat:
         """Dirichlet parameters of the topics over words, (n_topics, n_words)."""
         parts = [state.counts[:, : state.n_topics].T for state in self._fitted().states]
-        return np.asarray(np.concatenate(parts) + self.word_prior)
+        return np.asarray(np.concatenate(parts) + self.topic_word_prior)
 
     @property
     def topic_shares_(self) -> Vec:
@@ -226,7 +226,7 @@ class TopicAttributes(Generic[T]):
 
     def _top(self, n: int) -> IntVec:
         check_params(f"{type(self).__name__}.top_words", {"n": n}, COUNT)
-        states, prior = self._fitted().states, self.word_prior
+        states, prior = self._fitted().states, self.topic_word_prior
         topics = ((state, k) for state in states for k in range(state.n_topics))
         return np.array([_largest(state.counts[:, k] + prior, n) for state, k in topics])
 
@@ -300,7 +300,7 @@ def remembered(batches: Iterator[Batch], undos: Sequence[Undo]) -> Iterator[Batc
         yield batch
 
 
-_FIXED: Final = {"anchors": "anchored", "margin": "margin", "variance": "variance"}
+_FIXED: Final = {"anchors": "anchored", "variance": "variance"}
 """Parameters of the prior of weights, and what a loss calls them; others follow from the first."""
 _SWEEPS: Final = 50
 """Of a sampler of topics, dropped and kept, unless the parameters say how many."""
@@ -312,6 +312,8 @@ class TopicEstimator(
     """An estimator of documents with targets of type T; subclasses say what these are."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
+    _no_options: ClassVar[tuple[str, ...]]
+    """Fields of `SamplerOptions` that mean nothing to the model."""
     _learned: Learned[T]
 
     def transform(self, X: Any) -> Mat:
@@ -404,20 +406,21 @@ class TopicEstimator(
 
     def _with_schedule(self, learner: TopicLearner, passes: int) -> TopicLearner:
         """The learner with what the parameters say about batches; `passes` unless they do."""
-        sampled = self.inference == "sampled"
-        n_rounds, tol = schedule_of(self, learner.n_rounds)
+        options = self._sampler()
+        sampled = options.inference == "sampled"
+        n_rounds, tol = schedule_of(options, learner.n_rounds)
         return replace(
             learner,
-            word_factor=self.word_factor,
-            start=self.init,
+            word_factor=options.word_factor,
+            start=options.init,
             n_rounds=n_rounds,
             tol=tol,
             n_sweeps=self._sweeps(),
-            burn_in=int(self.burn_in),
-            ghosts=int(self.ghosts),
-            passes=int(self.inference_passes or (_SWEEPS if sampled else passes)),
+            burn_in=int(options.burn_in),
+            ghosts=int(options.ghosts),
+            passes=int(options.inference_passes or (_SWEEPS if sampled else passes)),
             sampled=sampled,
-            drawn_weights=getattr(self, "decision", "mean") == "drawn",
+            drawn_weights=options.decision == "drawn",
             retention=float(self.retention),
         )
 
@@ -493,13 +496,14 @@ class TopicEstimator(
         """What is known after `n_passes` over the documents."""
         documents, n = corpus.documents, len(corpus.documents)
         told = np.asarray(targets.signs.any(axis=1))
-        orders = orders_of(told, self.n_passes, learned.states[0].seed if self.shuffle else None)
+        shuffle = self._sampler().shuffle
+        orders = orders_of(told, self.n_passes, learned.states[0].seed if shuffle else None)
         size = self._size(n, learned.outputs)
         batches: Iterator[Batch | ChunkedBatch]
         if isinstance(documents, ChunkedDocuments):
             batches = chunked_batches(documents, targets, orders, size)
         else:
-            mixed = not self.shuffle or self.batch_size == "all"
+            mixed = not shuffle or self.batch_size == "all"
             n_told = n if mixed else int(told.sum())
             first = self._current(learned).first_batch(n, n_told, size)
             batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
@@ -528,11 +532,23 @@ class TopicEstimator(
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.burn_in >= self._sweeps():
+        options, plain = self._sampler(), SamplerOptions()
+        owner = f"SamplerOptions of {type(self).__name__}"
+        for name in self._no_options:
+            if (value := getattr(options, name)) != getattr(plain, name):
+                raise ValueError(
+                    f"the {name!r} parameter of {owner} must be left out: it means nothing to "
+                    f"this model. Got {value!r}."
+                )
+        if options.burn_in >= self._sweeps():
             raise ValueError(
-                f"the 'burn_in' parameter of {type(self).__name__} must be less than n_sweeps, "
-                f"which is {self._sweeps()}. Got {self.burn_in} instead."
+                f"the 'burn_in' parameter of {owner} must be less than n_sweeps, which is "
+                f"{self._sweeps()}. Got {options.burn_in} instead."
             )
+
+    def _sampler(self) -> SamplerOptions:
+        """What the `options` parameter stands for."""
+        return SamplerOptions.of(self.options, type(self).__name__)
 
     def _sweeps(self) -> int:
         """Sweeps of a round."""

@@ -117,7 +117,7 @@ def explain_label(
     task, sign = (0, 2.0 * asked - 1.0) if binary else (asked, 1.0)
     own = len(states) > 1
     state, row = states[task if own else 0], 0 if own else task
-    weights = sign * decision_weights(learner, state)[row] / learner.loss.margin
+    weights = sign * decision_weights(learner, state)[row]
     score, runner_up = float(by_class[asked]), None
     if not binary:
         other = int(np.where(np.arange(len(scores)) == asked, -np.inf, scores).argmax())

@@ -37,9 +37,11 @@ from everlearn.topics.explain import Explanation, explain_label
 from everlearn.topics.params import (
     CLASSIFIER_CONSTRAINTS,
     COUNT,
+    SamplerOptions,
+    Setting,
     check_start,
+    classifier_loss,
     default_rounds,
-    margin_loss,
 )
 from everlearn.topics.settings import (
     FixedTopics,
@@ -79,14 +81,13 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         If each task has its own topics, its weights for those of others are zero.
         """
         learned = self._fitted()
-        loss = self._loss(learned.outputs)
         means = [state.weights.mean for state in learned.states if state.weights is not None]
         if len(means) == 1:
-            return np.asarray(means[0] / loss.margin)
+            return means[0].copy()
         widths = [mean.shape[1] for mean in means]
         coef, ends = np.zeros((len(means), sum(widths))), np.cumsum(widths)
         for q, (mean, end) in enumerate(zip(means, ends, strict=True)):
-            coef[q, end - mean.shape[1] : end] = mean[0] / loss.margin
+            coef[q, end - mean.shape[1] : end] = mean[0]
         return coef
 
     # ------------------------------------------------------------------ learning
@@ -242,10 +243,11 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.decision == "drawn" and self.loss != "gibbs":
+        if self._sampler().decision == "drawn" and self.loss != "gibbs":
             raise ValueError(
-                f"the 'decision' parameter of {type(self).__name__} can be 'drawn' only if loss "
-                f"is 'gibbs': other weights have no posterior. Got loss={self.loss!r}."
+                f"the 'decision' parameter of SamplerOptions of {type(self).__name__} can be "
+                "'drawn' only if loss is 'gibbs': other weights have no posterior. "
+                f"Got loss={self.loss!r}."
             )
 
     @abstractmethod
@@ -286,7 +288,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         return Learned(states, words, space, learner.loss)
 
     def _targets(self, space: LabelSpace, signs: Signs) -> Targets:
-        return Targets(signs, np.full(signs.shape, self._loss(space).margin))
+        return Targets(signs, np.ones(signs.shape))
 
     def _scores(self, documents: Documents) -> Mat:
         learned = self._fitted()
@@ -318,7 +320,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
     def _look_at(self, watch: Watch, infos: Sequence[RoundInfo], outputs: LabelSpace) -> Watch:
         watch, collapse = watch.after(infos)
         if collapse is not None:
-            remedy = "other values of 'c' and 'variance'" if self.anchors else "anchors=True"
+            remedy = "other values of 'C' and 'variance'" if self.anchors else "anchors=True"
             model = f" for class {outputs.classes[collapse.model]!s}"
             warnings.warn(
                 f"{type(self).__name__} has put {collapse.share:.0%} of its documents' words into "
@@ -375,20 +377,19 @@ class MedHDPClassifier(MaxMarginClassifier):
     max_topics : int, default=1000
         There are never more. With anchors each class needs a topic, so fewer topics than classes
         are an error. Of the labels of an indicator matrix those that come first get one.
-    loss, margin, c, variance, anchors, word_weights, augmentation, decision
+    loss, C, variance, anchors, word_weights
         As in `MedLDAClassifier`.
     concentration : float, default=5.0
         Larger values expect more topics in a document.
-    stick_prior : float, default=1.0
-        Larger values expect more topics in the corpus.
-    word_prior, word_factor, init, batch_size, n_rounds, tol
-        As in `MedLDAClassifier`; "collapsed" is what the paper has.
+    topic_word_prior, batch_size
+        As in `MedLDAClassifier`.
     n_sweeps : int or None, default=None
         Sweeps over the tokens in each round; None is 2, or 3 without anchors.
-    burn_in, ghosts, n_passes, shuffle
+    n_passes, retention, vocabulary, stop_words, text
         As in `MedLDAClassifier`.
-    retention, inference, inference_passes, vocabulary, stop_words, text
-        As in `MedLDAClassifier`.
+    options : SamplerOptions, mapping of its fields or None, default=None
+        As in `MedLDAClassifier`. `stick_prior` says how many topics to expect in the corpus, and
+        `word_factor="collapsed"` is what the paper has.
     engine, random_state, verbose
         As in `MedLDAClassifier`.
 
@@ -411,12 +412,12 @@ class MedHDPClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medhdp-classifier"
-    _options: ClassVar = {"text": TextOptions}
+    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
+    _no_options = ("doc_topic_prior", "warmup_sweeps")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
         "concentration": (Interval(0, 1e6, low_open=True),),
-        "stick_prior": (Interval(0, 1e6, low_open=True),),
         **CLASSIFIER_CONSTRAINTS,
         "n_sweeps": (Options((None,)), *CLASSIFIER_CONSTRAINTS["n_sweeps"]),
     }
@@ -427,32 +428,20 @@ class MedHDPClassifier(MaxMarginClassifier):
         start_topics: int | None = None,
         max_topics: int = 1000,
         loss: str = "averaging",
-        margin: float | None = None,
-        c: float | None = None,
+        C: float | None = None,
         variance: float | None = None,
         anchors: bool = True,
         word_weights: bool = False,
-        augmentation: str = "drawn",
-        decision: str = "mean",
         concentration: float = 5.0,
-        stick_prior: float = 1.0,
-        word_prior: float = 0.1,
-        word_factor: str = "ratio",
-        init: str = "predictive",
+        topic_word_prior: float = 0.1,
         batch_size: int | str | None = None,
-        n_rounds: int | None = None,
-        tol: float | None = None,
         n_sweeps: int | None = None,
-        burn_in: int = 0,
-        ghosts: int = 1,
         n_passes: int = 1,
-        shuffle: bool = True,
         retention: float = 1.0,
-        inference: str = "expected",
-        inference_passes: int | None = None,
         vocabulary: Any = None,
         stop_words: Any = None,
         text: Any = None,
+        options: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -460,32 +449,20 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.start_topics = start_topics
         self.max_topics = max_topics
         self.loss = loss
-        self.margin = margin
-        self.c = c
+        self.C: Any = C
         self.variance = variance
         self.anchors = anchors
         self.word_weights = word_weights
-        self.augmentation = augmentation
-        self.decision = decision
         self.concentration = concentration
-        self.stick_prior = stick_prior
-        self.word_prior = word_prior
-        self.word_factor = word_factor
-        self.init = init
+        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_rounds = n_rounds
-        self.tol = tol
         self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.ghosts = ghosts
         self.n_passes = n_passes
-        self.shuffle = shuffle
         self.retention = retention
-        self.inference = inference
-        self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.stop_words = stop_words
         self.text = text
+        self.options = options
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -507,12 +484,12 @@ class MedHDPClassifier(MaxMarginClassifier):
         return min(needed, most) if self.start_topics is None else int(self.start_topics)
 
     def _loss(self, space: LabelSpace) -> Loss:
-        return margin_loss(self, "hdp")
+        return classifier_loss(self, self._sampler(), "hdp")
 
     def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
         learner = TopicLearner(
-            SharedSticks(float(self.concentration), float(self.stick_prior)),
-            float(self.word_prior),
+            SharedSticks(float(self.concentration), float(self._sampler().stick_prior)),
+            float(self.topic_word_prior),
             self._loss(outputs),
             n_rounds=default_rounds(self, "hdp"),
             word_box=float(self.word_weights),
@@ -544,65 +521,37 @@ class MedLDAClassifier(MaxMarginClassifier):
     strategy : {"shared", "ovr"}, default="shared"
         Whether all tasks share their topics, or several classes have a model each, one against
         the rest. Two classes, and an indicator matrix, are always "shared".
-    margin, c, variance : float or None, default=None
-        Margin that scores should have, weight of the loss, and prior variance of a weight; None
-        is a default for the loss, the kind of labels and `anchors`. Multiplying `margin` by a,
-        `c` by 1 / a and `variance` by a^2 changes nothing.
+    C : float or None, default=None
+        Weight of the hinge loss of missing a margin of 1. None chooses by loss, kind of labels and
+        `anchors`. Larger values fit the labels harder.
+    variance : float or None, default=None
+        Prior variance of a weight. None chooses as for `C`. Smaller values learn more slowly.
     anchors : bool, default=True
         Whether each topic expects documents of one class from the start. False is the plain paper,
         which is less accurate: with more than a few classes its topics collapse into one unless
         margins are met soon, as they are by its own defaults.
     word_weights : bool, default=False
         Whether words have weights of their own beside the topics, learned on what these miss.
-    augmentation : {"drawn", "mean", "all"}, default="drawn"
-        For `loss="gibbs"`: whether augmentation variables are drawn, or take their means; "all"
-        draws the weights, too, in every round, where topics otherwise see their posterior.
-    decision : {"mean", "drawn"}, default="mean"
-        Whether scores are those of the mean weights or, for `loss="gibbs"` alone, of one draw of
-        them, which stays the same until the model learns again.
-    topic_prior : float or None, default=None
-        Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
-    word_prior : float, default=0.1
-        Dirichlet parameter of a topic over words.
-    word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
-        How a word's weight in a topic follows from counts.
-    init : {"predictive", "uniform"}, default="predictive"
-        Where topics of a batch's tokens come from before the first sweep; those of the very
-        first batch are always uniform.
+    topic_word_prior : float, default=0.1
+        Dirichlet parameter of a topic over words. Smaller values make topics of fewer words.
     batch_size : int, "all" or None, default=None
         Documents that are learned together; None is 512, or 256 for an indicator matrix and without
-        anchors. "all" of a call, with many rounds, is batch MedLDA.
-    n_rounds : int or None, default=None
-        Rounds within a batch, after each of which topics and weights take in what was drawn; None
-        is 1. Without anchors it is 3 for classes that share topics, else 2 for the averaging loss.
-    tol : float or None, default=None
-        Rounds end, after 20 at the least, when the objective of the batch, averaged over ten of
-        them, rises or falls by no more than this share of it a round; `n_rounds` is the most then,
-        None being 500. None makes all rounds. For `batch_size="all"`.
-    n_sweeps, burn_in : int, default=3 and 0
-        Sweeps over the tokens in each round, and how many of them do not count.
-    ghosts : int, default=1
-        Copies that each document stands for: a remedy for small data and many topics.
+        anchors. "all" of a call, with many `n_rounds` (see `options`), is batch MedLDA.
+    n_sweeps : int, default=3
+        Sweeps over the tokens of a batch, in each round.
     n_passes : int, default=1
         Passes over the documents in `fit`, each of which counts them once more.
-    shuffle : bool, default=True
-        Whether `fit` visits documents in random order, those without any label after the others
-        and not in the first batch, unless this is "all". `partial_fit` takes them as they come.
     retention : float, default=1.0
         Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
         Less follows a stream that drifts. Weights of the averaging loss follow it anyway.
-    inference : {"expected", "sampled"}, default="expected"
-        Whether the topics of a document to be classified are expected ones, or drawn as in the
-        paper; the draws depend on the seed and on what the document contains.
-    inference_passes : int or None, default=None
-        Passes over a document to be classified; None is 2 for several classes and 5 otherwise.
-        Of a sampler, sweeps that are dropped, and as many that count; None is 50.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns; None lets tokens and texts bring them.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
     text : TextOptions, mapping of its fields or None, default=None
         How texts become words (`token_pattern`), and how many words at most (`max_features`).
+    options : SamplerOptions, mapping of its fields or None, default=None
+        Rarely used parameters of the sampler, such as `shuffle`, `n_rounds` and `ghosts`.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
         Where documents are worked on; all engines give the same bits. None uses all cores;
         "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
@@ -642,11 +591,11 @@ class MedLDAClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medlda-classifier"
-    _options: ClassVar = {"text": TextOptions}
+    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
+    _no_options = ("stick_prior", "warmup_sweeps")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "strategy": (Options(("shared", "ovr")),),
-        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
         **CLASSIFIER_CONSTRAINTS,
     }
 
@@ -656,31 +605,19 @@ class MedLDAClassifier(MaxMarginClassifier):
         n_topics: int | None = None,
         loss: str = "averaging",
         strategy: str = "shared",
-        margin: float | None = None,
-        c: float | None = None,
+        C: float | None = None,
         variance: float | None = None,
         anchors: bool = True,
         word_weights: bool = False,
-        augmentation: str = "drawn",
-        decision: str = "mean",
-        topic_prior: float | None = None,
-        word_prior: float = 0.1,
-        word_factor: str = "ratio",
-        init: str = "predictive",
+        topic_word_prior: float = 0.1,
         batch_size: int | str | None = None,
-        n_rounds: int | None = None,
-        tol: float | None = None,
         n_sweeps: int = 3,
-        burn_in: int = 0,
-        ghosts: int = 1,
         n_passes: int = 1,
-        shuffle: bool = True,
         retention: float = 1.0,
-        inference: str = "expected",
-        inference_passes: int | None = None,
         vocabulary: Any = None,
         stop_words: Any = None,
         text: Any = None,
+        options: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -688,31 +625,19 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.n_topics = n_topics
         self.loss = loss
         self.strategy = strategy
-        self.margin = margin
-        self.c = c
+        self.C: Any = C
         self.variance = variance
         self.anchors = anchors
         self.word_weights = word_weights
-        self.augmentation = augmentation
-        self.decision = decision
-        self.topic_prior = topic_prior
-        self.word_prior = word_prior
-        self.word_factor = word_factor
-        self.init = init
+        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_rounds = n_rounds
-        self.tol = tol
         self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.ghosts = ghosts
         self.n_passes = n_passes
-        self.shuffle = shuffle
         self.retention = retention
-        self.inference = inference
-        self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.stop_words = stop_words
         self.text = text
+        self.options = options
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -734,9 +659,9 @@ class MedLDAClassifier(MaxMarginClassifier):
         return max(_FEWEST_TOPICS, (1 if self.anchors else 2) * space.n_tasks)
 
     def _loss(self, space: LabelSpace) -> Loss:
-        return margin_loss(self, self._setting(space))
+        return classifier_loss(self, self._sampler(), self._setting(space))
 
-    def _setting(self, space: LabelSpace) -> str:
+    def _setting(self, space: LabelSpace) -> Setting:
         """Which defaults fit the labels."""
         if space.kind == "multilabel":
             return "multilabel"
@@ -745,8 +670,8 @@ class MedLDAClassifier(MaxMarginClassifier):
 
     def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
         learner = TopicLearner(
-            FixedTopics(float(self.topic_prior or 1.0 / n_topics)),
-            float(self.word_prior),
+            FixedTopics(float(self._sampler().doc_topic_prior or 1.0 / n_topics)),
+            float(self.topic_word_prior),
             self._loss(outputs),
             n_rounds=default_rounds(self, self._setting(outputs)),
             word_box=float(self.word_weights),

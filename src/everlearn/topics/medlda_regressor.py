@@ -15,14 +15,14 @@ from everlearn.core.arrays import Vec
 from everlearn.core.documents import Documents
 from everlearn.engine.opening import nearby, open_engine
 from everlearn.estimator.base import named_errors
-from everlearn.estimator.params import Constraint, Interval, Options, check_params
+from everlearn.estimator.params import Constraint, Interval, check_params
 from everlearn.store.schema import Arrays, entry, section
 from everlearn.text.inputs import TextOptions, WordSpace
 from everlearn.topics.bayespa import scores
 from everlearn.topics.checkpoint import TopicCheckpoint
 from everlearn.topics.estimator import Learned
 from everlearn.topics.explain import NumberExplanation, explain_score
-from everlearn.topics.params import COUNT, MARGIN_CONSTRAINTS, chosen_loss
+from everlearn.topics.params import COUNT, MARGIN_CONSTRAINTS, SamplerOptions, margin_loss
 from everlearn.topics.settings import FixedTopics, Loss, Targets, TopicLearner, first_state
 from everlearn.topics.state import Gaussians
 
@@ -100,15 +100,15 @@ def number_targets(scale: Scale, values: Vec) -> Targets:
     return Targets(known.astype(np.int8)[:, None], np.ascontiguousarray(standard[:, None]))
 
 
-_DEFAULTS: Final = {"averaging": (0.1, 1.0, 0.1), "gibbs": (0.1, 0.3, 100.0)}
-"""Margin, c and variance, for targets of unit scale."""
+_DEFAULTS: Final = {"averaging": (2.0, 0.1), "gibbs": (0.6, 100.0)}
+"""C and variance, for targets of unit scale."""
 
 
 class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
     """Online maximum-margin topic model that predicts a number (MedLDA, BayesPA).
 
     Topics are learned so that a number is a linear function of a document's topic proportions,
-    up to a tube of half-width `margin` that costs nothing.
+    up to a tube of half-width `epsilon` that costs nothing.
 
     Parameters
     ----------
@@ -116,26 +116,25 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         The number of topics.
     loss : {"averaging", "gibbs"}, default="averaging"
         As in `MedLDAClassifier`.
-    margin, c, variance : float or None, default=None
-        Half-width of the tube, weight of the loss, and prior variance of a weight, for targets of
-        unit scale: `y` is measured by mean and standard deviation of the first ones that come,
-        which follow the targets until 32 have come that are not all equal. None is a default for
-        the loss.
-    augmentation : {"drawn", "mean", "all"}, default="drawn"
-        As in `MedLDAClassifier`.
-    topic_prior, word_prior, word_factor, init
+    epsilon : float, default=0.1
+        Half-width of the tube around a number within which an error costs nothing, in standard
+        deviations of `y`. Those are estimated from the first targets, until 32 have come that are
+        not all equal.
+    C : float or None, default=None
+        Weight of the loss. None is 2 for "averaging" and 0.6 for "gibbs". Smaller values learn
+        less from outliers.
+    variance : float or None, default=None
+        Prior variance of a weight, in units of `y` as `epsilon`. None is 0.1 for "averaging" and
+        100 for "gibbs".
+    topic_word_prior : float, default=0.1
         As in `MedLDAClassifier`.
     batch_size : int or "all", default=64
         As in `MedLDAClassifier`.
-    n_rounds : int or None, default=None
-        Rounds within a batch; None is 2 for the averaging loss, which sees targets in the second
-        one, and 1 for the Gibbs loss.
-    tol, n_sweeps, burn_in, ghosts, n_passes, shuffle, retention, inference
+    n_sweeps, n_passes, retention, vocabulary, stop_words, text
         As in `MedLDAClassifier`.
-    inference_passes : int or None, default=None
-        As in `MedLDAClassifier`; None is 5, or 50 of a sampler.
-    vocabulary, stop_words, text
-        As in `MedLDAClassifier`.
+    options : SamplerOptions, mapping of its fields or None, default=None
+        As in `MedLDAClassifier`. `n_rounds` is by default 2 for the averaging loss, which sees
+        targets in the second round, and 1 for the Gibbs loss.
     engine, random_state, verbose
         As in `MedLDAClassifier`.
 
@@ -159,10 +158,11 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
     """
 
     checkpoint_key: ClassVar[str] = "medlda-regressor"
-    _options: ClassVar = {"text": TextOptions}
+    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
+    _no_options = ("stick_prior", "warmup_sweeps", "decision")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**15, integer=True),),
-        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        "epsilon": (Interval(0, 1e12, low_open=True),),
         **MARGIN_CONSTRAINTS,
     }
 
@@ -171,56 +171,36 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         *,
         n_topics: int = 20,
         loss: str = "averaging",
-        margin: float | None = None,
-        c: float | None = None,
+        epsilon: float = 0.1,
+        C: float | None = None,
         variance: float | None = None,
-        augmentation: str = "drawn",
-        topic_prior: float | None = None,
-        word_prior: float = 0.1,
-        word_factor: str = "ratio",
-        init: str = "predictive",
+        topic_word_prior: float = 0.1,
         batch_size: int | str = 64,
-        n_rounds: int | None = None,
-        tol: float | None = None,
         n_sweeps: int = 3,
-        burn_in: int = 0,
-        ghosts: int = 1,
         n_passes: int = 1,
-        shuffle: bool = True,
         retention: float = 1.0,
-        inference: str = "expected",
-        inference_passes: int | None = None,
         vocabulary: Any = None,
         stop_words: Any = None,
         text: Any = None,
+        options: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_topics = n_topics
         self.loss = loss
-        self.margin = margin
-        self.c = c
+        self.epsilon = epsilon
+        self.C: Any = C
         self.variance = variance
-        self.augmentation = augmentation
-        self.topic_prior = topic_prior
-        self.word_prior = word_prior
-        self.word_factor = word_factor
-        self.init = init
+        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_rounds = n_rounds
-        self.tol = tol
         self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.ghosts = ghosts
         self.n_passes = n_passes
-        self.shuffle = shuffle
         self.retention = retention
-        self.inference = inference
-        self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.stop_words = stop_words
         self.text = text
+        self.options = options
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -336,18 +316,16 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         learner = self._current(learned)
         with open_engine(nearby(self.engine)) as engine:
             found = scores(learner, learned.states[0], documents, engine)[:, 0]
-        return np.asarray(learned.outputs.mean + learned.outputs.unit * self._margin() * found)
+        return np.asarray(learned.outputs.mean + learned.outputs.unit * float(self.epsilon) * found)
 
-    def _margin(self) -> float:
-        return self._loss().margin
-
-    def _loss(self: Any) -> Loss:
-        return chosen_loss(self, _DEFAULTS[self.loss], anchored=False, regression=True)
+    def _loss(self) -> Loss:
+        defaults, epsilon = _DEFAULTS[self.loss], float(self.epsilon)
+        return margin_loss(self, self._sampler(), defaults, anchored=False, epsilon=epsilon)
 
     def _learner(self, outputs: Scale, n_topics: int) -> TopicLearner:
         learner = TopicLearner(
-            FixedTopics(float(self.topic_prior or 1.0 / n_topics)),
-            float(self.word_prior),
+            FixedTopics(float(self._sampler().doc_topic_prior or 1.0 / n_topics)),
+            float(self.topic_word_prior),
             self._loss(),
             n_rounds=2 if self.loss == "averaging" else 1,
         )

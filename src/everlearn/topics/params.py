@@ -1,110 +1,203 @@
-"""Parameters that topic estimators share: what they may be, and what they mean."""
+"""What the parameters of topic estimators may be, and their defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
 from everlearn.estimator.base import COMMON_CONSTRAINTS
+from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Instance, Interval, Options
 from everlearn.text.inputs import DOCUMENT_CONSTRAINTS
 from everlearn.topics.settings import Loss
 
+_MOST: Final = 10_000
+"""Passes, rounds and sweeps at most, so that a forged file cannot keep a machine busy."""
+_TRUTH: Final = Instance((bool, np.bool_), "a truth value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerOptions(ExpertOptions):
+    """How topics are sampled: the `options` parameter of topic models.
+
+    The defaults were chosen for many corpora; the papers' variants are here, too. An estimator
+    refuses a field that means nothing to it.
+
+    Parameters
+    ----------
+    doc_topic_prior : float or None, default=None
+        Dirichlet parameter of a document's topic proportions, for each topic; None is
+        1 / n_topics. Not for `MedHDPClassifier`.
+    stick_prior : float, default=1.0
+        Of an HDP: larger values expect more topics in the corpus.
+    word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
+        How the weight of a word in a topic follows from counts: "ratio" of expected counts, the
+        "digamma" of mean-field LDA, or "collapsed", where counts follow every draw. `TopicModel`
+        with `n_topics="infer"` is always "collapsed".
+    init : {"predictive", "uniform"}, default="predictive"
+        Where topics of a batch's tokens come from before the first sweep. Those of the very first
+        batch are always uniform.
+    shuffle : bool, default=True
+        Whether `fit` visits documents in random order, those without any label after the others
+        and not in the first batch, unless this is "all". `partial_fit` takes them in their order.
+    burn_in : int, default=0
+        Sweeps of each round that do not count; less than `n_sweeps`.
+    n_rounds : int or None, default=None
+        Rounds within a batch. After each, topics and weights take in what was drawn. None is 1,
+        but without anchors 3 for classes that share topics, and 2 for other averaging losses.
+    tol : float or None, default=None
+        For models with labels and `batch_size="all"`. Rounds end, after 20 at the least, when the
+        objective of the batch, averaged over ten of them, rises or falls by no more than this
+        share of it a round. `n_rounds` is the most then, None being 500. None makes all rounds.
+    ghosts : int, default=1
+        Copies that each document stands for: a remedy for small data and many topics.
+    warmup_sweeps : int, default=50
+        Of `TopicModel`: sweeps over the first `warmup_documents`.
+    augmentation : {"drawn", "mean", "all"}, default="drawn"
+        For `loss="gibbs"`: whether augmentation variables are drawn or take their means. "all"
+        draws the weights, too, in every round, where topics otherwise see their posterior.
+    inference : {"expected", "sampled"}, default="expected"
+        Whether the topics of a new document are expected ones, or drawn as in the paper. Draws
+        depend on the seed and on what the document contains.
+    inference_passes : int or None, default=None
+        Passes over a new document; None is 2 for several classes and 5 otherwise. Of "sampled",
+        sweeps that are dropped, and as many that count; None is 50.
+    decision : {"mean", "drawn"}, default="mean"
+        Of classifiers: whether scores are those of the mean weights or, for `loss="gibbs"` alone,
+        of one draw of them, which stays the same until the model learns again.
+
+    Examples
+    --------
+    >>> from everlearn import MedLDAClassifier, SamplerOptions
+    >>> batch_sampler = SamplerOptions(word_factor="collapsed", n_rounds=40, tol=1e-4)
+    >>> model = MedLDAClassifier(batch_size="all", n_sweeps=1, options=batch_sampler)
+    """
+
+    doc_topic_prior: float | None = None
+    stick_prior: float = 1.0
+    word_factor: Literal["ratio", "digamma", "collapsed"] = "ratio"
+    init: Literal["predictive", "uniform"] = "predictive"
+    shuffle: bool = True
+    burn_in: int = 0
+    n_rounds: int | None = None
+    tol: float | None = None
+    ghosts: int = 1
+    warmup_sweeps: int = 50
+    augmentation: Literal["drawn", "mean", "all"] = "drawn"
+    inference: Literal["expected", "sampled"] = "expected"
+    inference_passes: int | None = None
+    decision: Literal["mean", "drawn"] = "mean"
+    constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "doc_topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        "stick_prior": (Interval(0, 1e6, low_open=True),),
+        "word_factor": (Options(("ratio", "digamma", "collapsed")),),
+        "init": (Options(("predictive", "uniform")),),
+        "shuffle": (_TRUTH,),
+        "burn_in": (Interval(0, _MOST, integer=True),),
+        "n_rounds": (Options((None,)), Interval(1, _MOST, integer=True)),
+        "tol": (Options((None,)), Interval(0, 1)),
+        "ghosts": (Interval(1, _MOST, integer=True),),
+        "warmup_sweeps": (Interval(1, _MOST, integer=True),),
+        "augmentation": (Options(("drawn", "mean", "all")),),
+        "inference": (Options(("expected", "sampled")),),
+        "inference_passes": (Options((None,)), Interval(1, _MOST, integer=True)),
+        "decision": (Options(("mean", "drawn")),),
+    }
+
+
 TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "word_prior": (Interval(0, 1e6, low_open=True),),
-    "word_factor": (Options(("ratio", "digamma", "collapsed")),),
-    "init": (Options(("predictive", "uniform")),),
+    "topic_word_prior": (Interval(0, 1e6, low_open=True),),
     "batch_size": (Interval(1, integer=True), Options(("all",))),
-    "n_sweeps": (Interval(1, integer=True),),
-    "burn_in": (Interval(0, integer=True),),
-    "n_passes": (Interval(1, integer=True),),
-    "shuffle": (Instance((bool, np.bool_), "a truth value"),),
-    "inference": (Options(("expected", "sampled")),),
-    "inference_passes": (Options((None,)), Interval(1, integer=True)),
+    "n_sweeps": (Interval(1, _MOST, integer=True),),
+    "n_passes": (Interval(1, _MOST, integer=True),),
     "retention": (Interval(0, 1, low_open=True),),
     **DOCUMENT_CONSTRAINTS,
     **COMMON_CONSTRAINTS,
 }
 MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "loss": (Options(("averaging", "gibbs")),),
-    "margin": (Options((None,)), Interval(0, 1e12, low_open=True)),
-    "c": (Options((None,)), Interval(0, 1e12, low_open=True)),
+    "C": (Options((None,)), Interval(0, 1e12, low_open=True)),
     "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
-    "augmentation": (Options(("drawn", "mean", "all")),),
-    "n_rounds": (Options((None,)), Interval(1, integer=True)),
-    "tol": (Options((None,)), Interval(0, 1)),
-    "ghosts": (Interval(1, integer=True),),
     **TOPIC_CONSTRAINTS,
 }
 """Constraints of the parameters that every max-margin estimator has."""
 CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "anchors": (Instance((bool, np.bool_), "a truth value"),),
-    "word_weights": (Instance((bool, np.bool_), "a truth value"),),
-    "decision": (Options(("mean", "drawn")),),
+    "anchors": (_TRUTH,),
+    "word_weights": (_TRUTH,),
     **MARGIN_CONSTRAINTS,
     "batch_size": (Options((None,)), *TOPIC_CONSTRAINTS["batch_size"]),
 }
-_MARGINS: Final = {
-    ("shared", "averaging"): (16.0, 50.0, 4e-4),
-    ("shared", "gibbs"): (164.0, 1.0, 10.0),
-    ("own", "averaging"): (16.0, 20.0, 1e-3),
-    ("own", "gibbs"): (164.0, 1.0, 1.0),
-    ("multilabel", "averaging"): (16.0, 50.0, 0.05),
-    ("multilabel", "gibbs"): (164.0, 1.0, 100.0),
-    ("hdp", "averaging"): (16.0, 500.0, 1e-3),
-    ("hdp", "gibbs"): (164.0, 1.0, 10.0),
+Setting: TypeAlias = Literal["shared", "own", "multilabel", "hdp"]
+"""Classes that share topics, tasks with topics of their own, an indicator matrix, or an HDP."""
+_ANCHORED: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
+    ("shared", "averaging"): (1600.0, 4e-4 / 16**2),
+    ("shared", "gibbs"): (328.0, 10.0 / 164**2),
+    ("own", "averaging"): (640.0, 1e-3 / 16**2),
+    ("own", "gibbs"): (328.0, 1.0 / 164**2),
+    ("multilabel", "averaging"): (1600.0, 0.05 / 16**2),
+    ("multilabel", "gibbs"): (328.0, 100.0 / 164**2),
+    ("hdp", "averaging"): (16_000.0, 1e-3 / 16**2),
+    ("hdp", "gibbs"): (328.0, 10.0 / 164**2),
 }
-"""Margin, c and variance of classifiers, chosen on training documents that were held out."""
-_PLAIN: Final = {
-    ("shared", "averaging"): (16.0, 500.0, 1e-3),
-    ("shared", "gibbs"): (16.0, 5.0, 10.0),
-    ("hdp", "averaging"): (16.0, 500.0, 4e-3),
-    ("hdp", "gibbs"): (16.0, 5.0, 10.0),
+"""C and variance of classifiers, chosen on training documents that were held out.
+
+The paper has margins of 164 and more. Scores are in units of the margin here, so that C is larger
+by it, and the variance smaller by its square.
+"""
+_PLAIN: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
+    ("shared", "averaging"): (16_000.0, 1e-3 / 16**2),
+    ("shared", "gibbs"): (160.0, 10.0 / 16**2),
+    ("hdp", "averaging"): (16_000.0, 4e-3 / 16**2),
+    ("hdp", "gibbs"): (160.0, 10.0 / 16**2),
 }
 """The same without anchors, where margins must be met before classes collapse into one topic."""
 _MOST_ROUNDS: Final = 500
 """Rounds of a batch that ends when it falls no longer, unless the parameters say how many."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}
-"""Constraint of how many are to be told."""
+"""Constraint of a number of things to show."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
 """The same, where pairs are made of them."""
 
 
-def chosen_loss(
+def margin_loss(
     estimator: Any,
-    defaults: tuple[float, float, float],
+    options: SamplerOptions,
+    defaults: tuple[float, float],
     *,
     anchored: bool,
-    regression: bool = False,
+    epsilon: float | None = None,
 ) -> Loss:
-    """The loss, with default margin, c and variance where the parameters leave them open."""
-    given = (estimator.margin, estimator.c, estimator.variance)
-    margin, c, variance = (
+    """The loss, with defaults where C and variance are None; of a regression if there is `epsilon`.
+
+    Scores have a margin of 1. A hinge of weight C is c = C / 2 for a learner, which counts twice.
+    """
+    C, variance = (
         float(default if value is None else value)
-        for value, default in zip(given, defaults, strict=True)
+        for value, default in zip((estimator.C, estimator.variance), defaults, strict=True)
     )
     return Loss(
         estimator.loss,
-        margin,
-        c,
+        1.0 if epsilon is None else epsilon,
+        0.5 * C,
         variance,
         anchored,
-        regression,
-        mean_only=estimator.augmentation == "mean",
-        draws_weights=estimator.augmentation == "all",
+        epsilon is not None,
+        mean_only=options.augmentation == "mean",
+        draws_weights=options.augmentation == "all",
     )
 
 
-def margin_loss(estimator: Any, setting: str) -> Loss:
+def classifier_loss(estimator: Any, options: SamplerOptions, setting: Setting) -> Loss:
     """The loss of a classifier, with the defaults of a setting."""
     kind = setting, estimator.loss
-    defaults = _MARGINS[kind] if estimator.anchors else _PLAIN.get(kind, _MARGINS[kind])
-    return chosen_loss(estimator, defaults, anchored=bool(estimator.anchors))
+    defaults = _ANCHORED[kind] if estimator.anchors else _PLAIN.get(kind, _ANCHORED[kind])
+    return margin_loss(estimator, options, defaults, anchored=bool(estimator.anchors))
 
 
-def default_rounds(estimator: Any, setting: str) -> int:
+def default_rounds(estimator: Any, setting: Setting) -> int:
     """Rounds in a batch: without anchors the averaging loss is blind in the first.
 
     Classes that share topics have a third, before which they may still collapse into one.
@@ -116,11 +209,11 @@ def default_rounds(estimator: Any, setting: str) -> int:
     return 2 if estimator.loss == "averaging" else 1
 
 
-def schedule_of(estimator: Any, n_rounds: int) -> tuple[int, float | None]:
-    """Rounds of a batch at most, so many unless the parameters say otherwise; what ends them."""
-    tol = getattr(estimator, "tol", None)
+def schedule_of(options: SamplerOptions, n_rounds: int) -> tuple[int, float | None]:
+    """Rounds of a batch at most, so many unless the options say otherwise; what ends them."""
+    tol = options.tol
     n_rounds = n_rounds if tol is None else _MOST_ROUNDS
-    return int(estimator.n_rounds or n_rounds), None if tol is None else float(tol)
+    return int(options.n_rounds or n_rounds), None if tol is None else float(tol)
 
 
 def check_start(estimator: Any) -> None:

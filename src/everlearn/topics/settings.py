@@ -75,8 +75,8 @@ class Loss:
     """What missing a margin costs.
 
     kind : "averaging" judges the mean weights, "gibbs" weights drawn from their posterior
-    margin : of the hinge; of a regression, half the width of the tube that costs nothing
-    c : weight of the loss
+    margin : of the hinge, 1 for classes; of a regression, half the width of the tube
+    c : half the weight of the loss
     variance : prior variance of a weight
     anchored : whether the prior means of a topic's weights are the code of one class
     regression : whether scores are to come near numbers instead of beyond a margin

@@ -14,7 +14,7 @@ from everlearn.store.schema import Arrays, section
 from everlearn.text.inputs import TextOptions
 from everlearn.topics.checkpoint import TopicCheckpoint
 from everlearn.topics.estimator import Learned
-from everlearn.topics.params import TOPIC_CONSTRAINTS, check_start
+from everlearn.topics.params import TOPIC_CONSTRAINTS, SamplerOptions, check_start
 from everlearn.topics.settings import FixedTopics, SharedSticks, Targets, TopicLearner, first_state
 
 _START_TOPICS = 20
@@ -37,52 +37,31 @@ class TopicModel(TopicCheckpoint[None]):
         documents join those that tell the words of these better as one.
     max_topics : int, default=1000
         There are never more.
-    topic_prior : float or None, default=None
-        Dirichlet parameter of a document's proportions, for each topic; None is 1 / n_topics.
     concentration : float, default=5.0
         Of the HDP: larger values expect more topics in a document.
-    stick_prior : float, default=1.0
-        Of the HDP: larger values expect more topics in the corpus.
-    word_prior : float, default=0.02
+    topic_word_prior : float, default=0.02
         Dirichlet parameter of a topic over words.
-    word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
-        How a word's weight in a topic follows from counts; an HDP is always "collapsed".
-    init : {"predictive", "uniform"}, default="predictive"
-        Where topics of a batch's tokens come from before the first sweep; those of the very
-        first batch are always uniform.
     batch_size : int or "all", default=256
         Documents that are learned together; "all" of a call makes it a batch sampler.
-    start_documents : int, default=2000
-        Documents with which topics are found to begin with: they are learned with many sweeps, by
-        `fit` all together, but for the quarter that "infer" keeps to judge by. 0 learns them like
+    warmup_documents : int, default=2000
+        The first documents get 50 sweeps, because early topics are still random. `fit` learns them
+        all together, but for a quarter that "infer" keeps to judge topics by. 0 learns them like
         all others, as do a batch of "all" and Dask collections.
-    start_sweeps : int, default=50
-        Sweeps over the tokens of these documents.
-    n_rounds : int, default=1
-        Rounds within a batch, after each of which topics take in what was drawn.
-    n_sweeps, burn_in : int, default=3 and 0
-        Sweeps over the tokens in each round, and how many of them do not count.
-    ghosts : int, default=1
-        Copies that each document stands for.
+    n_sweeps : int, default=3
+        Sweeps over the tokens of every other batch.
     n_passes : int, default=1
         Passes over the documents in `fit`, each of which counts them once more.
-    shuffle : bool, default=True
-        Whether `fit` visits documents in random order. `partial_fit` takes them as they come.
     retention : float, default=1.0
         Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
         Less follows a stream that drifts.
-    inference : {"expected", "sampled"}, default="expected"
-        Whether the topics of a document that are asked for are expected ones, or drawn; the draws
-        depend on the seed and on what the document contains.
-    inference_passes : int or None, default=None
-        Passes over a document whose topics are asked for; None is 5. Of a sampler, sweeps that are
-        dropped, and as many that count; None is 50.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns; None lets tokens and texts bring them.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
     text : TextOptions, mapping of its fields or None, default=None
         How texts become words (`token_pattern`), and how many words at most (`max_features`).
+    options : SamplerOptions, mapping of its fields or None, default=None
+        Rarely used parameters of the sampler, such as `doc_topic_prior` and `shuffle`.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
         Where documents are worked on; all engines give the same bits. None uses all cores;
         "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
@@ -116,18 +95,14 @@ class TopicModel(TopicCheckpoint[None]):
     """
 
     checkpoint_key: ClassVar[str] = "topic-model"
-    _options: ClassVar = {"text": TextOptions}
+    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
+    _no_options = ("tol", "augmentation", "decision")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
         "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
-        "topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
         "concentration": (Interval(0, 1e6, low_open=True),),
-        "stick_prior": (Interval(0, 1e6, low_open=True),),
-        "start_documents": (Interval(0, integer=True),),
-        "start_sweeps": (Interval(1, integer=True),),
-        "n_rounds": (Interval(1, integer=True),),
-        "ghosts": (Interval(1, integer=True),),
+        "warmup_documents": (Interval(0, integer=True),),
         **TOPIC_CONSTRAINTS,
     }
 
@@ -137,27 +112,17 @@ class TopicModel(TopicCheckpoint[None]):
         n_topics: int | str = 50,
         start_topics: int | None = None,
         max_topics: int = 1000,
-        topic_prior: float | None = None,
         concentration: float = 5.0,
-        stick_prior: float = 1.0,
-        word_prior: float = 0.02,
-        word_factor: str = "ratio",
-        init: str = "predictive",
+        topic_word_prior: float = 0.02,
         batch_size: int | str = 256,
-        start_documents: int = 2000,
-        start_sweeps: int = 50,
-        n_rounds: int = 1,
+        warmup_documents: int = 2000,
         n_sweeps: int = 3,
-        burn_in: int = 0,
-        ghosts: int = 1,
         n_passes: int = 1,
-        shuffle: bool = True,
         retention: float = 1.0,
-        inference: str = "expected",
-        inference_passes: int | None = None,
         vocabulary: Any = None,
         stop_words: Any = None,
         text: Any = None,
+        options: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -165,27 +130,17 @@ class TopicModel(TopicCheckpoint[None]):
         self.n_topics = n_topics
         self.start_topics = start_topics
         self.max_topics = max_topics
-        self.topic_prior = topic_prior
         self.concentration = concentration
-        self.stick_prior = stick_prior
-        self.word_prior = word_prior
-        self.word_factor = word_factor
-        self.init = init
+        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.start_documents = start_documents
-        self.start_sweeps = start_sweeps
-        self.n_rounds = n_rounds
+        self.warmup_documents = warmup_documents
         self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.ghosts = ghosts
         self.n_passes = n_passes
-        self.shuffle = shuffle
         self.retention = retention
-        self.inference = inference
-        self.inference_passes = inference_passes
         self.vocabulary = vocabulary
         self.stop_words = stop_words
         self.text = text
+        self.options = options
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -293,17 +248,18 @@ class TopicModel(TopicCheckpoint[None]):
         return Learned((state,), words, None, None)
 
     def _learner(self, outputs: None, n_topics: int) -> TopicLearner:
+        options = self._sampler()
         prior: FixedTopics | SharedSticks
         if self.n_topics == "infer":
-            prior = SharedSticks(float(self.concentration), float(self.stick_prior))
+            prior = SharedSticks(float(self.concentration), float(options.stick_prior))
         else:
-            prior = FixedTopics(float(self.topic_prior or 1.0 / n_topics))
+            prior = FixedTopics(float(options.doc_topic_prior or 1.0 / n_topics))
         learner = TopicLearner(
             prior,
-            float(self.word_prior),
+            float(self.topic_word_prior),
             max_topics=int(self.max_topics),
-            young_documents=0 if self.batch_size == "all" else int(self.start_documents),
-            young_sweeps=int(self.start_sweeps),
+            young_documents=0 if self.batch_size == "all" else int(self.warmup_documents),
+            young_sweeps=int(options.warmup_sweeps),
         )
         return self._with_schedule(learner, 5)
 

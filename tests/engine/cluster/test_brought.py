@@ -31,6 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
     f"ignore::{NotConvergedWarning.__module__}.NotConvergedWarning"
 )
 N = 64
+COLLAPSED = {"word_factor": "collapsed"}
 RNG = np.random.default_rng(3)
 POINTS = np.concatenate([RNG.normal(c, 1.0, (N // 2, 4)) for c in (-4, 4)])
 RNG.shuffle(POINTS)
@@ -61,10 +62,10 @@ CASES = {
     "topic tree": (TopicTree, {"max_nodes": 5, "n_sweeps": 5}, (counts(),)),
     "stream of a tree": (TopicTree, {"max_nodes": 5, "learning": "stream"}, (counts(),)),
     "HDP": (TopicModel, {"n_topics": "infer"}, (counts(),)),
-    "collapsed": (TopicModel, {"n_topics": 3, "word_factor": "collapsed"}, (counts(),)),
+    "collapsed": (TopicModel, {"n_topics": 3, "options": COLLAPSED}, (counts(),)),
     "word weights": (MedLDAClassifier, {"word_weights": True}, (counts(), LABELS[:N].astype("U9"))),
     "collapsed numbers": (
-        MedLDARegressor, {"n_topics": 4, "word_factor": "collapsed"}, (counts(), NUMBERS[:N])
+        MedLDARegressor, {"n_topics": 4, "options": COLLAPSED}, (counts(), NUMBERS[:N])
     ),
     "growing": (MedHDPClassifier, {}, (counts(), LABELS[:N].astype("U9"))),
 }  # fmt: skip

@@ -68,7 +68,7 @@ class TestTopicModel:
         far = TopicModel(engine=client, **COMMON).fit(bag(documents, client))
         assert_same_model(far, fitted_here(TopicModel(**COMMON), documents[:N]))
 
-    @pytest.mark.parametrize("params", [{}, {"word_factor": "digamma", "n_rounds": 2}])
+    @pytest.mark.parametrize("params", [{}, {"options": {"word_factor": "digamma", "n_rounds": 2}}])
     def test_tables_of_counts(self, params, client, lonely_client):
         far = TopicModel(engine=client, **COMMON, **params).fit(table())
         assert far.n_features_in_ == COUNTS.shape[1]
@@ -78,7 +78,7 @@ class TestTopicModel:
     def test_what_is_counted_is_what_is_there(self, client):
         far = TopicModel(engine=client, n_passes=2, **COMMON).fit(table())
         expected = 2 * np.asarray(COUNTS[:N].sum(axis=0)).ravel()
-        counted = (far.components_ - far.word_prior).sum(axis=0)
+        counted = (far.components_ - far.topic_word_prior).sum(axis=0)
         assert_allclose(counted, expected, rtol=1e-9, atol=1e-9)
 
 

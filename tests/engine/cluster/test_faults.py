@@ -139,7 +139,10 @@ def topics(engine):
 
 
 def labelled_topics(engine):
-    bag, params = db.from_sequence(TOKENS[:96], npartitions=6), {"loss": "gibbs", "n_rounds": 2}
+    bag, params = (
+        db.from_sequence(TOKENS[:96], npartitions=6),
+        {"loss": "gibbs", "options": {"n_rounds": 2}},
+    )
     model = MedLDAClassifier(n_topics=6, batch_size=48, random_state=0, engine=engine, **params)
     return model.fit(bag, LABELS[:96])
 
