@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
 
-from everlearn.attic.runtime_memory import keep_freed_memory
 from everlearn.cli.views import OutputConsole
 from everlearn.core.text import counted
 from everlearn.engine.opening import standing
@@ -68,7 +67,6 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
     """
     if not request.model.parent.is_dir():
         raise UsageError(f"there is no folder {str(request.model.parent)!r}")
-    keep_freed_memory()
     with (
         _silenced() if quiet else nullcontext(),
         only_writer(request.model),
