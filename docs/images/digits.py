@@ -12,8 +12,8 @@ from pathlib import Path
 from everlearn.attic import app_digits as digits
 from everlearn.attic import app_streaming as streaming
 from everlearn.report import charts
-from everlearn.report.images import image
 from everlearn.report.page import escape
+from everlearn.report.pictures import ink_image as image
 from everlearn.report.study import Study, agreement, assigned, components
 
 SEED, BATCH = 0, 100

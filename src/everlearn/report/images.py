@@ -1,13 +1,10 @@
-"""Small pictures as PNG files inside the page, written with the standard library alone."""
+"""Images for reports: photographs, and images coloured by topic. Needs the extra `images`."""
 
 from __future__ import annotations
 
 import os
 import re
-import struct
-import zlib
-from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
 from html import escape
 from io import BytesIO
@@ -18,56 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from everlearn.clumps.estimator import ClumpedTopicModel
-from everlearn.core.arrays import Mat
 from everlearn.errors import ImageDecodeError
-from everlearn.images.files import SUFFIXES, AnyImage, Pixels, as_pixels, pixels_of
-from everlearn.images.pixels import enlarged
-from everlearn.io.folders import files_below, mark
-from everlearn.io.formats import IMAGES, ending_of
+from everlearn.images.files import SUFFIXES, AnyImage, Pixels, as_pixels, pixels_of, read_image
+from everlearn.images.pixels import enlarged, labels_as_image, pixel_points
 from everlearn.report.page import page, paragraph, section
+from everlearn.report.pictures import embedded
 from everlearn.stream.session import Session
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_GREY_WITH_ALPHA = 4
-
-
-def png(ink: Mat) -> bytes:
-    """A PNG of black ink whose opacity is given from 0 to 1, so that paper shows through."""
-    opacity = np.rint(255 * np.clip(ink, 0.0, 1.0)).astype(np.uint8)
-    height, width = opacity.shape
-    pixels = np.stack([np.zeros_like(opacity), opacity], axis=2).reshape(height, 2 * width)
-    lines = np.hstack([np.zeros((height, 1), np.uint8), pixels])  # each line: no filter
-    header = struct.pack(">IIBBBBB", width, height, 8, _GREY_WITH_ALPHA, 0, 0, 0)
-    return (
-        _SIGNATURE
-        + _chunk(b"IHDR", header)
-        + _chunk(b"IDAT", zlib.compress(lines.tobytes(), 9))
-        + _chunk(b"IEND", b"")
-    )
-
-
-def image(ink: Mat, alt: str, kind: str, title: str = "") -> str:
-    """An `img` element that carries its own picture, drawn in ink."""
-    return embedded(png(ink), "image/png", ink.shape, alt, f"ink {kind}", title)
-
-
-def embedded(
-    data: bytes, form: str, shape: tuple[int, ...], alt: str, kind: str, title: str = ""
-) -> str:
-    """An `img` element that carries the bytes of a file; `shape` begins with height and width."""
-    uri = f"data:{form};base64,{b64encode(data).decode('ascii')}"
-    hint = f' title="{escape(title)}"' if title else ""
-    return (
-        f'<img class="{escape(kind)}" width="{shape[1]}" height="{shape[0]}" '
-        f'alt="{escape(alt)}"{hint} src="{uri}">'
-    )
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    checksum = zlib.crc32(kind + data)
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
-
 
 LONGEST_SIDE = 256
 """Pixels to which a page shrinks larger images."""
@@ -397,16 +350,8 @@ def _numbers(n: int) -> list[str]:
 _SHOWN = 8
 
 
-def images_by_topic(session: Session) -> str:
-    """Some of the images, each beside its topics; nothing if there are none to be found."""
-    if not isinstance(session.model, ClumpedTopicModel):
-        return ""
-    paths = list(_learned_images(session))
-    if not paths:
-        return ""
-    from everlearn.images.files import read_image
-    from everlearn.images.pixels import labels_as_image, pixel_points
-
+def images_by_topic(session: Session, paths: Sequence[str]) -> str:
+    """A section with some of the images, each beside its topics."""
     side, model = session.layout.image_side, session.model
     images, labels, names = [], [], []
     for path in paths[:: -(-len(paths) // _SHOWN)]:
@@ -427,14 +372,3 @@ def images_by_topic(session: Session) -> str:
     return section(
         "images", "Images by topic", paragraph(how), contact_sheet(images, labels, names)
     )
-
-
-def _learned_images(session: Session) -> Iterator[str]:
-    """Paths of the images learned from that are still where they were."""
-    for source in session.ledger.sources.values():
-        if not len(source.done) or not os.path.isdir(source.name):
-            continue
-        done = set(source.done.tolist())
-        for name in files_below(source.name):
-            if ending_of(name) in IMAGES and mark(name) in done:
-                yield os.path.join(source.name, name)

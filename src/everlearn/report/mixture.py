@@ -10,7 +10,6 @@ import numpy as np
 
 from everlearn.core.text import megabytes
 from everlearn.report import charts
-from everlearn.report.images import image
 from everlearn.report.page import (
     NO_SCRIPT,
     details,
@@ -23,6 +22,7 @@ from everlearn.report.page import (
     section,
     table,
 )
+from everlearn.report.pictures import ink_image
 from everlearn.report.study import (
     Agreement,
     Assigned,
@@ -60,7 +60,7 @@ def component_table(study: Study, found: Sequence[Component]) -> str:
 
 
 def _card(study: Study, gallery: Gallery, rows: Assigned, one: Component) -> str:
-    mean = image(gallery.means[one.position], f"Mean of component {one.id}", "mean")
+    mean = ink_image(gallery.means[one.position], f"Mean of component {one.id}", "mean")
     lines = [f'<span class="share">{one.share:.1%} of all</span>']
     if one.top is not None and one.purity is not None and study.truth is not None:
         lines.append(
@@ -93,7 +93,7 @@ def _strip(study: Study, gallery: Gallery, rows: Assigned, name: str, chosen: Se
         if study.truth is not None:
             what = f"{study.truth.noun} {study.truth.classes[study.truth.labels[row]]}"
         hint = f"{what}, certainty {rows.certainty[row]:.2f}"
-        images.append(image(gallery.rows[row], what, "example", hint))
+        images.append(ink_image(gallery.rows[row], what, "example", hint))
     return f'<p class="strip"><span>{escape(name)}</span>{"".join(images)}</p>'
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from everlearn.clumps.estimator import ClumpedTopicModel
 from everlearn.core.text import counted
 from everlearn.estimator.tree_view import FittedTree
+from everlearn.io.folders import files_below, mark
+from everlearn.io.formats import IMAGES, ending_of
 from everlearn.report import charts
 from everlearn.report import charts as timeline
 from everlearn.report.charts import growth_chart
 from everlearn.report.class_topics import topics_by_class
-from everlearn.report.images import images_by_topic
 from everlearn.report.page import (
     NO_SCRIPT,
     details,
@@ -69,7 +72,7 @@ def render_stream(story: StreamStory) -> str:
     )
     sections = (
         NO_SCRIPT,
-        images_by_topic(session),
+        _images(session),
         _found(story, found),
         topics_by_class(session.model, story.log),
         _growth(story),
@@ -85,6 +88,27 @@ def render_stream(story: StreamStory) -> str:
         sections,
         scripts=charts.scripts(),
     )
+
+
+def _images(session: Session) -> str:
+    """Images that the model learned from, by topic; nothing if there are none to be found."""
+    paths = list(_learned_images(session))
+    if not paths or not isinstance(session.model, ClumpedTopicModel):
+        return ""
+    from everlearn.report.images import images_by_topic  # needs the extra `images`
+
+    return images_by_topic(session, paths)
+
+
+def _learned_images(session: Session) -> Iterator[str]:
+    """Paths of the images learned from that are still where they were."""
+    for source in session.ledger.sources.values():
+        if not len(source.done) or not os.path.isdir(source.name):
+            continue
+        done = set(source.done.tolist())
+        for name in files_below(source.name):
+            if ending_of(name) in IMAGES and mark(name) in done:
+                yield os.path.join(source.name, name)
 
 
 def _numbers(story: StreamStory) -> list[tuple[str, str]]:
