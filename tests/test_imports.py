@@ -83,3 +83,11 @@ def test_names_of_images_are_loaded_when_they_are_used():
     assert set(images.__all__) <= set(dir(images))
     with pytest.raises(AttributeError, match=r"'everlearn\.images' has no attribute 'HOGG'"):
         _ = images.HOGG
+
+
+def test_names_of_metrics_are_loaded_when_they_are_used():
+    assert not modules_after("import everlearn.metrics") & HEAVY
+    metrics = importlib.import_module("everlearn.metrics")
+    for name in metrics.__all__:
+        assert getattr(metrics, name).__name__ == name
+    assert set(metrics.__all__) <= set(dir(metrics))

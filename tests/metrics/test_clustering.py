@@ -88,10 +88,14 @@ def test_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("classes", "clusters", "message"),
     [
-        ([0, 1], [0, 1, 1], "'classes' and 'clusters' of {} must be of the same rows, got 2 and 3"),
-        ([], [], "'classes' and 'clusters' of {} must be of some rows, got none"),
-        ([[0], [1]], [0, 1], "'classes' of {} must have one label for each row"),
-        ([0, 1], [[0], [1]], "'clusters' of {} must have one label for each row"),
+        (
+            [0, 1],
+            [0, 1, 1],
+            "'classes' and 'clusters' of {} must have the same length. Got 2 and 3",
+        ),
+        ([], [], "'classes' and 'clusters' of {} must have one or more rows"),
+        ([[0], [1]], [0, 1], "'classes' of {} must have shape"),
+        ([0, 1], [[0], [1]], "'clusters' of {} must have shape"),
     ],
 )
 def test_what_is_wrong_is_told_of_what_was_called(score, classes, clusters, message):

@@ -104,7 +104,7 @@ def test_models_that_have_no_score_yet_are_told_how_to_begin():
     learning = ContinualEvaluator({"a": np.ones((3, 4))})
     with pytest.raises(NotFittedError, match=r"OnlinePPCA.*without a model"):
         learning.begin(OnlinePPCA())
-    with pytest.raises(ValueError, match="'tasks' must have rows that vary"):
+    with pytest.raises(ValueError, match="'tasks' must have numbers that differ"):
         learning.begin()
     assert learning.initial is None
 

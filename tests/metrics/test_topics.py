@@ -77,7 +77,7 @@ class TestCoherence:
             npmi_coherence([[0, 1]], Documents.from_tokens([[1]]), smoothing=smoothing)
 
     def test_no_documents_are_refused(self):
-        with pytest.raises(ValueError, match="at least one document"):
+        with pytest.raises(ValueError, match="one or more documents"):
             npmi_coherence([[0, 1]], Documents.from_tokens([]))
 
 

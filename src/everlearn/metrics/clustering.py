@@ -1,10 +1,8 @@
 """How well clusters agree with known classes.
 
-NMI and AMI divide by a mean of the two entropies, and papers rarely say which. The Par-InGMM paper
-does not either, but its tables do: its NMI is that of the geometric mean, its AMI that of the
-maximum. These are the defaults here; scikit-learn, which computes them, has the arithmetic mean.
-More and smaller clusters raise purity and homogeneity by themselves, so `n_clusters` is told
-with every score.
+NMI and AMI divide by a mean of two entropies. The defaults here give the numbers of the Par-InGMM
+paper: the geometric mean for NMI, the maximum for AMI. scikit-learn's default is the arithmetic
+mean. Purity and homogeneity rise with the number of clusters, so read them beside `n_clusters`.
 """
 
 from __future__ import annotations
@@ -23,23 +21,23 @@ from sklearn.metrics import (
 from sklearn.metrics.cluster import contingency_matrix
 
 Average: TypeAlias = Literal["min", "geometric", "arithmetic", "max"]
-"""What mutual information is divided by: a mean of the entropies of classes and of clusters."""
+"""The mean of the entropies of classes and clusters that mutual information is divided by."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringScores:
-    """What `clustering_scores` finds.
+    """Scores of clusters against classes; larger is better, and 1 is perfect.
 
     Attributes
     ----------
-    n_clusters : int, clusters with at least one row
+    n_clusters : number of clusters with at least one row
     purity : share of rows whose class is the most frequent of their cluster
     homogeneity : 1 if no cluster mixes classes
-    completeness : 1 if no class is cut
-    v_measure : harmonic mean of these two
+    completeness : 1 if no class is split
+    v_measure : harmonic mean of homogeneity and completeness
     nmi : mutual information over the geometric mean of the entropies
-    ami : mutual information beyond chance, over the larger entropy
-    ari : Rand index beyond chance
+    ami : mutual information adjusted for chance, over the larger entropy
+    ari : Rand index adjusted for chance
     """
 
     n_clusters: int
@@ -53,12 +51,16 @@ class ClusteringScores:
 
 
 def clustering_scores(classes: ArrayLike, clusters: ArrayLike) -> ClusteringScores:
-    """All scores of clusters against classes, normalised as the Par-InGMM paper does.
+    """All scores of clusters against classes, normalised as in the Par-InGMM paper.
 
     Parameters
     ----------
     classes, clusters : array-like of shape (n_rows,)
         The class and the cluster of each row.
+
+    Returns
+    -------
+    ClusteringScores
 
     Examples
     --------
@@ -96,7 +98,14 @@ def purity(classes: ArrayLike, clusters: ArrayLike) -> float:
 def normalized_mutual_information(
     classes: ArrayLike, clusters: ArrayLike, average: Average = "geometric"
 ) -> float:
-    """Mutual information over a mean of both entropies; see the head of the module.
+    """Mutual information of classes and clusters, divided by a mean of their entropies.
+
+    Parameters
+    ----------
+    classes, clusters : array-like of shape (n_rows,)
+        The class and the cluster of each row.
+    average : {"min", "geometric", "arithmetic", "max"}, default="geometric"
+        Which mean. scikit-learn's default is "arithmetic".
 
     Examples
     --------
@@ -110,7 +119,14 @@ def normalized_mutual_information(
 def adjusted_mutual_information(
     classes: ArrayLike, clusters: ArrayLike, average: Average = "max"
 ) -> float:
-    """Mutual information beyond what chance gives, over a mean of both entropies beyond it.
+    """Mutual information adjusted for chance: 0 for random clusters, 1 for the classes.
+
+    Parameters
+    ----------
+    classes, clusters : array-like of shape (n_rows,)
+        The class and the cluster of each row.
+    average : {"min", "geometric", "arithmetic", "max"}, default="max"
+        Which mean of the entropies to divide by. scikit-learn's default is "arithmetic".
 
     Examples
     --------
@@ -122,19 +138,21 @@ def adjusted_mutual_information(
 
 
 def _check_labels(owner: str, classes: ArrayLike, clusters: ArrayLike) -> None:
-    """Refuse what is not a class and a cluster for each of some rows."""
+    """Refuse labels that are not one class and one cluster for each of one or more rows."""
     shapes = {"classes": np.shape(classes), "clusters": np.shape(clusters)}
     for name, shape in shapes.items():
         if len(shape) != 1:
             raise ValueError(
-                f"{name!r} of {owner} must have one label for each row, the shape (n_rows,), got "
-                f"the shape {shape}"
+                f"{name!r} of {owner} must have shape (n_rows,), one label for each row. Got "
+                f"shape {shape}."
             )
     n_classes, n_clusters = (shape[0] for shape in shapes.values())
     if n_classes != n_clusters:
         raise ValueError(
-            f"'classes' and 'clusters' of {owner} must be of the same rows, got {n_classes} and "
-            f"{n_clusters} labels"
+            f"'classes' and 'clusters' of {owner} must have the same length. Got {n_classes} and "
+            f"{n_clusters} labels."
         )
     if not n_classes:
-        raise ValueError(f"'classes' and 'clusters' of {owner} must be of some rows, got none")
+        raise ValueError(
+            f"'classes' and 'clusters' of {owner} must have one or more rows. Got none."
+        )

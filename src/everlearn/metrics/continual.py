@@ -1,7 +1,7 @@
-"""How a model fares that learns one task after the other: what it keeps, gains and forgets.
+"""How much a model learns and forgets that learns one task after the other.
 
-All measures come from one table: R[i, j] is the score of task j after task i has been learned, with
-tasks in the order in which they were learned. A score is better if it is higher, such as a mean
+All measures come from one table: R[i, j] is the score of task j after the model has learned task
+i. Tasks are in the order of learning. Higher scores are better, for example the mean
 log-likelihood of held-out rows.
 """
 
@@ -20,7 +20,7 @@ from everlearn.core.math import LOG_2PI
 
 
 class Scorer(Protocol):
-    """A model that can be asked how good it is."""
+    """A model with a score."""
 
     def score(self, X: Any) -> float:
         """Higher is better."""
@@ -28,26 +28,24 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ContinualSummary:
-    """What a table of scores says, in units of the score.
+    """Measures of learning and forgetting, in units of the score.
 
     Attributes
     ----------
-    final : mean over tasks at the end
-    worst : of the worst task at the end
-    current : mean over tasks of the score when each had just been learned (plasticity)
-    consolidation : mean over the stream of the mean over tasks learned until then
-    forgetting : how much lower than at its best each task but the last ends, on average; not
-        negative
-    interference : how much each task but the last gained by what came after it, on average (also
-        called backward transfer)
-    forward : how much each task but the first had gained before it was learned, on average (also
-        called forward transfer); None without scores from before learning
-    regret : how much lower than the oracle's the scores of tasks learned until then are, on average
-        over the stream; None without an oracle
-    interference_beyond_oracle : interference less that of the oracle. A model of fixed size must
-        give up what is special to a task as others come, so even the oracle's is negative, and a
-        positive one alone says only that tasks were not learned when they could be; None without an
-        oracle
+    final : mean score of all tasks at the end
+    worst : score of the worst task at the end
+    current : mean score of each task right after it was learned (plasticity)
+    consolidation : mean score of the tasks learned so far, averaged over the stream
+    forgetting : mean loss of each task but the last, from its best score to the end; 0 or more
+    interference : mean gain of each task but the last from the tasks after it, negative if they
+        harm it (backward transfer)
+    forward : mean gain of each task but the first from the tasks before it (forward transfer);
+        None without scores from before learning
+    regret : how far the scores of tasks learned so far are below the oracle's, averaged over the
+        stream; None without an oracle
+    interference_beyond_oracle : interference minus that of the oracle; None without an oracle. A
+        model of fixed size must give up detail of a task when others come, so even the oracle's
+        interference is negative
     """
 
     final: float
@@ -62,13 +60,13 @@ class ContinualSummary:
 
 
 def seen_so_far(scores: ArrayLike) -> Vec:
-    """After each task, the mean score of the tasks learned until then, from R[i, j]."""
+    """Mean score of the tasks learned so far, after each task, (n_tasks,)."""
     table = _table("scores", scores)
     return np.array([table[i, : i + 1].mean() for i in range(len(table))])
 
 
 def lost_since_best(scores: ArrayLike) -> Vec:
-    """How much lower than at its best, once it was learned, each task ends, from R[i, j]."""
+    """Loss of each task from its best score since it was learned to the end, (n_tasks,)."""
     table = _table("scores", scores)
     return np.array([table[j:, j].max() - table[-1, j] for j in range(len(table))])
 
@@ -76,16 +74,16 @@ def lost_since_best(scores: ArrayLike) -> Vec:
 def continual_summary(
     scores: ArrayLike, *, initial: ArrayLike | None = None, oracle: ArrayLike | None = None
 ) -> ContinualSummary:
-    """Measures of learning and forgetting.
+    """Measures of learning and forgetting from a table of scores.
 
     Parameters
     ----------
     scores : array-like of shape (n_tasks, n_tasks)
         R[i, j], the score of task j after task i.
     initial : array-like of shape (n_tasks,), default=None
-        Scores before anything was learned.
+        Scores before the first task.
     oracle : array-like of shape (n_tasks, n_tasks), default=None
-        Scores of a model that was fitted to all rows of tasks 0, ..., i at once.
+        Scores of a model fitted to all rows of tasks 0, ..., i at once.
 
     Returns
     -------
@@ -123,12 +121,12 @@ def continual_summary(
 
 
 class ContinualEvaluator:
-    """Scores a model on every task whenever it has learned one.
+    """Score a model on every task each time that it has learned one.
 
     Parameters
     ----------
     tasks : mapping from names to held-out rows
-        What each task is judged by.
+        The rows that each task is scored on.
 
     Examples
     --------
@@ -142,7 +140,7 @@ class ContinualEvaluator:
     array([[-0.25, -2.25],
            [-2.25, -0.25]])
 
-    Scores from before learning, of any model that has them, tell forward transfer:
+    Scores from before learning give forward transfer:
 
     >>> model.at = 10.0
     >>> learning.begin(model)
@@ -152,43 +150,42 @@ class ContinualEvaluator:
 
     def __init__(self, tasks: Mapping[Hashable, Any]) -> None:
         if not tasks:
-            raise ValueError("'tasks' must hold rows of at least one task, got none")
+            raise ValueError("'tasks' must hold rows of one or more tasks. Got none.")
         self._tasks = dict(tasks)
         self._order: list[Hashable] = []
         self._rows: list[dict[Hashable, float]] = []
         self._initial: dict[Hashable, float] | None = None
 
     def begin(self, model: Scorer | None = None) -> None:
-        """Score a model that has learned no task yet, for `forward`.
+        """Score a model before its first task, which `forward` needs.
 
         Parameters
         ----------
-        model : Scorer or None, default=None
-            None scores by a Gaussian that knows the units of the rows alone: one mean and one
-            variance for all numbers of all held-out rows. It is there for models with a mean
-            log-likelihood for a score, most of which have none before their first rows.
+        model : model with `score`, or None, default=None
+            None scores a Gaussian with one mean and one variance for all numbers of all held-out
+            rows. Use it for models whose score is a mean log-likelihood: most of them have no
+            score before their first rows.
         """
         try:
             self._initial = self._scored(_Units(self._tasks) if model is None else model)
         except NotFittedError as error:
             raise NotFittedError(
-                f"'model' must have a score before it has learned, got {type(model).__name__}, "
-                "which has none; begin() without a model compares with one that knows the units of "
-                "the rows alone"
+                f"'model' must have a score before it has learned, which {type(model).__name__} "
+                "has not. Call begin() without a model: it scores a Gaussian instead."
             ) from error
 
     def update(self, model: Scorer, task: Hashable) -> None:
-        """Score a model that has just learned this task."""
+        """Score the model, which has just learned this task."""
         if task not in self._tasks or task in self._order:
             left = [name for name in self._tasks if name not in self._order]
-            raise ValueError(f"'task' must be one that was not learned yet, {left}, got {task!r}")
+            raise ValueError(f"'task' must be one that was not learned yet, {left}. Got {task!r}.")
         row = self._scored(model)
         self._order.append(task)
         self._rows.append(row)
 
     @property
     def order(self) -> list[Hashable]:
-        """Tasks learned so far, in their order."""
+        """Tasks learned so far, in order."""
         return list(self._order)
 
     @property
@@ -198,13 +195,13 @@ class ContinualEvaluator:
 
     @property
     def initial(self) -> Vec | None:
-        """Scores before anything was learned, if they were taken."""
+        """Scores before the first task; None if `begin` was not called."""
         if self._initial is None:
             return None
         return np.array([self._initial[task] for task in self._order])
 
     def summary(self, oracle: ArrayLike | None = None) -> ContinualSummary:
-        """Measures of the tasks learned so far; see `continual_summary`."""
+        """Measures for the tasks learned so far, see `continual_summary`."""
         return continual_summary(self.scores, initial=self.initial, oracle=oracle)
 
     def _scored(self, model: Scorer) -> dict[Hashable, float]:
@@ -218,7 +215,7 @@ class _Units:
         numbers = np.concatenate([np.asarray(rows, np.float64).ravel() for rows in tasks.values()])
         self.mean, self.variance = float(np.nanmean(numbers)), float(np.nanvar(numbers))
         if not self.variance > 0.0:
-            raise ValueError("'tasks' must have rows that vary to begin without a model")
+            raise ValueError("'tasks' must have numbers that differ for begin() without a model")
 
     def score(self, X: Any) -> float:
         """Mean log density of rows; NaN is missing."""
@@ -234,8 +231,8 @@ def _table(name: str, scores: ArrayLike, n: int | None = None) -> Mat:
     if not square or n not in (None, len(table)) or not np.isfinite(table).all():
         size = "n_tasks" if n is None else n
         raise ValueError(
-            f"'{name}' must be finite numbers of shape ({size}, {size}), a row after each task, "
-            f"got the shape {table.shape}"
+            f"'{name}' must be finite numbers of shape ({size}, {size}), one row after each task. "
+            f"Got shape {table.shape}."
         )
     return table
 

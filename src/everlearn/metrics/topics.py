@@ -1,8 +1,8 @@
 """How good topics are: coherence and diversity of their top words, and held-out likelihood.
 
-The held-out likelihood is that of document completion: a document is split into two halves, its
-topic proportions are found from one, and the other is scored under them. No model is judged by
-words that it was shown.
+The held-out likelihood is that of document completion: each document is split into two halves, its
+topic proportions are inferred from one half, and the other half is scored. So no word is both
+seen and scored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BLOCK: Final = 2**21
 
 @dataclass(frozen=True, slots=True)
 class Coherence:
-    """Coherence of each topic, (n_topics,), and its mean."""
+    """Coherence of each topic, (n_topics,), and the mean over topics; larger is better."""
 
     topics: Vec
     mean: float
@@ -40,22 +40,22 @@ def npmi_coherence(
     With D documents, p_i the share of them that hold word i, and D_ij the number that hold both,
     p_ij = (D_ij + s p_i p_j) / (D + s) and NPMI_ij = log(p_ij / (p_i p_j)) / -log p_ij, which lies
     in [-1, 1]. The smoothing s is a number of imagined documents in which the words occur
-    independently: it leaves p_i as it is and pulls each pair towards 0, rare pairs most. Words
-    that are in no document, or in all of them, tell nothing, and their pairs count 0.
+    independently: it keeps p_i and pulls each pair towards 0, rare pairs most. Pairs with a word
+    that is in no document, or in all of them, count 0.
 
     Parameters
     ----------
     top_words : (n_topics, n_top) array-like of int
-        Numbers of the words that stand for each topic, at least 2 and distinct.
-    documents : Documents or sparse table of counts
-        Where it is counted which words occur together; this need not be the training data.
+        Word numbers of the top words of each topic, at least 2 and distinct.
+    documents : sparse table of counts of shape (n_documents, n_words), or Documents
+        Documents in which to count words that occur together, for example held-out ones.
     smoothing : float, default=1.0
-        Positive; towards 0 this becomes the definition without smoothing.
+        Positive. Values close to 0 give NPMI without smoothing.
 
     Returns
     -------
     Coherence
-        Per topic and on average; always finite.
+        Of each topic, and the mean.
 
     Examples
     --------
@@ -65,11 +65,11 @@ def npmi_coherence(
     """
     top = _checked_top_words(top_words)
     if not 0 < smoothing < np.inf:
-        raise ValueError(f"'smoothing' must be a positive number, got {smoothing!r}")
+        raise ValueError(f"'smoothing' must be a positive number. Got {smoothing!r}.")
     documents = documents if isinstance(documents, Documents) else Documents.from_csr(documents)
     n = len(documents)
     if n == 0:
-        raise ValueError("'documents' must hold at least one document, got none")
+        raise ValueError("'documents' must hold one or more documents. Got none.")
     words, places = np.unique(top, return_inverse=True)
     together = _occurrences_together(documents, words)
     left, right = np.triu_indices(top.shape[1], k=1)
@@ -83,12 +83,12 @@ def npmi_coherence(
 
 
 def _checked_top_words(top_words: ArrayLike) -> IntVec:
-    """Numbers of words of shape (n_topics, n_top), if pairs can be made of them."""
+    """Word numbers of shape (n_topics, n_top) with at least two words a topic."""
     top = np.asarray(top_words)
     if top.ndim != 2 or top.shape[0] < 1 or top.shape[1] < 2 or top.dtype.kind not in "iu":
         raise ValueError(
             "'top_words' must be integers of shape (n_topics, n_top) with at least 2 words a "
-            f"topic, got {top.dtype} of shape {top.shape}"
+            f"topic. Got {top.dtype} of shape {top.shape}."
         )
     if (np.diff(np.sort(top, axis=1), axis=1) == 0).any():
         raise ValueError("'top_words' must not repeat a word within a topic")
@@ -96,15 +96,15 @@ def _checked_top_words(top_words: ArrayLike) -> IntVec:
 
 
 def _npmi(together: Vec, chance: Vec, n: int, smoothing: float) -> Vec:
-    """Values of pairs from their common documents and the product of their shares."""
+    """NPMI of pairs of words."""
     joint = (together + smoothing * chance) / (n + smoothing)
-    telling = (chance > 0) & (joint < 1)
-    joint, chance = np.where(telling, joint, 0.5), np.where(telling, chance, 0.5)
+    defined = (chance > 0) & (joint < 1)
+    joint, chance = np.where(defined, joint, 0.5), np.where(defined, chance, 0.5)
     return np.asarray((np.log(joint) - np.log(chance)) / -np.log(joint))
 
 
 def _occurrences_together(documents: Documents, words: IntVec) -> Table:
-    """Number of documents that hold both of two words, a sparse (n_words, n_words) table."""
+    """Number of documents with both of two words, a sparse (n_words, n_words) table."""
     places = np.searchsorted(words, documents.words)
     places[places == words.size] = 0
     found = words[places] == documents.words
@@ -118,7 +118,7 @@ def topic_diversity(top_words: ArrayLike) -> float:
     """Share of distinct words among the top words of all topics, 1 if no two topics share one."""
     top = np.asarray(top_words)
     if top.size == 0:
-        raise ValueError("'top_words' must hold at least one word, got none")
+        raise ValueError("'top_words' must hold one or more words. Got none.")
     return float(np.unique(top).size / top.size)
 
 
@@ -141,7 +141,7 @@ def completion_log_likelihood(theta: Mat, phi: Mat | PhiColumns, held_out: Docum
     if theta.ndim != 2 or len(theta) != len(held_out):
         raise ValueError(
             f"'theta' must have a row for each of the {len(held_out)} documents, "
-            f"got the shape {theta.shape}"
+            f"got shape {theta.shape}"
         )
     width = np.inf if callable(phi) else phi.shape[1]
     if held_out.words.max(initial=-1) >= width:
