@@ -1,8 +1,7 @@
-"""`ScaledPCA`: principal components of a stream of rows, in one unit for all of them."""
+"""`ScaledPCA`: principal components of a stream of rows, divided by one number."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -13,25 +12,24 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from everlearn.core.arrays import Mat, Vec
-from everlearn.errors import CheckpointError
 from everlearn.estimator.base import LearnerMixin, named_errors
 from everlearn.estimator.params import Constraint, Interval
-from everlearn.estimator.saving import SaveMixin, checked_names, feature_names, plain_params
+from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import LARGEST, plain_numbers
-from everlearn.store.schema import Arrays, entry, member, require, section
+from everlearn.store.schema import Array, Record, Scalar, expect
 
 _FLAT = 1e-12
-"""Directions with less than this part of the largest singular value are rounding, not spread."""
+"""A singular value below this share of the largest one is a rounding error."""
 _SPARE = 2
-"""As many directions as are asked for, times this, are remembered between portions of rows."""
+"""So many times `n_components` directions are kept between batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Mean of the rows, their principal directions (k, d), singular values, and how many came.
+    """Mean of the rows, their principal directions (k, d), singular values, and number of rows.
 
-    Of the directions the first `n_components` are of use. The others are there for rows to come:
-    what lies beyond all of them is lost at every portion, and variances would be too small.
+    Only the first `n_components` directions are used. The others are kept because every batch loses
+    what lies beyond all directions, which would make variances too small.
     """
 
     mean: Vec
@@ -42,14 +40,14 @@ class Axes:
 
     @classmethod
     def none(cls, d: int) -> Axes:
-        """What no rows say."""
+        """Before any rows."""
         return cls(np.zeros(d), np.zeros((0, d)), np.zeros(0), 0, 0)
 
     def after(self, X: Mat, n_components: int) -> Axes:
-        """The axes of these rows and all before.
+        """The axes of these rows and all before, by the update of Ross et al. (2008).
 
-        The earlier rows enter as their kept directions and their mean (Ross et al. 2008), as in
-        scikit-learn's IncrementalPCA.
+        It is that of scikit-learn's IncrementalPCA: earlier rows enter by their directions and
+        their mean.
         """
         n, m = self.n_rows, len(X)
         own = X.mean(axis=0)
@@ -63,8 +61,41 @@ class Axes:
 
     @property
     def variances(self) -> Vec:
-        """Of the rows along the directions of use."""
+        """Variances of the rows along the directions that are used."""
         return np.asarray(self.sizes[: self.n_components] ** 2 / max(1, self.n_rows - 1))
+
+    @property
+    def n_features(self) -> int:
+        """Width of a row."""
+        return len(self.mean)
+
+    @property
+    def seed(self) -> int:
+        """Nothing is drawn at random."""
+        return 0
+
+
+def _check_axes(axes: Axes, place: str) -> None:
+    sizes, k = axes.sizes, len(axes.sizes)
+    expect(axes.n_features, f"{place}/mean", "an entry for each feature")
+    expect(k <= axes.n_features, f"{place}/sizes", "at most one for each feature")
+    expect((np.diff(sizes) <= 0).all(), f"{place}/sizes", "singular values, the largest first")
+    close = np.allclose(axes.directions @ axes.directions.T, np.eye(k), atol=1e-6)
+    expect(close, f"{place}/directions", "perpendicular directions of length 1")
+    expect(axes.n_components <= k, f"{place}/n_components", f"at most {k} directions")
+
+
+_AXES = Record(
+    Axes,
+    {
+        "mean": Array("features", low=-LARGEST, high=LARGEST),
+        "directions": Array("directions", "features", low=-2.0, high=2.0),
+        "sizes": Array("directions", low=0.0),
+        "n_rows": Scalar(int, 1, 2**63),
+        "n_components": Scalar(int, 0, 2**31),
+    },
+    check=_check_axes,
+)
 
 
 class ScaledPCA(
@@ -72,21 +103,21 @@ class ScaledPCA(
 ):
     """Principal components, divided by one number so that their mean variance is 1.
 
-    The components are not whitened: directions with little variance stay quiet. The unit is what
-    the priors of mixtures presuppose, see docs/ask/priors.md. Rows may come in portions.
+    The components are not whitened: directions with little variance stay small. Priors of mixtures
+    expect this scale, see docs/ask/priors.md. Rows may come in batches.
 
     Parameters
     ----------
     n_components : int, default=100
-        Directions of coordinates; fewer while rows spread in fewer. Twice as many are kept, so that
-        the variances of rows that come in portions are those of all rows to a percent or two.
+        Number of components; fewer as long as rows vary in fewer directions. Twice as many are
+        kept between batches, which keeps variances right to a percent or two.
     batch_size : int, default=500
-        Rows that `fit` takes at a time.
+        Rows that are learned at a time. More need more memory.
 
     Attributes
     ----------
     n_components_ : int
-        Directions of coordinates.
+        Number of components.
     components_ : ndarray of shape (n_components, n_features)
         The directions, the largest variance first.
     mean_ : ndarray of shape (n_features,)
@@ -109,7 +140,8 @@ class ScaledPCA(
     """
 
     checkpoint_key: ClassVar[str] = "scaled-pca"
-
+    _schema = _AXES
+    _learned: Axes
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_components": (Interval(1, integer=True),),
         "batch_size": (Interval(1, integer=True),),
@@ -136,11 +168,11 @@ class ScaledPCA(
         """
         with self._unchanged_on_error():
             rows = self._rows(X, reset=True)
-            self._axes = self._learned(Axes.none(rows.shape[1]), rows)
+            self._learned = self._after(Axes.none(rows.shape[1]), rows)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from further rows. Coordinates given before are then of other axes.
+        """Learn from further rows, which changes the axes of coordinates.
 
         Parameters
         ----------
@@ -154,14 +186,14 @@ class ScaledPCA(
         self
             The transformer, which has learned the rows.
         """
-        known: Axes | None = getattr(self, "_axes", None)
+        known: Axes | None = getattr(self, "_learned", None)
         with self._unchanged_on_error():
             rows = self._rows(X, reset=known is None)
-            self._axes = self._learned(known or Axes.none(rows.shape[1]), rows)
+            self._learned = self._after(known or Axes.none(rows.shape[1]), rows)
         return self
 
     def transform(self, X: Any) -> Mat:
-        """Coordinates of rows along the components, in the unit of the model.
+        """Coordinates of rows along the components, divided by `scale_`.
 
         Parameters
         ----------
@@ -175,12 +207,12 @@ class ScaledPCA(
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         found = np.empty((len(rows), self.n_components_))
-        for part in self._portions(len(rows)):
+        for part in self._batches(len(rows)):
             found[part] = (rows[part] - self.mean_) @ self.components_.T
         return found / self.scale_
 
     def inverse_transform(self, X: Any) -> Mat:
-        """The rows that have these coordinates, as far as the components tell.
+        """Rows with these coordinates, and the mean in all other directions.
 
         Parameters
         ----------
@@ -204,7 +236,7 @@ class ScaledPCA(
 
     @property
     def n_components_(self) -> int:
-        """Directions of coordinates."""
+        """Number of components."""
         return self._fitted().n_components
 
     @property
@@ -241,20 +273,20 @@ class ScaledPCA(
         return self.n_components_
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_axes")
+        return hasattr(self, "_learned")
 
     def _fitted(self) -> Axes:
-        if not hasattr(self, "_axes"):
+        if not hasattr(self, "_learned"):
             raise AttributeError("ScaledPCA has learned no rows yet")
-        return self._axes
+        return self._learned
 
-    def _learned(self, axes: Axes, rows: NDArray[Any]) -> Axes:
-        for part in self._portions(len(rows)):
+    def _after(self, axes: Axes, rows: NDArray[Any]) -> Axes:
+        for part in self._batches(len(rows)):
             axes = axes.after(np.asarray(rows[part], np.float64), self.n_components)
         return axes
 
-    def _portions(self, n: int) -> Iterator[slice]:
-        """Where portions begin and end; only one at a time is in double precision."""
+    def _batches(self, n: int) -> Iterator[slice]:
+        """The rows of each batch. Only one batch at a time is in double precision."""
         for start in range(0, n, self.batch_size):
             yield slice(start, start + self.batch_size)
 
@@ -276,51 +308,9 @@ class ScaledPCA(
             )
         return np.asarray(rows)
 
-    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted transformer as JSON and arrays; `save` writes them."""
-        check_is_fitted(self)
-        self._check_params()
-        axes = self._axes
-        return {
-            "params": plain_params(self.get_params(deep=False), 0),
-            "n_rows": axes.n_rows,
-            "n_components": axes.n_components,
-            "feature_names": feature_names(self),
-        }, {"mean": axes.mean, "directions": axes.directions, "sizes": axes.sizes}
-
-    @classmethod
-    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        params = section(header, "params", inspect.signature(cls).parameters)
-        estimator = cls(**params)
-        try:
-            estimator._check_params()
-        except (TypeError, ValueError) as error:
-            raise CheckpointError(f"the header's 'params': {error}") from error
-        if unknown := sorted(set(arrays) - {"mean", "directions", "sizes"}):
-            raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
-        mean = member(arrays, "mean", (None,), "float64")
-        sizes = member(arrays, "sizes", (None,), "float64")
-        directions = member(arrays, "directions", (len(sizes), len(mean)), "float64")
-        n_rows = entry(header, "n_rows", int, 1, 2**63)
-        told = {"n_components": len(sizes), **header}  # older files keep no more than they use
-        n_components = entry(told, "n_components", int, 0, len(sizes))
-        falling = (np.diff(sizes) <= 0).all() and (sizes >= 0).all()
-        few = len(sizes) <= len(mean)  # whatever the parameter says now
-        require(falling and few, "sizes", "few singular values, the largest first")
-        upright = np.allclose(directions @ directions.T, np.eye(len(sizes)), atol=1e-6)
-        require(upright, "directions", "perpendicular directions of length 1")
-        require(len(mean) and (np.abs(mean) <= LARGEST).all(), "mean", f"within {LARGEST:g}")
-        estimator._axes = Axes(mean, directions, sizes, n_rows, n_components)
-        estimator.n_features_in_ = len(mean)
-        names = header.get("feature_names")
-        if names is not None:
-            estimator.feature_names_in_ = checked_names(names, len(mean))
-        return estimator
-
 
 def _turned(directions: Mat) -> Mat:
-    """The directions, each with a positive entry where it is largest, so that signs are settled."""
+    """The directions, with signs that make the largest entry of each positive."""
     largest = np.abs(directions).argmax(axis=1)
     signs = np.sign(directions[np.arange(len(directions)), largest])
     return np.asarray(directions * signs[:, None])
