@@ -16,22 +16,18 @@ from sklearn.pipeline import Pipeline
 from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.errors import CheckpointError
 from everlearn.estimator.params import Options, check_params
-from everlearn.estimator.saving import SaveMixin, plain_params
+from everlearn.estimator.saving import SaveMixin
 from everlearn.images.base import ImageFeatures
+from everlearn.images.checkpoint import FEATURES, PIPELINE, SavedPipeline
 from everlearn.images.files import AnyImage
 from everlearn.images.networks import CNNFeatures, weights_digest
-from everlearn.images.textures import HOG, LBP
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.inputs import check_same_model
 from everlearn.ppca.scaled import ScaledPCA
-from everlearn.store.schema import Arrays, entry, section
+from everlearn.store.schema import Arrays, Reading, check_keys
 
-FEATURES: Final[Mapping[str, type[ImageFeatures]]] = {"hog": HOG, "lbp": LBP, "cnn": CNNFeatures}
-"""The classes of features, by name."""
 _NOT_IN_ROWS: Final = frozenset(("batch_size", "n_jobs", "verbose", "weights"))
 """Parameters of features that do not change a row; weights are compared by content, not by path."""
-_FORMS: Final = ("default", "pandas", "polars")
-"""Values of `set_output`."""
 
 
 class Steps(NamedTuple):
@@ -62,6 +58,7 @@ class ImagePipeline(SaveMixin, Pipeline):
     """
 
     checkpoint_key: ClassVar[str] = "image-pipeline"
+    _schema = PIPELINE
     steps: list[tuple[str, Any]]
     settings_: dict[str, Any]
     weights_digest_: str | None
@@ -237,21 +234,34 @@ class ImagePipeline(SaveMixin, Pipeline):
 
         The settings must be those of learning.
         """
-        header, arrays = pack_steps(_steps_of(self))
+        steps = _steps_of(self)
         if hasattr(self, "settings_"):
             self._check_row_settings()
-        digest = getattr(self, "weights_digest_", None)
-        return {**header, "weights": digest, "verbose": bool(self.verbose)}, arrays
+        saved = SavedPipeline(
+            *steps,
+            weights=getattr(self, "weights_digest_", None),
+            # The next step knows its columns by the names in such frames.
+            output=getattr(steps.features, "_sklearn_output_config", {}).get("transform"),
+            verbose=self.verbose,
+        )
+        arrays: dict[str, NDArray[Any]] = {}
+        return {"learned": PIPELINE.pack(saved, "learned", arrays)}, arrays
 
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        steps = unpack_steps(header, arrays)
-        shown = "verbose" in header and entry(header, "verbose", bool)
-        pipeline = cls(list(steps._asdict().items()), verbose=shown)
-        network = isinstance(steps.features, CNNFeatures)
-        pipeline.weights_digest_ = entry(header, "weights", str) if network else None
-        pipeline.settings_ = _row_settings(pipeline.steps)
+        own = {key: value for key, value in header.items() if key != "estimator"}
+        check_keys(own, "header", ["learned"])
+        file = Reading(arrays)
+        saved: SavedPipeline = PIPELINE.unpack(own["learned"], "learned", file)
+        if unknown := sorted(set(arrays) - file.used):
+            raise CheckpointError(f"{unknown[0]!r} belongs to nothing in the header")
+        steps = Steps(saved.features, saved.reduce, saved.mixture)
+        if saved.output is not None:
+            for step in steps:
+                step.set_output(transform=saved.output)
+        pipeline = cls(list(steps._asdict().items()), verbose=saved.verbose)
+        pipeline.settings_, pipeline.weights_digest_ = _row_settings(pipeline.steps), saved.weights
         return pipeline
 
 
@@ -350,75 +360,3 @@ def _raise_plainer_error(error: ValueError, reduce: ScaledPCA) -> None:
         raise ValueError(
             "X of ImagePipeline must hold images that differ, got images with equal features"
         ) from error
-
-
-def pack_steps(steps: Steps) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Fitted steps as JSON and arrays."""
-    name = next(name for name, kind in FEATURES.items() if type(steps.features) is kind)
-    header: dict[str, Any] = {"features": {"kind": name, **_feature_params(steps.features)}}
-    if (form := getattr(steps.features, "_sklearn_output_config", {}).get("transform")) is not None:
-        header["output"] = form  # the next step knows its columns by the names in such frames
-    arrays: dict[str, NDArray[Any]] = {}
-    for step, part in (("reduce", steps.reduce), ("mixture", steps.mixture)):
-        header[step], members = part.to_checkpoint()
-        arrays |= {f"{step}/{key}": array for key, array in members.items()}
-    return header, arrays
-
-
-def unpack_steps(header: Mapping[str, Any], arrays: Arrays) -> Steps:
-    """Inverse of `pack_steps`."""
-    if strays := sorted(k for k in arrays if not k.startswith(("reduce/", "mixture/"))):
-        raise CheckpointError(f"member {strays[0]!r} belongs to nothing in the header")
-
-    def own(step: str) -> tuple[dict[str, Any], Arrays]:
-        members = {
-            key.removeprefix(f"{step}/"): array
-            for key, array in arrays.items()
-            if key.startswith(f"{step}/")
-        }
-        return entry(header, step, dict), members
-
-    steps = Steps(
-        _features(header),
-        ScaledPCA.from_checkpoint(*own("reduce")),
-        DPMixture.from_checkpoint(*own("mixture")),
-    )
-    width, wanted = steps.reduce.n_components_, steps.mixture.n_features_in_
-    if width != wanted:
-        raise CheckpointError(
-            f"the 'mixture' must be of {width} components of 'reduce', got {wanted}"
-        )
-    if (form := header.get("output")) is not None:
-        if form not in _FORMS:
-            raise CheckpointError(
-                f"the header's 'output' must be one of {', '.join(_FORMS)}, got {form!r:.80}"
-            )
-        for step in steps:
-            step.set_output(transform=form)
-    return steps
-
-
-def _feature_params(features: ImageFeatures) -> dict[str, Any]:
-    """Parameters as JSON; paths are text, and arrays of numbers are lists."""
-    params = features.get_params(deep=False)
-    if "weights" in params:
-        params["weights"] = os.fspath(params["weights"])
-        params |= {name: np.asarray(params[name]).tolist() for name in ("mean", "std")}
-    return plain_params(params, 0)
-
-
-def _features(header: Mapping[str, Any]) -> ImageFeatures:
-    found = dict(entry(header, "features", dict))
-    name = found.pop("kind", None)
-    if not isinstance(name, str) or name not in FEATURES:
-        raise CheckpointError(
-            f"the header's 'features' must be one of {', '.join(FEATURES)}, got {name!r:.80}"
-        )
-    kind = FEATURES[name]
-    params = section({"features": found}, "features", inspect.signature(kind).parameters)
-    features = kind(**params)
-    try:
-        check_params(kind.__name__, params, kind._constraints)
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"the header's 'features': {error}") from error
-    return features

@@ -288,7 +288,10 @@ def _forgeries(schema: Schema, learned: Any) -> Iterator[tuple[str, Forge]]:
 
 def _wrong_scalars(leaf: Scalar) -> Iterator[Any]:
     yield []
-    yield "a name that no schema has" if leaf.kind is str else "text"
+    if leaf.kind is not str:
+        yield "text"
+    else:
+        yield 1 if leaf.choices is None else "a name that no schema has"
     if leaf.kind in (int, float):
         yield from (math.nextafter(v, s) for v, s in ((leaf.low, -math.inf), (leaf.high, math.inf)))
         yield True
