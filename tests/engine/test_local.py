@@ -1,8 +1,16 @@
 """Engines: the same bits from one thread and from many, and errors that are not swallowed."""
 
+import _thread
+import faulthandler
+import gc
+import signal
+import sys
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -10,10 +18,11 @@ from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info
 
 from everlearn.core.stats import total
+from everlearn.engine import local
 from everlearn.engine.dask_data import grouped
 from everlearn.engine.local import SerialEngine, ThreadEngine
 from everlearn.engine.opening import open_engine
-from everlearn.engine.protocol import Here, Piece, pieces, together
+from everlearn.engine.protocol import LocalHandle, Piece, by_chunk, pieces
 from everlearn.mixture.local import Plan
 from everlearn.mixture.memoized import lap
 from oracles.cases import named
@@ -53,27 +62,6 @@ class TestMap:
     def test_results_come_in_the_order_of_items(self, engine, n):
         found = engine.map(lambda shared, item: (shared, item), list(range(n)), "s")
         assert found == [("s", i) for i in range(n)]
-
-    def test_the_caller_does_what_nobody_has_begun(self):
-        """Both other threads wait until the caller has done all the rest."""
-        done, all_begun = threading.Event(), threading.Barrier(3, timeout=30)
-        callers = []
-
-        def task(_, item):
-            if threading.current_thread() is not threading.main_thread():
-                all_begun.wait()
-                assert done.wait(30)
-            else:
-                if item == 0:
-                    all_begun.wait()
-                callers.append(item)
-                if len(callers) == 3:
-                    done.set()
-            return item
-
-        with ThreadEngine(3) as engine:
-            assert engine.map(task, list(range(5)), None) == list(range(5))
-        assert callers == [0, 3, 4]
 
     @pytest.mark.parametrize("bad", [0, 1, 4])
     def test_errors_reach_the_caller_and_leave_the_engine_usable(self, engine, bad):
@@ -134,18 +122,18 @@ class TestPieces:
     def test_runs_do_not_cross_chunks(self, monkeypatch):
         monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 10)
         found = pieces(list(range(23)), 4, lambda where: where.start)
-        assert [p.here() for p in found] == [
+        assert [p.load() for p in found] == [
             ([0, 1, 2, 3], 0), ([4, 5, 6, 7], 4), ([8, 9], 8),
             ([10, 11, 12, 13], 10), ([14, 15, 16, 17], 14), ([18, 19], 18),
             ([20, 21, 22], 20),
         ]  # fmt: skip
-        assert [len(run) for run in together(found)] == [3, 3, 1]
+        assert [len(run) for run in by_chunk(found)] == [3, 3, 1]
         assert [p.whole.stop for p in found] == [4, 8, 10, 14, 18, 20, 23]
 
     def test_a_piece_of_a_chunk_elsewhere_is_the_same(self):
         near = Piece([5, 6, 7, 8, 9], slice(1, 5), slice(1, 3), "x")
-        far = Piece(Here([6, 7, 8, 9]), None, slice(1, 3), "x")
-        assert near.here() == far.here() == near.of([6, 7, 8, 9]) == ([7, 8], "x")
+        far = Piece(LocalHandle([6, 7, 8, 9]), None, slice(1, 3), "x")
+        assert near.load() == far.load() == near.of([6, 7, 8, 9]) == ([7, 8], "x")
 
     def test_sums_are_made_within_chunks_first(self, engine, monkeypatch):
         monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 3)
@@ -162,12 +150,6 @@ class TestPieces:
         assert [len(handle.fetch()) for handle in kept] == [2, 2, 1]
         again = engine.map(lambda _, item: item, [(kept[0], 4), (kept[2], 5)], None)
         assert again[1] == ([(None, (6,))], 5)
-
-    def test_results_as_they_come(self, engine):
-        sent = iter(range(100))
-        found = engine.as_they_come(lambda shared, item: (shared, item), [5, 6, 7], sent.__next__)
-        assert sorted((n, item) for n, (_, item) in found) == [(0, 5), (1, 6), (2, 7)]
-        assert next(sent) == 3
 
 
 class TestGroups:
@@ -260,7 +242,7 @@ class TestOpening:
         with ThreadEngine(3) as engine:
             meet(engine)
             threads = running() - before
-        assert len(threads) == 2
+        assert len(threads) == 3
         assert_gone(threads)
 
     def test_errors_close_it_too(self):
@@ -274,5 +256,179 @@ class TestOpening:
 
         with pytest.raises(ZeroDivisionError):
             work()
-        assert len(threads) == 2
+        assert len(threads) == 3
         assert_gone(threads)
+
+
+class Large:
+    """Something of which there should never be many."""
+
+    def __init__(self) -> None:
+        ALIVE.add(self)
+
+    def __add__(self, other):
+        return Large()
+
+
+ALIVE: WeakSet[Large] = WeakSet()
+
+
+def fail(shared, item=None):
+    raise ZeroDivisionError
+
+
+class TestMemory:
+    def test_results_do_not_pile_up(self):
+        """Sums of 2, 4, 8 and so on are there at the same time, and no more parts."""
+        alive = []
+
+        def task(_, item):
+            alive.append(len(ALIVE))
+            return Large(), None
+
+        SerialEngine().map_sum(task, list(range(64)), None)
+        assert max(alive) < 10
+        assert len(ALIVE) == 0
+
+    @pytest.mark.parametrize("n_workers", [1, 2])
+    @pytest.mark.parametrize(
+        "work",
+        [
+            lambda engine, shared: engine.map(lambda shared, item: item, [1, 2, 3], shared),
+            lambda engine, shared: engine.map(fail, [1, 2, 3], shared),
+            lambda engine, shared: engine.map_sum(fail, [1, 2, 3], shared),
+        ],
+        ids=["map", "map that fails", "sum that fails"],
+    )
+    def test_what_was_shared_is_not_kept(self, n_workers, work):
+        """Neither by tasks that have not begun, nor by errors, which would wait to be collected."""
+        gc.disable()
+        try:
+            with ThreadEngine(n_workers) as engine:
+                with suppress(ZeroDivisionError):
+                    work(engine, Large())
+                end = time.monotonic() + 30
+                while len(ALIVE) and time.monotonic() < end:  # of tasks that are just ending
+                    time.sleep(0.001)
+                assert len(ALIVE) == 0
+        finally:
+            gc.enable()
+
+
+class Interrupt:
+    """A trace function that interrupts when so many lines of the engine have been run."""
+
+    def __init__(self, n_lines):
+        self.left = n_lines
+
+    def __call__(self, frame, event, _):
+        if frame.f_code.co_filename != local.__file__:
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def interrupted(n_lines, work):
+    """Whether work was under way when so many lines had been run, and was interrupted."""
+    before, interrupt, raised = sys.gettrace(), Interrupt(n_lines), False
+    sys.settrace(interrupt)
+    try:
+        work()
+    except KeyboardInterrupt:
+        raised = True
+    except ZeroDivisionError:
+        pass  # the task failed before it was interrupted
+    finally:
+        sys.settrace(before)
+    assert raised == (interrupt.left < 0)
+    return raised
+
+
+WORK = {
+    "map": lambda engine, task: engine.map(task, [1, 2, 3], None),
+    "map_sum": lambda engine, task: engine.map_sum(lambda *given: (task(*given), 0), [1, 2], None),
+    "map_sum_kept": lambda engine, task: engine.map_sum_kept(
+        lambda *given: (task(*given), 0), [1, 2], None
+    ),
+}
+
+
+class TestInterrupt:
+    @pytest.mark.parametrize("fails", [False, True])
+    @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+    def test_an_interrupt_at_any_line_leaves_nothing_behind(self, work, fails):
+        """No task still runs when the interrupt is raised, and the engine still works."""
+        before, running_tasks, n_lines = running(), set(), 0
+
+        def task(_, item):
+            me = threading.get_ident()
+            if fails and item == 2:
+                raise ZeroDivisionError
+            running_tasks.add(me)
+            time.sleep(0.002)
+            running_tasks.discard(me)
+            return item
+
+        def at(n_lines):
+            with ThreadEngine(2) as engine:
+                if not interrupted(n_lines, lambda: work(engine, task)):
+                    return False
+                if fails:
+                    return True
+                end = time.monotonic() + 30
+                assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
+                assert time.monotonic() < end
+            assert not running_tasks
+            return True
+
+        faulthandler.dump_traceback_later(600, exit=True)
+        try:
+            while at(n_lines):
+                n_lines += 1
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        assert n_lines > 10
+        gc.collect()
+        assert_gone(running() - before)
+
+    def test_tasks_that_write_have_ended_before_an_interrupt_is_raised(self, interruptible):
+        """What they write must not come after the caller has restored an array."""
+        begun, ended = threading.Barrier(3, timeout=30), []
+
+        def task(_, item):
+            begun.wait()
+            if item == 0:
+                _thread.interrupt_main()
+            time.sleep(0.3)
+            ended.append(item)
+
+        with ThreadEngine(3) as engine:
+            with pytest.raises(KeyboardInterrupt):
+                engine.map(task, [0, 1, 2], None)
+            assert sorted(ended) == [0, 1, 2]
+
+    def test_tasks_that_have_not_begun_never_do(self):
+        both, ended = threading.Barrier(2, timeout=30), []
+
+        def task(_, item):
+            if item < 2:
+                both.wait()
+                raise ZeroDivisionError
+            time.sleep(0.01)
+            ended.append(item)
+
+        with ThreadEngine(2) as engine:
+            with pytest.raises(ZeroDivisionError):
+                engine.map(task, list(range(400)), None)
+            assert len(ended) < 390
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, even if the shell that runs the tests ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -6,6 +6,7 @@ from numpy.testing import assert_array_equal
 
 from everlearn.engine.local import SerialEngine
 from everlearn.testing.data import planted_topics
+from everlearn.topics.batches import Batch
 from everlearn.topics.bayespa import learn_batch
 from everlearn.topics.settings import (
     FixedTopics,
@@ -16,7 +17,6 @@ from everlearn.topics.settings import (
     first_state,
 )
 from everlearn.topics.state import Gaussians
-from oracles.batches import batch_of
 
 SERIAL = SerialEngine()
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
@@ -59,7 +59,7 @@ def begin(learner, *, n_topics=6, n_tasks=4, seed=0, n_words=60):
 def learn(learner, state, documents, targets, batch_size=30, engine=SERIAL):
     for i in range(0, len(documents), batch_size):
         where = slice(i, i + batch_size)
-        batch = batch_of(documents[where], targets[where], engine.n_workers)
+        batch = Batch.of(documents[where], targets[where])
         state, _ = learn_batch(learner, state, batch, engine)
     return state
 

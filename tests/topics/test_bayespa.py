@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from everlearn.core.documents import Documents
 from everlearn.engine.local import ThreadEngine
 from everlearn.testing.data import planted_topics
+from everlearn.topics.batches import Batch
 from everlearn.topics.bayespa import learn_batch
 from everlearn.topics.sampling import infer
 from everlearn.topics.settings import Loss, Targets, TopicLearner, word_factors
 from everlearn.topics.state import FixedSpread, Gaussians
 from oracles import bayespa as oracle
-from oracles.batches import batch_of
 from oracles.passive_aggressive import gibbs_batch
 from support.topic_learners import (
     AVERAGING,
@@ -76,13 +76,13 @@ class TestCounts:
     def test_info(self):
         learner = LEARNERS["averaging"]
         targets = targets_of(PLANTED.labels, 4, AVERAGING)
-        _, info = learn_batch(learner, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
+        _, info = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
         assert info.clock == 1
         assert info.n_documents == 90
         assert info.n_tokens == PLANTED.documents.n_tokens
         assert info.n_topics == 6
         one = begin(learner, n_topics=1)
-        _, info = learn_batch(learner, one, batch_of(PLANTED.documents, targets), SERIAL)
+        _, info = learn_batch(learner, one, Batch.of(PLANTED.documents, targets), SERIAL)
         assert info.shares.max() == pytest.approx(1.0)
 
 
@@ -98,7 +98,7 @@ class TestPassive:
         mean = 16.0 + np.arange(1.0, 7.0)[None] / 3
         state = replace(state, weights=FixedSpread(mean.copy()), tables=np.full(6, 5.0))
         learner = replace(learner, max_topics=6)
-        batch = batch_of(PLANTED.documents, targets_of(np.zeros(90), 1, AVERAGING))
+        batch = Batch.of(PLANTED.documents, targets_of(np.zeros(90), 1, AVERAGING))
         after, _ = learn_batch(learner, state, batch, SERIAL, n_known=10**6)  # no merge is due
         assert_array_equal(after.weights.mean, mean)
         assert after.totals.sum() == pytest.approx(PLANTED.documents.n_tokens)
@@ -115,7 +115,7 @@ class TestPassive:
             before, totals = state.weights.mean.copy(), state.totals.copy()
             signs = np.array([[1, -1, 0, -1]], np.int8)
             document = PLANTED.documents[5:6]
-            batch = batch_of(document, Targets(signs, np.full((1, 4), 16.0)))
+            batch = Batch.of(document, Targets(signs, np.full((1, 4), 16.0)))
             state, _ = learn_batch(learner, state, batch, SERIAL)
             z = (state.totals - totals) / (ghosts * document.n_tokens)
             for q in range(4):
@@ -140,7 +140,7 @@ class TestGibbsRounds:
         y = np.where(PLANTED.labels[:20] < 2, 1, -1)
         targets = Targets(y[:, None].astype(np.int8), np.full((20, 1), 2.0))
         precision, shift = state.weights.precision[0], state.weights.shift[0]
-        after, _ = learn_batch(learner, state, batch_of(PLANTED.documents[:20], targets), SERIAL)
+        after, _ = learn_batch(learner, state, Batch.of(PLANTED.documents[:20], targets), SERIAL)
         expected = gibbs_batch(X, y, precision, shift, 2.0, 0.7, n_rounds)
         assert_allclose(after.weights.precision[0], expected[0], rtol=1e-9)
         assert_allclose(after.weights.shift[0], expected[1], rtol=1e-9)
@@ -156,7 +156,7 @@ class TestGibbsRounds:
             old = state.weights.precision.copy()
             where = slice(i, i + 30)
             state, _ = learn_batch(
-                learner, state, batch_of(PLANTED.documents[where], targets[where]), SERIAL
+                learner, state, Batch.of(PLANTED.documents[where], targets[where]), SERIAL
             )
             kept = [k for k, n in enumerate(state.ids.tolist()) if n in before]
             places = [before[n] for n in state.ids[kept].tolist()]
@@ -200,7 +200,7 @@ class TestEquivalentCalls:
         counts = []
         for clock in (1, 2):
             state = replace(learned(learner), clock=clock)
-            state, _ = learn_batch(learner, state, batch_of(PLANTED.documents, targets), SERIAL)
+            state, _ = learn_batch(learner, state, Batch.of(PLANTED.documents, targets), SERIAL)
             counts.append(state.counts)
         assert counts[0].shape != counts[1].shape or (counts[0] != counts[1]).any()
 
@@ -210,7 +210,7 @@ class TestEquivalentCalls:
         state = learned(learner)
         before = [array.copy() for array in arrays_of(state)[2:]]
         targets = targets_of(PLANTED.labels, 4, learner.loss)
-        learn_batch(learner, state, batch_of(PLANTED.documents[:20], targets[:20]), SERIAL)
+        learn_batch(learner, state, Batch.of(PLANTED.documents[:20], targets[:20]), SERIAL)
         for x, y in zip(before, arrays_of(state)[2:], strict=True):
             assert_array_equal(x, y)
 
@@ -271,7 +271,7 @@ class TestLimits:
             counts, totals = known.counts.copy(), known.totals.copy()
             state = replace(begin(learner), counts=counts, totals=totals, clock=1)
             targets = Targets(signs, np.full(signs.shape, 16.0))
-            state, _ = learn_batch(learner, state, batch_of(copies, targets), SERIAL)
+            state, _ = learn_batch(learner, state, Batch.of(copies, targets), SERIAL)
             return (state.totals - known.totals) / n
 
         signs = np.full((n, 4), pull, np.int8)
@@ -322,9 +322,9 @@ class TestGhosts:
         learner = TopicLearner(prior, 0.1, GIBBS, word_factor)
         targets = targets_of(PLANTED.labels, 4, GIBBS)
         start = begin(learner)
-        one, _ = learn_batch(learner, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
+        one, _ = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
         many = replace(learner, ghosts=8)
-        two, _ = learn_batch(many, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
+        two, _ = learn_batch(many, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
         assert_allclose(two.counts, 8 * one.counts, rtol=1e-12)
         assert_array_equal(two.tables, 8 * one.tables)
         k = [start.ids.tolist().index(n) for n in one.ids.tolist()]
@@ -339,9 +339,9 @@ class TestGhosts:
         loss = replace(AVERAGING, anchored=False, c=1e-3)
         learner = TopicLearner(FIXED, 0.1, loss)
         targets = targets_of(PLANTED.labels, 4, loss)
-        one, _ = learn_batch(learner, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
+        one, _ = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
         many = replace(learner, ghosts=8)
-        two, _ = learn_batch(many, begin(learner), batch_of(PLANTED.documents, targets), SERIAL)
+        two, _ = learn_batch(many, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
         assert_allclose(two.counts, 8 * one.counts, rtol=1e-12)
         assert_allclose(two.weights.mean, 8 * one.weights.mean, rtol=1e-9)  # all at the box
 
@@ -357,7 +357,7 @@ class TestBurnIn:
 
         def run(n_sweeps, burn_in):
             each = replace(learner, n_sweeps=n_sweeps, burn_in=burn_in)
-            state, _ = learn_batch(each, begin(each), batch_of(PLANTED.documents, targets), SERIAL)
+            state, _ = learn_batch(each, begin(each), Batch.of(PLANTED.documents, targets), SERIAL)
             return state
 
         whole = run(3, 0)
@@ -413,7 +413,7 @@ class TestWildInput:
         targets.signs[:, 1:2] = 0
         state = begin(learner)
         for _ in range(3):
-            state, info = learn_batch(learner, state, batch_of(documents, targets), SERIAL)
+            state, info = learn_batch(learner, state, Batch.of(documents, targets), SERIAL)
         assert all(np.isfinite(array).all() for array in arrays_of(state))
         assert (state.counts >= 0).all()
         assert state.counts.sum() == pytest.approx(3 * documents.n_tokens)
@@ -429,7 +429,7 @@ class TestWildInput:
         before = [array.copy() for array in arrays_of(state)]
         targets = targets_of(np.zeros(2), 4, learner.loss)
         after, info = learn_batch(
-            learner, state, batch_of(Documents.from_tokens([[], []]), targets), SERIAL
+            learner, state, Batch.of(Documents.from_tokens([[], []]), targets), SERIAL
         )
         assert info.n_tokens == 0
         assert after.clock == state.clock + 1

@@ -7,11 +7,11 @@ import pytest
 from scipy.special import psi
 
 from everlearn.core.documents import Documents
+from everlearn.topics.batches import Batch
 from everlearn.topics.bayespa import learn_batch
 from everlearn.topics.settings import Loss, Targets, TopicLearner, first_state
 from everlearn.topics.state import FixedSpread, Gaussians
 from oracles import bayespa as oracle
-from oracles.batches import batch_of
 from support.topic_learners import FIXED, SERIAL
 
 
@@ -31,7 +31,7 @@ class TestLaws:
     def observed(self, learner, state, targets):
         before = state.totals.copy()
         documents = Documents.from_tokens([[1]] * self.n)
-        after, _ = learn_batch(learner, state, batch_of(documents, targets), SERIAL)
+        after, _ = learn_batch(learner, state, Batch.of(documents, targets), SERIAL)
         return np.rint(after.totals - before)
 
     @pytest.mark.parametrize("word_factor", ["ratio", "digamma", "collapsed"])
@@ -67,12 +67,12 @@ class TestLaws:
         again = replace(first, counts=before.copy(), totals=first.totals.copy())
         once = replace(learner, n_rounds=1)
         documents = Documents.from_tokens([[1]] * self.n)
-        after, _ = learn_batch(once, first, batch_of(documents, Targets.none(self.n)), SERIAL)
+        after, _ = learn_batch(once, first, Batch.of(documents, Targets.none(self.n)), SERIAL)
         delta = after.counts + 0.3
         expected = delta[1] / delta.sum(axis=0)
         if word_factor == "digamma":
             expected = np.exp(psi(delta[1]) - psi(delta.sum(axis=0)))
-        twice, _ = learn_batch(learner, again, batch_of(documents, Targets.none(self.n)), SERIAL)
+        twice, _ = learn_batch(learner, again, Batch.of(documents, Targets.none(self.n)), SERIAL)
         gained = (twice.counts - before).sum(axis=0)
         assert gained.sum() == pytest.approx(2 * self.n)
         assert oracle.deviations(np.rint(gained / 2), expected / expected.sum()) < 4.5

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from everlearn.topics.batches import Batch
 from everlearn.topics.bayespa import learn_batch
 from everlearn.topics.objective import Objective
-from oracles.batches import batch_of
 from support.topic_learners import (
     LEARNERS,
     PLANTED,
@@ -25,7 +25,7 @@ every_labelled = pytest.mark.parametrize("name", LABELLED)
 
 def learned(learner):
     targets = targets_of(PLANTED.labels, 4, learner.loss)
-    batch = batch_of(PLANTED.documents, targets)
+    batch = Batch.of(PLANTED.documents, targets)
     return learn_batch(learner, begin(learner), batch, SERIAL)
 
 
@@ -66,7 +66,7 @@ def test_what_is_looked_at_is_what_is_learned(name, ghosts, monkeypatch):
     )
     before = state.counts.copy()
     looked.clear()
-    batch = batch_of(PLANTED.documents[40:], targets[40:])
+    batch = Batch.of(PLANTED.documents[40:], targets[40:])
     after, _ = learn_batch(learner, state, batch, SERIAL, n_known=10**6)  # no merge is due
     assert len(looked) == 3
     objective, tallies, counts, tables, mean = looked[-1]

@@ -1,7 +1,5 @@
 """Documents cut into runs: nothing is lost, and nothing depends on where the cuts are."""
 
-import threading
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,16 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.attic.inference_kernels_turns import ended, run_of, taken
-from everlearn.attic.inference_shifts import TAKEN, have_ended, new_turns
 from everlearn.core.documents import Documents
 from everlearn.engine.local import SerialEngine, ThreadEngine
 from everlearn.kernels.draws import stream_keys
-from everlearn.kernels.jit import kernel
 from everlearn.topics import steps as local
-from everlearn.topics.batches import as_bags, laid_out, layout_of, renumbered
+from everlearn.topics.batches import Batch, as_bags, renumbered
 from everlearn.topics.kernels.gibbs import sample_augmented
-from everlearn.topics.kernels.layout import Rest
 from everlearn.topics.kernels.sampler import (
     CONTINUE,
     PREDICTIVE,
@@ -27,7 +21,6 @@ from everlearn.topics.kernels.sampler import (
     WordFactors,
     sample_documents,
 )
-from everlearn.topics.kernels.words import Counting, add_topics
 from everlearn.topics.sampling import IndependentSampler, infer
 from everlearn.topics.settings import (
     FixedTopics,
@@ -38,10 +31,9 @@ from everlearn.topics.settings import (
     word_factors,
 )
 from everlearn.topics.state import FixedSpread
-from everlearn.topics.steps import Block, GibbsStep, cut, drawn, drawn_and_counted, even_cuts
-from everlearn.topics.weights import hinges_of
+from everlearn.topics.steps import Block, Draws, GibbsStep, cut, draw_topics, even_cuts
+from everlearn.topics.weights import hinges_of, tilts
 from oracles import bayespa as oracle
-from oracles.batches import batch_of
 
 token_lists = st.lists(st.lists(st.integers(0, 5), max_size=6), max_size=12)
 
@@ -146,7 +138,7 @@ class TestRounds:
         tokens = [rng.integers(0, self.n_words, n).tolist() for n in rng.integers(0, 12, 200)]
         tokens = [sorted(words) for words in tokens]
         signs = rng.choice([-1, 0, 1], (200, 2)).astype(np.int8)
-        batch = batch_of(Documents.from_tokens(tokens), Targets(signs, np.full((200, 2), 2.0)))
+        batch = Batch.of(Documents.from_tokens(tokens), Targets(signs, np.full((200, 2), 2.0)))
         return learner, replace(state, clock=7), batch, tokens
 
     def second(self, learner, state, batch, tokens, first):
@@ -176,7 +168,7 @@ class TestRounds:
         margins = Margins(weights.mean, batch.targets.signs, multipliers.copy())
         alpha = np.full(4, 0.3)
         given = (batch.bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
-        sample_documents(*given, new_turns())
+        sample_documents(*given)
         np.testing.assert_array_equal(found.kept, out.kept)
         np.testing.assert_array_equal(found.totals, out.totals)
 
@@ -194,7 +186,7 @@ class TestRounds:
         alpha = np.full(4, 0.3)
         flat = np.ones((200, 4))
         given = (batch.bags, factors, alpha, hinges, flat, keys, schedule, out, tallies, inverses)
-        sample_augmented(*given, new_turns())
+        sample_augmented(*given)
         np.testing.assert_array_equal(found.kept, out.kept)
         np.testing.assert_array_equal(found.tallies, tallies)
         np.testing.assert_allclose(found.inverses, inverses, rtol=1e-9)
@@ -224,175 +216,40 @@ class TestStart:
         inverses = np.zeros((learner.n_kept, 200, 2))
         signs, offsets, keys = step.hinges.signs, step.hinges.offsets, stream_keys(5, 7, 0, 200)
         block = Block(batch.bags, keys, topics, signs, offsets, np.zeros((200, 2)), inverses)
-        out = step.room(block)
-        given = list(step.given(block, out, new_turns()))
-        found = given[4] / given[4].max(axis=1, keepdims=True)
+        found = tilts(step.hinges.weights, signs, pull, lengths)
         expected = np.exp(exponents - exponents.max(axis=1, keepdims=True))
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-        sample_augmented(*given)
-        np.testing.assert_array_equal(draws.kept, out.kept)
+        np.testing.assert_array_equal(draws.kept, step.draw(block).kept)
 
 
-class TestCountedWhileLookedAt:
-    """Draws and word counts are those of one thread, whoever draws, counts, sleeps or fails."""
-
-    def case(self, kind="averaging"):
-        learner, state, batch, _ = TestRounds().case(kind)
-        sampler = IndependentSampler(learner, state, batch, SerialEngine())
-        return sampler._prepared(0, state.weights, np.zeros((200, 2)))
-
-    def counting(self, block, counts):
-        runs = batch_of(Documents(*block.bags[:3]), Targets.none(200), n_workers=2).runs
-        return lambda kept: Counting(block.bags, kept, 0.5, runs, counts, new_turns())
-
-    def expected(self, step, block):
-        alone = drawn(step, block)
-        counts = np.zeros((TestRounds.n_words, 4))
-        add_topics(block.bags, alone.kept, 0.5, counts)
-        return alone, counts
+class TestDrawTopics:
+    """Draws are the same on any number of threads."""
 
     @pytest.mark.parametrize("kind", ["averaging", "gibbs"])
     @pytest.mark.parametrize("n_threads", [1, 2, 5])
-    def test_whoever_draws_and_counts(self, kind, n_threads, monkeypatch):
+    def test_threads_draw_what_one_draws(self, kind, n_threads, monkeypatch):
         monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
-        step, block = self.case(kind)
-        alone, words = self.expected(step, block)
-        for _ in range(20):
-            counts = np.zeros_like(words)
-            with ThreadEngine(n_threads) as engine:
-                how, ahead = self.counting(block, counts), nothing_ahead()
-                with drawn_and_counted(step, block, engine, how, ahead) as draws:
-                    np.testing.assert_array_equal(draws.kept, alone.kept)
-                    np.testing.assert_array_equal(draws.totals, alone.totals)
-                    np.testing.assert_array_equal(draws.inverses, alone.inverses)
-            np.testing.assert_array_equal(counts, words)
+        learner, state, batch, _ = TestRounds().case(kind)
+        sampler = IndependentSampler(learner, state, batch, SerialEngine())
+        step, block = sampler._prepared(0, state.weights, np.zeros((200, 2)))
+        expected = step.draw(block)
+        with ThreadEngine(n_threads) as engine:
+            found = draw_topics(step, block, engine)
+        for name in Draws.__slots__:
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
-    def test_who_sleeps_is_waited_for(self, monkeypatch):
-        """Longer than anybody looks at a counter without a pause."""
+    def test_errors_reach_the_caller(self, monkeypatch):
         monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
-        step, block = self.case()
-        alone, words = self.expected(step, block)
-        begun = threading.Event()
-
-        class Sleepy(type(step)):
-            __slots__ = ()
-
-            def draw(self, *given):
-                assert begun.wait(30)
-                super().draw(*given)
-
-            def draw_and_count(self, given, counting, rest):
-                if threading.current_thread() is not threading.main_thread():
-                    out, turns = given[-2:]
-                    first = taken_here(turns)
-                    begun.set()
-                    time.sleep(0.2)
-                    some = block.cut(slice(first, first + 4))
-                    super().draw(self.given(some, room_of(out, block, first), new_turns()))
-                    end_here(turns, 4)
-                super().draw_and_count(given, counting, rest)
-
-        counts = np.zeros_like(words)
-        sleepy = Sleepy(*(getattr(step, name) for name in step.__slots__))
-        with ThreadEngine(2) as engine:
-            how = self.counting(block, counts)
-            with drawn_and_counted(sleepy, block, engine, how, nothing_ahead()) as draws:
-                np.testing.assert_array_equal(draws.kept, alone.kept)
-        np.testing.assert_array_equal(counts, words)
-
-    @pytest.mark.parametrize("kind", ["averaging", "gibbs"])
-    def test_whoever_is_done_lays_out_a_batch(self, kind, monkeypatch):
-        monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
-        step, block = self.case(kind)
-        documents, targets = Documents(*block.bags[:3]), Targets.none(200)
-        parts = [np.arange(0, 200, 3), np.arange(50)]
-        ahead, counts = layout_of(documents, parts, 2), np.zeros((TestRounds.n_words, 4))
-        begun = threading.Semaphore(0)
-
-        class Watched(type(step)):
-            __slots__ = ()
-
-            def draw(self, given):
-                assert begun.acquire(timeout=30)
-                super().draw(given)
-
-            def draw_and_count(self, given, counting, rest):
-                begun.release()
-                super().draw_and_count(given, counting, rest)
-
-        watched = Watched(*(getattr(step, name) for name in step.__slots__))
-        for n_laid_out in (1, 2):
-            with ThreadEngine(2) as engine:
-                how = self.counting(block, counts)
-                with drawn_and_counted(watched, block, engine, how, ahead):
-                    pass
-            assert have_ended(ahead.turns, n_laid_out)
-            assert not have_ended(ahead.turns, n_laid_out + 1)
-        for found, rows in zip(laid_out(ahead, targets, ahead), parts, strict=True):
-            expected = documents.take(rows)
-            np.testing.assert_array_equal(found.bags.words, expected.words)
-            np.testing.assert_array_equal(found.bags.counts, expected.counts)
-
-    @pytest.mark.parametrize("kind", ["averaging", "gibbs"])
-    @pytest.mark.parametrize("begins", [True, False])
-    def test_whoever_is_done_lingers_for_what_comes_next(self, kind, begins):
-        step, block = self.case(kind)
-        coming, out, counts = new_turns(), step.room(block), np.zeros((TestRounds.n_words, 4))
-        coming[TAKEN] = begins
-        given, rest = step.given(block, out, new_turns()), Rest(nothing_ahead(), coming)
-        assert step.draw_and_count(given, self.counting(block, counts)(out.kept), rest) == begins
-        alone, words = self.expected(step, block)
-        np.testing.assert_array_equal(out.kept, alone.kept)
-        np.testing.assert_array_equal(counts, words)
-
-    def test_who_fails_is_not_waited_for(self, monkeypatch):
-        monkeypatch.setattr(local, "_FEWEST_TOKENS", 1)
-        step, block = self.case()
-        begun = threading.Event()
+        learner, state, batch, _ = TestRounds().case("averaging")
+        sampler = IndependentSampler(learner, state, batch, SerialEngine())
+        step, block = sampler._prepared(0, state.weights, np.zeros((200, 2)))
 
         class Broken(type(step)):
             __slots__ = ()
 
-            def draw(self, *given):
-                assert begun.wait(30)
-                super().draw(*given)
-
-            def draw_and_count(self, given, counting, rest):
-                taken_here(given[-1])
-                begun.set()
+            def draw(self, block):
                 raise MemoryError("no room")
 
-        counts = np.zeros((TestRounds.n_words, 4))
         broken = Broken(*(getattr(step, name) for name in step.__slots__))
-
-        def look(engine):
-            how = self.counting(block, counts)
-            with drawn_and_counted(broken, block, engine, how, nothing_ahead()):
-                raise AssertionError("documents are missing")
-
         with ThreadEngine(2) as engine, pytest.raises(MemoryError, match="no room"):
-            look(engine)
-        assert not counts.any()
-
-
-def nothing_ahead():
-    """A layout without batches."""
-    return layout_of(Documents.from_tokens([]), [], 2)
-
-
-@kernel()
-def taken_here(turns):
-    """The first document of a run that is taken now."""
-    return run_of(taken(turns, 1), 200)[0]
-
-
-@kernel()
-def end_here(turns, n):
-    return ended(turns, n)
-
-
-def room_of(out, block, first):
-    """The room of four documents."""
-    tokens = slice(int(block.bags.starts[first]), int(block.bags.starts[first + 4]))
-    documents = slice(first, first + 4)
-    return Samples(out.topics[tokens], out.kept[:, tokens], out.totals[documents], out.tables)
+            draw_topics(broken, block, engine)

@@ -9,6 +9,7 @@ import pytest
 from everlearn.core.documents import Documents
 from everlearn.kernels.draws import stream_keys
 from everlearn.topics import sampling as module
+from everlearn.topics.batches import Batch
 from everlearn.topics.kernels.collapsed import sweep_collapsed
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE
 from everlearn.topics.sampling import CollapsedSampler
@@ -22,7 +23,6 @@ from everlearn.topics.settings import (
 )
 from everlearn.topics.state import FixedSpread
 from oracles import bayespa as oracle
-from oracles.batches import batch_of
 
 TOKENS = [[0, 1], [0, 2]]
 N_WORDS = 3
@@ -43,7 +43,7 @@ def last_topics(learner, targets, n_tasks, mean=None, multipliers=None):
     """Topics after the last sweep, one run for each seed, under these means if any."""
     rows = []
     multipliers = np.zeros(targets.signs.shape) if multipliers is None else multipliers
-    batch = batch_of(Documents.from_tokens(TOKENS), targets)
+    batch = Batch.of(Documents.from_tokens(TOKENS), targets)
     for seed in range(RUNS):
         state = state_of(learner, seed, n_tasks)
         weights = state.weights if mean is None else FixedSpread(mean)
@@ -117,7 +117,7 @@ def test_tokens_are_placed_with_what_labels_ask_for(anchored, monkeypatch):
 
     monkeypatch.setattr(module, "sweep_collapsed", sweep)
     state = replace(state_of(learner, 0, 1), clock=1)
-    batch = batch_of(Documents.from_tokens(TOKENS), Targets(SIGNS, np.full((2, 1), 1.3)))
+    batch = Batch.of(Documents.from_tokens(TOKENS), Targets(SIGNS, np.full((2, 1), 1.3)))
     CollapsedSampler(learner, state, batch).draw(0, state.weights, np.zeros((2, 1)))
     assert [start for _, start in calls] == [PREDICTIVE, CONTINUE, CONTINUE]
     other = np.exp(-2 * 0.9 * 2 * 1.3 / 2) if anchored else 1.0
@@ -132,7 +132,7 @@ def test_sticks_follow_the_tables_of_the_batch(seed):
     prior = SharedSticks(3.0, 1.0)
     learner = TopicLearner(prior, 0.3, n_sweeps=4, burn_in=1)
     state = replace(state_of(learner, seed), clock=1, tables=np.array([2.0, 0.0]))
-    batch = batch_of(Documents.from_tokens(tokens), Targets.none(4))
+    batch = Batch.of(Documents.from_tokens(tokens), Targets.none(4))
     draws = CollapsedSampler(learner, state, batch).draw(0, None, np.zeros((4, 0)))
     streams = [oracle.Stream(key) for key in stream_keys(seed, 1, 0, 4)]
     alpha, tables = prior.document_prior(state.tables), []
@@ -171,7 +171,7 @@ def test_what_is_kept_adds_up(kind, prior):
     state = replace(state_of(learner, 3, n_tasks), clock=2)
     signs = rng.choice([-1, 0, 1], (4, n_tasks)).astype(np.int8)
     documents = Documents.from_tokens(tokens)
-    batch = batch_of(documents, Targets(signs, np.full(signs.shape, 2.0)))
+    batch = Batch.of(documents, Targets(signs, np.full(signs.shape, 2.0)))
     before = state.counts.copy()
     sampler = CollapsedSampler(learner, state, batch)
     first = sampler.draw(0, state.weights, np.zeros(signs.shape))

@@ -7,6 +7,7 @@ import pytest
 
 from everlearn.core.documents import Documents
 from everlearn.engine.local import SerialEngine, ThreadEngine
+from everlearn.topics.batches import Batch
 from everlearn.topics.sampling import IndependentSampler
 from everlearn.topics.settings import (
     FixedTopics,
@@ -16,7 +17,6 @@ from everlearn.topics.settings import (
     TopicLearner,
     first_state,
 )
-from oracles.batches import batch_of
 from oracles.bayespa import deviations, table_law
 
 N, LENGTH = 6000, 5
@@ -33,7 +33,7 @@ def sampler_of(loss, n_topics, prior, engine=None, tables=None, **settings):
     lengths = np.where((np.arange(N) % 3 == 2) & (n_topics > 1), 0, LENGTH)
     documents = Documents.from_tokens([rng.integers(0, 4, n) for n in lengths])
     signs = rng.choice([-1, 1], (N, 2)).astype(np.int8)
-    batch = batch_of(documents, Targets(signs, np.full(signs.shape, 2.0)))
+    batch = Batch.of(documents, Targets(signs, np.full(signs.shape, 2.0)))
     return IndependentSampler(learner, state, batch, engine or SerialEngine()), state
 
 

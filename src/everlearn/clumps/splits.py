@@ -89,7 +89,7 @@ class Divider:
         halves = Halves(np.empty(k), np.empty((k, n_stats)), np.empty(tilt.shape), np.empty(k))
         edges = np.unique(np.linspace(0, k, min(k, _CHUNKS) + 1).astype(np.int64))
         chunks = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-        self.engine.here.map(_divide, chunks, (self, slope, offset, tilt, hard, halves))
+        self.engine.local.map(_divide, chunks, (self, slope, offset, tilt, hard, halves))
         return halves
 
     def along(self, axis: Mat) -> Halves:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -37,7 +36,7 @@ from everlearn.engine.dask_data import (
     remote_in,
 )
 from everlearn.engine.local import open_local
-from everlearn.engine.protocol import Handle, LocalEngine, Piece
+from everlearn.engine.protocol import Engine, Handle, Piece
 from everlearn.errors import ClusterError
 
 S = TypeVar("S", bound=Summable)
@@ -66,14 +65,14 @@ def _failed(future: Any) -> bool:
 class DaskEngine:
     """Runs tasks on the workers of a Dask cluster."""
 
-    def __init__(self, client: Any, here: LocalEngine) -> None:
-        self.client, self._here = client, here
+    def __init__(self, client: Any, local: Engine) -> None:
+        self.client, self._local = client, local
         self._sent = Sent(client)
         self._look_around()
 
     @property
-    def here(self) -> LocalEngine:
-        return self._here
+    def local(self) -> Engine:
+        return self._local
 
     def _look_around(self) -> None:
         """Which workers there are."""
@@ -125,44 +124,6 @@ class DaskEngine:
         ]
         sums = self._told(worker.first, handles)
         return total(sums, [group.height for group in groups]), _parts(groups, handles)
-
-    def as_they_come(
-        self,
-        task: Callable[[Shared, Item], Info],
-        items: Sequence[Any],
-        shared: Callable[[], Shared],
-    ) -> Generator[tuple[int, Info], None, None]:
-        waiting = list(reversed(range(len(items))))
-        running: dict[Any, int] = {}
-        losses: Counter[int] = Counter()
-
-        def send() -> Any:
-            number = waiting.pop()
-            item = items[number]
-            home = self._home(item) or self._workers[number % len(self._workers)]
-            group = Group([[item]], home)
-            self._sent.settle([group])
-            call = Call(self.client, (task, shared()), 1)
-            future = self._submitted(worker.each, [group], call)[0]
-            running[future] = number
-            return future
-
-        first = [send() for _ in range(min(2 * self.n_workers, len(items)))]
-        ready = distributed.as_completed(first, loop=self.client.loop)
-        for future in ready:
-            number = running.pop(future)
-            try:
-                _, (found,) = future.result()
-            except _LOST as error:
-                if _failed(future):
-                    raise
-                losses[number] += 1
-                self._after_loss(error, losses[number])
-                waiting.append(number)
-            else:
-                yield number, found
-            if waiting:
-                ready.add(send())
 
     # ------------------------------------------------------------------ data on workers
 
@@ -342,7 +303,7 @@ def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskE
     stops them after the call.
     """
     with ExitStack() as stack:
-        here = stack.enter_context(open_local(None, most_workers))
+        local = stack.enter_context(open_local(None, most_workers))
         client = _client(engine, stack)
         try:
             client.wait_for_workers(1, timeout=_PATIENCE)
@@ -350,7 +311,7 @@ def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskE
             raise ClusterError(f"{client!r} has no worker after {_PATIENCE:g} seconds") from error
         except (CommClosedError, OSError) as error:
             raise scheduler_lost(error) from error
-        found = DaskEngine(client, here)
+        found = DaskEngine(client, local)
         try:
             yield found
         finally:

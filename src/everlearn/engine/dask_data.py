@@ -11,7 +11,7 @@ import cloudpickle
 
 from everlearn.core.stats import LAST
 from everlearn.engine.local import one_blas_thread
-from everlearn.engine.protocol import Piece, summed, together
+from everlearn.engine.protocol import Piece, add_up, by_chunk
 
 TASKS_PER_THREAD = 2
 """Of items that nobody holds yet, so that workers get about as many."""
@@ -43,7 +43,7 @@ def grouped(
     says of their first items, are in different groups; those that nobody holds are dealt out.
     What a worker of one thread holds is as few groups as the tree allows.
     """
-    alone = together(items)
+    alone = by_chunk(items)
     settled = n_threads == len(workers) and all(home(run[0]) is not None for run in alone)
     most = 1 if settled else TASKS_PER_THREAD * n_threads
     size = 1
@@ -108,7 +108,7 @@ def added(call: Any, recipe: bytes, *held: Any) -> tuple[Any, list[Any]]:
     runs = _items(recipe, held)
     with one_blas_thread():
         results = (task(shared, item) for run in runs for item in run)
-        return summed(results, [len(run) for run in runs])
+        return add_up(results, runs)
 
 
 def checked(check: Callable[[Any], tuple[Any, Any]], chunk: Any) -> tuple[Any, Any]:

@@ -1,31 +1,22 @@
-"""How many cores there are for this process."""
+"""Engines in this process: one task after the other, or several threads."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import islice
-from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from everlearn.attic.inference_shifts import Shift, new_turns
-from everlearn.attic.runtime_engine_crew import Call, Crew, Ending
 from everlearn.core.stats import Summable
-from everlearn.engine.protocol import (
-    Handle,
-    Here,
-    LocalEngine,
-    brought,
-    summed,
-    together,
-    wait_until,
-)
+from everlearn.engine.protocol import Engine, Handle, LocalHandle, add_up, by_chunk, resolve
 
 
 def usable_cores() -> int:
@@ -42,35 +33,18 @@ Info = TypeVar("Info")
 
 
 class SerialEngine:
-    """One block after the other."""
+    """Runs one task after the other."""
 
     n_workers = 1
 
     @property
-    def here(self) -> LocalEngine:
+    def local(self) -> Engine:
         return self
-
-    def shift(self) -> Shift:
-        return Shift(new_turns(), new_turns())
-
-    def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
-        task(shared)
-
-    @contextmanager
-    def joined(
-        self,
-        task: Callable[[Shared], None],
-        shared: Shared,
-        most: int,
-        done: Callable[[], bool] | None = None,
-    ) -> Iterator[Callable[[], None]]:
-        yield lambda: None
-        task(shared)
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> list[Info]:
-        return [task(shared, brought(item)) for item in items]
+        return [task(shared, resolve(item)) for item in items]
 
     def map_sum(
         self,
@@ -78,8 +52,7 @@ class SerialEngine:
         items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
-        sizes = [len(run) for run in together(items)]
-        return summed((task(shared, brought(item)) for item in items), sizes)
+        return add_up((task(shared, resolve(item)) for item in items), by_chunk(items))
 
     def map_sum_kept(
         self,
@@ -88,73 +61,35 @@ class SerialEngine:
         shared: Shared,
     ) -> tuple[S, list[Handle]]:
         whole, infos = self.map_sum(task, items, shared)
-        return whole, kept_here(infos, items)
-
-    def as_they_come(
-        self,
-        task: Callable[[Shared, Item], Info],
-        items: Sequence[Any],
-        shared: Callable[[], Shared],
-    ) -> Generator[tuple[int, Info], None, None]:
-        for number, item in enumerate(items):
-            yield number, task(shared(), brought(item))
+        return whole, _handles(infos, items)
 
 
 class ThreadEngine:
-    """Blocks side by side; the heavy work releases the interpreter lock."""
+    """Runs tasks on a pool of threads; kernels and BLAS release the interpreter lock.
+
+    After an error or Ctrl-C no further task begins, and those that run are waited for: they may
+    write into arrays that the caller is about to restore.
+    """
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
-        self._crew = Crew(n_workers - 1)
+        self._pool = ThreadPoolExecutor(n_workers, thread_name_prefix="everlearn")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._crew.close()
-
-    def shift(self) -> Shift:
-        return self._crew.next_shift()
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     @property
-    def here(self) -> LocalEngine:
+    def local(self) -> Engine:
         return self
-
-    def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
-        self._crew.dismiss()
-        ending = self._ending(task, shared, most)
-        with ending, ending:
-            self._crew.send(ending.calls)
-            task(shared)
-        ending.check()
-
-    @contextmanager
-    def joined(
-        self,
-        task: Callable[[Shared], None],
-        shared: Shared,
-        most: int,
-        done: Callable[[], bool] | None = None,
-    ) -> Iterator[Callable[[], None]]:
-        ending = self._ending(task, shared, most)
-        with ending, ending:
-            self._crew.send(ending.calls)
-            yield ending.check
-            task(shared)
-            if done is not None:
-                wait_until(done, ending.check)
-                ending.waits = False
-        if ending.waits:
-            ending.check()
-
-    def _ending(self, task: Callable[[Shared], None], shared: Shared, most: int) -> Ending:
-        """Of the calls of other threads; the caller makes one more."""
-        return Ending([Call(task, shared) for _ in range(min(most, self.n_workers) - 1)])
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
     ) -> list[Info]:
-        return list(self._results(task, items, shared))
+        with closing(self._results(task, items, shared)) as results:
+            return list(results)
 
     def map_sum(
         self,
@@ -162,15 +97,8 @@ class ThreadEngine:
         items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
-        sizes = [len(run) for run in together(items)]
         with closing(self._results(task, items, shared)) as results:
-            return summed(results, sizes)
-
-    def _results(
-        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
-    ) -> Generator[Info, None, None]:
-        self._crew.dismiss()
-        yield from self._crew.results([Call(_worked, task, shared, item) for item in items])
+            return add_up(results, by_chunk(items))
 
     def map_sum_kept(
         self,
@@ -179,51 +107,42 @@ class ThreadEngine:
         shared: Shared,
     ) -> tuple[S, list[Handle]]:
         whole, infos = self.map_sum(task, items, shared)
-        return whole, kept_here(infos, items)
+        return whole, _handles(infos, items)
 
-    def as_they_come(
-        self,
-        task: Callable[[Shared, Item], Info],
-        items: Sequence[Any],
-        shared: Callable[[], Shared],
-    ) -> Generator[tuple[int, Info], None, None]:
-        """With threads of its own, because the caller has other things to do meanwhile."""
-        self._crew.dismiss()
-        waiting, running = iter(enumerate(items)), dict[int, Call[Info]]()
-        ready: SimpleQueue[int] = SimpleQueue()
-
-        def visit(number: int, given: Shared, item: Any) -> Info:
-            try:
-                return _worked(task, given, item)
-            finally:
-                ready.put(number)
-
-        def send(crew: Crew, most: int) -> None:
-            sent = {n: Call(visit, n, shared(), item) for n, item in islice(waiting, most)}
-            running.update(sent)
-            crew.send(list(sent.values()))
-
-        ending = Ending(running.values())
-        with closing(Crew(self.n_workers)) as crew, ending, ending:
-            send(crew, self.n_workers)
-            while running:
-                number = ready.get()
-                yield number, running.pop(number).result()
-                send(crew, 1)
+    def _results(
+        self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
+    ) -> Generator[Info, None, None]:
+        """Results in the order of the items, as soon as they are ready."""
+        if len(items) == 1:  # waking a thread takes longer than a small task
+            yield task(shared, resolve(items[0]))
+            return
+        futures: deque[Future[Info]] = deque()
+        try:
+            for item in items:
+                futures.append(self._pool.submit(_run, task, shared, item))
+            while futures:
+                result = futures[0].result()
+                futures.popleft()
+                yield result
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            futures.clear()  # errors know this frame, and it must not know them
 
 
-def _worked(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
-    return task(shared, brought(item))
+def _run(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
+    return task(shared, resolve(item))
 
 
-def kept_here(infos: list[Any], items: Sequence[Any]) -> list[Handle]:
-    """A handle for each run of items that are held together, of what belongs to it."""
-    found = iter(infos)
-    return [Here(list(islice(found, len(run)))) for run in together(items)]
+def _handles(infos: list[Any], items: Sequence[Any]) -> list[Handle]:
+    """A handle for each chunk, of the list of its results."""
+    remaining = iter(infos)
+    return [LocalHandle(list(islice(remaining, len(chunk)))) for chunk in by_chunk(items)]
 
 
 @contextmanager
-def open_local(name: str | None, most_workers: int | None = None) -> Iterator[LocalEngine]:
+def open_local(name: str | None, most_workers: int | None = None) -> Iterator[Engine]:
     """An engine in this process: "serial", "threads", or None for what the machine has."""
     workers = min(usable_cores(), most_workers or sys.maxsize)
     with one_blas_thread():

@@ -1,59 +1,34 @@
-"""Where local steps run: the few things learners ask of an engine."""
+"""What learners ask of an engine: run tasks on pieces of data, and add up what they return.
+
+All engines add in one order, which depends on the data alone: first within a chunk of 8,192 rows,
+then over chunks. So results are the same to the bit, wherever the tasks run.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Protocol, TypeVar
 
-from everlearn.attic.inference_shifts import Shift
 from everlearn.core.stats import Summable, total
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Info = TypeVar("Info")
-Part = Callable[[], object]
-Share = Callable[[Part], None]
-"""Calls a part of some work, which others may call at the same time, until all of it is done."""
-_MOMENT = 1e-4
-"""Seconds between looks at whether others are done."""
 CHUNK_ROWS = 8192
-"""Rows of data in this process that an engine moves together, and adds up first."""
-
-
-def alone(part: Part) -> None:
-    """Work that nobody takes part in."""
-    part()
-
-
-def among(engine: LocalEngine, most: int) -> Share:
-    """Shares the work of up to `most` calls out among the threads of an engine."""
-    return lambda part: engine.join(_call, part, most)
-
-
-def _call(part: Part) -> None:
-    part()
-
-
-def wait_until(done: Callable[[], bool], check: Part = lambda: None) -> None:
-    """Wait for others; `check` raises an error if one of them has failed."""
-    while not done():
-        check()
-        time.sleep(_MOMENT)
+"""Rows that are kept together on one worker, and added up first."""
 
 
 class Handle(Protocol):
-    """Something that an engine holds; where, is the engine's business.
+    """Something that an engine holds, on this machine or on another.
 
-    Tasks get what is held in place of the handle, also where it is one of the parts of a tuple.
+    A task gets the thing itself where its item is a handle, or a tuple with handles.
     """
 
     def fetch(self) -> Any:
-        """What is held, brought into this process."""
+        """Bring it into this process."""
 
 
 class Sliceable(Protocol):
@@ -66,15 +41,16 @@ class Sliceable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A run of data that stay where they are from step to step; tasks get the run.
+    """A run of rows or documents: an item of which a task gets the rows themselves.
+
+    An engine may copy the chunk to a worker, where it stays while the engine is open.
 
     Attributes
     ----------
-    source : the data, or a handle of them; an engine may hold data elsewhere while it is open,
-        and knows them again by their identity
-    chunk : the part of the data that is held in one place; None if a handle holds all of it
+    source : the data, or a handle of them
+    chunk : the part of the data that one worker holds; None if the source is a handle
     where : the run, counted from the beginning of the chunk
-    along : what the task gets beside the run, as a pair, unless it is None
+    along : if not None, the task gets the pair (run, along)
     """
 
     source: Any
@@ -90,16 +66,16 @@ class Piece:
 
     @property
     def home(self) -> tuple[int, int]:
-        """Pieces with the same one are held together."""
+        """The same for all pieces of a chunk."""
         return id(self.source), 0 if self.chunk is None else self.chunk.start
 
     def of(self, held: Any) -> Any:
-        """What the task gets, out of the chunk."""
+        """What the task gets; `held` is the chunk."""
         run = held[self.where]
         return run if self.along is None else (run, self.along)
 
-    def here(self) -> Any:
-        """What the task gets, if the data are in this process."""
+    def load(self) -> Any:
+        """What the task gets, if it runs in this process."""
         if self.chunk is None:
             return self.of(self.source.fetch())
         run = self.source[self.whole]
@@ -114,9 +90,9 @@ def runs(length: int, size: int) -> list[slice]:
 def pieces(
     source: Sliceable, size: int, along: Callable[[slice], Any] | None = None
 ) -> list[Piece]:
-    """Runs of at most `size`, none of which crosses the border of a chunk.
+    """Cut data into pieces of at most `size`, none of which crosses the border of a chunk.
 
-    `along` tells what goes with a run of the source.
+    `along(run)` is what goes with a run of the source.
     """
     found = []
     for chunk in runs(len(source), CHUNK_ROWS):
@@ -126,8 +102,8 @@ def pieces(
     return found
 
 
-def together(items: Sequence[Any]) -> list[list[Any]]:
-    """Runs of items that are held in one place; any item that is no piece is alone."""
+def by_chunk(items: Sequence[Any]) -> list[list[Any]]:
+    """Group consecutive pieces of the same chunk; any other item is a group of its own."""
     homes = (
         item.home if isinstance(item, Piece) else (-1, number) for number, item in enumerate(items)
     )
@@ -135,33 +111,34 @@ def together(items: Sequence[Any]) -> list[list[Any]]:
     return [[item for _, item in run] for _, run in groupby(pairs, key=lambda pair: pair[0])]
 
 
-def summed(results: Iterable[tuple[S, Info]], sizes: Iterable[int]) -> tuple[S, list[Info]]:
-    """Sum of the first results, in runs of these sizes and then over the runs; the second ones.
+def add_up(
+    results: Iterable[tuple[S, Info]], chunks: Iterable[Sequence[Any]]
+) -> tuple[S, list[Info]]:
+    """Sum the first results, within each chunk and then over chunks; list the second ones.
 
-    Sums are added as they come, so that they do not pile up.
+    Results are added as they come, so that few of them are in memory at the same time.
     """
     infos: list[Info] = []
     remaining = iter(results)
 
-    def run(size: int) -> Iterator[S]:
-        for _ in range(size):
-            part, info = next(remaining)
+    def parts_of(chunk: Sequence[Any]) -> Iterator[S]:
+        for part, info in islice(remaining, len(chunk)):
             infos.append(info)
             yield part
 
-    return total(total(run(size)) for size in sizes), infos
+    return total(total(parts_of(chunk)) for chunk in chunks), infos
 
 
 class Engine(Protocol):
-    """Runs pure tasks and gives back what they return, in the order of the items."""
+    """Runs pure tasks `task(shared, item)`, and returns their results in the order of the items."""
 
     @property
     def n_workers(self) -> int:
-        """How many tasks run side by side."""
+        """How many tasks run at the same time."""
 
     @property
-    def here(self) -> LocalEngine:
-        """An engine within this process, for tasks that write into its arrays."""
+    def local(self) -> Engine:
+        """An engine in this process, for tasks that are too small to send or write into arrays."""
 
     def map(
         self, task: Callable[[Shared, Item], Info], items: Sequence[Any], shared: Shared
@@ -174,11 +151,7 @@ class Engine(Protocol):
         items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Info]]:
-        """Sum of the first results, and the second results in the order of `items`.
-
-        The order of the additions depends on the items alone: first over pieces that are held
-        together, then over these sums.
-        """
+        """The sum of the first results, and the second results in the order of `items`."""
 
     def map_sum_kept(
         self,
@@ -186,53 +159,14 @@ class Engine(Protocol):
         items: Sequence[Any],
         shared: Shared,
     ) -> tuple[S, list[Handle]]:
-        """As `map_sum`, but the second results stay where they are made.
+        """As `map_sum`, but the second results stay on their workers.
 
-        There is a handle for each run of pieces that are held together, of a list.
-        """
-
-    def as_they_come(
-        self,
-        task: Callable[[Shared, Item], Info],
-        items: Sequence[Any],
-        shared: Callable[[], Shared],
-    ) -> Generator[tuple[int, Info], None, None]:
-        """Positions of items and their results, in the order in which they are ready.
-
-        Each task gets what is shared at the moment when it is sent off. Whoever stops before the
-        last closes it, so that nobody goes on.
-        """
-
-
-class LocalEngine(Engine, Protocol):
-    """An engine whose workers see the memory of this process."""
-
-    def shift(self) -> Shift:
-        """The turns of the next piece of work, for which workers may linger already."""
-
-    def join(self, task: Callable[[Shared], None], shared: Shared, most: int) -> None:
-        """Call `task(shared)` at once in up to `most` workers, of which the caller is one.
-
-        Calls must take turns at the parts of the work until none is left (`kernels.turns`):
-        those that nobody has begun by then are left out.
-        """
-
-    def joined(
-        self,
-        task: Callable[[Shared], None],
-        shared: Shared,
-        most: int,
-        done: Callable[[], bool] | None = None,
-    ) -> AbstractContextManager[Callable[[], None]]:
-        """As `join`, with something that the caller does first while others have begun.
-
-        What it gets raises the error of a call that has failed: nobody waits for that one's part.
-        With `done`, it is waited until that says that no part is left, and not until calls end.
+        There is one handle for each chunk, of the list of its results.
         """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Here:
+class LocalHandle:
     """A handle of something in this process."""
 
     value: Any
@@ -241,12 +175,12 @@ class Here:
         return self.value
 
 
-def brought(item: Any) -> Any:
+def resolve(item: Any) -> Any:
     """What a task in this process gets for an item."""
     if isinstance(item, Piece):
-        return item.here()
-    if isinstance(item, Here):
+        return item.load()
+    if isinstance(item, LocalHandle):
         return item.value
     if type(item) is tuple:
-        return tuple(brought(part) for part in item)
+        return tuple(resolve(part) for part in item)
     return item

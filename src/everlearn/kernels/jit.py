@@ -1,9 +1,8 @@
 """The one decorator of all kernels, typed, because numba itself is not.
 
-Numba's cache of a kernel notices edits of the kernel's own file only. Whoever changes this file,
-`shifts`, or one whose kernels other files call (`scalars`, `draws`, `turns`, all that `batches`
-calls), must therefore delete the cached files (`*.nbi`, `*.nbc`). No flag ever denies NaN or
-infinity.
+Numba's cache of a kernel notices edits of the kernel's own file only. If you change this file, or
+one whose kernels other files call (`scalars`, `draws`), delete the cached files (`*.nbi`, `*.nbc`).
+No flag ever denies NaN or infinity.
 """
 
 from collections.abc import Callable

@@ -317,7 +317,7 @@ class LocalRunner:
 
     def here(self) -> LocalRunner:
         """The same within this process, for rows that are not worth sending elsewhere."""
-        return replace(self, engine=self.engine.here)
+        return replace(self, engine=self.engine.local)
 
     @property
     def prepared_rows(self) -> int:

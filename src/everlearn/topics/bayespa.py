@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from everlearn.attic.inference_shifts import new_turns
 from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
 from everlearn.core.random import stream
 from everlearn.engine.protocol import Engine
 from everlearn.topics.batches import Batch, as_bags, renumbered
 from everlearn.topics.kernels.completion import infer_words
-from everlearn.topics.kernels.sampler import Bags, Topics
+from everlearn.topics.kernels.sampler import Bags
 from everlearn.topics.kernels.words import (
-    Counting,
     add_topics,
     fade,
     learn_words,
@@ -36,7 +31,7 @@ from everlearn.topics.sampling import (
 )
 from everlearn.topics.settings import RoundInfo, TopicLearner, word_factors
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState, code_means
-from everlearn.topics.steps import Draws, counted
+from everlearn.topics.steps import Draws
 from everlearn.topics.structure import (
     Completion,
     JointEvidence,
@@ -65,10 +60,6 @@ def faded(learner: TopicLearner, state: TopicState) -> TopicState:
     return replace(state, tables=learner.retention * state.tables, weights=weights)
 
 
-_Drawing = Callable[[Callable[[Topics], Counting]], AbstractContextManager[Draws]]
-"""Draws of a batch, whose words are counted while these are looked at, and after that."""
-
-
 def learn_batch(
     learner: TopicLearner,
     state: TopicState,
@@ -91,21 +82,15 @@ def learn_batch(
     n_old = 0 if state.clock == 0 and learner.grows else state.n_topics
     prior = with_spares(learner, state, batch.targets.signs)
     sampler = _sampler(learner, prior, batch, engine)
-    begun = _rounds(learner, prior, batch, sampler)
-    drawing: _Drawing
-    if begun.draws is None and isinstance(sampler, IndependentSampler) and not learner.grows:
-        drawing = partial(sampler.drawn_and_counted, *begun.last)
-    else:
-        draws = begun.draws or sampler.draw(*begun.last)
-        if learner.grows:
-            draws, left = settled(draws, batch.bags, n_old, prior.n_topics)
-            prior = without_spares(prior, left)
-        drawing = partial(counted, draws, engine)
-    state, info, draws = _absorbed(learner, prior, batch, drawing, begun)
+    rounds = _inner_rounds(learner, prior, batch, sampler)
+    if learner.grows:
+        draws, left = settled(rounds.draws, batch.bags, n_old, prior.n_topics)
+        prior, rounds = without_spares(prior, left), rounds._replace(draws=draws)
+    state, info = _learn_draws(learner, prior, batch, rounds)
     if offsets is not None:
         state = _with_words(learner, state, batch, offsets)
     if due and learner.anchored:
-        (tallies,) = tally_topics(batch.bags, draws.topics[None], state.n_topics)
+        (tallies,) = tally_topics(batch.bags, rounds.draws.topics[None], state.n_topics)
         evidence = JointEvidence.of(learner, tallies, state)
         state = merged(learner, state, evidence)
     return state, info
@@ -120,46 +105,45 @@ def _sampler(
     return IndependentSampler(learner, prior, batch, engine)
 
 
-class _Begun(NamedTuple):
-    """Rounds of a batch before the last one, which has this number and is drawn under these.
+class InnerRounds(NamedTuple):
+    """What the inner rounds of a batch have drawn.
 
-    draws : of the last round, if it is drawn already
-    converged : whether it is the last because the objective falls no longer, or all were asked for
+    draws : of the last round
+    multipliers : of the averaging loss, before the last round
+    n_rounds : how many there were
+    converged : False if the objective was still falling at the last one
     """
 
-    number: int
-    weights: FixedSpread | Gaussians | None
+    draws: Draws
     multipliers: Mat
-    draws: Draws | None = None
-    converged: bool = True
-
-    @property
-    def last(self) -> tuple[int, FixedSpread | Gaussians | None, Mat]:
-        """What the last round is drawn by."""
-        return self[:3]
+    n_rounds: int
+    converged: bool
 
 
-def _rounds(
+def _inner_rounds(
     learner: TopicLearner,
     prior: TopicState,
     batch: Batch,
     sampler: CollapsedSampler | IndependentSampler,
-) -> _Begun:
-    """All rounds but the last; with a tolerance all, up to the one that ends the descent."""
+) -> InnerRounds:
+    """Draw topics and find the weights for them, in turn; with a tolerance, until it is met."""
     watch = _Watch.of(learner, prior, batch)
     weights, multipliers = prior.weights, np.zeros(batch.targets.signs.shape)
-    last = learner.n_rounds - 1
-    for number in range(last if watch is None else learner.n_rounds):
-        draws = sampler.draw(number, weights, multipliers)
+    for number in range(1, learner.n_rounds + 1):
+        draws = sampler.draw(number - 1, weights, multipliers)
+        is_last = number == learner.n_rounds
+        if is_last and watch is None:
+            break
         found, solved = weights_after(
             learner, prior.weights, batch.targets, draws, batch.lengths, multipliers
         )
         if watch is not None:
             watch.follow(draws, found)
-            if watch.descent.has_ended or number == last:
-                return _Begun(number, weights, multipliers, draws, watch.descent.has_ended)
+            if watch.descent.has_ended or is_last:
+                break
         weights, multipliers = found, solved
-    return _Begun(last, weights, multipliers)
+    converged = watch is None or watch.descent.has_ended
+    return InnerRounds(draws, multipliers, number, converged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,33 +235,29 @@ def _with_words(learner: TopicLearner, state: TopicState, batch: Batch, offsets:
     return replace(state, words=replace(words, n_documents=n_documents))
 
 
-def _absorbed(
-    learner: TopicLearner,
-    prior: TopicState,
-    batch: Batch,
-    drawing: _Drawing,
-    begun: _Begun,
-) -> tuple[TopicState, RoundInfo, Draws]:
-    """The state that has learned what was drawn; nothing has been changed before this.
+def _learn_draws(
+    learner: TopicLearner, prior: TopicState, batch: Batch, rounds: InnerRounds
+) -> tuple[TopicState, RoundInfo]:
+    """The state that has learned the draws of the last round.
 
-    If anything fails in here, counts may have been changed in part.
+    Adds to `prior.counts` and `prior.totals` in place; after an interrupt some may be added.
     """
-    weight = learner.ghosts / learner.n_kept
-
-    def counting(kept: Topics) -> Counting:
-        return Counting(batch.bags, kept, weight, batch.runs, prior.counts, new_turns())
-
-    with drawing(counting) as draws:
-        weights, _ = weights_after(
-            learner, prior.weights, batch.targets, draws, batch.lengths, begun.multipliers
-        )
-        shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
-        tables = prior.tables + learner.ghosts * draws.n_tables
-        state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
-        tokens = draws.totals.sum(axis=0)
-    prior.totals[: len(tokens)] += weight * tokens
-    n_rounds = begun.number + 1
-    info = RoundInfo(
-        state.clock, len(batch), batch.n_tokens, state.ids, shares, n_rounds, begun.converged
+    draws, weight = rounds.draws, learner.ghosts / learner.n_kept
+    weights, _ = weights_after(
+        learner, prior.weights, batch.targets, draws, batch.lengths, rounds.multipliers
     )
-    return state, info, draws
+    shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
+    tables = prior.tables + learner.ghosts * draws.n_tables
+    state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
+    add_topics(batch.bags, draws.kept, weight, prior.counts)
+    prior.totals[: draws.totals.shape[1]] += weight * draws.totals.sum(axis=0)
+    info = RoundInfo(
+        state.clock,
+        len(batch),
+        batch.n_tokens,
+        state.ids,
+        shares,
+        rounds.n_rounds,
+        rounds.converged,
+    )
+    return state, info

@@ -43,7 +43,7 @@ from everlearn.topics.params import SamplerOptions
 from everlearn.topics.sampling import deepened
 from everlearn.topics.settings import RoundInfo, Targets, TopicLearner
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState
-from everlearn.topics.steps import AveragingStep, Block, Draws, GibbsStep, Step, drawn
+from everlearn.topics.steps import AveragingStep, Block, Draws, GibbsStep, Step
 from everlearn.topics.weights import hinges_of, weights_after
 
 
@@ -150,7 +150,7 @@ def _swept(
     else:
         topics, inverses = before[0].topics, before[0].inverses
     block = Block(bags, keys, topics, along.signs, along.offsets, along.multipliers, inverses)
-    draws = drawn(shared.step, block)
+    draws = shared.step.draw(block)
     counts = np.zeros(shared.step.factors.counts.shape)
     add_topics(bags, draws.kept, 1.0, counts)
     return Swept(counts, (_told(documents, draws, shared.labels),)), draws

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from everlearn.core.documents import Documents, split_documents
 from everlearn.core.random import stream
 from everlearn.engine.opening import is_collection, nearby, open_engine
 from everlearn.engine.progress import DocumentProgress
-from everlearn.engine.protocol import Engine, among
+from everlearn.engine.protocol import Engine
 from everlearn.errors import NotConvergedWarning
 from everlearn.estimator.base import LearnerMixin
 from everlearn.estimator.collections import brought_here
@@ -32,7 +32,7 @@ from everlearn.estimator.params import Constraint, check_params
 from everlearn.estimator.saving import SaveMixin
 from everlearn.metrics.topics import completion_log_likelihood, npmi_coherence, perplexity
 from everlearn.text.inputs import WordSpace, document_tags, documents_of, is_list_of_one, word_names
-from everlearn.topics.batches import Batch, laid_out, layout_of
+from everlearn.topics.batches import Batch
 from everlearn.topics.bayespa import learn_batch, topic_proportions
 from everlearn.topics.chunked import (
     ChunkedBatch,
@@ -240,28 +240,18 @@ def _largest(values: Vec, n: int) -> IntVec:
     return places[np.argsort(-values[places], kind="stable")[:n]]
 
 
-_AT_ONCE: Final = 4096
-"""Documents of the batches that are laid out together."""
-
-
 def cut_batches(
     documents: Documents,
     targets: Targets,
     orders: Sequence[IntVec | None],
     sizes: tuple[int, int],
-    engine: Engine,
 ) -> Iterator[Batch]:
-    """All documents once for each order, with what their tasks ask for.
+    """All documents once for each order, with their targets.
 
     `sizes` are those of the very first batch and of all others.
     """
-    parts, at_once = _parts(len(documents), orders, sizes), max(1, _AT_ONCE // sizes[1])
-    groups = iter(lambda: list(islice(parts, at_once)), [])
-    layouts = (layout_of(documents, group, engine.here.n_workers) for group in groups)
-    for layout, ahead in pairwise(chain(layouts, [None])):
-        assert layout is not None
-        share = among(engine.here, layout.n_batches)
-        yield from laid_out(layout, targets, ahead or layout, share)
+    for rows in _parts(len(documents), orders, sizes):
+        yield Batch.of(documents.take(rows), targets.take(rows))
 
 
 def _parts(n: int, orders: Sequence[IntVec | None], sizes: tuple[int, int]) -> Iterator[IntVec]:
@@ -506,7 +496,7 @@ class TopicEstimator(
             mixed = not shuffle or self.batch_size == "all"
             n_told = n if mixed else int(told.sum())
             first = self._current(learned).first_batch(n, n_told, size)
-            batches = cut_batches(documents, targets, orders, (first, size), corpus.engine)
+            batches = cut_batches(documents, targets, orders, (first, size))
         return self._visit(learned, batches, n * self.n_passes, corpus.engine)
 
     def _go_on(
@@ -525,7 +515,7 @@ class TopicEstimator(
         undos.extend(kept)
         with open_engine(self.engine) as engine:
             size = self._size(len(documents), learned.outputs)
-            batches = cut_batches(documents, targets, [None], (size, size), engine)
+            batches = cut_batches(documents, targets, [None], (size, size))
             return self._visit(learned, remembered(batches, kept), len(documents), engine)
 
     # ------------------------------------------------------------------ inner

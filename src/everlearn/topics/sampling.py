@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import psi
 
-from everlearn.attic.inference_shifts import new_turns
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.engine.protocol import Engine
@@ -25,12 +22,11 @@ from everlearn.topics.kernels.sampler import (
     Bags,
     Margins,
     Samples,
-    Topics,
     WordFactors,
     count_tables,
     sample_documents,
 )
-from everlearn.topics.kernels.words import Counting, add_topics
+from everlearn.topics.kernels.words import add_topics
 from everlearn.topics.settings import SharedSticks, TopicLearner, word_factors
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState
 from everlearn.topics.steps import (
@@ -40,8 +36,7 @@ from everlearn.topics.steps import (
     GibbsStep,
     Step,
     cut,
-    drawn_and_counted,
-    drawn_by,
+    draw_topics,
     even_cuts,
 )
 from everlearn.topics.weights import first_multipliers, hinges_of, no_hinges, tilts
@@ -50,7 +45,9 @@ _BLOCK_TOKENS = 20_000
 """Tokens whose draws are held at a time."""
 
 
-class _Drawing(NamedTuple):
+class _Inference(NamedTuple):
+    """What all documents share whose topics are drawn without labels."""
+
     factors: WordFactors
     alpha: Vec
     n_sweeps: int
@@ -67,7 +64,7 @@ def infer_sampled(
     keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
     parts = even_cuts(bags, max(engine.n_workers, int(bags.starts[-1]) // _BLOCK_TOKENS))
     blocks = [(cut(bags, where), keys[where]) for where in parts]
-    found = engine.map(_drawn, blocks, _Drawing(factors, alpha, n_sweeps))
+    found = engine.map(_infer_drawn, blocks, _Inference(factors, alpha, n_sweeps))
     return np.concatenate(found) if found else np.empty((0, len(alpha)))
 
 
@@ -77,22 +74,22 @@ def sampled_words(
     """Tokens of each word of one document in each topic, (words, K), in the same draws."""
     bags = as_bags(document)
     keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
-    kept = _draws(_Drawing(factors, alpha, n_sweeps), bags, keys).kept
+    kept = _draws(_Inference(factors, alpha, n_sweeps), bags, keys).kept
     tokens = np.zeros((len(bags.words), len(alpha)))
     places = np.repeat(np.arange(len(bags.words)), bags.counts)
     np.add.at(tokens, (np.broadcast_to(places, kept.shape), kept), 1.0)
     return tokens / n_sweeps
 
 
-def _drawn(drawing: _Drawing, block: tuple[Bags, Words]) -> Mat:
+def _infer_drawn(inference: _Inference, block: tuple[Bags, Words]) -> Mat:
     bags, keys = block
-    totals = _draws(drawing, bags, keys).totals
-    totals[bags.starts[1:] == bags.starts[:-1]] = drawing.alpha
+    totals = _draws(inference, bags, keys).totals
+    totals[bags.starts[1:] == bags.starts[:-1]] = inference.alpha
     return np.asarray(totals / totals.sum(axis=1, keepdims=True))
 
 
-def _draws(drawing: _Drawing, bags: Bags, keys: Words) -> Samples:
-    factors, alpha, n_sweeps = drawing
+def _draws(inference: _Inference, bags: Bags, keys: Words) -> Samples:
+    factors, alpha, n_sweeps = inference
     n, n_tokens, k = len(keys), int(bags.starts[-1]), len(alpha)
     out = Samples(
         np.zeros(n_tokens, np.uint16),
@@ -102,8 +99,7 @@ def _draws(drawing: _Drawing, bags: Bags, keys: Words) -> Samples:
     )
     margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
     schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)
-    turns = new_turns()
-    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out, turns)
+    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
     return out
 
 
@@ -125,20 +121,9 @@ class IndependentSampler:
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
         step, block = self._prepared(number, weights, multipliers)
-        draws = drawn_by(self._engine, step, block)
+        draws = draw_topics(step, block, self._engine)
         self._topics, self._inverses, self._draws = draws.topics, draws.inverses, draws
         return draws
-
-    def drawn_and_counted(
-        self,
-        number: int,
-        weights: FixedSpread | Gaussians | None,
-        multipliers: Mat,
-        counting: Callable[[Topics], Counting],
-    ) -> AbstractContextManager[Draws]:
-        """The draws of the last round, whose words are counted while these are looked at."""
-        step, block = self._prepared(number, weights, multipliers)
-        return drawn_and_counted(step, block, self._engine, counting, self._batch.ahead)
 
     def _prepared(
         self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat

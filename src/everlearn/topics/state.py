@@ -8,9 +8,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.attic.inference_shifts import new_turns
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
-from everlearn.engine.protocol import Share, alone
+from everlearn.engine.protocol import Engine
 from everlearn.topics.kernels.gaussians import invert
 
 
@@ -86,17 +85,14 @@ class Gaussians:
     def n_tasks(self) -> int:
         return len(self.shift)
 
-    def moments(self, share: Share = alone) -> tuple[Mat, Cube]:
-        """Means (Q, K) and covariances (Q, K, K)."""
-        mean, covariance = np.empty_like(self.shift), np.empty_like(self.precision)
-        turns = new_turns()
-
-        def part() -> None:
-            if not invert(self.precision, self.shift, mean, covariance, turns):
-                raise np.linalg.LinAlgError("Matrix is not positive definite")
-
-        share(part)
-        return mean, covariance
+    def moments(self, engine: Engine | None = None) -> tuple[Mat, Cube]:
+        """Means (Q, K) and covariances (Q, K, K); threads of an engine invert some tasks each."""
+        if engine is None:
+            return _moments_of(self, slice(None))
+        n, size = self.n_tasks, -(-self.n_tasks // engine.local.n_workers)
+        tasks = [slice(first, first + size) for first in range(0, n, size)]
+        means, covariances = zip(*engine.local.map(_moments_of, tasks, self), strict=True)
+        return np.concatenate(means), np.concatenate(covariances)
 
     def extended(self, means: Mat, variance: float) -> Gaussians:
         q, old = self.shift.shape
@@ -133,6 +129,15 @@ class Gaussians:
         noise = rng.standard_normal((*self.shift.shape, 1))
         factor = np.linalg.cholesky(self.precision)
         return np.asarray(self.mean + np.linalg.solve(factor.transpose(0, 2, 1), noise)[..., 0])
+
+
+def _moments_of(weights: Gaussians, tasks: slice) -> tuple[Mat, Cube]:
+    """Means and covariances of some tasks."""
+    precision, shift = weights.precision[tasks], weights.shift[tasks]
+    mean, covariance = np.empty_like(shift), np.empty_like(precision)
+    if not invert(precision, shift, mean, covariance):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    return mean, covariance
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,23 @@
 """Steps that draw the topics of documents, under the averaging loss or that of Gibbs classifiers.
 
-Word counts stand still meanwhile, so documents are independent: threads take turns at them, and
-other workers are sent some.
+Word counts stand still meanwhile, so documents are independent: each worker gets a run of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.attic.inference_kernels_turns import all_ended
-from everlearn.attic.inference_shifts import have_ended, new_turns
-from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.engine.protocol import Engine, wait_until
+from everlearn.core.arrays import Mat, Vec
+from everlearn.engine.protocol import Engine
 from everlearn.kernels.draws import Words
 from everlearn.topics.kernels.gibbs import sample_augmented
 from everlearn.topics.kernels.hinges import Hinges
-from everlearn.topics.kernels.layout import (
-    Layout,
-    Rest,
-    sample_augmented_and_count,
-    sample_documents_and_count,
-)
 from everlearn.topics.kernels.sampler import (
     CONTINUE,
     Bags,
@@ -38,13 +27,10 @@ from everlearn.topics.kernels.sampler import (
     WordFactors,
     sample_documents,
 )
-from everlearn.topics.kernels.words import Counting, add_words
 from everlearn.topics.weights import tilts
 
-Given: TypeAlias = tuple[Any, ...]
-"""The arguments of a kernel that draws."""
 _FEWEST_TOKENS = 1000
-"""A block with fewer is not worth sending to another thread."""
+"""A run of documents with fewer is not worth sending to another thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +55,20 @@ class Draws:
     def n_tables(self) -> Vec:
         """Tables of each topic, mean over kept sweeps."""
         return np.asarray(self.tables.sum(axis=0) / len(self.kept))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Draws]) -> Draws:
+        """The draws of consecutive runs of documents, as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([p.topics for p in parts]),
+            np.concatenate([p.kept for p in parts], axis=1),
+            np.concatenate([p.totals for p in parts]),
+            np.concatenate([p.tallies for p in parts], axis=1),
+            np.concatenate([p.inverses for p in parts], axis=1),
+            np.concatenate([p.tables for p in parts]),
+        )
 
 
 def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
@@ -133,23 +133,12 @@ class AveragingStep:
     schedule: tuple[int, int, int]
     seats: bool = False
 
-    def room(self, block: Block) -> Draws:
-        """Room for the draws of a block."""
-        return _room(block, self.schedule, len(self.alpha), self.seats)
-
-    def draw(self, given: Given) -> None:
-        """Draw the topics of those documents that nobody has taken."""
-        sample_documents(*given)
-
-    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> bool:
-        """The same, then count the words that nobody has taken, and stand by; `stand_by`'s word."""
-        return sample_documents_and_count(given, counting, rest)
-
-    def given(self, block: Block, out: Draws, turns: IntVec) -> Given:
-        """What all who draw from a block are given."""
+    def draw(self, block: Block) -> Draws:
+        """Draw the topics of a block."""
+        out = _empty_draws(block, self.schedule, len(self.alpha), self.seats)
         own = self.closed_form[2] > 0.0
         multipliers = np.empty_like(block.multipliers) if own else block.multipliers
-        return (
+        sample_documents(
             block.bags,
             self.factors,
             self.alpha,
@@ -158,8 +147,8 @@ class AveragingStep:
             block.keys,
             self.schedule,
             Samples(out.topics, out.kept, out.totals, out.tables),
-            turns,
         )
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,24 +165,13 @@ class GibbsStep:
     schedule: tuple[int, int, int]
     seats: bool = False
 
-    def room(self, block: Block) -> Draws:
-        """Room for the draws of a block."""
-        room = _room(block, self.schedule, len(self.alpha), self.seats)
-        tallies = np.zeros((len(room.kept), *room.totals.shape))
-        return replace(room, tallies=tallies, inverses=block.inverses.copy())
-
-    def draw(self, given: Given) -> None:
-        """Draw the topics of those documents that nobody has taken."""
-        sample_augmented(*given)
-
-    def draw_and_count(self, given: Given, counting: Counting, rest: Rest) -> bool:
-        """The same, then count the words that nobody has taken, and stand by; `stand_by`'s word."""
-        return sample_augmented_and_count(given, counting, rest)
-
-    def given(self, block: Block, out: Draws, turns: IntVec) -> Given:
-        """What all who draw from a block are given."""
+    def draw(self, block: Block) -> Draws:
+        """Draw the topics of a block."""
+        empty = _empty_draws(block, self.schedule, len(self.alpha), self.seats)
+        tallies = np.zeros((len(empty.kept), *empty.totals.shape))
+        out = replace(empty, tallies=tallies, inverses=block.inverses.copy())
         lengths = np.maximum(np.diff(block.bags.starts), 1)
-        return (
+        sample_augmented(
             block.bags,
             self.factors,
             self.alpha,
@@ -204,15 +182,15 @@ class GibbsStep:
             Samples(out.topics, out.kept, out.totals, out.tables),
             out.tallies,
             out.inverses,
-            turns,
         )
+        return out
 
 
-Step = AveragingStep | GibbsStep
+Step: TypeAlias = AveragingStep | GibbsStep
 
 
-def _room(block: Block, schedule: tuple[int, int, int], n_topics: int, seats: bool) -> Draws:
-    """Room for draws without the Gibbs loss."""
+def _empty_draws(block: Block, schedule: tuple[int, int, int], n_topics: int, seats: bool) -> Draws:
+    """Arrays for the draws of a block; without the Gibbs loss they are all."""
     n_sweeps, burn_in, start = schedule
     n = len(block.keys)
     return Draws(
@@ -225,91 +203,12 @@ def _room(block: Block, schedule: tuple[int, int, int], n_topics: int, seats: bo
     )
 
 
-def drawn(step: Step, block: Block) -> Draws:
-    """The topics of a block."""
-    out = step.room(block)
-    step.draw(step.given(block, out, new_turns()))
-    return out
+def draw_block(step: Step, block: Block) -> Draws:
+    """Draw the topics of a block: a task for an engine."""
+    return step.draw(block)
 
 
-def drawn_by(engine: Engine, step: Step, block: Block) -> Draws:
-    """The same: threads write to the same room, other workers to their own."""
-    if engine.here is not engine:
-        cuts = even_cuts(block.bags, engine.n_workers)
-        return _joined(engine.map(drawn, [block.cut(where) for where in cuts], step))
-    out = step.room(block)
-    engine.here.join(step.draw, step.given(block, out, new_turns()), _most_calls(block))
-    return out
-
-
-@contextmanager
-def drawn_and_counted(
-    step: Step,
-    block: Block,
-    engine: Engine,
-    counting: Callable[[Topics], Counting],
-    ahead: Layout,
-) -> Iterator[Draws]:
-    """As `drawn_by`; words are counted while the draws are looked at, and after that.
-
-    `counting` says how from the draws that are kept. The caller finds the weights, say, and then
-    takes part; the draws must not be changed. Threads that have taken part from the beginning lay
-    out one of the batches `ahead` each, and then linger for the next piece of work.
-    """
-    if engine.here is not engine:
-        with counted(drawn_by(engine, step, block), engine, counting) as draws:
-            yield draws
-        return
-    out, shift = step.room(block), engine.here.shift()
-    words = counting(out.kept)
-    given, rest = step.given(block, out, shift.turns), Rest(ahead, shift.coming)
-    work = _Work(step, given, words, rest, shift.turns, len(block.keys))
-    with engine.here.joined(_count_too, work, _most_calls(block), words.is_done) as check:
-        step.draw(given)
-        wait_until(partial(all_ended, shift.turns, len(block.keys)), check)
-        yield out
-
-
-@contextmanager
-def counted(
-    draws: Draws, engine: Engine, counting: Callable[[Topics], Counting]
-) -> Iterator[Draws]:
-    """Draws whose words are counted while these are looked at, and after that."""
-    here, words = engine.here, counting(draws.kept)
-    with here.joined(add_words, words, here.n_workers, words.is_done):
-        yield draws
-
-
-def _most_calls(block: Block) -> int:
-    return len(block.topics) // _FEWEST_TOKENS
-
-
-class _Work(NamedTuple):
-    """All that others need to draw, to count and to be of use until they are needed again."""
-
-    step: Step
-    given: Given
-    counting: Counting
-    rest: Rest
-    turns: IntVec
-    n_documents: int
-
-
-def _count_too(work: _Work) -> None:
-    if have_ended(work.turns, work.n_documents):
-        add_words(work.counting)
-    else:
-        work.step.draw_and_count(work.given, work.counting, work.rest)
-
-
-def _joined(parts: Sequence[Draws]) -> Draws:
-    if len(parts) == 1:
-        return parts[0]
-    return Draws(
-        np.concatenate([p.topics for p in parts]),
-        np.concatenate([p.kept for p in parts], axis=1),
-        np.concatenate([p.totals for p in parts]),
-        np.concatenate([p.tallies for p in parts], axis=1),
-        np.concatenate([p.inverses for p in parts], axis=1),
-        np.concatenate([p.tables for p in parts]),
-    )
+def draw_topics(step: Step, block: Block, engine: Engine) -> Draws:
+    """Draw the topics of a block, a run of documents on each worker."""
+    parts = [block.cut(where) for where in even_cuts(block.bags, engine.n_workers)]
+    return Draws.concatenate(engine.map(draw_block, parts, step))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
-from everlearn.engine.protocol import Engine, among
+from everlearn.engine.protocol import Engine
 from everlearn.kernels.dual import ascend_weights, demands
 from everlearn.topics.kernels.gaussians import add_moments, tabulate
 from everlearn.topics.kernels.hinges import Hinges
@@ -115,7 +115,7 @@ def _moments(
         return weights.drawn(rng), np.zeros((q, k, k))
     if engine is None or q * k**3 < _WORTH_SHARING:
         return weights.moments()
-    return weights.moments(among(engine.here, q))
+    return weights.moments(engine)
 
 
 def hinges_of(

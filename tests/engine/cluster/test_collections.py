@@ -240,7 +240,7 @@ def fitted_here(model, X, engine="serial"):
     """The same chunks held by an engine of this process."""
     from everlearn.engine.chunks import Chunk
     from everlearn.engine.opening import open_engine
-    from everlearn.engine.protocol import Here
+    from everlearn.engine.protocol import LocalHandle
     from everlearn.estimator.collections import OpenRows
     from everlearn.mixture.fit import learn_elsewhere
     from everlearn.mixture.inputs import checked_rows
@@ -248,7 +248,7 @@ def fitted_here(model, X, engine="serial"):
     rows = checked_rows(model, X, reset=True)
     ends = np.cumsum(CHUNKS)
     parts = [rows[int(end - n) : int(end)] for end, n in zip(ends, CHUNKS, strict=True)]
-    chunks = tuple(Chunk(Here(p), len(p), p.mass, p.nbytes) for p in parts)
+    chunks = tuple(Chunk(LocalHandle(p), len(p), p.mass, p.nbytes) for p in parts)
     with open_engine(engine) as opened:
         given = OpenRows(opened, ChunkedRows(chunks, X.shape[1], rows.missing))
         model._learned = learn_elsewhere(model, given, model._new_seed())

@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.core.documents import Documents
 from everlearn.engine.local import SerialEngine
-from everlearn.engine.protocol import Here
+from everlearn.engine.protocol import LocalHandle
 from everlearn.text.inputs import documents_of
+from everlearn.topics.batches import Batch
 from everlearn.topics.bayespa import learn_batch
 from everlearn.topics.chunked import (
     ChunkedBatch,
@@ -25,7 +26,6 @@ from everlearn.topics.medlda_regressor import MedLDARegressor
 from everlearn.topics.objective import Objective
 from everlearn.topics.settings import Targets
 from everlearn.topics.topic_model import TopicModel
-from oracles.batches import batch_of
 from support.bits import assert_same_model
 from support.corpora import LABELS, NUMBERS, TEXTS, TOKENS
 from support.corpora import X as COUNTS
@@ -48,7 +48,7 @@ def chunks_here(documents: Documents) -> ChunkedDocuments:
     parts = [documents[i : i + size] for i in range(0, N, size)]
     return ChunkedDocuments(
         tuple(
-            DocumentChunk(Here([part]), i * size, len(part), part.n_tokens)
+            DocumentChunk(LocalHandle([part]), i * size, len(part), part.n_tokens)
             for i, part in enumerate(parts)
         )
     )
@@ -105,7 +105,7 @@ class TestOneBatch:
             )
 
         engine = SerialEngine()
-        here = learn_batch(learner, copied(), batch_of(documents, targets), engine)
+        here = learn_batch(learner, copied(), Batch.of(documents, targets), engine)
         chunked = ChunkedBatch(chunks_here(documents), targets)
         return here, learn_chunked_batch(learner, copied(), chunked, engine)
 

@@ -95,15 +95,6 @@ def test_errors_of_the_users_own_tasks_are_told_as_they_are(error, client):
         BayesianPassiveAggressiveClassifier(engine=client).fit(POINTS, rows[:, 0])
 
 
-def test_nor_are_errors_of_tasks_that_nobody_waits_for(client):
-    with open_engine(client) as engine, pytest.raises(ConnectionError, match="gone"):
-        list(engine.as_they_come(disconnected, [1, 2], lambda: None))
-
-
-def disconnected(shared, item):
-    raise ConnectionError("gone")
-
-
 @pytest.fixture
 def whole(client):
     """The cluster, which has two workers again after the test."""

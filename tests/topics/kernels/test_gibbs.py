@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everlearn.attic.inference_shifts import new_turns
 from everlearn.core.documents import Documents
 from everlearn.kernels.draws import LARGEST_INVERSE, stream_keys
 from everlearn.topics.batches import as_bags
@@ -96,7 +95,7 @@ def run(tokens, factors, alpha, hinges, schedule, *, tilts=None, keys=None, z=No
     keys = stream_keys(1, 2, 3, n) if keys is None else keys
     tilts = np.ones((n, len(alpha))) if tilts is None else tilts
     given = (bags, factors, alpha, hinges, tilts, keys, schedule)
-    sample_augmented(*given, out, tallies, found, new_turns())
+    sample_augmented(*given, out, tallies, found)
     return out, tallies, found
 
 

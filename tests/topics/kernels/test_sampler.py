@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from everlearn.attic.inference_shifts import new_turns
 from everlearn.core.documents import Documents
 from everlearn.kernels.draws import stream_keys
 from everlearn.topics.batches import as_bags
@@ -52,7 +51,7 @@ def run(tokens, factors, alpha, schedule, *, margins=None, closed=KEEP_GIVEN, ke
     )
     margins = no_margins(n, len(alpha)) if margins is None else margins
     keys = stream_keys(1, 2, 3, n) if keys is None else keys
-    sample_documents(bags, factors, alpha, margins, closed, keys, schedule, out, new_turns())
+    sample_documents(bags, factors, alpha, margins, closed, keys, schedule, out)
     return out
 
 

@@ -6,8 +6,7 @@ Natural parameters of task q are a precision (K, K), symmetric, and a shift = pr
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.attic.inference_kernels_turns import taken
-from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.core.arrays import Cube, Mat, Vec
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 
 _WIDTH = 4
@@ -84,17 +83,15 @@ def _dot(a: Cube, q: int, i: int, b: Mat) -> float:
 
 
 @kernel()
-def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube, turns: IntVec) -> bool:
+def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube) -> bool:
     """Fill means (Q, K) and covariances (Q, K, K); False if a matrix is not positive definite.
 
-    `turns` says which tasks are taken; others may call this at the same time with the same arrays.
     Blocks are swept without looking for pivots, which positive matrices do not need.
     """
     n_tasks, n = shift.shape
     corner = np.empty((_WIDTH, _WIDTH))
     columns, rows = np.empty((_WIDTH, n)), np.empty((_WIDTH, n))
-    q = taken(turns, 1)
-    while q < n_tasks:
+    for q in range(n_tasks):
         covariance[q] = precision[q]
         for p in range(0, n, _WIDTH):
             width = min(_WIDTH, n - p)
@@ -107,7 +104,6 @@ def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube, turns: IntV
                 covariance[q, j, i] = covariance[q, i, j]
         for i in range(n):
             mean[q, i] = _dot(covariance, q, i, shift)
-        q = taken(turns, 1)
     return True
 
 

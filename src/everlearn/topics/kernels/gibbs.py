@@ -15,8 +15,7 @@ once and serve until some token moves. The law of the draws is the same as witho
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.attic.inference_kernels_turns import ended, run_of, taken
-from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.arrays import Mat, Vec
 from everlearn.kernels.draws import Words, advanced, uniform
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.topics.kernels.choices import HUGE, TINY, others, pick, weigh, weigh_exactly
@@ -204,7 +203,6 @@ def sample_augmented(
     out: Samples,
     tallies: NDArray[np.float64],
     inverses: NDArray[np.float64],
-    turns: IntVec,
 ) -> None:
     """Sweeps over documents under the Gibbs loss, with word counts that stand still.
 
@@ -214,33 +212,27 @@ def sample_augmented(
     schedule : number of sweeps, how many of them are dropped, and how topics start
     tallies : (kept sweeps, B, K), tokens of each document in each topic, filled
     inverses : (kept sweeps, B, Q), 1 / lambda, filled; before CONTINUE the last ones are read
-    turns : which documents are taken; others may call this at the same time for the same results
     """
     n_sweeps, burn_in, start = schedule
     n_tasks = hinges.weights.shape[0]
     s, current = scratch(bags, alpha.size, n_tasks), np.empty(n_tasks)
-    n_documents = bags.indptr.size - 1
-    first, stop = run_of(taken(turns, 1), n_documents)
-    while first < n_documents:
-        for d in range(first, stop):
-            n, word = bags.starts[d + 1] - bags.starts[d], keys[d]
-            if n == 0:
-                continue
-            _fill_rows(bags, d, factors, s)
-            if start == CONTINUE:
-                _count(bags, d, out.topics, s)
-                current[:] = inverses[-1, d]
-            else:
-                word = _begin(bags, d, out.topics, alpha, tilts, word, start, s)
-                word = draw_inverses(d, n, word, hinges, current, s)
-            s.held[:] = alpha + s.tally
-            for sweep in range(n_sweeps):
-                set_exponent(d, n, current, hinges, s)
-                word = _sweep(bags, d, out.topics, hinges, word, s)
-                word = draw_inverses(d, n, word, hinges, current, s)
-                if sweep >= burn_in:
-                    tallies[sweep - burn_in, d] = s.tally
-                    inverses[sweep - burn_in, d] = current
-                    word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
-        ended(turns, stop - first)
-        first, stop = run_of(taken(turns, 1), n_documents)
+    for d in range(bags.indptr.size - 1):
+        n, word = bags.starts[d + 1] - bags.starts[d], keys[d]
+        if n == 0:
+            continue
+        _fill_rows(bags, d, factors, s)
+        if start == CONTINUE:
+            _count(bags, d, out.topics, s)
+            current[:] = inverses[-1, d]
+        else:
+            word = _begin(bags, d, out.topics, alpha, tilts, word, start, s)
+            word = draw_inverses(d, n, word, hinges, current, s)
+        s.held[:] = alpha + s.tally
+        for sweep in range(n_sweeps):
+            set_exponent(d, n, current, hinges, s)
+            word = _sweep(bags, d, out.topics, hinges, word, s)
+            word = draw_inverses(d, n, word, hinges, current, s)
+            if sweep >= burn_in:
+                tallies[sweep - burn_in, d] = s.tally
+                inverses[sweep - burn_in, d] = current
+                word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)

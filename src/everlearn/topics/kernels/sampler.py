@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.attic.inference_kernels_turns import ended, run_of, taken
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.kernels.draws import Word, Words, advanced, uniform, uniform_single
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
@@ -215,7 +214,7 @@ def _first_multipliers(
     box: float,
     s: _Scratch,
 ) -> None:
-    """Multipliers as if the document came alone and lay where its tokens started (spec 18.2)."""
+    """Multipliers as if the document came alone and lay where its tokens started."""
     tally, present = s.tally, s.present
     weights, signs, multipliers = margins.weights, margins.signs, margins.multipliers
     square = 0.0
@@ -275,7 +274,6 @@ def sample_documents(
     keys: Words,
     schedule: tuple[int, int, int],
     out: Samples,
-    turns: IntVec,
 ) -> None:
     """Sweeps over documents with a constant tilt for each: averaging losses, or no labels at all.
 
@@ -283,36 +281,30 @@ def sample_documents(
     ----------
     closed_form : margin, variance and box of the first multipliers; a box of 0 keeps those given
     schedule : number of sweeps, how many of them are dropped, and how topics start
-    turns : which documents are taken; others may call this at the same time for the same results
     """
     n_sweeps, burn_in, start = schedule
     margin, variance, box = closed_form
     s = _scratch(bags, alpha)
     exponent, tilt = np.empty(alpha.size), np.empty(alpha.size, np.float32)
-    n_documents = bags.indptr.size - 1
-    first, stop = run_of(taken(turns, 1), n_documents)
-    while first < n_documents:
-        for d in range(first, stop):
-            n = bags.starts[d + 1] - bags.starts[d]
-            if n == 0:
-                continue
-            s.tally[:] = 0.0
-            n_present, word = 0, keys[d]
-            _word_products(bags, d, factors, s)
-            if start == CONTINUE:
-                n_present = _recount(bags, d, out.topics, s)
-            else:
-                n_present, word = _sweep(bags, d, out.topics, 0, word, start, s)
-            if box > 0.0:
-                _first_multipliers(d, n, n_present, margins, margin, variance, box, s)
-            if _tilt(d, n, margins, exponent, tilt):
-                _tilt_products(bags.indptr[d + 1] - bags.indptr[d], tilt, s)
-            for sweep in range(n_sweeps):
-                n_present, word = _sweep(bags, d, out.topics, n_present, word, CONTINUE, s)
-                if sweep >= burn_in:
-                    word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
-        ended(turns, stop - first)
-        first, stop = run_of(taken(turns, 1), n_documents)
+    for d in range(bags.indptr.size - 1):
+        n = bags.starts[d + 1] - bags.starts[d]
+        if n == 0:
+            continue
+        s.tally[:] = 0.0
+        n_present, word = 0, keys[d]
+        _word_products(bags, d, factors, s)
+        if start == CONTINUE:
+            n_present = _recount(bags, d, out.topics, s)
+        else:
+            n_present, word = _sweep(bags, d, out.topics, 0, word, start, s)
+        if box > 0.0:
+            _first_multipliers(d, n, n_present, margins, margin, variance, box, s)
+        if _tilt(d, n, margins, exponent, tilt):
+            _tilt_products(bags.indptr[d + 1] - bags.indptr[d], tilt, s)
+        for sweep in range(n_sweeps):
+            n_present, word = _sweep(bags, d, out.topics, n_present, word, CONTINUE, s)
+            if sweep >= burn_in:
+                word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
 
 
 @kernel()

@@ -1,12 +1,10 @@
-"""What is added up of the topics drawn for tokens, and what is left of it in time."""
+"""Word counts of topics: add the topics that were drawn, let old counts decay, weights of words."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.attic.inference_kernels_turns import all_ended, ended, taken
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.kernels.scalars import longest_run
@@ -15,77 +13,32 @@ from everlearn.topics.kernels.sampler import Bags, Topics
 _LEAST_COUNT = 1e-9
 
 
-class WordRuns(NamedTuple):
-    """Runs of words that different threads may count, and where they begin in documents.
-
-    firsts : (runs + 1, B), the first entry of each run in each document, and where the last ends
-    tokens : (runs, B), the first token of that entry
-    """
-
-    firsts: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-
-
-class Counting(NamedTuple):
-    """Words of documents on their way into the counts, in runs that threads take turns at.
-
-    bags : the documents, and `kept` (kept sweeps, tokens) the topics drawn for them
-    weight : of a token in a kept sweep
-    runs : what is counted together
-    counts : (words, K), changed in place
-    turns : which runs are taken
-    """
-
-    bags: Bags
-    kept: Topics
-    weight: float
-    runs: WordRuns
-    counts: Mat
-    turns: IntVec
-
-    def is_done(self) -> bool:
-        """Whether all runs are counted; it waits a little for others."""
-        return all_ended(self.turns, len(self.runs.tokens))
+@kernel()
+def token_starts(indptr: IntVec, counts: NDArray[np.int32]) -> IntVec:
+    """Where the tokens of each document begin, and where those of the last one end."""
+    starts = np.empty(indptr.size, np.int64)
+    n = 0
+    starts[0] = 0
+    for d in range(indptr.size - 1):
+        own = counts[indptr[d] : indptr[d + 1]]
+        for place in range(own.size):
+            n += own[place]
+        starts[d + 1] = n
+    return starts
 
 
 @kernel()
 def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat) -> None:
-    """Add `weight` to the word-topic counts for every token and kept sweep."""
-    _add_run(bags, kept, weight, bags.indptr, bags.indptr[1:], bags.starts, counts)
+    """Add `weight` to the word-topic counts for every token and kept sweep.
 
-
-@kernel()
-def add_words(counting: Counting) -> None:
-    """`add_topics` for those runs of words that nobody has taken."""
-    bags, kept, weight, counts = counting.bags, counting.kept, counting.weight, counting.counts
-    firsts, tokens, turns = counting.runs.firsts, counting.runs.tokens, counting.turns
-    run = taken(turns, 1)
-    while run < tokens.shape[0]:
-        _add_run(bags, kept, weight, firsts[run], firsts[run + 1], tokens[run], counts)
-        ended(turns, 1)
-        run = taken(turns, 1)
-
-
-@kernel()
-def _add_run(
-    bags: Bags,
-    kept: Topics,
-    weight: float,
-    firsts: IntVec,
-    stops: IntVec,
-    tokens: IntVec,
-    counts: Mat,
-) -> None:
-    """Add the entries of each document from its first up to its stop, whose tokens begin there.
-
-    The draws of a token that stays are added at once, if they are three at most: a loop that
-    compares them would take longer than adding them.
+    If all of up to three sweeps drew the same topic, they are added at once: most tokens stay where
+    they are. Of more sweeps, the comparison would take longer than it saves.
     """
     words, repeats, n_kept = bags.words, bags.counts, kept.shape[0]
     middle, last, few = n_kept // 2, n_kept - 1, n_kept <= 3
     for d in range(bags.indptr.size - 1):
-        i = tokens[d]
-        for place in range(firsts[d], stops[d]):
+        i = bags.starts[d]
+        for place in range(bags.indptr[d], bags.indptr[d + 1]):
             w = words[place]
             for _ in range(repeats[place]):
                 k = np.int64(kept[0, i])
