@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 from benchmarks.images import Images, caltech, faces
 from benchmarks.own_process import answer, memory_mb
 from benchmarks.table import ROOT
-from everlearn import ClumpedTopicModel
+from everlearn import ClumpedTopicModel, ClumpOptions
 from everlearn.clumps.kernels import set_sums
 from everlearn.clumps.local import ClumpStep
 from everlearn.clumps.state import ClumpedState, Epoch, Past, Seen
@@ -46,7 +46,7 @@ def warm_up() -> None:
     """Compile what a run needs, so that its time is that of learning."""
     X = np.random.default_rng(0).normal(size=(6000, 5))
     for first in (0, 20):
-        model = ClumpedTopicModel(topic_price=5.0, first_clumps=first, max_clumps=50)
+        model = ClumpedTopicModel(topic_price=5.0, max_clumps=50, options={"first_clumps": first})
         model.partial_fit([X[:3000], X[3000:]] if first == 0 else [X, X]).score(X[:50])
 
 
@@ -81,8 +81,7 @@ def segmentation(
         max_clumps=max_clumps,
         memory_budget=None if max_clumps is None else "64MB",
         max_groups=max_groups,
-        first_clumps=first_clumps,
-        max_topics=max_topics,
+        options=ClumpOptions(first_clumps=first_clumps, max_topics=max_topics),
         engine="threads" if threads else "serial",
     )
     cpu = wall = 0.0

@@ -11,6 +11,7 @@ from everlearn.registry import ESTIMATORS
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from everlearn.clumps.estimator import ClumpedTopicModel as ClumpedTopicModel
+    from everlearn.clumps.settings import ClumpOptions as ClumpOptions
     from everlearn.components.estimator import ComponentTree as ComponentTree
     from everlearn.components.settings import ComponentTreeOptions as ComponentTreeOptions
     from everlearn.estimator.merging import merge as merge
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ClumpOptions": "everlearn.clumps.settings",
     "ComponentTreeOptions": "everlearn.components.settings",
     "load": "everlearn.estimator.saving",
     "merge": "everlearn.estimator.merging",

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from everlearn.clumps import fit as clumped_learning
-from everlearn.clumps import state as clumped_state
+from everlearn.clumps import budget as clumped_budget
 from everlearn.clumps.local import ClumpStep
 from everlearn.engine.local import SerialEngine
 from everlearn.errors import MemoryBudgetError
@@ -24,6 +23,7 @@ from support.clumped_data import (
     taught,
 )
 
+PAST = "learned/state/past"
 every = pytest.mark.parametrize("family", FAMILIES)
 forced = pytest.mark.filterwarnings("ignore::everlearn.errors.ForcedJoinWarning")
 
@@ -51,13 +51,13 @@ def test_lowering_a_limit_compresses_at_once_and_raising_uses_the_room(family):
 
 @every
 def test_items_are_few_unless_said(family, monkeypatch):
-    monkeypatch.setattr(clumped_state, "LEAST_ITEMS", 60)
+    monkeypatch.setattr(clumped_budget, "LEAST_ITEMS", 60)
     parts, _ = documents(family, 12)
     model = model_of(family).partial_fit(parts)
     report = model.memory_report()
     assert 2 * model.n_components_ < report["n_clumps"] + report["n_single_points"] == 60
     assert_within_limits(model)
-    monkeypatch.setattr(clumped_state, "LEAST_ITEMS", 2)
+    monkeypatch.setattr(clumped_budget, "LEAST_ITEMS", 2)
     model = model_of(family, topic_price=1.0).partial_fit(parts)
     report = model.memory_report()
     assert 4 < report["n_clumps"] + report["n_single_points"] <= 2 * model.n_components_
@@ -65,13 +65,16 @@ def test_items_are_few_unless_said(family, monkeypatch):
 
 
 def test_items_that_were_twice_the_topics_stay_if_topics_are_joined_later(monkeypatch):
-    monkeypatch.setattr(clumped_state, "LEAST_ITEMS", 4)
-    monkeypatch.setattr(clumped_state, "ITEMS_PER_TOPIC", 9)
+    monkeypatch.setattr(clumped_budget, "LEAST_ITEMS", 4)
+    monkeypatch.setattr(clumped_budget, "ITEMS_PER_TOPIC", 9)
     parts, _ = documents("full", 12)
     model = model_of().partial_fit(parts)
     before = content(model)[1]
-    assert len(before["clumps/mass"]) + len(before["singles/X"]) == 9 * model.n_components_
-    monkeypatch.setattr(clumped_state, "ITEMS_PER_TOPIC", 6)  # as if a third had been joined
+    assert (
+        len(before[f"{PAST}/clumps/mass"]) + len(before[f"{PAST}/singles"])
+        == 9 * model.n_components_
+    )
+    monkeypatch.setattr(clumped_budget, "ITEMS_PER_TOPIC", 6)  # as if a third had been joined
     model.set_params(max_groups=100)
     assert_same((0, content(model)[1]), (0, before))
     model.set_params(max_clumps=6 * model.n_components_)
@@ -113,7 +116,7 @@ def test_a_budget_beyond_the_usual_is_room_for_more_clumps():
 @pytest.mark.parametrize("criterion", ["cosine", "free-energy"])
 def test_groups_are_merged_at_once(criterion, limits):
     parts, _ = documents("diagonal", 12)
-    model = model_of("diagonal", group_merge=criterion, **limits).partial_fit(parts)
+    model = model_of("diagonal", options={"group_merge": criterion}, **limits).partial_fit(parts)
     assert_array_equal(model.group_sizes_, np.ones(12))
     model.set_params(max_groups=5)
     assert len(model.group_sizes_) == len(model.group_ids_) == 5
@@ -134,7 +137,11 @@ def test_the_criterion_decides_which_groups_are_merged(criterion, sizes):
     counts = [(1, 0), (0, 1), (500, 500), (420, 580)]
     parts = [rng.normal(np.repeat([[0.0, 0.0], [30.0, 0.0]], n, axis=0)) for n in counts]
     model = model_of(
-        group_merge=criterion, max_groups=3, max_clumps=None, batch_size=None, topic_price=100.0
+        options={"group_merge": criterion},
+        max_groups=3,
+        max_clumps=None,
+        batch_size=None,
+        topic_price=100.0,
     )
     assert model.partial_fit(parts).n_components_ == 2
     assert_array_equal(model.group_sizes_, sizes)
@@ -212,7 +219,7 @@ def test_limits_that_are_met_change_nothing(family):
 
 
 def test_groups_are_merged_even_if_nothing_is_said_of_them(monkeypatch):
-    monkeypatch.setattr(clumped_learning, "MOST_GROUPS", 5)
+    monkeypatch.setattr(clumped_budget, "MOST_GROUPS", 5)
     parts, _ = documents("full", 12)
     model = model_of("full").partial_fit(parts)
     assert model.memory_report()["n_groups"] == 5

@@ -9,12 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.clumps import search as topic_search
 from everlearn.clumps.compress import Compressor
-from everlearn.clumps.epochs import BuildSettings, ClumpedLearner
+from everlearn.clumps.epochs import ClumpedLearner
 from everlearn.clumps.search import TopicPrice, TopicSearch
-from everlearn.clumps.state import ClumpedState, Epoch, KeepLimits
+from everlearn.clumps.state import ClumpedState, Epoch
 from everlearn.engine.local import SerialEngine
 from oracles.cases import named
 from oracles.clumped_runs import FAMILIES, corpus, dense_of
+from support.clumped_data import settings_of
 
 every = named(FAMILIES)
 
@@ -24,10 +25,10 @@ def epoch_of(case, n=60, n_documents=6):
 
 
 @every
-@pytest.mark.parametrize("limits", [KeepLimits(), KeepLimits(max_items=12.0, max_groups=3.0)])
+@pytest.mark.parametrize("limits", [{}, {"max_clumps": 12, "max_groups": 3}])
 def test_a_step_leaves_its_input_alone(case, limits):
     model = corpus(case).model
-    learner = ClumpedLearner(SerialEngine(), BuildSettings(), limits)
+    learner = ClumpedLearner(SerialEngine(), settings_of(**limits))
     state, _ = learner.learn(ClumpedState.fresh(model, 3.0), epoch_of(case))
     arrays = (state.topics.n, state.topics.t, state.topics.counts, state.past.clumps.features,
               state.past.clumps.counts, state.past.singles, state.sizes)  # fmt: skip
@@ -44,8 +45,8 @@ def test_a_step_leaves_its_input_alone(case, limits):
 def test_the_bound_of_a_state_is_that_of_its_items(case):
     """After an epoch, topics are the sums over what is kept: nothing lags behind."""
     model = corpus(case).model
-    for limits in (KeepLimits(), KeepLimits(max_items=15.0), KeepLimits(max_bytes=4000.0)):
-        learner = ClumpedLearner(SerialEngine(), BuildSettings(), limits)
+    for limits in ({}, {"max_clumps": 15}, {"memory_budget": 4000}):
+        learner = ClumpedLearner(SerialEngine(), settings_of(**limits))
         state, _ = learner.learn(ClumpedState.fresh(model, 3.0), epoch_of(case))
         items = state.past.items(model)
         t = items.mass @ items.features
@@ -66,7 +67,7 @@ def test_gains_that_do_not_come_true_end_the_search(monkeypatch):
         return replace(found, gains=np.full(len(found.gains), 1e6))
 
     model = corpus(case).model
-    learner = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
+    learner = ClumpedLearner(SerialEngine(), settings_of())
     honest, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
     monkeypatch.setattr(topic_search, "propose_splits", promise)
     state, _ = learner.learn(ClumpedState.fresh(model, 20.0), epoch_of(case))
@@ -83,11 +84,11 @@ def test_topics_are_joined_even_if_nothing_is_known_of_the_loss(gain, monkeypatc
         joins = real(*args)
         return replace(joins, gains=np.full(len(joins.gains), gain))
 
-    free = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits())
+    free = ClumpedLearner(SerialEngine(), settings_of())
     state, _ = free.learn(ClumpedState.fresh(corpus(case).model, 1.0), epoch_of(case))
     assert len(state.topics) > 2
     monkeypatch.setattr(topic_search, "propose_joins", unknown)
-    tight = ClumpedLearner(SerialEngine(), BuildSettings(), KeepLimits(max_items=2.0))
+    tight = ClumpedLearner(SerialEngine(), settings_of(max_clumps=2))
     small, info = tight.recompress(state)
     assert len(small.topics) <= 2
     assert info.forced_joins > 0
@@ -98,7 +99,7 @@ def test_scales_that_no_sum_can_hold_do_not_keep_it_for_ever():
     rng = np.random.default_rng(0)
     case = FAMILIES[0]
     parts = [rng.normal(size=(20, 3)), 1e80 * rng.normal(size=(20, 3)), rng.normal(size=(20, 3))]
-    learner = ClumpedLearner(SerialEngine(), BuildSettings(max_topics=200), KeepLimits())
+    learner = ClumpedLearner(SerialEngine(), settings_of(options={"max_topics": 200}))
     state, _ = learner.learn(ClumpedState.fresh(corpus(case).model, 0.0), Epoch(parts))
     assert np.isfinite(state.bound)
     assert len(state.topics) < 100
@@ -118,9 +119,8 @@ def test_compression_looks_as_far_ahead_as_points_are_expected(case, monkeypatch
     monkeypatch.setattr(Compressor, "compressed", spy)
     kept = []
     for expected in (None, 1e6, 30.0):
-        learner = ClumpedLearner(
-            SerialEngine(), BuildSettings(), KeepLimits(max_items=12.0), expected
-        )
+        settings = settings_of(max_clumps=12, expected_points=expected)
+        learner = ClumpedLearner(SerialEngine(), settings)
         state, _ = learner.learn(ClumpedState.fresh(corpus(case).model, 3.0), epoch_of(case))
         learner.learn(state, epoch_of(case))
         kept.append(np.sort(state.past.clumps.mass))

@@ -125,7 +125,7 @@ def test_wide_diagonal_points() -> None:
 
 
 def test_one_topic_at_most() -> None:
-    model = taught(max_topics=1)
+    model = taught(options={"max_topics": 1})
     assert model.n_components_ == 1
     assert_array_equal(model.transform(documents("full", 2)[0]), [[1.0], [1.0]])
     assert np.isfinite(model.score(documents("full", 2)[0]))
@@ -179,23 +179,25 @@ def test_large_documents_are_searched_on_first_clumps(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(learner, "first_clumps", spy)
     parts = large(3, 5001)
-    model = model_of(first_clumps=50, max_clumps=100).partial_fit(parts)
+    model = model_of(options={"first_clumps": 50}, max_clumps=100).partial_fit(parts)
     assert used == [(15_003, 150)]
     assert model.n_components_ == len(set(np.concatenate(documents("full", 3, 0, 5001)[1])))
     assert model.n_points_seen_ == 15_003
     model.partial_fit(large(3, 5000))  # not above 5,000
     assert len(used) == 1
-    raw = model_of(first_clumps=0, max_clumps=100).partial_fit(parts)
+    raw = model_of(options={"first_clumps": 0}, max_clumps=100).partial_fit(parts)
     assert len(used) == 1
     assert raw.n_components_ == model.n_components_
     assert_allclose(
-        model_of(first_clumps=50, max_clumps=100).fit(parts).bound_, raw.bound_, rtol=1e-3
+        model_of(options={"first_clumps": 50}, max_clumps=100).fit(parts).bound_,
+        raw.bound_,
+        rtol=1e-3,
     )
 
 
 def test_fewer_points_than_first_clumps() -> None:
     parts = [*large(1, 12_000), *large(1, 7, seed=1)]
-    model = model_of(first_clumps=20).partial_fit(parts)
+    model = model_of(options={"first_clumps": 20}).partial_fit(parts)
     assert model.n_points_seen_ == 12_007
     assert model.n_samples_seen_ == 2
 

@@ -32,7 +32,10 @@ STEPS = st.one_of(
     st.tuples(st.just("memory_budget"), st.sampled_from([None, 3000, 5000, 12_000, "1MB"])),
     st.tuples(st.just("max_clumps"), st.sampled_from([None, "auto", 8, 20, 100])),
     st.tuples(st.just("max_groups"), st.sampled_from([None, 1, 2, 5])),
-    st.tuples(st.just("group_merge"), st.sampled_from(["cosine", "free-energy"])),
+    st.tuples(
+        st.just("options"),
+        st.sampled_from([{"group_merge": "cosine"}, {"group_merge": "free-energy"}]),
+    ),
     st.tuples(st.just("expected_points"), st.sampled_from([None, 1e6])),
 )
 

@@ -98,7 +98,7 @@ def test_threads_change_nothing(family: str) -> None:
               for e in ("serial", "threads")]  # fmt: skip
     serial, threads = (content(model) for model in models)
     assert_same((0, serial[1]), (0, threads[1]))
-    assert serial[0]["state"] == threads[0]["state"]
+    assert serial[0]["learned"] == threads[0]["learned"]
     new = documents(family, 5, seed=4)[0]
     assert_array_equal(models[0].transform(new), models[1].transform(new))
 

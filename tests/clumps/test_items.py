@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from everlearn.clumps.budget import KeepLimits
 from everlearn.clumps.compress import Compressor, StorageRoom, first_clumps, kept_clumps
 from everlearn.clumps.items import Items, clumped, joined, regrouped
 from everlearn.clumps.merges import merge_groups, merge_loss
 from everlearn.clumps.partition import Refiner, location, principal_axes
-from everlearn.clumps.state import KeepLimits
 from oracles.cases import named
 from oracles.clumped_runs import FAMILIES, corpus
 

@@ -8,14 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from everlearn.clumps import epochs as clumped_learner
+from everlearn.clumps.budget import KeepLimits
 from everlearn.clumps.compress import Compressor, StorageRoom
-from everlearn.clumps.epochs import BuildSettings, ClumpedLearner
+from everlearn.clumps.epochs import ClumpedLearner
 from everlearn.clumps.partition import Refiner, Tying
-from everlearn.clumps.state import ClumpedState, Epoch, KeepLimits
+from everlearn.clumps.state import ClumpedState, Epoch
 from everlearn.engine.local import SerialEngine
 from oracles.cases import named
 from oracles.clumped import log_base
 from oracles.clumped_runs import FAMILIES, corpus
+from support.clumped_data import settings_of
 
 every = named(FAMILIES)
 
@@ -106,7 +108,7 @@ def test_points_show_what_first_clumps_hide(hope, n_topics, monkeypatch):
         rng.normal(rng.choice([-6.0, 6.0], (5001, 1)), 1.0, (5001, family.n_features))
         for _ in range(2)
     ]
-    learner = ClumpedLearner(SerialEngine(), BuildSettings(first_clumps=1), KeepLimits())
+    learner = ClumpedLearner(SerialEngine(), settings_of(options={"first_clumps": 1}))
     fresh = ClumpedState.fresh(corpus(case).model, 10.0)
     state, _ = learner.learn(fresh, Epoch(parts))
     assert len(state.topics) == n_topics

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from everlearn.clumps import state as clumped_state
+from everlearn.clumps import budget
 from everlearn.clumps.estimator import ClumpedTopicModel
+from everlearn.clumps.settings import ClumpSettings
 from everlearn.errors import ForcedJoinWarning
 
 FAMILIES = ("full", "diagonal", "multinomial")
@@ -58,6 +59,18 @@ def content(model: ClumpedTopicModel) -> tuple[dict[str, Any], dict[str, NDArray
     return header, {name: a.copy() for name, a in arrays.items()}
 
 
+def bytes_in_file(model: Any) -> int:
+    """Bytes of all arrays in a file but those of the history."""
+    arrays = model.to_checkpoint()[1]
+    return sum(a.nbytes for name, a in arrays.items() if name.startswith("learned/state/"))
+
+
+def settings_of(**params: Any) -> ClumpSettings:
+    """The settings of a model without limits, unless parameters say so."""
+    free: dict[str, Any] = {"memory_budget": None, "max_clumps": None}
+    return ClumpedTopicModel(**{**free, **params})._settings()
+
+
 def assert_same(one: Any, two: Any) -> None:
     """The same models, to the bit."""
     assert one[0] == two[0]
@@ -92,15 +105,14 @@ def assert_within_limits(model: Any) -> None:
     """Bytes as reported, as added up, and as they are in a file; items and groups."""
     report = model.memory_report()
     assert report["total"] == sum(report[name] for name in BYTES)
-    arrays = model.to_checkpoint()[1]
-    assert report["total"] == sum(a.nbytes for a in arrays.values())
+    assert report["total"] == bytes_in_file(model)
     if report["budget"] is not None:
         assert report["total"] <= report["budget"]
     n_items = report["n_clumps"] + report["n_single_points"]
     if isinstance(model.max_clumps, int):
         assert n_items <= model.max_clumps
     elif model.max_clumps == "auto":
-        assert n_items <= max(clumped_state.LEAST_ITEMS, 2 * model.n_components_)
+        assert n_items <= max(budget.LEAST_ITEMS, 2 * model.n_components_)
     if model.max_groups is not None:
         assert report["n_groups"] <= model.max_groups
 

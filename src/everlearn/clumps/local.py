@@ -1,4 +1,4 @@
-"""The local step of a topic model over items: the few likely topics of each, and their sums."""
+"""The local step: assign items to topics, and sum them up by topic; infer new documents."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.engine.protocol import Engine, pieces, runs
 
 WIDTH = 8
-"""Topics that an item may share at most."""
+"""An item is shared by so many topics at most."""
 _BLOCK_SCORES = 125_000
 _LEAST_ROWS, _MOST_ROWS = 64, 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The likely topics of each item, likeliest first, and their shares, zeros behind.
+    """The topics of each item.
 
-    `log_norm` is the log normaliser of each item, per point.
+    Attributes
+    ----------
+    topics : (n_items, width) positions of the likely topics, the most likely first
+    shares : (n_items, width) their shares, zeros last
+    log_norm : (n_items,) log normalizer per point of the item
     """
 
     topics: Labels
@@ -41,29 +45,29 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class ClumpStep:
-    """Assigns items to topics, in blocks that an engine may run side by side."""
+    """Assigns items to topics in blocks, which the engine may run in parallel."""
 
     model: GroupedModel
     engine: Engine
 
     def assign(self, topics: Topics, sizes: Vec, items: Items) -> Assignment:
-        """Optimal assignments, each among the best few topics, at fixed beliefs."""
+        """The optimal assignment at fixed topics, among the best `WIDTH` topics of each item."""
         return assigned(*topics.beliefs(self.model, sizes), items, self.engine)
 
     def summarize(self, topics: Topics, items: Items, found: Assignment) -> Topics:
-        """Statistics of all items under the assignment; ids and alpha stay."""
+        """Statistics of the items under the assignment; ids and alpha stay."""
         n, t, counts, entropy = summed(items, found, topics.counts.shape)
         return replace(topics, n=n, t=t, counts=counts, entropy=entropy)
 
     def iterate(self, topics: Topics, sizes: Vec, items: Items) -> tuple[Topics, Assignment]:
-        """One round of coordinate ascent: assignments, then topics, mixtures and alpha."""
+        """One iteration of coordinate ascent: assignment, then statistics, then alpha."""
         found = self.assign(topics, sizes, items)
         better = self.summarize(topics, items, found)
         return better.with_better_alpha(self.model, sizes), found
 
 
 def assigned(eta: Mat, bias: Mat, items: Items, engine: Engine | None = None) -> Assignment:
-    """Optimal assignments for natural parameters `eta` and a bias per group and topic."""
+    """The optimal assignment for natural parameters `eta` and a bias per group and topic."""
     n, k = len(items), len(eta)
     width = min(WIDTH, k)
     found = Assignment(np.empty((n, width), np.int32), np.empty((n, width)), np.empty(n))
@@ -79,7 +83,7 @@ def assigned(eta: Mat, bias: Mat, items: Items, engine: Engine | None = None) ->
 
 
 def summed(items: Items, found: Assignment, shape: tuple[int, ...]) -> tuple[Vec, Mat, Mat, float]:
-    """Points and feature sums of topics, points of groups in topics, of this shape, and entropy."""
+    """Statistics of the assignment: points, feature sums, points by group and topic, entropy."""
     n, t = np.zeros(shape[1]), np.zeros((shape[1], items.features.shape[1]))
     counts = np.zeros(shape)
     entropy = summarize(
@@ -90,7 +94,7 @@ def summed(items: Items, found: Assignment, shape: tuple[int, ...]) -> tuple[Vec
 
 
 def _assign(shared: tuple[Mat, Mat], block: tuple[Items, Assignment]) -> Assignment:
-    """The assignment of a block; it is written into the one given, which is room and no more."""
+    """The assignment of a block, written into `found`."""
     (eta, bias), (items, found) = shared, block
     scores = np.ascontiguousarray(items.features @ eta.T)
     best_topics(
@@ -108,17 +112,17 @@ def _assign(shared: tuple[Mat, Mat], block: tuple[Items, Assignment]) -> Assignm
 
 _MOST_STEPS = 100
 _TOLERANCE = 1e-4
-"""Share of a document's points that may still move when its mixture is taken for settled."""
+"""A document's mixture has converged when it moves by this share of its points."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a document is found to be.
+class DocumentPosterior:
+    """What the topics say about a document.
 
     Attributes
     ----------
     zeta : (n_topics,) Dirichlet posterior of its mixture
-    labels : (n_points,) position of the likeliest topic of each point
+    labels : (n_points,) position of the most likely topic of each point
     bound : lower bound of its log-likelihood
     """
 
@@ -128,11 +132,14 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Fixed beliefs, as reading needs them: natural parameters, constants, alpha, and shares.
+class FixedTopics:
+    """Topics as inference about new documents needs them.
 
-    Reading starts from the `shares` that topics have in all points: with alpha alone, a topic that
-    gets no point at first could hardly get one later.
+    Attributes
+    ----------
+    eta, constant : natural parameters of each topic
+    alpha : parameters of the Dirichlet prior of documents
+    shares : share of each topic in all points, from which inference starts
     """
 
     model: GroupedModel
@@ -142,32 +149,33 @@ class Reader:
     shares: Vec
 
     @classmethod
-    def of(cls, model: GroupedModel, topics: Topics) -> Reader:
-        """The beliefs of a model as it is now."""
+    def of(cls, model: GroupedModel, topics: Topics) -> FixedTopics:
+        """The topics of a model as they are now."""
         eta, constant = model.family.natural(model.family.posterior(topics.n, topics.t))
         return cls(model, eta, constant, topics.alpha, topics.shares)
 
-    def read_all(self, documents: Sequence[Mat], engine: Engine) -> list[Reading]:
-        """Each document by itself."""
-        return engine.map(_read, documents, self)
+    def infer_all(self, documents: Sequence[Mat], engine: Engine) -> list[DocumentPosterior]:
+        """`infer` for each document."""
+        return engine.map(_infer, documents, self)
 
-    def read(self, X: Mat) -> Reading:
-        """A document's mixture of topics by coordinate ascent."""
+    def infer(self, X: Mat) -> DocumentPosterior:
+        """The mixture of topics of one document, by coordinate ascent."""
         features = np.ascontiguousarray(self.model.family.features(X))
         items = Items.points(features, np.zeros(len(X), np.int32))
+        # From alpha alone, a rare topic gets no point at first and hardly any later.
         zeta = self.alpha + len(X) * self.shares
         for _ in range(_MOST_STEPS):
             found = assigned(self.eta, (self.constant + psi(zeta))[None, :], items)
             used, zeta = zeta, self.alpha + summed(items, found, (1, len(self.alpha)))[2][0]
             if np.abs(zeta - used).sum() <= _TOLERANCE * len(X):
                 break
-        # The assignments are optimal for `used`, at which the bound is therefore taken.
+        # `found` is optimal for `used`, so the bound is computed there and not at `zeta`.
         points = float(found.log_norm.sum() + self.model.family.log_base(X).sum())
         bound = points - len(X) * float(psi(used.sum())) - _divergence(used, self.alpha)
-        return Reading(zeta, found.topics[:, 0].copy(), bound)
+        return DocumentPosterior(zeta, found.topics[:, 0].copy(), bound)
 
-    def resemblance(self, X: Mat, zetas: Mat) -> Vec:
-        """How likely documents with these posteriors make the points, each by its best topic."""
+    def similarity(self, X: Mat, zetas: Mat) -> Vec:
+        """Log-likelihood of the points under each posterior, every point by its best topic."""
         family = self.model.family
         scores = np.ascontiguousarray(family.features(X) @ self.eta.T + self.constant)
         out = np.empty(len(zetas))
@@ -175,8 +183,8 @@ class Reader:
         return np.asarray(out - len(X) * psi(zetas.sum(axis=1)) + family.log_base(X).sum())
 
 
-def _read(reader: Reader, X: Mat) -> Reading:
-    return reader.read(X)
+def _infer(topics: FixedTopics, X: Mat) -> DocumentPosterior:
+    return topics.infer(X)
 
 
 def _divergence(zeta: Vec, alpha: Vec) -> float:

@@ -1,4 +1,7 @@
-"""The search for topics within an epoch: moves while they raise bound - price x topics."""
+"""The search for topics within an epoch: split and join while that raises the objective.
+
+The objective is bound - price * n_topics.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from everlearn.attic.core_memory import release
 from everlearn.clumps.compress import Compressor
 from everlearn.clumps.items import Items, regrouped
 from everlearn.clumps.local import Assignment, ClumpStep
@@ -17,20 +19,21 @@ from everlearn.clumps.splits import apply_splits, propose_splits
 from everlearn.core.arrays import IntVec, Vec
 
 _LEAST_GAIN = 0.02
-"""A move must gain this share of the price beyond it, so that no two moves undo each other."""
+"""A move must gain this share of the price on top of it, so that no two moves undo each other."""
 _FIRST, _BETWEEN, _LAST = 6, 3, 10
-"""Iterations before the first round of moves, after each, and after the last."""
+"""Iterations before the first round of moves, after each round, and after the last."""
 _STALLS = 3
-"""Rounds of moves in a row that fail to raise what they should before the search gives up."""
+"""The search ends after so many rounds of moves in a row that do not raise the objective."""
 _SAME, _QUITE_SAME = 0.1, 0.01
-"""Shares of a topic's points within which it counts as unchanged: as a rule, and at the end."""
+"""A topic whose points changed by no more than this share counts as unchanged; the second value is
+tried when the first leaves nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPrice:
-    """What a topic must earn: nats, and beside them a share of the bound, if any.
+    """What a topic must earn in nats; splits must also gain a share of the whole bound.
 
-    The share is asked of splits alone and is of the whole bound, with the log base measure `base`.
+    `base` is the log base measure of all points, which the bound of topics alone lacks.
     """
 
     nats: float
@@ -38,16 +41,19 @@ class TopicPrice:
     base: float = 0.0
 
     def of_split(self, bound: float) -> float:
-        """Nats that a split has to gain when the bound, but for its base, is this."""
+        """Nats that a split must gain; `bound` is without the base measure."""
         return self.nats + self.least_share * abs(bound + self.base)
 
 
 @dataclass(slots=True)
 class TopicSearch:
-    """Topics, items and their groups while an epoch is at work.
+    """Topics, items and groups of an epoch; methods change them in place.
 
-    `found` are the assignments that the beliefs `assigned_by` made, and `topics` their sums.
-    `failed` has the points that topics had, by id, when they could not be split.
+    Attributes
+    ----------
+    topics : statistics of the items under the assignment `found`
+    found, assigned_by : the latest assignment of items, and the topics it was computed from
+    failed : points of each topic, by id, at the time when splitting it failed
     """
 
     step: ClumpStep
@@ -65,34 +71,33 @@ class TopicSearch:
     def bound(self) -> float:
         return self.topics.bound(self.step.model, self.sizes)
 
-    def turn_to(self, items: Items) -> None:
-        """Go on with other items of the same points; what was found was about the old ones."""
+    def replace_items(self, items: Items) -> None:
+        """Continue with other items of the same points; the assignment of the old ones goes."""
         self.items, self.found, self.assigned_by = items, None, None
 
     def compressor(self) -> Compressor:
-        """What compresses the items as they are assigned now."""
+        """Compresses the items as they are assigned now."""
         assert self.found is not None
         return Compressor.of(self.step.model, self.topics, self.sizes, self.items, self.found)
 
     def last_compressor(self) -> Compressor:
-        """The same, for items that are about to go: their assignments are let go at once."""
+        """The same, and the assignment is dropped at once to save memory."""
         compressor, self.found = self.compressor(), None
         return compressor
 
-    def tie(self, items: Items) -> float:
-        """Turn to clumps of the items; the bound with them, same beliefs and same alpha."""
+    def bound_on_clumps(self, items: Items) -> float:
+        """Replace the items by clumps of them; the bound of these at the same beliefs."""
         assert self.assigned_by is not None
         found = self.step.assign(self.assigned_by, self.sizes, items)
         tied = self.step.summarize(self.topics, items, found)
-        self.turn_to(items)
+        self.replace_items(items)
         return tied.bound(self.step.model, self.sizes)
 
     def iterate(self, most: int, least_gain: float = 0.0) -> None:
-        """Coordinate ascent, until an iteration gains no more than `least_gain`."""
-        release()
+        """Up to `most` iterations of coordinate ascent, while each gains more than `least_gain`."""
         before = -np.inf
         for _ in range(most):
-            self.assigned_by, self.found = self.topics, None  # two assignments need not fit
+            self.assigned_by, self.found = self.topics, None  # drop one before making the next
             self.topics, self.found = self.step.iterate(self.topics, self.sizes, self.items)
             after = self.bound
             if after - before <= least_gain:
@@ -108,13 +113,11 @@ class TopicSearch:
         return self.price.of_split(self.bound)
 
     def build(self) -> None:
-        """Splits and joins, all that do not touch each other at a time, until none is left.
-
-        Every move raises bound - price x topics, but for rounding, and for items that would need
-        more topics than they may share: rounds that bring nothing, again and again, are the last.
-        """
+        """Rounds of splits and joins, many at a time, until no round raises the objective."""
         self.iterate(_FIRST, 0.5 * self._split_price)
         best, kept, stalls = self._objective, self.topics, 0
+        # Gains are exact, but rounding and the limit of `WIDTH` topics an item can eat them up:
+        # without counting rounds that failed to deliver, the loop might never end.
         while stalls < _STALLS and (
             self.move(self._changed(_SAME)) or self.move(self._changed(_QUITE_SAME))
         ):
@@ -126,25 +129,21 @@ class TopicSearch:
         self.iterate(_LAST, 0.5 * self._split_price)
 
     def join(self, rounds: int) -> None:
-        """Joins alone, for a few rounds."""
+        """Rounds of joins without splits."""
         for _ in range(rounds):
             if not self.move(np.empty(0, np.int64)):
                 return
             self.iterate(1)
 
     def _changed(self, share: float) -> IntVec:
-        """Topics that have not failed to split since they had the points of now, up to a share."""
+        """Topics whose points changed by more than this share since they failed to split."""
         known = np.array([self.failed.get(i, -np.inf) for i in self.topics.ids.tolist()])
         return np.flatnonzero(np.abs(self.topics.n - known) > share * self.topics.n)
 
     def move(self, divisible: IntVec) -> bool:
-        """One round of joins and of splits of some topics; whether there were any.
-
-        What the assignments were made by is of no use any more: an iteration follows.
-        """
+        """One round of joins, and of splits of the topics `divisible`; whether any was made."""
         assert self.found is not None
-        self.assigned_by = None
-        release()
+        self.assigned_by = None  # refers to the old topics; an iteration must follow
         model, engine = self.step.model, self.step.engine
         given = (self.topics, self.sizes, self.items, self.found)
         joins = propose_joins(model, *given)
@@ -167,8 +166,8 @@ class TopicSearch:
             self.topics = apply_joins(self.topics, joins, joined_pairs)
         return bool(divided or joined_pairs)
 
-    def hopeful(self, share: float) -> IntVec:
-        """Topics whose division gains more than a share of the price, on the items of now."""
+    def promising_splits(self, share: float) -> IntVec:
+        """Topics whose split gains more than this share of the price."""
         assert self.found is not None
         given = (self.topics, self.sizes, self.items, self.found, np.arange(len(self.topics)))
         least = share * self._split_price
@@ -179,18 +178,19 @@ class TopicSearch:
         self.failed |= dict(zip(ids, n, strict=True))
 
     def force_joins(self, count: int) -> int:
-        """Join the pairs of topics that lose least, up to `count` of them; how many were."""
+        """Join up to `count` pairs of topics, those that lose least; how many were joined."""
         assert self.found is not None
         joins = propose_joins(self.step.model, self.topics, self.sizes, self.items, self.found)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
-        gains = np.nan_to_num(joins.gains, nan=-1e300, neginf=-1e300)  # some pair is always joined
+        # A pair of unknown gain is still a pair: the caller needs at least one join.
+        gains = np.nan_to_num(joins.gains, nan=-1e300, neginf=-1e300)
         chosen = disjoint(gains, pairs, -np.inf)[:count]
         self.topics = apply_joins(self.topics, joins, chosen)
         self.iterate(1)
         return len(chosen)
 
     def merge_groups(self, most: int, criterion: str) -> IntVec:
-        """Merge groups of documents until `most` are left; what each has become."""
+        """Merge groups of documents until `most` are left; the new position of each old group."""
         assert self.assigned_by is not None
         into = merge_groups(self.topics, self.sizes, most, criterion)
         self.topics = self.topics.regrouped(into)
@@ -201,7 +201,7 @@ class TopicSearch:
 
 
 def disjoint(net: Vec, touched: Sequence[tuple[int, ...]], least: float) -> list[int]:
-    """Moves of more than `least`, largest first, no two of which touch the same topic."""
+    """Positions of moves that gain more than `least`, best first, no two of the same topic."""
     used: set[int] = set()
     chosen = []
     for i in np.argsort(-net, kind="stable").tolist():

@@ -86,9 +86,9 @@ class LearnerMixin:
 
 
 @contextmanager
-def named_errors(estimator: Any, argument: str) -> Iterator[None]:
-    """Errors of the block name the argument and the estimator, whoever raises them."""
-    name = type(estimator).__name__
+def named_errors(owner: object, argument: str) -> Iterator[None]:
+    """Errors of the block name the argument and its owner, an estimator or the name of one."""
+    name = owner if isinstance(owner, str) else type(owner).__name__
     try:
         yield
     except (OverflowError, TypeError, ValueError) as error:
