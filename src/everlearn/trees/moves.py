@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.tree import Tree
-from everlearn.trees.kernels.scores import add_children, add_word_gains
+from everlearn.trees.kernels.merges import add_children, add_word_gains
 from everlearn.trees.model import (
     TreeRules,
     TreeTopics,

@@ -1,1 +1,1 @@
-"""Compiled loops over tree paths."""
+"""Compiled inner loops of topic trees."""

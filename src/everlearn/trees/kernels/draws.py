@@ -1,10 +1,12 @@
-"""Paths and levels of documents in a tree of topics, drawn with the topics integrated out.
+"""Collapsed Gibbs draws of the paths and levels of documents in a tree of topics.
 
 A document has a path of nodes from the root to the last level, and each of its tokens a level of
-that path. Both are drawn under the counts of all other documents, which follow every draw, so
-documents are visited one after the other. A path is drawn among one slot for each node: those on
-the last level, and for each other node the new path that leaves the tree there. Equations:
-docs/math/topic_tree.md.
+that path. Both are drawn under the counts of all other documents. Each draw changes the counts, so
+documents are visited one after the other.
+
+A path is drawn by its slot. There is one slot per node: the slot of a node on the last level is the
+path that ends there; the slot of any other node is a new path that leaves the tree at this node.
+Equations: docs/math/topic_tree.md.
 """
 
 import numpy as np
@@ -25,27 +27,30 @@ from everlearn.trees.kernels.scores import (
 )
 
 _DEEPEST = -700.0
-_NOWHERE = -1e300
+"""exp of anything lower is 0."""
+_IMPOSSIBLE = -1e300
+"""Log-weight of a slot that cannot be drawn."""
 _FIRST_SWEEPS = 3
+"""Draws of the levels of a new document."""
 
 
 @kernel(FUSED)
 def _log_each(x: Vec, out: Vec) -> None:
-    """Logarithms; those of nothing are far below all others."""
+    """Logarithms; `_IMPOSSIBLE` for 0."""
     for j in range(out.size):
-        found = log(x[j] if x[j] > 0.0 else 1.0)
-        out[j] = found if x[j] > 0.0 else _NOWHERE
+        value = log(x[j] if x[j] > 0.0 else 1.0)
+        out[j] = value if x[j] > 0.0 else _IMPOSSIBLE
 
 
 @kernel()
-def _leaving(gamma: float, room: bool, level: int, s: Scratch) -> float:
-    """What new nodes below a level add to the log-weight of its slots."""
-    return np.log(gamma) + s.fresh[level + 1 :].sum() if room else _NOWHERE
+def _new_nodes_weight(gamma: float, room: bool, level: int, s: Scratch) -> float:
+    """Log-weight that the new nodes of a path add if it leaves the tree at this level."""
+    return np.log(gamma) + s.fresh[level + 1 :].sum() if room else _IMPOSSIBLE
 
 
 @kernel()
 def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
-    """Log-weight of each slot, far below all others where there is none; the highest of them."""
+    """Write the log-weight of each slot to `s.weights`, and return the largest."""
     depth, parents = nodes.firsts.size - 1, nodes.parents
     below, reach, weights = s.below, s.reach, s.weights
     below[:] = gamma
@@ -55,17 +60,17 @@ def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
     _log_each(below[:inner], below[:inner])
     _log_each(nodes.mass, reach)
     reach[0] = -below[0]
-    weights[0] = reach[0] + _leaving(gamma, room, 0, s)
+    weights[0] = reach[0] + _new_nodes_weight(gamma, room, 0, s)
     for level in range(1, depth):
-        fresh = _leaving(gamma, room, level, s)
+        fresh = _new_nodes_weight(gamma, room, level, s)
         for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
             reach[j] += reach[parents[j]] + s.scores[j]
             weights[j] = reach[j]
         if level < depth - 1:
             for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
-                reach[j] -= below[j]  # what its children begin with
+                reach[j] -= below[j]  # children start from here
                 weights[j] = reach[j] + fresh
-    peak = _NOWHERE
+    peak = _IMPOSSIBLE
     for j in range(weights.size):
         if weights[j] > peak:
             peak = weights[j]
@@ -74,7 +79,7 @@ def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
 
 @kernel(FUSED)
 def _exponentials(weights: Vec, peak: float) -> None:
-    """Logarithms of weights become weights, the largest 1 and those out of sight 0."""
+    """Turn log-weights into weights, the largest being 1."""
     for j in range(weights.size):
         x = weights[j] - peak
         weights[j] = exp(max(x, _DEEPEST)) if x > _DEEPEST else 0.0
@@ -82,7 +87,7 @@ def _exponentials(weights: Vec, peak: float) -> None:
 
 @kernel()
 def _pick(weights: Vec, peak: float, u: float) -> int:
-    """The place that a uniform draw in [0, 1) picks; logarithms of weights become weights."""
+    """Draw a slot by its log-weight, with `u` uniform in [0, 1)."""
     _exponentials(weights, peak)
     total = 0.0
     for j in range(weights.size):
@@ -99,8 +104,8 @@ def _pick(weights: Vec, peak: float, u: float) -> int:
 
 
 @kernel()
-def _born(nodes: Nodes, level: int, parent: int) -> int:
-    """The place of a new node."""
+def _add_node(nodes: Nodes, level: int, parent: int) -> int:
+    """Add a node on a level and return its place."""
     for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
         if nodes.ids[j] < 0:
             nodes.ids[j] = nodes.next_id[0]
@@ -112,7 +117,7 @@ def _born(nodes: Nodes, level: int, parent: int) -> int:
 
 @kernel()
 def _path_to(nodes: Nodes, slot: int, path: IntVec) -> None:
-    """The path of a slot, -1 where it leaves the tree."""
+    """Write the path of a slot; -1 where it has left the tree."""
     level = 0
     while nodes.firsts[level + 1] <= slot:
         level += 1
@@ -124,16 +129,16 @@ def _path_to(nodes: Nodes, slot: int, path: IntVec) -> None:
 
 @kernel()
 def _set_path(nodes: Nodes, slot: int, path: IntVec) -> None:
-    """The path of a slot, with new nodes where it leaves the tree."""
+    """Write the path of a slot, and add nodes where it leaves the tree."""
     _path_to(nodes, slot, path)
     for level in range(1, path.size):
         if path[level] < 0:
-            path[level] = _born(nodes, level, path[level - 1])
+            path[level] = _add_node(nodes, level, path[level - 1])
 
 
 @kernel()
 def _recount(tokens: Tokens, d: int, nodes: Nodes, by: float) -> None:
-    """Add a document to the counts of its path, or take it away; nodes without one end."""
+    """Add a document to the counts (`by=1`) or remove it (-1); nodes without documents end."""
     path = tokens.paths[d]
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         node = path[tokens.levels[i]]
@@ -148,7 +153,7 @@ def _recount(tokens: Tokens, d: int, nodes: Nodes, by: float) -> None:
 
 @kernel()
 def _draw_slot(nodes: Nodes, gamma: float, most: int, u: float, s: Scratch) -> int:
-    """A slot by scores and weights; one that leaves the tree only if new nodes are allowed."""
+    """Draw a slot; no new path if the tree would have more than `most` nodes."""
     used = 0
     for j in range(nodes.ids.size):
         used += nodes.ids[j] >= 0
@@ -160,7 +165,7 @@ def _draw_slot(nodes: Nodes, gamma: float, most: int, u: float, s: Scratch) -> i
 def _draw_path(
     tokens: Tokens, d: int, nodes: Nodes, priors: Priors, most: int, u: float, s: Scratch
 ) -> None:
-    """The path of a document that is in no counts."""
+    """Draw the path of a document that is in no counts."""
     first, last = tokens.starts[d], tokens.starts[d + 1]
     for level in range(1, priors.alpha.size):
         score_level(tokens, first, last, level, nodes, priors, s)
@@ -171,10 +176,10 @@ def _draw_path(
 def _draw_levels(
     tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, room: Mat
 ) -> Word:
-    """The level of each token of a document that is in all counts.
+    """Draw the level of each token of a document that is in the counts.
 
-    The token itself is taken away from the counts of its level in passing; counts are written to
-    only when it moves, which most tokens do not.
+    Counts without the token itself are computed on the way, and are written only if it moves:
+    most tokens stay where they are.
     """
     path, depth = tokens.paths[d], priors.alpha.size
     counts, totals, levels = nodes.counts, nodes.totals, tokens.levels
@@ -215,9 +220,9 @@ def _draw_levels(
 def _first_levels(
     tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, values: Vec
 ) -> Word:
-    """Levels of a new document's tokens, each word by itself, with its path as it is.
+    """Draw first levels of a new document's tokens, independently, given its path.
 
-    Words say nothing about levels on which the path has left the tree.
+    On levels where the path has left the tree, all words are equally likely.
     """
     path = tokens.paths[d]
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
@@ -241,7 +246,7 @@ def _first_levels(
 
 @kernel()
 def _has_room(nodes: Nodes) -> bool:
-    """Whether each level below the root has a free place."""
+    """Whether each level below the root has a free place for a new node."""
     for level in range(1, nodes.firsts.size - 1):
         free = False
         for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
@@ -263,11 +268,11 @@ def sweep(
     informed: bool,
     most: int,
 ) -> int:
-    """Draw path and levels of documents `begin` to `end`; the first that was not drawn.
+    """Draw path and levels of documents `begin` to `end`. Return the first that was not drawn.
 
-    `new` documents are in no counts yet and have no path; their levels are drawn first, from the
-    prior or, `informed`, for a path that fits the document whatever its levels. The sweep stops
-    where a level has no place for one more node; `most` nodes are kept at most.
+    `new` documents are in no counts yet and have no path. Their levels are drawn first: from the
+    prior, or with `informed` for a path that fits the document whatever its levels. The sweep stops
+    early when a level has no free place for a new node. The tree has at most `most` nodes.
     """
     c, depth = nodes.totals.size, priors.alpha.size
     s = scratch(c, depth, longest_run(tokens.starts))
@@ -297,7 +302,7 @@ def sweep(
 def sweep_levels(
     tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, rows: IntVec
 ) -> None:
-    """Draw the levels of some documents, paths staying as they are."""
+    """Draw the levels of the documents in `rows`; their paths stay."""
     room = np.empty((4, priors.alpha.size))
     for d in rows:
         _draw_levels(tokens, d, nodes, priors, streams[d], room)
@@ -307,10 +312,7 @@ def sweep_levels(
 def move_down(
     tokens: Tokens, nodes: Nodes, rows: IntVec, level: int, common: NDArray[np.bool_]
 ) -> None:
-    """Put words of some documents on a level if they are common, else on the next.
-
-    Only tokens that are on one of the two levels move.
-    """
+    """Put tokens that are on this level or the next on this one if common, else on the next."""
     for d in rows:
         path = tokens.paths[d]
         for i in range(tokens.starts[d], tokens.starts[d + 1]):

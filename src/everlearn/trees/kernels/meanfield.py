@@ -1,7 +1,7 @@
-"""Where documents belong in a tree of topics, with one posterior of levels for all paths.
+"""Variational posteriors of paths and levels as published, with one posterior of levels.
 
-The mean-field form of the published algorithm: each word has one distribution over levels, whatever
-the path. It is looser than the form in `paths`. Equations: docs/math/topic_tree.md.
+Each word has one distribution over levels, whatever the path. The bound is looser than that of
+`paths`. Equations: docs/math/topic_tree.md.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from everlearn.trees.kernels.paths import (
 def _split_words(
     words: Words, d: int, paths: PathTable, logs: Mat, q: Posteriors, scores: Vec
 ) -> float:
-    """Levels of words under the shares of slots; scores of slots under these; their entropy."""
+    """Update levels of words given slots, then scores of slots given levels; return entropy."""
     depth, unseen = paths.alpha.size, np.log(paths.unseen)
     slots, shares, g = q.slots[d], q.shares[d], q.g[d, 0]
     expected = np.empty(depth)
@@ -57,7 +57,7 @@ def _split_words(
 def infer_meanfield(
     words: Words, begin: int, end: int, paths: PathTable, logs: Mat, steps: int, q: Posteriors
 ) -> None:
-    """Levels of each document and probabilities of the slots chosen for it, in turn."""
+    """Update levels and probabilities of candidate slots of each document, in turn."""
     most, depth = q.slots.shape[1], paths.alpha.size
     scores = np.empty(most)
     for d in range(begin, end):

@@ -1,15 +1,14 @@
-"""Where documents belong in a tree of topics: path and levels of each, without randomness.
+"""Variational posteriors of the paths and levels of documents in a tree of topics.
 
-For each slot of the tree that is looked at, a document has a posterior Dir(g) of its levels. With
-weights v_wl = exp(E log theta_l) * table[w, node of level l], `unseen` standing in where a slot has
-no node,
+For each candidate slot, a document has a posterior Dir(g) of its levels. With weights
+v_wl = exp(E log theta_l) * table[w, node of level l], or `unseen` where a slot has no node,
 
     g_l = alpha_l + sum_w count_w v_wl / sum_l v_wl,
     score = sum_w count_w log sum_l v_wl - KL(Dir(g) || Dir(alpha)),
 
-and the posterior of slots is the softmax of their log-weights plus scores. All slots are looked at
-once with levels as expected; the best few are then worked out. Equations: docs/math/topic_tree.md.
-Every document writes to its own places.
+and the posterior of slots is the softmax of their log-weights plus scores. All slots are scored
+roughly, with levels as expected; the best few become candidates. Documents do not depend on each
+other. Equations: docs/math/topic_tree.md.
 """
 
 import math
@@ -24,14 +23,15 @@ from everlearn.kernels.scalars import exp, log
 
 Slots = NDArray[np.int32]
 _DEEPEST = -700.0
+"""exp of anything lower is 0."""
 _LEAST = 1e-70
 _FACTORS = 4
-"""Products of so many numbers above the least one are normal."""
+"""Factors per logarithm: a product of 4 numbers above `_LEAST` does not underflow."""
 _WIDTH = 30.0
-"""Slots that are so many nats behind the best are not worked out."""
+"""Slots this many nats behind the best one are no candidates."""
 _NEGLIGIBLE = 1e-12
 _STILL = 1e-4
-"""Levels that move less, in tokens, have settled."""
+"""Levels have converged when none moves by more than this many tokens."""
 
 
 class Words(NamedTuple):
@@ -43,10 +43,10 @@ class Words(NamedTuple):
 
 
 class PathTable(NamedTuple):
-    """What all documents are compared with.
+    """The tree as documents are compared with it.
 
-    table : (V, K) how much each word speaks for each node
-    unseen : the same for a node that the tree does not hold
+    table : (V, K) probability of each word at each node
+    unseen : the same at a node that the tree does not have yet
     parents, levels : (K,) of each node, parents first
     paths : (K, L) nodes from the root to each, -1 below it
     log_weights : (K,) of slots
@@ -122,7 +122,7 @@ def _fold(product: Vec, scores: Vec) -> None:
 
 @kernel(FUSED)
 def _reach(row: Vec, paths: PathTable, weights: Vec, rest: Vec, reach: Vec, values: Vec) -> None:
-    """How likely a word is in each slot, by the nodes down to it and the unseen ones below."""
+    """Probability of a word in each slot, from the nodes above it and the unseen ones below."""
     for i in range(row.size):
         above = reach[paths.parents[i]] if i else 0.0
         reach[i] = above + weights[paths.levels[i]] * row[i]
@@ -144,7 +144,7 @@ def _power(values: Vec, count: int, product: Vec, scores: Vec) -> None:
 def _score_all(
     words: Words, d: int, paths: PathTable, weights: Vec, scores: Vec, room: Mat
 ) -> None:
-    """Scores of all slots, but for a constant, with levels as they are expected to be."""
+    """Scores of all slots, up to a constant, with levels as expected from the prior."""
     n = 0
     for place in range(words.indptr[d], words.indptr[d + 1]):
         n += words.counts[place]
@@ -169,7 +169,7 @@ def _score_all(
 
 @kernel()
 def choose_slots(words: Words, begin: int, end: int, paths: PathTable, q: Posteriors) -> None:
-    """The best slots of each document, of those it had any but negligible ones included."""
+    """Choose the best slots of each document as candidates; keep those it has a share in."""
     k, most = paths.levels.size, q.slots.shape[1]
     scores, room = np.empty(k), np.empty((3, k))
     weights = np.empty(paths.alpha.size)
@@ -183,7 +183,7 @@ def choose_slots(words: Words, begin: int, end: int, paths: PathTable, q: Poster
         q.g[d] = 0.0
         for m in range(most):
             if old[m] >= 0 and kept[m] > _STILL:
-                scores[old[m]] += 1e300  # what a document had is kept
+                scores[old[m]] += 1e300  # always among the best
         for m in range(min(most, k)):
             best = np.argmax(scores)
             if scores[best] < peak - _WIDTH:
@@ -200,7 +200,7 @@ def choose_slots(words: Words, begin: int, end: int, paths: PathTable, q: Poster
 def _split_words(
     words: Words, d: int, paths: PathTable, path: IntVec, weights: Vec, g: Vec
 ) -> None:
-    """Dirichlet parameters of the levels that words choose under these weights."""
+    """Dirichlet parameters of levels, with each word split over levels by these weights."""
     depth = weights.size
     g[:] = 0.0
     values = np.empty(depth)
@@ -235,7 +235,7 @@ def _word_score(words: Words, d: int, paths: PathTable, path: IntVec, weights: V
 def _settle(
     words: Words, d: int, paths: PathTable, slot: int, steps: int, g: Vec, weights: Vec
 ) -> float:
-    """Bring the levels in one slot to rest; its score."""
+    """Iterate the levels in one slot until they converge, and return the score of the slot."""
     path, alpha = paths.paths[slot], paths.alpha
     fresh = np.empty(alpha.size)
     if g[0] == 0.0:
@@ -258,9 +258,9 @@ def _settle(
 def infer_paths(
     words: Words, begin: int, end: int, paths: PathTable, steps: int, q: Posteriors
 ) -> None:
-    """Levels in the slots chosen for each document, and the probabilities of these slots.
+    """Compute levels in each candidate slot, and the probabilities of these slots.
 
-    Slots whose probability is negligible are given up until slots are chosen again.
+    Slots with negligible probability are dropped until candidates are chosen again.
     """
     most = q.slots.shape[1]
     scores, weights = np.empty(most), np.empty(paths.alpha.size)
@@ -280,7 +280,7 @@ def infer_paths(
 
 @kernel()
 def softmax(scores: Vec, shares: Vec) -> float:
-    """Shares of exponentials, and the logarithm of their sum; negligible shares become 0."""
+    """Write the softmax to `shares`, with 0 for negligible ones. Return the log-sum-exp."""
     peak, total = scores.max(), 0.0
     for m in range(scores.size):
         x = scores[m] - peak
@@ -327,9 +327,9 @@ def gather(
 
 @kernel()
 def predict_words(words: Words, paths: PathTable, q: Posteriors, out: Vec) -> None:
-    """Log-likelihood of other words of the documents, given where these were found.
+    """Log-likelihood of other words of each document, given its posterior.
 
-    Words of a document share its path: the sum over slots is outside of the product over words.
+    All words of a document share one path: the sum over slots is outside the product over words.
     """
     shares, scores = np.empty(paths.alpha.size), np.empty(q.slots.shape[1])
     for d in range(words.indptr.size - 1):

@@ -1,6 +1,5 @@
-"""How much likelier words are if pairs of nodes share one topic."""
+"""The layout of a tree for the sampler, and how well a document fits its nodes."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -10,50 +9,15 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.kernels.jit import FUSED, kernel
 from everlearn.kernels.scalars import log
 
-
-@kernel()
-def add_word_gains(counts: Mat, members: IntVec, prior: float, gains: Mat) -> None:
-    """Add, for pairs i < j of the members, the part of the gain that is a sum over words.
-
-    Only words that both nodes have contribute: log gamma(a + b + prior) + log gamma(prior)
-    - log gamma(a + prior) - log gamma(b + prior).
-    """
-    n = members.size
-    which, alone = np.empty(n, np.int64), np.empty(n)
-    base = math.lgamma(prior)
-    for w in range(counts.shape[0]):
-        used = 0
-        for i in range(n):
-            if counts[w, members[i]] > 0.0:
-                which[used] = i
-                used += 1
-        if used < 2:
-            continue
-        for u in range(used):
-            alone[u] = math.lgamma(counts[w, members[which[u]]] + prior)
-        for u in range(used):
-            a = counts[w, members[which[u]]] + prior
-            for v in range(u + 1, used):
-                both = math.lgamma(a + counts[w, members[which[v]]])
-                gains[which[u], which[v]] += both + base - alone[u] - alone[v]
-
-
-@kernel()
-def add_children(parents: IntVec, counts: Mat) -> None:
-    """Add the words of each node to those of its parent, from the last node to the first."""
-    for w in range(counts.shape[0]):
-        for i in range(parents.size - 1, 0, -1):
-            counts[w, parents[i]] += counts[w, i]
-
-
 Levels = NDArray[np.uint8]
 _FACTORS = 16
-"""Factors that are multiplied before a logarithm is taken: far from the ends of float64."""
+"""Factors per logarithm. Logarithms are slow; more factors could leave the range of float64."""
 _SERIES_FROM = 16.0
+"""Stirling's series is accurate from here on."""
 
 
 class Nodes(NamedTuple):
-    """Nodes in blocks of one level each; places without a node have the id -1 and no counts.
+    """Nodes in blocks of one level each; free places have the id -1 and no counts.
 
     firsts : (L + 1,) where the block of each level begins, and where the last one ends
     counts : (V, C) tokens of each word at each node
@@ -61,7 +25,7 @@ class Nodes(NamedTuple):
     mass : (C,) documents whose path passes each node
     parents : (C,) places of the parents
     ids : (C,) permanent ids
-    next_id : (1,) the id of the next node that is born
+    next_id : (1,) id of the next new node
     """
 
     firsts: IntVec
@@ -74,10 +38,10 @@ class Nodes(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Tokens of documents, equal words of a document side by side, with their draws.
+    """Tokens of documents with their levels; equal words of a document are side by side.
 
     starts : (N + 1,) where the tokens of each document begin
-    words, levels : (n_tokens,) the word and the level of each
+    words, levels : (n_tokens,) word and level of each token
     paths : (N, L) places of the nodes of each document's path
     """
 
@@ -88,7 +52,12 @@ class Tokens(NamedTuple):
 
 
 class Priors(NamedTuple):
-    """Of levels (L,), of each word of a topic, of all words of a topic, of new branches."""
+    """Parameters of the priors.
+
+    alpha : (L,) of levels
+    word, words : of each word of a topic, and their sum over the vocabulary
+    gamma : of new branches
+    """
 
     alpha: Vec
     word: float
@@ -97,11 +66,12 @@ class Priors(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one document's work, (C,) each but those named.
+    """Working arrays for one document, (C,) each unless stated.
 
+    scores, reach, weights : of nodes, paths to nodes, and slots
     fresh : (L,) scores of new nodes
-    words, adds : (n,) words of one level, and what is added to their counts; n is the most that
-        a document has
+    words, adds : (n,) the words of one level, and the number added to each of their counts, where
+        n is the length of the longest document
     """
 
     scores: Vec
@@ -116,7 +86,7 @@ class Scratch(NamedTuple):
 
 @kernel()
 def scratch(n_places: int, depth: int, n_words: int) -> Scratch:
-    """Room for documents of so many words at most."""
+    """Working arrays for documents of at most `n_words` tokens."""
     c = n_places
     return Scratch(
         np.zeros(c), np.ones(c), np.zeros(c), np.zeros(c), np.zeros(c), np.zeros(depth),
@@ -126,7 +96,7 @@ def scratch(n_places: int, depth: int, n_words: int) -> Scratch:
 
 @kernel()
 def spread_columns(values: Mat, places: IntVec, out: Mat) -> None:
-    """Write columns to other places of a table; those that have none (-1) are left out."""
+    """Copy columns of a table to other places; -1 leaves a column out."""
     for w in range(values.shape[0]):
         for j in range(places.size):
             if places[j] >= 0:
@@ -152,7 +122,7 @@ def log_rising(x: float, n: float) -> float:
 
 @kernel(FUSED)
 def _log_rising_each(x: Vec, prior: float, n: float, out: Vec) -> None:
-    """Subtract `log_rising` of each total and its prior, which is large, from `out`."""
+    """Subtract `log_rising(x + prior, n)` from `out`; the prior must be large."""
     for j in range(out.size):
         a = x[j] + prior
         b = a + n
@@ -172,7 +142,7 @@ def _multiply(row: Vec, add: float, product: Vec) -> None:
 def _multiply_four(
     a: Vec, b: Vec, c: Vec, d: Vec, add: tuple[float, float, float, float], product: Vec
 ) -> None:
-    """Four factors at a time: products are read and written once for all of them."""
+    """Multiply by four factors, with one pass over the products in memory."""
     for j in range(product.size):
         left, right = (a[j] + add[0]) * (b[j] + add[1]), (c[j] + add[2]) * (d[j] + add[3])
         product[j] *= left * right
@@ -187,7 +157,11 @@ def _fold(product: Vec, scores: Vec) -> None:
 
 @kernel()
 def _words_of(tokens: Tokens, first: int, last: int, level: int, prior: float, s: Scratch) -> int:
-    """How many words of a level there are; each with the prior and how often it came before."""
+    """Collect the words of a level, and return their number.
+
+    The addend of a word is the prior, plus the number of times that the word came before: together
+    they make the rising factorial of a count.
+    """
     n, before, add = 0, np.int64(-1), 0.0
     for i in range(first, last):
         if tokens.levels[i] == level:
@@ -203,7 +177,7 @@ def _words_of(tokens: Tokens, first: int, last: int, level: int, prior: float, s
 def score_level(
     tokens: Tokens, first: int, last: int, level: int, nodes: Nodes, priors: Priors, s: Scratch
 ) -> None:
-    """How likely the document's words of a level are at each of its nodes, and at a new one."""
+    """Log-probability of a document's words of one level at each node there, and at a new node."""
     low, high = nodes.firsts[level], nodes.firsts[level + 1]
     scores, product = s.scores[low:high], s.product[low:high]
     counts, w, adds = nodes.counts, s.words, s.adds
@@ -239,7 +213,7 @@ def score_level(
 
 @kernel(FUSED)
 def _reach(row: Vec, nodes: Nodes, prior: float, scale: Vec, reach: Vec) -> None:
-    """How likely a word is on the levels from the root down to each node."""
+    """Probability of a word on the levels from the root down to each node."""
     for j in range(nodes.firsts[1]):
         reach[j] = (row[j] + prior) * scale[j]
     for j in range(nodes.firsts[1], nodes.ids.size):
@@ -250,10 +224,10 @@ def _reach(row: Vec, nodes: Nodes, prior: float, scale: Vec, reach: Vec) -> None
 def score_slots(
     tokens: Tokens, first: int, last: int, nodes: Nodes, priors: Priors, s: Scratch
 ) -> None:
-    """How likely the document's words are in each slot, whatever their levels.
+    """Log-probability of a document's words in each slot, summed over levels.
 
-    A node's score is what its slot has more than its parent's, so that sums along a path are
-    scores of slots; new nodes have nothing to add to that.
+    A node's score is that of its slot minus that of its parent's slot, so that the sum along a path
+    is the score of its slot. New nodes add nothing.
     """
     share = priors.alpha / priors.alpha.sum()
     scale, rest = s.weights, 1.0
