@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from examples.continual_page import continual_page
 
 from benchmarks import figures
 from benchmarks.natural_runs import (
@@ -32,7 +33,6 @@ from benchmarks.natural_uses import (
     weights,
 )
 from benchmarks.table import ROOT, Table, write_page
-from everlearn.attic.app_report_continual import continual_page
 from everlearn.metrics.continual import (
     ContinualSummary,
     continual_summary,

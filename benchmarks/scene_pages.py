@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+from examples.contact_sheets import contact_sheets
 
 from benchmarks.figures import rows_of_images
 from benchmarks.images import caltech
 from benchmarks.scene_runs import KEPT, MODELS, Scene, chosen
-from everlearn.attic.app_report_contact_sheets import contact_sheets
-from everlearn.attic.app_report_retrieval import Collection
 from everlearn.report.mixture import examples
 from everlearn.report.study import Study, Truth, agreement, assigned, components
 
@@ -35,7 +34,7 @@ def write_sheets(
         truth=Truth("category", labels, classes),
     )
     own = [classes[i] for i in labels]
-    html = contact_sheets(study, Collection(images.photographs, own, images.names), growth)
+    html = contact_sheets(study, images.photographs, images.names, growth)
     sheets_page(scene).write_text(html, encoding="utf-8")
     _write_picture(study, images.photographs, own, picture)
 

@@ -36,10 +36,6 @@ def test_import_is_light():
     assert not loaded & HEAVY
 
 
-def test_pages_of_images_do_without_plotly():
-    assert "plotly" not in modules_after("import everlearn.attic.app_report_retrieval")
-
-
 def test_reports_of_streams_do_without_the_packages_for_images():
     assert not modules_after("import everlearn.report.stream") & {"PIL", "skimage"}
 

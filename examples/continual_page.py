@@ -1,17 +1,28 @@
-"""A page that shows what models keep and forget while they learn one task after the other."""
+"""Show what models keep and forget while they learn one task after the other.
+
+python examples/continual_page.py            # writes continual.html
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.datasets import load_digits
 
+from everlearn import OnlinePPCA
 from everlearn.core.arrays import Mat
-from everlearn.metrics.continual import ContinualSummary, continual_summary, seen_so_far
+from everlearn.metrics.continual import (
+    ContinualEvaluator,
+    ContinualSummary,
+    continual_summary,
+    seen_so_far,
+)
 from everlearn.report.charts import Figure, axis, base_layout, chart, heat_table, scripts
-from everlearn.report.page import NO_SCRIPT, minus, page, paragraph, section, table
+from everlearn.report.page import NO_SCRIPT, minus, page, paragraph, save_page, section, table
 
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete")
 _DASHES = ("solid", "dash", "dot")
@@ -225,3 +236,30 @@ def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str
     )
     figure = score_matrix(values, tasks, unit)
     return section(f"matrix-{number}", name, chart(f"chart-matrix-{number}", figure, label))
+
+
+def main() -> None:
+    """Learn handwritten digits, one digit after the other."""
+    X, y = load_digits(return_X_y=True)
+    held_out = {digit: X[y == digit][::5] for digit in range(10)}
+    scores = {}
+    for name, constraint in (("constrained", "step"), ("without constraint", None)):
+        model = OnlinePPCA(n_components=10, constraint=constraint)
+        learning = ContinualEvaluator(held_out)
+        for digit in range(10):
+            rows = X[y == digit]
+            model.partial_fit(np.delete(rows, np.s_[::5], axis=0))
+            learning.update(model, digit)
+        scores[name] = learning.scores
+    html = continual_page(
+        scores,
+        [str(digit) for digit in range(10)],
+        title="Handwritten digits, one digit after the other",
+        lead="OnlinePPCA sees all images of a digit once, then all of the next.",
+    )
+    save_page(html, Path("continual.html"))
+    print("continual.html")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,34 +1,39 @@
-"""Clusters of images as contact sheets: those nearest each mean, and the least certain."""
+"""Show clusters of images as contact sheets: those nearest each mean, and the least certain.
+
+python examples/contact_sheets.py            # writes contact_sheets.html
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Final
 
 import numpy as np
+from sklearn.datasets import load_digits
 
-from everlearn.attic.app_report_retrieval import Collection
-from everlearn.estimator.params import Interval, check_params
+from everlearn import DPMixture
+from everlearn.engine.progress import watched_growth
+from everlearn.images import image_pipeline
+from everlearn.images.files import AnyImage
 from everlearn.report import charts
 from everlearn.report.images import photograph
 from everlearn.report.mixture import component_table, examples
-from everlearn.report.page import NO_SCRIPT, details, page, paragraph, section
+from everlearn.report.page import NO_SCRIPT, details, page, paragraph, save_page, section
 from everlearn.report.study import (
     Agreement,
     Assigned,
     Component,
     Study,
+    Truth,
     agreement,
     assigned,
-)
-from everlearn.report.study import (
-    components as components_of,
+    components,
 )
 
 Trace = Sequence[tuple[float, int]]
 """Seconds of learning, and how many components there were then."""
-_AT_LEAST_ONE = Interval(1, integer=True)
 _THUMBNAIL: Final = 96
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete", "--muted")
 _DASHES = ("solid", "dash", "dot", "dashdot")
@@ -36,7 +41,8 @@ _DASHES = ("solid", "dash", "dot", "dashdot")
 
 def contact_sheets(
     study: Study,
-    images: Collection,
+    images: Sequence[AnyImage],
+    names: Sequence[str] | None = None,
     growth: Mapping[str, Trace] | None = None,
     *,
     max_shown: int = 60,
@@ -48,11 +54,12 @@ def contact_sheets(
     ----------
     study : Study
         The mixture, the rows of the images, title and lead, and classes if they are known.
-    images : Collection
-        The images themselves, one for each row: paths, bytes of files, arrays or a folder, of
-        which only those that are shown are read.
+    images : sequence of paths, bytes of files or arrays
+        One for each row, of which only those that are shown are read.
+    names : sequence of str, default=None
+        What each image is called.
     growth : mapping of str to sequence of (seconds, components), default=None
-        How the number of components grew, for each model named; drawn as curves by plotly.
+        How the number of components grew, for each model named; drawn as curves.
     max_shown : int, default=60
         Clusters shown, the largest first.
     n_examples : int, default=8
@@ -62,44 +69,44 @@ def contact_sheets(
     -------
     html : str
     """
-    given = {"max_shown": max_shown, "n_examples": n_examples}
-    check_params("contact_sheets", given, dict.fromkeys(given, (_AT_LEAST_ONE,)))
     if len(images) != len(study.rows):
         raise ValueError(
-            f"'images' of contact_sheets must be as many as the {len(study.rows)} rows of the "
-            f"study, got {len(images)}"
+            f"'images' must be as many as the {len(study.rows)} rows of the study, "
+            f"got {len(images)}"
         )
-    curves = _checked_growth(growth)
+    names = [f"image {i + 1}" for i in range(len(images))] if names is None else names
     rows = assigned(study)
     classes = None
     if study.truth is not None:
         classes = agreement(rows.labels, study.truth, study.model.n_components_)
-    found = [one for one in components_of(study, rows, classes) if one.n_rows]
-    sheets = _clusters(study, images, rows, found, max_shown, n_examples)
+    found = [one for one in components(study, rows, classes) if one.n_rows]
+    cards = []
+    for one in found[:max_shown]:
+        nearest, doubtful = examples(study, rows, one, n_examples)
+        doubtful = [i for i in doubtful if i not in nearest][: max(1, n_examples // 2)]
+        strips = [
+            _strip(title, [_picture(study, images, names, rows, i) for i in chosen])
+            for title, chosen in (("nearest", nearest), ("least certain", doubtful))
+        ]
+        about = f'<div class="about"><h3>#{one.id}</h3>{_about(study, one)}</div>'
+        cards.append(f'<li class="contact">{about}{"".join(strips)}</li>')
+    few = f"The {max_shown} largest of {len(found)} clusters. " if len(found) > max_shown else ""
+    how = (
+        f"{few}The {study.noun}s nearest the mean of each cluster come first, then those whose "
+        "place is least certain. The number is the permanent id of the component."
+    )
+    sheets = section(
+        "clusters",
+        "Clusters",
+        paragraph(how),
+        f'<ul class="contacts">{"".join(cards)}</ul>',
+        details("All clusters as a table", component_table(study, found)),
+    )
     numbers = _key_numbers(study, rows, found, classes)
-    if not curves:
+    if not growth:
         return page(study.title, study.lead, numbers, (sheets,))
-    sections = (NO_SCRIPT, sheets, _growth(curves))
+    sections = (NO_SCRIPT, sheets, _growth(growth))
     return page(study.title, study.lead, numbers, sections, scripts=charts.scripts())
-
-
-def _checked_growth(growth: Mapping[str, Trace] | None) -> dict[str, list[tuple[float, int]]]:
-    """The curves as plain numbers, whatever sequences or arrays they come in."""
-    if growth is not None and not isinstance(growth, Mapping):
-        raise ValueError(
-            "'growth' of contact_sheets must map names of models to (seconds, components), got "
-            f"{type(growth).__name__}"
-        )
-    curves = {}
-    for name, trace in (growth or {}).items():
-        points = np.asarray(trace, np.float64) if len(trace) else np.zeros((0, 2))
-        if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
-            raise ValueError(
-                "'growth' of contact_sheets must have pairs of finite numbers, (seconds, "
-                f"components), got others for {name!r}"
-            )
-        curves[str(name)] = [(float(seconds), int(k)) for seconds, k in points]
-    return curves
 
 
 def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
@@ -130,31 +137,6 @@ def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
     return {"data": lines, "layout": layout}
 
 
-def _clusters(
-    study: Study,
-    images: Collection,
-    rows: Assigned,
-    found: Sequence[Component],
-    max_shown: int,
-    n_examples: int,
-) -> str:
-    return section(
-        "clusters",
-        "Clusters",
-        paragraph(_how_to_read(study, len(found), max_shown)),
-        _sheets(study, images, rows, found[:max_shown], n_examples),
-        details("All clusters as a table", component_table(study, found)),
-    )
-
-
-def _how_to_read(study: Study, n_found: int, max_shown: int) -> str:
-    shown = f"The {max_shown} largest of {n_found} clusters. " if n_found > max_shown else ""
-    return (
-        f"{shown}The {study.noun}s nearest the mean of each cluster come first, then those whose "
-        "place is least certain. The number is the permanent id of the component."
-    )
-
-
 def _key_numbers(
     study: Study, rows: Assigned, found: Sequence[Component], classes: Agreement | None
 ) -> list[tuple[str, str]]:
@@ -170,21 +152,6 @@ def _key_numbers(
     return pairs
 
 
-def _sheets(
-    study: Study, images: Collection, rows: Assigned, found: Sequence[Component], n: int
-) -> str:
-    cards = []
-    for one in found:
-        nearest, doubtful = examples(study, rows, one, n)
-        doubtful = [i for i in doubtful if i not in set(nearest)][: max(1, n // 2)]
-        cards.append(
-            f'<li class="contact"><div class="about"><h3>#{one.id}</h3>{_about(study, one)}</div>'
-            f"{_strip(images, rows, 'nearest', nearest)}"
-            f"{_strip(images, rows, 'least certain', doubtful)}</li>"
-        )
-    return f'<ul class="contacts">\n{"".join(cards)}\n</ul>'
-
-
 def _about(study: Study, one: Component) -> str:
     lines = [f"{one.n_rows:,} {study.noun}{'' if one.n_rows == 1 else 's'}"]
     if one.top is not None and one.purity is not None:
@@ -192,16 +159,21 @@ def _about(study: Study, one: Component) -> str:
     return "".join(f"<span>{escape(line)}</span>" for line in lines)
 
 
-def _strip(images: Collection, rows: Assigned, name: str, chosen: Sequence[int]) -> str:
-    if not chosen:
+def _picture(
+    study: Study, images: Sequence[AnyImage], names: Sequence[str], rows: Assigned, i: int
+) -> str:
+    label = ""
+    if study.truth is not None:
+        label = f", {study.truth.classes[study.truth.labels[i]]}"
+    hint = f"{names[i]}{label}, certainty {rows.certainty[i]:.2f}"
+    picture = photograph(images[i], hint, title=hint, longest=_THUMBNAIL)
+    return f'<div class="tile">{picture}</div>'
+
+
+def _strip(title: str, pictures: Sequence[str]) -> str:
+    if not pictures:
         return ""
-    tiles = []
-    for i in chosen:
-        label = "" if images.labels is None else f", {images.labels[i]}"
-        hint = f"{images.name(i)}{label}, certainty {rows.certainty[i]:.2f}"
-        picture = photograph(images.image(i), hint, title=hint, longest=_THUMBNAIL)
-        tiles.append(f'<div class="tile">{picture}</div>')
-    return f'<div class="thumbs"><span>{escape(name)}</span>{"".join(tiles)}</div>'
+    return f'<div class="thumbs"><span>{escape(title)}</span>{"".join(pictures)}</div>'
 
 
 def _growth(growth: Mapping[str, Trace]) -> str:
@@ -212,3 +184,30 @@ def _growth(growth: Mapping[str, Trace]) -> str:
         paragraph("The number of components after each lap, over the seconds spent learning."),
         charts.chart("chart-growth", growth_chart(growth), f"Curves of components: {ends}."),
     )
+
+
+def main() -> None:
+    """Cluster scikit-learn's handwritten digits by their outlines."""
+    pixels, digits = load_digits(return_X_y=True)
+    light = (255 - 15.9 * pixels).astype(np.uint8).reshape(-1, 8, 8)
+    images = [np.kron(one, np.ones((6, 6), np.uint8)) for one in light]
+    pipeline = image_pipeline(
+        "hog", n_components=20, mixture=DPMixture(random_state=0), size=48, cell=8
+    )
+    with watched_growth() as growth:
+        pipeline.fit(images)
+    study = Study(
+        model=pipeline["mixture"],
+        rows=pipeline[:-1].transform(images),
+        title="Handwritten digits, in clusters",
+        lead="Described by their gradients, and clustered without labels.",
+        noun="image",
+        truth=Truth("digit", digits, tuple("0123456789")),
+    )
+    html = contact_sheets(study, images, growth={"DPMixture": growth})
+    save_page(html, Path("contact_sheets.html"))
+    print("contact_sheets.html")
+
+
+if __name__ == "__main__":
+    main()

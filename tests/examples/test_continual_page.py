@@ -3,8 +3,8 @@
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from examples.continual_page import consolidation, continual_page, losses, score_matrix
 
-from everlearn.attic.app_report_continual import consolidation, continual_page, losses, score_matrix
 from everlearn.metrics.continual import continual_summary
 from report.test_charts import COLOURS, coloured
 from support.browser import needs_browser, opened

@@ -6,12 +6,9 @@ from base64 import b64decode
 
 import numpy as np
 import pytest
+from examples.contact_sheets import contact_sheets, growth_chart
 
-from everlearn.attic.app_report_contact_sheets import contact_sheets, growth_chart
-from everlearn.attic.app_report_retrieval import Collection
-from everlearn.errors import ImageSkippedWarning
-from everlearn.images.files import ImageFolder, read_image
-from everlearn.images.textures import HOG
+from everlearn.images.files import read_image
 from everlearn.mixture.estimator import DPMixture
 from everlearn.report.study import Study, Truth
 from support.browser import needs_browser, opened, widths
@@ -36,9 +33,7 @@ def study():
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def images():
-    return Collection(IMAGES, ["beach"] * 20 + ["wood"] * 20, [f"file {i}" for i in range(N)])
+NAMES = [f"file {i}" for i in range(N)]
 
 
 def shown(html):
@@ -50,8 +45,8 @@ def shown(html):
     return found
 
 
-def test_nearest_come_first_then_the_least_certain(study, images):
-    html = contact_sheets(study, images, n_examples=4)
+def test_nearest_come_first_then_the_least_certain(study):
+    html = contact_sheets(study, IMAGES, NAMES, n_examples=4)
     labels = study.model.predict(study.rows)
     expected = []
     probabilities = study.model.predict_proba(study.rows).max(axis=1)
@@ -64,49 +59,37 @@ def test_nearest_come_first_then_the_least_certain(study, images):
     assert shown(html) == expected
 
 
-def test_a_folder_stands_for_the_files_that_were_kept(study, tmp_path):
-    for i, image in enumerate(IMAGES):
-        (tmp_path / f"{i:02}.png").write_bytes(encoded(image))
-    (tmp_path / "05a.png").write_bytes(b"no image")
-    folder = ImageFolder(tmp_path, on_error="skip")
-    with pytest.warns(ImageSkippedWarning):
-        HOG(size=16, cell=8).transform(folder)
-    assert len(folder) == N + 1
-    found = contact_sheets(study, Collection(folder))
-    assert shown(found) == shown(contact_sheets(study, Collection(IMAGES)))
-
-
-def test_it_tells_what_it_found(study, images):
-    page = Page(contact_sheets(study, images))
+def test_it_tells_what_it_found(study):
+    page = Page(contact_sheets(study, IMAGES, NAMES))
     for words in ("images40", "clusters2", "known classes2", "purity100.0%", "100% beach"):
         assert words in page.text
     alts = [a["alt"] for a in page.all("img")]
     assert all(re.fullmatch(r"file \d+, (beach|wood), certainty [01]\.\d\d", alt) for alt in alts)
 
 
-def test_the_largest_are_shown_if_there_are_many(study, images):
-    html = contact_sheets(study, images, max_shown=1, n_examples=3)
+def test_the_largest_are_shown_if_there_are_many(study):
+    html = contact_sheets(study, IMAGES, NAMES, max_shown=1, n_examples=3)
     assert "The 1 largest of 2 clusters." in Page(html).text
     assert 3 <= len(shown(html)) <= 4
 
 
 def test_it_does_without_labels_and_classes(study):
     alone = Study(model=study.model, rows=study.rows, title="T", lead="L", noun="image")
-    page = Page(contact_sheets(alone, Collection(IMAGES)))
+    page = Page(contact_sheets(alone, IMAGES))
     assert "purity" not in page.text
     assert page.all("img")[0]["alt"].startswith("image ")
 
 
 @pytest.mark.parametrize("words", HOSTILE)
 def test_hostile_names_stay_text(study, words):
-    html = contact_sheets(study, Collection(IMAGES, [words] * N, [words] * N), n_examples=1)
+    html = contact_sheets(study, IMAGES, [words] * N, n_examples=1)
     assert words not in html
     assert words in Page(html).all("img")[0]["alt"]
 
 
 @pytest.mark.parametrize("form", ["path", "text", "bytes"])
-def test_images_may_be_files_of_which_those_shown_are_read(study, images, tmp_path, form):
-    expected = shown(contact_sheets(study, images, n_examples=2))
+def test_images_may_be_files_of_which_those_shown_are_read(study, tmp_path, form):
+    expected = shown(contact_sheets(study, IMAGES, NAMES, n_examples=2))
     for i in expected:  # the others are not there
         (tmp_path / f"{i}.png").write_bytes(encoded(IMAGES[i]))
     paths = [tmp_path / f"{i}.png" for i in range(N)]
@@ -116,28 +99,15 @@ def test_images_may_be_files_of_which_those_shown_are_read(study, images, tmp_pa
         files = [str(path) for path in paths]
     else:
         files = [path.read_bytes() if path.exists() else b"" for path in paths]
-    assert shown(contact_sheets(study, Collection(files), n_examples=2)) == expected
+    assert shown(contact_sheets(study, files, n_examples=2)) == expected
 
 
-def test_growth_may_come_as_arrays(study, images):
-    pytest.importorskip("plotly")
-    arrays = {name: np.array(trace) for name, trace in GROWTH.items()}
-    assert contact_sheets(study, images, arrays) == contact_sheets(study, images, GROWTH)
-    assert "full 4" in contact_sheets(study, images, {**arrays, "empty": np.zeros((0, 2))})
-
-
-@pytest.mark.parametrize("growth", [np.zeros((3, 2)), {"a": [1, 2]}, {"a": [(np.nan, 1)]}])
-def test_growth_that_is_none_is_refused(study, images, growth):
-    with pytest.raises(ValueError, match="'growth' of contact_sheets must"):
-        contact_sheets(study, images, growth)
-
-
-def test_plotly_that_is_missing_is_asked_for(study, images, monkeypatch):
+def test_plotly_that_is_missing_is_asked_for(study, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'everlearn\[report\]'"):
-        contact_sheets(study, images, GROWTH)
-    assert contact_sheets(study, images)  # which has no charts
+        contact_sheets(study, IMAGES, growth=GROWTH)
+    assert contact_sheets(study, IMAGES, NAMES)  # which has no charts
 
 
 def test_growth_has_a_curve_for_each_model():
@@ -149,20 +119,16 @@ def test_growth_has_a_curve_for_each_model():
     assert len(colours_used) == 2
 
 
-def test_wrong_arguments_are_refused(study, images):
-    with pytest.raises(ValueError, match="'images' of contact_sheets must be as many as the 40"):
-        contact_sheets(study, Collection(IMAGES[:3]))
-    with pytest.raises(ValueError, match="'max_shown' parameter of contact_sheets"):
-        contact_sheets(study, images, max_shown=0)
-    with pytest.raises(ValueError, match="'n_examples' parameter of contact_sheets"):
-        contact_sheets(study, images, n_examples=0)
+def test_as_many_images_as_rows(study):
+    with pytest.raises(ValueError, match="'images' must be as many as the 40 rows"):
+        contact_sheets(study, IMAGES[:3])
 
 
 @needs_browser
-def test_it_opens_without_a_network_and_fits_a_phone(study, images, tmp_path):
+def test_it_opens_without_a_network_and_fits_a_phone(study, tmp_path):
     pytest.importorskip("plotly")
     path = tmp_path / "clusters.html"
-    path.write_text(contact_sheets(study, images, GROWTH), encoding="utf-8")
+    path.write_text(contact_sheets(study, IMAGES, growth=GROWTH), encoding="utf-8")
     dom, said = opened(path, tmp_path)
     assert not said
     assert dom.count("<img") > 16
