@@ -328,7 +328,7 @@ class TestGhosts:
         assert_allclose(two.counts, 8 * one.counts, rtol=1e-12)
         assert_array_equal(two.tables, 8 * one.tables)
         k = [start.ids.tolist().index(n) for n in one.ids.tolist()]
-        before = start.weights.taken(np.array(k))
+        before = start.weights.select(np.array(k))
         for name in ("precision", "shift"):
             old = getattr(before, name)
             gained, more = (getattr(s.weights, name) - old for s in (one, two))

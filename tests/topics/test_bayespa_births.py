@@ -89,7 +89,7 @@ class TestBirths:
             totals=state.totals[order],
             ids=state.ids[order],
             tables=state.tables[order],
-            weights=state.weights.taken(order),
+            weights=state.weights.select(order),
         )
         scores = []
         for each in (replace(state, counts=state.counts[:, :k].copy()), other):

@@ -106,10 +106,10 @@ class TestRetention:
         x, means = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3))
         prior = Gaussians(np.broadcast_to(np.eye(3) / 4.0, (2, 3, 3)), means / 4.0)
         learned = Gaussians(prior.precision + x @ x.transpose(0, 2, 1), prior.shift + x[:, 0])
-        half = learned.faded(0.5, means, 4.0)
+        half = learned.decay(0.5, means, 4.0)
         np.testing.assert_allclose(half.precision, (prior.precision + learned.precision) / 2)
         np.testing.assert_allclose(half.shift, (prior.shift + learned.shift) / 2)
-        np.testing.assert_allclose(learned.faded(0.0, means, 4.0).mean, means)
+        np.testing.assert_allclose(learned.decay(0.0, means, 4.0).mean, means)
 
     @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
     def test_words_that_change_sides_are_followed(self, loss):
@@ -153,7 +153,7 @@ class TestDrawnWeights:
         rng = np.random.default_rng(0)
         x = rng.normal(size=(2, 3, 5))
         gaussians = Gaussians(x @ x.transpose(0, 2, 1) + np.eye(3), rng.normal(size=(2, 3)))
-        draws = np.array([gaussians.drawn(rng) for _ in range(4000)])
+        draws = np.array([gaussians.draw(rng) for _ in range(4000)])
         mean, covariance = gaussians.moments()
         spread = np.sqrt(np.einsum("qkk->qk", covariance) / 4000)
         assert (np.abs(draws.mean(axis=0) - mean) < 4 * spread).all()
@@ -168,7 +168,7 @@ class TestDrawnWeights:
         np.testing.assert_array_equal(model.decision_function(PLANTED.X[3:5]), first[3:5])
         assert model.score(PLANTED.X, PLANTED.labels) > 0.9
         state = model._learned.states[0]
-        drawn = state.weights.drawn(stream(state.seed, "sample", state.clock))
+        drawn = state.weights.draw(stream(state.seed, "sample", state.clock))
         np.testing.assert_allclose(model.transform(PLANTED.X) @ drawn.T, first)
         means = change(model, decision="mean").decision_function(PLANTED.X)
         assert (means != first).any()

@@ -10,8 +10,14 @@ from numpy.testing import assert_array_equal
 
 from everlearn.core.documents import Documents
 from everlearn.topics.batches import as_bags
-from everlearn.topics.kernels.words import add_topics
-from everlearn.topics.state import FixedSpread, Gaussians, TopicState, Undo, WordWeights
+from everlearn.topics.state import (
+    CountBuffer,
+    FixedSpread,
+    Gaussians,
+    SavedCounts,
+    TopicState,
+    WordWeights,
+)
 
 
 def gaussians(seed=0, q=2, k=3):
@@ -50,20 +56,20 @@ class TestWeights:
     def test_what_was_added_can_be_taken_away(self, weights):
         more = weights.extended(np.ones((2, 4)), 0.5)
         assert more.mean.shape == (2, 7)
-        np.testing.assert_allclose(more.taken(np.arange(3)).mean, weights.mean, rtol=1e-12)
-        np.testing.assert_allclose(more.taken(np.array([3, 6])).mean, 1.0)
+        np.testing.assert_allclose(more.select(np.arange(3)).mean, weights.mean, rtol=1e-12)
+        np.testing.assert_allclose(more.select(np.array([3, 6])).mean, 1.0)
         none = weights.extended(np.empty((2, 0)), 0.5)
         np.testing.assert_array_equal(none.mean, weights.mean)
 
     @pytest.mark.parametrize("weights", [gaussians(), FixedSpread(np.arange(6.0).reshape(2, 3))])
     def test_topics_in_another_order(self, weights):
         order = np.array([2, 0, 1])
-        np.testing.assert_allclose(weights.taken(order).mean, weights.mean[:, order], rtol=1e-12)
+        np.testing.assert_allclose(weights.select(order).mean, weights.mean[:, order], rtol=1e-12)
 
     def test_the_precision_left_is_that_of_the_topics_left(self):
         """The block of the precision, not of the covariance: the others are fixed, not averaged."""
         weights = gaussians()
-        left = weights.taken(np.array([0, 2]))
+        left = weights.select(np.array([0, 2]))
         assert_array_equal(left.precision, weights.precision[:, [0, 2]][:, :, [0, 2]])
         assert_array_equal(left.shift, weights.shift[:, [0, 2]])
 
@@ -150,51 +156,52 @@ class TestRoom:
         assert state.ids.tolist() == [0, 1, 2]
 
 
-class TestUndo:
-    def change(self, state, undo, tokens, seed):
+class TestSavedCounts:
+    def change(self, state, saved, tokens, seed):
         documents = Documents.from_tokens(tokens)
-        undo.remember(documents.words)
+        saved.save(documents.words)
         kept = np.random.default_rng(seed).integers(0, 3, (2, documents.n_tokens))
-        bags, kept = as_bags(documents), kept.astype(np.uint16)
-        add_topics(bags, kept, 0.3, state.counts)
-        state.totals[:] = state.counts.sum(axis=0)
+        totals = np.bincount(kept.ravel(), minlength=3)
+        buffer = CountBuffer(state)
+        buffer.add_draws(as_bags(documents), kept.astype(np.uint16), 0.3, totals)
+        np.testing.assert_allclose(state.totals[:3], state.counts[:, :3].sum(axis=0), rtol=1e-12)
 
     def test_every_bit_comes_back(self):
         state = state_of()
         counts, totals = state.counts.copy(), state.totals.copy()
-        undo = Undo(state)
-        self.change(state, undo, [[0, 0, 3]], 0)
-        self.change(state, undo, [[3, 4], [0]], 1)  # again, after they have changed
+        saved = SavedCounts(state)
+        self.change(state, saved, [[0, 0, 3]], 0)
+        self.change(state, saved, [[3, 4], [0]], 1)  # again, after they have changed
         assert (state.counts != counts).any()
-        undo()
+        saved.restore()
         assert_array_equal(state.counts, counts)
         assert_array_equal(state.totals, totals)
 
-    def test_words_not_remembered_stay(self):
+    def test_words_not_saved_stay(self):
         state = state_of()
-        undo = Undo(state)
-        undo.remember(np.array([1], np.int32))
+        saved = SavedCounts(state)
+        saved.save(np.array([1], np.int32))
         before = state.counts.copy()
         state.counts[[1, 2]] += 1.0
-        undo()
+        saved.restore()
         assert_array_equal(state.counts[1], before[1])
         assert_array_equal(state.counts[2], before[2] + 1.0)
 
     def test_word_weights_come_back(self):
         words = WordWeights(np.arange(10.0).reshape(5, 2), np.arange(5.0), 9.0)
-        undo = Undo(state_of(words=words))
-        undo.remember(np.array([0, 3, 3], np.int32))
+        saved = SavedCounts(state_of(words=words))
+        saved.save(np.array([0, 3, 3], np.int32))
         words.weights[[0, 3]] += 0.1
         words.frequencies[[0, 3]] += 1.0
-        undo()
+        saved.restore()
         assert_array_equal(words.weights, np.arange(10.0).reshape(5, 2))
         assert_array_equal(words.frequencies, np.arange(5.0))
 
     def test_words_that_were_not_known_yet(self):
         state = state_of()
         before = state.counts.copy()
-        undo = Undo(state)
-        undo.remember(np.array([2, 9, 40], np.int32))
+        saved = SavedCounts(state)
+        saved.save(np.array([2, 9, 40], np.int32))
         state.counts[2] += 1.0
-        undo()
+        saved.restore()
         assert_array_equal(state.counts, before)

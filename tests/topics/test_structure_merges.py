@@ -99,7 +99,7 @@ def test_topics_in_front_of_their_heirs_leave_no_gaps(loss):
         ids=state.ids[order],
         codes=state.codes[order],
         tables=state.tables[order],
-        weights=state.weights.taken(order),
+        weights=state.weights.select(order),
     ).with_room(state.n_words, 9)
     after = merged(learner, moved, words_alone(learner, moved))
     assert after.ids.tolist() == [0, 1, 2]
@@ -133,7 +133,7 @@ def test_joined_gaussians_have_seen_all_documents_and_the_prior_once():
         return Gaussians(precision[None], prior / variance + pulls @ rows)
 
     position = np.array([0, 1, 0, 0])
-    found = posterior(rows, prior).joined(position, np.ones(4), prior, variance)
+    found = posterior(rows, prior).merge(position, np.ones(4), prior, variance)
     together = np.stack([rows[:, [0, 2, 3]].sum(axis=1), rows[:, 1]], axis=1)
     expected = posterior(together, prior[:, :2])
     np.testing.assert_allclose(found.precision, expected.precision, rtol=1e-12)
@@ -142,5 +142,5 @@ def test_joined_gaussians_have_seen_all_documents_and_the_prior_once():
 
 def test_joined_means_weigh_by_mass():
     weights = FixedSpread(np.array([[1.0, 5.0, 3.0], [0.0, 2.0, 4.0]]))
-    found = weights.joined(np.array([0, 1, 0]), np.array([3.0, 9.0, 1.0]), np.zeros((2, 3)), 1.0)
+    found = weights.merge(np.array([0, 1, 0]), np.array([3.0, 9.0, 1.0]), np.zeros((2, 3)), 1.0)
     np.testing.assert_allclose(found.mean, [[1.5, 5.0], [1.0, 2.0]])

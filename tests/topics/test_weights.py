@@ -204,7 +204,7 @@ class TestHinges:
         """Spec 8: (29) with w for the mean and nothing for the covariance."""
         weights, (_, targets) = gaussians(), batch()
         hinges = hinges_of(GIBBS, weights, targets, rng=np.random.default_rng(5))
-        w = weights.drawn(np.random.default_rng(5))
+        w = weights.draw(np.random.default_rng(5))
         np.testing.assert_array_equal(hinges.weights, w)
         for q in range(3):
             np.testing.assert_allclose(hinges.seconds[:, q], np.outer(w[q], w[q]), rtol=1e-12)

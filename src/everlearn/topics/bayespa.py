@@ -1,4 +1,7 @@
-"""Evidence of earlier batches that weighs less and less, for streams that drift."""
+"""Learn one batch: draw its topics under the weights of the tasks, then add what was drawn.
+
+This is BayesPA of Shi and Zhu, and the same without labels.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,6 @@ from everlearn.topics.kernels.completion import infer_words
 from everlearn.topics.kernels.sampler import Bags
 from everlearn.topics.kernels.words import (
     add_topics,
-    fade,
-    learn_words,
     score_words,
     tally_topics,
 )
@@ -30,7 +31,7 @@ from everlearn.topics.sampling import (
     sampled_words,
 )
 from everlearn.topics.settings import RoundInfo, TopicLearner, word_factors
-from everlearn.topics.state import FixedSpread, Gaussians, TopicState, code_means
+from everlearn.topics.state import CountBuffer, FixedSpread, Gaussians, TopicState, code_means
 from everlearn.topics.steps import Draws
 from everlearn.topics.structure import (
     Completion,
@@ -44,19 +45,19 @@ from everlearn.topics.structure import (
 from everlearn.topics.weights import weights_after
 
 
-def faded(learner: TopicLearner, state: TopicState) -> TopicState:
-    """The state before the next batch; counts and totals of the one given are changed in place.
+def decay(learner: TopicLearner, state: TopicState) -> TopicState:
+    """Keep the share `retention` of the evidence of earlier batches, before the next one.
 
-    What documents have said, beyond the prior, counts `retention` times what it did: counts of
-    words, tables of the shared sticks, and the natural parameters of Gaussian weights.
+    This holds for counts of words, tables of the shared sticks, and the natural parameters of
+    Gaussian weights, but not for priors. Changes the counts of the state given in place.
     """
     if learner.retention == 1.0 or state.clock == 0:
         return state
-    fade(learner.retention, state.counts, state.totals)
+    CountBuffer(state).decay(learner.retention)
     weights = state.weights
     if weights is not None and learner.loss is not None:
         means = code_means(state.codes, weights.n_tasks, learner.loss.margin)
-        weights = weights.faded(learner.retention, means, learner.loss.variance)
+        weights = weights.decay(learner.retention, means, learner.loss.variance)
     return replace(state, tables=learner.retention * state.tables, weights=weights)
 
 
@@ -69,9 +70,9 @@ def learn_batch(
 ) -> tuple[TopicState, RoundInfo]:
     """The state after one more batch, before which `n_known` documents were learned.
 
-    Counts and totals of the old one are changed in place.
+    Changes the counts of the state given in place (see `CountBuffer`).
     """
-    state = faded(learner, state)
+    state = decay(learner, state)
     due = learner.grows and is_due(n_known, n_known + len(batch))
     if due and learner.loss is None and state.clock > 0:
         judge = Completion.of(learner, batch.documents, engine)
@@ -88,7 +89,9 @@ def learn_batch(
         prior, rounds = without_spares(prior, left), rounds._replace(draws=draws)
     state, info = _learn_draws(learner, prior, batch, rounds)
     if offsets is not None:
-        state = _with_words(learner, state, batch, offsets)
+        signs, box = batch.targets.signs, learner.word_box
+        words = CountBuffer(state).learn_words(batch.bags, offsets, signs, box)
+        state = replace(state, words=words)
     if due and learner.anchored:
         (tallies,) = tally_topics(batch.bags, rounds.draws.topics[None], state.n_topics)
         evidence = JointEvidence.of(learner, tallies, state)
@@ -196,7 +199,7 @@ def decision_weights(learner: TopicLearner, state: TopicState) -> Mat:
     """Weights (Q, K) that decide about new documents: their means, or one draw of them."""
     assert state.weights is not None
     if learner.drawn_weights and isinstance(state.weights, Gaussians):
-        return state.weights.drawn(stream(state.seed, "sample", state.clock))
+        return state.weights.draw(stream(state.seed, "sample", state.clock))
     return state.weights.mean
 
 
@@ -219,28 +222,12 @@ def scores(learner: TopicLearner, state: TopicState, documents: Documents, engin
     return found
 
 
-def _with_words(learner: TopicLearner, state: TopicState, batch: Batch, offsets: Mat) -> TopicState:
-    """The state whose word weights have learned what the topics' scores leave over."""
-    assert state.words is not None
-    words = state.words
-    n_documents = learn_words(
-        batch.bags,
-        offsets,
-        batch.targets.signs,
-        learner.word_box,
-        words.n_documents,
-        words.frequencies,
-        words.weights,
-    )
-    return replace(state, words=replace(words, n_documents=n_documents))
-
-
 def _learn_draws(
     learner: TopicLearner, prior: TopicState, batch: Batch, rounds: InnerRounds
 ) -> tuple[TopicState, RoundInfo]:
     """The state that has learned the draws of the last round.
 
-    Adds to `prior.counts` and `prior.totals` in place; after an interrupt some may be added.
+    Adds to the counts of `prior` in place; after an interrupt some may be added.
     """
     draws, weight = rounds.draws, learner.ghosts / learner.n_kept
     weights, _ = weights_after(
@@ -249,8 +236,7 @@ def _learn_draws(
     shares = (1.0 / (learner.n_kept * len(batch) * batch.lengths)) @ draws.totals
     tables = prior.tables + learner.ghosts * draws.n_tables
     state = replace(prior, tables=tables, weights=weights, clock=prior.clock + 1)
-    add_topics(batch.bags, draws.kept, weight, prior.counts)
-    prior.totals[: draws.totals.shape[1]] += weight * draws.totals.sum(axis=0)
+    CountBuffer(prior).add_draws(batch.bags, draws.kept, weight, draws.totals.sum(axis=0))
     info = RoundInfo(
         state.clock,
         len(batch),

@@ -35,14 +35,14 @@ from everlearn.text.inputs import WordSpace, documents_of, text_options
 from everlearn.text.tokens import listed
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.topics.batches import as_bags
-from everlearn.topics.bayespa import faded
+from everlearn.topics.bayespa import decay
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE, UNIFORM, WordFactors
 from everlearn.topics.kernels.words import add_topics
 from everlearn.topics.objective import descent_of
 from everlearn.topics.params import SamplerOptions
 from everlearn.topics.sampling import deepened
 from everlearn.topics.settings import RoundInfo, Targets, TopicLearner
-from everlearn.topics.state import FixedSpread, Gaussians, TopicState
+from everlearn.topics.state import CountBuffer, FixedSpread, Gaussians, TopicState
 from everlearn.topics.steps import AveragingStep, Block, Draws, GibbsStep, Step
 from everlearn.topics.weights import hinges_of, weights_after
 
@@ -239,8 +239,8 @@ def learn_chunked_batch(
     batch: ChunkedBatch,
     engine: Engine,
 ) -> tuple[TopicState, RoundInfo]:
-    """The state after one more batch. Counts and totals of the old one are changed in place."""
-    prior = faded(learner, state)
+    """The state after one more batch; changes the counts of the state given in place."""
+    prior = decay(learner, state)
     targets = batch.targets
     sampler = ChunkedSampler(learner, prior, batch.documents, targets, engine)
     weights, multipliers, k = prior.weights, np.zeros(targets.signs.shape), prior.n_topics
@@ -256,9 +256,7 @@ def learn_chunked_batch(
             if watch.has_ended:
                 break
     assert sampler.counts is not None
-    weight = learner.ghosts / learner.n_kept
-    prior.counts[:, :k] += weight * sampler.counts
-    prior.totals[:k] += weight * sampler.counts.sum(axis=0)
+    CountBuffer(prior).add_counts(sampler.counts, learner.ghosts / learner.n_kept)
     n = len(batch.documents)
     after = replace(prior, weights=weights, clock=prior.clock + 1)
     n_tokens = batch.documents.n_tokens

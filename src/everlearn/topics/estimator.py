@@ -44,7 +44,7 @@ from everlearn.topics.chunked import (
 )
 from everlearn.topics.params import COUNT, PAIRS, SamplerOptions, schedule_of
 from everlearn.topics.settings import Loss, RoundInfo, Targets, TopicLearner
-from everlearn.topics.state import Gaussians, TopicState, Undo
+from everlearn.topics.state import Gaussians, SavedCounts, TopicState
 
 _FEW_DOCUMENTS, _FIRST_BATCHES = 16, 5
 _COLLAPSED = 0.8
@@ -282,11 +282,11 @@ def orders_of(told: NDArray[np.bool_], n_passes: int, seed: int | None) -> list[
     return [order[np.argsort(~told[order], kind="stable")] for order in drawn]
 
 
-def remembered(batches: Iterator[Batch], undos: Sequence[Undo]) -> Iterator[Batch]:
+def saving_rows(batches: Iterator[Batch], saved: Sequence[SavedCounts]) -> Iterator[Batch]:
     """The batches, the rows of whose words are kept before each is learned."""
     for batch in batches:
-        for undo in undos:
-            undo.remember(batch.documents.words)
+        for counts in saved:
+            counts.save(batch.documents.words)
         yield batch
 
 
@@ -511,12 +511,12 @@ class TopicEstimator(
         Counts are changed in place; `undos` gets what puts them right.
         """
         touched = len(documents.words) if self.retention == 1.0 else sys.maxsize
-        kept = [Undo(state, touched) for state in learned.states]
-        undos.extend(kept)
+        saved = [SavedCounts(state, touched) for state in learned.states]
+        undos.extend(counts.restore for counts in saved)
         with open_engine(self.engine) as engine:
             size = self._size(len(documents), learned.outputs)
             batches = cut_batches(documents, targets, [None], (size, size))
-            return self._visit(learned, remembered(batches, kept), len(documents), engine)
+            return self._visit(learned, saving_rows(batches, saved), len(documents), engine)
 
     # ------------------------------------------------------------------ inner
 

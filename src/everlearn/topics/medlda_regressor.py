@@ -377,5 +377,5 @@ def _measured_by(learned: Learned[Scale], scale: Scale) -> Learned[Scale]:
     factor, shift = old.unit / scale.unit, (old.mean - scale.mean) / scale.unit
     (state,) = learned.states
     assert state.weights is not None
-    moved = replace(state, weights=state.weights.moved(factor, shift))
+    moved = replace(state, weights=state.weights.rescale(factor, shift))
     return replace(learned, states=(moved,), outputs=scale)

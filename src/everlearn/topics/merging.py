@@ -157,7 +157,7 @@ def _matched(states: list[TopicState], prior: float) -> list[TopicState]:
         for i, j in np.argwhere(first.codes[:, None] == state.codes).tolist():
             gains[i, j] = word_gain(whole[:, i], state.counts[:, j], prior)
         order = linear_sum_assignment(gains, maximize=True)[1]
-        weights = None if state.weights is None else state.weights.taken(order)
+        weights = None if state.weights is None else state.weights.select(order)
         found.append(replace(state, counts=state.counts[:, order], weights=weights))
         whole = whole + found[-1].counts
     return found

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.engine.protocol import Engine
 from everlearn.topics.kernels.gaussians import invert
+from everlearn.topics.kernels.sampler import Bags, Topics
+from everlearn.topics.kernels.words import add_topics, fade, learn_words
 
 
 class Weights(Protocol):
@@ -21,22 +23,22 @@ class Weights(Protocol):
     n_tasks: int
 
     def extended(self, means: Mat, variance: float) -> Self:
-        """With further topics, whose weights have these prior means (Q, new topics)."""
+        """Add topics, whose weights have these prior means (Q, new topics)."""
 
-    def taken(self, topics: IntVec) -> Self:
-        """With these topics only, in this order; those left out must carry no data."""
+    def select(self, topics: IntVec) -> Self:
+        """Keep these topics only, in this order; the others must not have learned anything."""
 
-    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Self:
-        """With the topics that have the same position made one, whose weights are equal.
+    def merge(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Self:
+        """Merge the topics that have the same position: from now on their weights are equal.
 
         `means` (Q, K) and `variance` are those of the prior, which counts once.
         """
 
-    def faded(self, share: float, means: Mat, variance: float) -> Self:
-        """With this share of what documents have said; the prior stays what it is."""
+    def decay(self, share: float, means: Mat, variance: float) -> Self:
+        """Keep this share of the evidence of documents; the prior stays as it is."""
 
-    def moved(self, factor: float, shift: float) -> Self:
-        """With factor x mean + shift for every mean, and as sure of it as before."""
+    def rescale(self, factor: float, shift: float) -> Self:
+        """Make every mean factor x mean + shift; covariances stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +54,18 @@ class FixedSpread:
     def extended(self, means: Mat, variance: float) -> FixedSpread:
         return FixedSpread(np.hstack([self.mean, means]))
 
-    def taken(self, topics: IntVec) -> FixedSpread:
+    def select(self, topics: IntVec) -> FixedSpread:
         return FixedSpread(np.ascontiguousarray(self.mean[:, topics]))
 
-    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> FixedSpread:
+    def merge(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> FixedSpread:
         part = np.zeros((len(position), position.max() + 1))
         part[np.arange(len(position)), position] = np.maximum(mass, 1e-300)
         return FixedSpread(self.mean @ (part / part.sum(axis=0)))
 
-    def faded(self, share: float, means: Mat, variance: float) -> FixedSpread:
+    def decay(self, share: float, means: Mat, variance: float) -> FixedSpread:
         return self  # no evidence is kept that could weigh less
 
-    def moved(self, factor: float, shift: float) -> FixedSpread:
+    def rescale(self, factor: float, shift: float) -> FixedSpread:
         return FixedSpread(factor * self.mean + shift)
 
 
@@ -103,11 +105,11 @@ class Gaussians:
         precision[:, fresh, fresh] = 1.0 / variance
         return Gaussians(precision, np.hstack([self.shift, means / variance]))
 
-    def taken(self, topics: IntVec) -> Gaussians:
+    def select(self, topics: IntVec) -> Gaussians:
         block = self.precision[:, topics[:, None], topics]
         return Gaussians(np.ascontiguousarray(block), np.ascontiguousarray(self.shift[:, topics]))
 
-    def joined(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Gaussians:
+    def merge(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Gaussians:
         member = np.zeros((len(position), position.max() + 1))
         member[np.arange(len(position)), position] = 1.0
         extra = member.sum(axis=0) - 1.0
@@ -116,15 +118,15 @@ class Gaussians:
         prior = (means @ member) / (extra + 1.0)
         return Gaussians(precision, self.shift @ member - prior * extra / variance)
 
-    def faded(self, share: float, means: Mat, variance: float) -> Gaussians:
+    def decay(self, share: float, means: Mat, variance: float) -> Gaussians:
         lost = (1.0 - share) / variance
         unit = np.eye(self.shift.shape[1])
         return Gaussians(share * self.precision + lost * unit, share * self.shift + lost * means)
 
-    def moved(self, factor: float, shift: float) -> Gaussians:
+    def rescale(self, factor: float, shift: float) -> Gaussians:
         return Gaussians(self.precision, factor * self.shift + shift * self.precision.sum(axis=2))
 
-    def drawn(self, rng: np.random.Generator) -> Mat:
+    def draw(self, rng: np.random.Generator) -> Mat:
         """Weights (Q, K) drawn from the Gaussians."""
         noise = rng.standard_normal((*self.shift.shape, 1))
         factor = np.linalg.cholesky(self.precision)
@@ -161,8 +163,8 @@ class WordWeights:
         if n_words <= len(self.frequencies):
             return self
         weights, frequencies = (
-            _with_rows(self.weights, n_words),
-            _with_rows(self.frequencies, n_words),
+            _grow_rows(self.weights, n_words),
+            _grow_rows(self.frequencies, n_words),
         )
         return WordWeights(weights, frequencies, self.n_documents)
 
@@ -243,17 +245,17 @@ class TopicState:
             more = max(n_topics, columns + columns // 4) - columns
             counts, totals = np.pad(counts, ((0, 0), (0, more))), np.pad(totals, (0, more))
         if n_words > rows:
-            counts = _with_rows(counts, n_words)
+            counts = _grow_rows(counts, n_words)
         words = None if self.words is None else self.words.with_room(n_words)
         return replace(self, counts=counts, totals=totals, words=words)
 
 
-def _with_rows(table: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
-    """The table with further rows of zeros, behind it in its own room, or else in twice the room.
+def _grow_rows(table: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+    """Append rows of zeros; double the capacity when it is full.
 
-    What is returned has these rows only, so copies and files hold nothing of the room. A table has
-    room if it is the beginning of a longer one, which nothing but this function makes. Rows may be
-    left there by a call that was undone, hence the zeros.
+    The result is a view of these rows only, so copies and files hold nothing of the spare capacity.
+    A table has some if it is the beginning of a longer one that this function made. Rows may be
+    left there by a call that failed, hence the zeros.
     """
     room = table.base
     fits = (
@@ -271,10 +273,47 @@ def _with_rows(table: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
     return np.asarray(room[:n_rows])
 
 
-class Undo:
+class CountBuffer:
+    """The arrays of a state that learning changes in place, because copies would take too long.
+
+    All such changes go through this class, and `SavedCounts` reverts them. They are the word counts
+    of the topics, their totals, and the linear term on words.
+    """
+
+    def __init__(self, state: TopicState) -> None:
+        self.counts, self.totals, self.words = state.counts, state.totals, state.words
+
+    def decay(self, share: float) -> None:
+        """Keep this share of all counts."""
+        fade(share, self.counts, self.totals)
+
+    def add_draws(self, bags: Bags, kept: Topics, weight: float, totals: Vec) -> None:
+        """Add `weight` for every token and kept sweep; `totals` (K,) are the tokens of topics."""
+        add_topics(bags, kept, weight, self.counts)
+        self.totals[: len(totals)] += weight * totals
+
+    def add_counts(self, counts: Mat, weight: float) -> None:
+        """Add `weight` times counts (n_words, K)."""
+        k = counts.shape[1]
+        self.counts[:, :k] += weight * counts
+        self.totals[:k] += weight * counts.sum(axis=0)
+
+    def learn_words(
+        self, bags: Bags, offsets: Mat, signs: NDArray[np.int8], box: float
+    ) -> WordWeights:
+        """The linear term after these documents; `offsets` (B, Q) are the scores of the topics."""
+        assert self.words is not None
+        words = self.words
+        n_documents = learn_words(
+            bags, offsets, signs, box, words.n_documents, words.frequencies, words.weights
+        )
+        return replace(words, n_documents=n_documents)
+
+
+class SavedCounts:
     """What a call is about to change in place, as it was before.
 
-    Rows are kept as they are touched, or all at once if most of them will be.
+    Rows are copied before they are first changed, or all at once if most of them will be.
     """
 
     def __init__(self, state: TopicState, n_entries: int = 0) -> None:
@@ -282,23 +321,24 @@ class Undo:
         if state.words is not None:
             self._tables += [state.words.weights, state.words.frequencies]
         self._totals, self._old_totals = state.totals, state.totals.copy()
-        self._touched = np.zeros(state.n_words, np.bool_)
+        self._is_saved = np.zeros(state.n_words, np.bool_)
         self._saved: list[tuple[Any, list[NDArray[np.float64]]]] = []
         if n_entries > state.n_words:
-            self._touched[:] = True
+            self._is_saved[:] = True
             self._saved.append((slice(None), [table.copy() for table in self._tables]))
 
-    def remember(self, words: NDArray[np.int32]) -> None:
-        """Keep the rows of these words, unless they are kept already."""
-        if self._touched.all():
+    def save(self, words: NDArray[np.int32]) -> None:
+        """Copy the rows of these words, unless that is done already."""
+        if self._is_saved.all():
             return
-        now = np.zeros_like(self._touched)
-        now[words[words < len(now)]] = True
-        fresh = np.flatnonzero(now & ~self._touched)
-        self._touched |= now
+        wanted = np.zeros_like(self._is_saved)
+        wanted[words[words < len(wanted)]] = True
+        fresh = np.flatnonzero(wanted & ~self._is_saved)
+        self._is_saved |= wanted
         self._saved.append((fresh, [table[fresh] for table in self._tables]))
 
-    def __call__(self) -> None:
+    def restore(self) -> None:
+        """Bring all saved rows and the totals back."""
         for where, rows in self._saved:
             for table, old in zip(self._tables, rows, strict=True):
                 table[where] = old

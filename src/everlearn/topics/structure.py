@@ -269,7 +269,7 @@ def without_spares(state: TopicState, left: np.ndarray) -> TopicState:
         ids=state.ids[left],
         codes=state.codes[left],
         tables=state.tables[left],
-        weights=None if state.weights is None else state.weights.taken(left),
+        weights=None if state.weights is None else state.weights.select(left),
         next_id=max(state.next_id, int(state.ids[left].max()) + 1),
     )
 
@@ -353,7 +353,7 @@ def _joined(learner: TopicLearner, state: TopicState, left: IntVec, position: In
     weights = state.weights
     if weights is not None and learner.loss is not None:
         means = code_means(state.codes, weights.n_tasks, learner.loss.margin)
-        weights = weights.joined(position, state.totals[:k], means, learner.loss.variance)
+        weights = weights.merge(position, state.totals[:k], means, learner.loss.variance)
     return replace(
         state,
         counts=counts,

@@ -112,7 +112,7 @@ def _moments(
     """Means and covariances, or weights that are drawn; many topics are worth sharing out."""
     q, k = weights.shift.shape
     if rng is not None:
-        return weights.drawn(rng), np.zeros((q, k, k))
+        return weights.draw(rng), np.zeros((q, k, k))
     if engine is None or q * k**3 < _WORTH_SHARING:
         return weights.moments()
     return weights.moments(engine)
