@@ -1,10 +1,10 @@
-"""What a fitted tree looks like to its users: nodes to walk, a picture in text, a graph."""
+"""The fitted tree as users see it: nodes to walk through, a text picture, a networkx graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -13,12 +13,19 @@ from rich.tree import Tree as TextTree
 _WIDTH = 100
 
 
-def check_room_for_a_path(params: Any) -> None:
-    """Refuse a tree that may not even hold one path."""
-    if params.max_nodes < params.depth:
+class TreeEstimator(Protocol):
+    """An estimator of a tree of limited size."""
+
+    depth: int
+    max_nodes: int
+
+
+def check_room_for_a_path(estimator: TreeEstimator) -> None:
+    """Refuse a limit on nodes that is too small for a single path."""
+    if estimator.max_nodes < estimator.depth:
         raise ValueError(
-            f"the 'max_nodes' parameter of {type(params).__name__} must be at least depth, which "
-            f"is {params.depth}. Got {params.max_nodes} instead."
+            f"the 'max_nodes' parameter of {type(estimator).__name__} must be at least depth, "
+            f"which is {estimator.depth}. Got {estimator.max_nodes} instead."
         )
 
 

@@ -198,8 +198,9 @@ def expected_table(topics: TreeTopics, rules: TreeRules) -> PathTable:
 
 def mean_table(topics: TreeTopics, word_prior: float, paths: NestedPrior) -> PathTable:
     """What documents are compared with in predictions: expected probabilities."""
+    weights = paths.mean_slot_weights(topics.tree, paths.posterior(topics.tree, topics.slots))
     with np.errstate(divide="ignore"):
-        log_weights = np.maximum(np.log(topics.slot_weights(paths)), _LOWEST)
+        log_weights = np.maximum(np.log(weights), _LOWEST)
     return _table(topics, topics.topics(word_prior), 1.0 / topics.n_words, log_weights)
 
 

@@ -94,10 +94,6 @@ class TreeTopics:
         smoothed = self.counts + word_prior
         return np.asarray(smoothed / smoothed.sum(axis=0))
 
-    def slot_weights(self, prior: NestedPrior) -> Vec:
-        """Expected weight of each slot, (n_nodes,)."""
-        return prior.mean_slot_weights(self.tree, prior.posterior(self.tree, self.slots))
-
 
 def young_prior(word_prior: float, share: float) -> float:
     """The word prior while topics form: `share`, from 0 to 1, says how far they are.

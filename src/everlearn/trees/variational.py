@@ -65,15 +65,12 @@ class PathState:
         """Lower bound of the log-evidence; minus infinity until each batch was visited."""
         if self.total is None or any(batch.stats is None for batch in self.batches):
             return -np.inf
-        return stats_bound(self.total, self.topics, rules)
-
-
-def stats_bound(total: PathStats, topics: TreeTopics, rules: TreeRules) -> float:
-    """The bound with the topics and sticks that are best for these statistics."""
-    words = topic_evidence(total.counts, rules.word_prior).sum()
-    paths = rules.paths.bound(topics.tree, total.slots)
-    levels = total.n_documents * level_constant(topics.alpha) + (topics.alpha - 1.0) @ total.logs
-    return float(words + paths + levels + total.entropy)
+        total, alpha = self.total, self.topics.alpha
+        # Topics and sticks are those that are best for the statistics, so their own terms follow.
+        words = topic_evidence(total.counts, rules.word_prior).sum()
+        paths = rules.paths.bound(self.topics.tree, total.slots)
+        levels = total.n_documents * level_constant(alpha) + (alpha - 1.0) @ total.logs
+        return float(words + paths + levels + total.entropy)
 
 
 def begin(topics: TreeTopics, batches: list[Documents], step: LocalStep) -> PathState:
