@@ -132,7 +132,7 @@ def test_divisions_gain_what_the_magnified_bound_gains(case):
     leaves, _, _ = compressed(c, KeepLimits(max_items=3.0))
     for magnified in (1.0, 7.0):
         leaves.gain[:] = np.where(leaves.facts.size > 1, np.nan, -np.inf)
-        Refiner(c.model, c.items, c.sizes, magnified)._work_out(leaves)
+        Refiner(c.model, c.items, c.sizes, magnified)._find_divisions(leaves)
         q = np.eye(len(leaves))[leaves.of]
         o = c.oracle
         before = o.free_energy(q, leaves.facts.alpha, magnified, magnified, base=False)

@@ -89,7 +89,7 @@ def test_no_known_division_loses_more_than_that_along_the_widest_direction(case)
         found = []
         for how in (tying, None):
             leaves.gain[:] = np.where(leaves.facts.size > 1, np.nan, -np.inf)
-            Refiner(c.model, c.items, c.sizes, tying=how)._work_out(leaves)
+            Refiner(c.model, c.items, c.sizes, tying=how)._find_divisions(leaves)
             _, halves = np.unique(2 * leaves.of + leaves.side, return_inverse=True)
             found.append(tying.worth(halves.astype(np.int32), int(halves.max()) + 1).sum())
         gained.append(found[0] - found[1])

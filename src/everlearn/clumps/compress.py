@@ -1,4 +1,8 @@
-"""First clumps: large documents in a few hundred clumps each, on which topics are searched for."""
+"""Compression: which items become one clump.
+
+`first_clumps` cuts large documents into a few hundred clumps each, for a fast search of topics.
+`Compressor` partitions all items into the clumps that are kept between calls.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from everlearn.core.arrays import Labels, Vec
 
 @dataclass(frozen=True, slots=True)
 class LeavesEach:
-    """So many divisions that each document has room for."""
+    """A limit on the leaves of each document; `room` is how many more it may have."""
 
     room: Vec
 
@@ -29,9 +33,9 @@ class LeavesEach:
 
 
 def first_clumps(model: GroupedModel, points: Items, documents: Labels, most: int) -> Items:
-    """The points of each document in at most `most` clumps.
+    """The points of each document as at most `most` clumps.
 
-    `documents` are positions from 0 up, one for each point; a document has one group.
+    `documents` are numbers from 0, one for each point, and each document is a group of its own.
     """
     n_documents = int(documents.max()) + 1
     sizes = np.ones(int(points.groups.max()) + 1)
@@ -43,18 +47,22 @@ def first_clumps(model: GroupedModel, points: Items, documents: Labels, most: in
 
 
 _SHARED = 0.1
-"""Share of a second topic from which on items that have it are kept apart."""
+"""Items with more than this share of a second topic are kept apart from the others."""
 _APART = 0.5
-"""Share of the room beyond the topics' own leaves that goes to parts of topics."""
+"""Share of the room beyond one leaf per topic that goes to parts of topics."""
 ENTRY_BYTES = 12
-"""Of the points that a clump has in one group: its position and a count."""
+"""Bytes per group of a clump: position and count."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoragePrices:
-    """Bytes that are kept: of a clump, but for its groups, and of a single point.
+    """Bytes of what is kept.
 
-    With `singles` a leaf of few points is kept as these points where that takes fewer bytes.
+    Attributes
+    ----------
+    clump : bytes of a clump, without its groups
+    single : bytes of a single point
+    singles : whether to keep a leaf of several points as single points if that saves bytes
     """
 
     clump: int
@@ -63,11 +71,11 @@ class StoragePrices:
 
     @classmethod
     def of(cls, n_stats: int, n_features: int, *, singles: bool) -> StoragePrices:
-        """For a family: feature sums, mass and start of a clump; a point and its group."""
+        """A clump has features, mass and start; a single point has coordinates and a group."""
         return cls(8 * (n_stats + 2), 8 * n_features + 4, singles)
 
     def as_singles(self, leaves: LeafFacts) -> NDArray[np.bool_]:
-        """Which leaves are kept as points."""
+        """Which leaves are kept as single points."""
         cheap = leaves.size == 1
         if self.singles:
             cheap |= self.single * leaves.size <= self.clump + ENTRY_BYTES * leaves.span
@@ -81,7 +89,7 @@ class StoragePrices:
 
 @dataclass(slots=True)
 class StorageRoom:
-    """Bytes and leaves that are left to use."""
+    """A limit on bytes and on the number of leaves."""
 
     prices: StoragePrices
     free_bytes: float
@@ -99,16 +107,16 @@ class StorageRoom:
         return True
 
     def charged(self, leaves: Leaves) -> StorageRoom:
-        """What is left with these leaves."""
+        """The room that is left beside these leaves."""
         used = self.prices.leaf(leaves.facts).sum()
         return StorageRoom(self.prices, self.free_bytes - used, self.free_leaves - len(leaves))
 
 
 @dataclass(frozen=True, slots=True)
 class Compressor:
-    """Finds the leaves that are kept.
+    """Partitions items into leaves, each of which is then kept as a clump.
 
-    `best` is the likeliest topic of each item, `second` one that has much of it too, or -1.
+    `best` is the most likely topic of each item, `second` another one with a large share, or -1.
     """
 
     model: GroupedModel
@@ -122,18 +130,18 @@ class Compressor:
     def of(
         cls, model: GroupedModel, topics: Topics, sizes: Vec, items: Items, found: Assignment
     ) -> Compressor:
-        """For items that are assigned so; the assignment itself is not held on to."""
+        """For items under this assignment, which is not kept."""
         best, second = found.topics[:, 0].copy(), np.full(len(items), -1, np.int32)
         if found.topics.shape[1] > 1:
             np.copyto(second, found.topics[:, 1], where=found.shares[:, 1] > _SHARED)
         return cls(model, topics, sizes, items, best, second)
 
     def topic_leaves(self) -> Leaves:
-        """One leaf for each topic that is the likeliest of some item."""
+        """The coarsest partition: one leaf per topic, of the items it is most likely for."""
         return self._leaves(self.best)
 
     def compressed(self, room: StorageRoom, magnified: float) -> Leaves:
-        """Leaves that fit into the room, which has to hold the topics' own."""
+        """The finest partition that fits into the room; the coarsest one must fit."""
         leaves = self._starting_leaves(room)
         rest = room.charged(leaves)
         tying = Tying.of(self.model, self.topics, self.sizes, self.items)
@@ -142,7 +150,7 @@ class Compressor:
         return leaves
 
     def _leaves(self, keys: NDArray[np.integer]) -> Leaves:
-        """One leaf for each distinct key; all items of a key have the same likeliest topic."""
+        """One leaf for each distinct key; items with the same key must have the same best topic."""
         _, first, of = np.unique(keys, return_index=True, return_inverse=True)
         best = self.best[first]
         n = np.bincount(of, self.items.mass)
@@ -151,7 +159,7 @@ class Compressor:
         return Leaves.start(self.items, of.astype(np.int32), region, alpha, self.sizes)
 
     def _starting_leaves(self, room: StorageRoom) -> Leaves:
-        """Topics, and their heaviest parts within half of what they leave."""
+        """One leaf per topic, and the heaviest parts of topics within half of the other room."""
         plain = self.topic_leaves()
         parts, which = np.unique(self._parts(), return_inverse=True)
         heaviest = np.argsort(-np.bincount(which, self.items.mass), kind="stable")
@@ -168,9 +176,9 @@ class Compressor:
         return plain
 
     def _parts(self) -> NDArray[np.int64]:
-        """Which items are most alike: same likeliest topic, same second, and same group.
+        """A number per item, equal for items with the same best topic, second topic and group.
 
-        Items of several groups count as of one that is theirs.
+        Items of several groups count as items of one further group.
         """
         items, n_groups = self.items, len(self.sizes)
         group = items.groups[items.starts[:-1]].astype(np.int64)
@@ -180,7 +188,7 @@ class Compressor:
 
 
 def kept_clumps(leaves: Leaves, prices: StoragePrices) -> tuple[Labels, int]:
-    """The clump that each item goes to, -1 for points that stay single, and how many there are."""
+    """The clump of each item, -1 for points that stay single, and the number of clumps."""
     singles = prices.as_singles(leaves.facts)
     numbers = np.where(singles, -1, np.cumsum(~singles) - 1)
     return numbers[leaves.of].astype(np.int32), int((~singles).sum())

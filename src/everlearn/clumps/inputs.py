@@ -1,4 +1,4 @@
-"""What a model of grouped points accepts as documents, and how it says no."""
+"""Documents that users pass: what is accepted, and errors for everything else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_non_negative, validate_data
 
 from everlearn.core.arrays import Labels, Mat
@@ -20,13 +21,13 @@ from everlearn.estimator.tables import check_size, plain_numbers
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Documents.
+    """Checked documents.
 
     Attributes
     ----------
     parts : the points of each document, (n_i, n_features)
-    rows : (n_points,) where each point, document by document, stood in the input; None: there
-    listed : whether documents came as a list
+    rows : (n_points,) row in the input of each point, document by document; None if unchanged
+    listed : whether the input was a list of documents
     """
 
     parts: tuple[Mat, ...]
@@ -45,8 +46,8 @@ class Grouped:
         return back
 
 
-def checked_documents(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Grouped:
-    """Documents fit for the estimator, or a ValueError that says what is wrong with them."""
+def checked_documents(estimator: BaseEstimator, X: Any, groups: Any, *, reset: bool) -> Grouped:
+    """The documents as arrays, or an error that says what is wrong with them."""
     _refuse_no_documents(estimator, X)
     listed = isinstance(X, (list, tuple)) and any(map(_is_table, X))
     if listed:
@@ -65,8 +66,8 @@ def checked_documents(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Gr
 
 
 @contextmanager
-def open_documents(estimator: Any, X: Any, groups: Any) -> Iterator[Iterable[Mat]]:
-    """The documents to learn from anew; those of a bag come one after the other."""
+def open_documents(estimator: BaseEstimator, X: Any, groups: Any) -> Iterator[Iterable[Mat]]:
+    """The documents for `fit`; those of a Dask bag are fetched part by part."""
     if not is_collection(X) or hasattr(X, "ndim"):
         X, groups = brought_here(estimator, X=X, groups=groups)
         yield checked_documents(estimator, X, groups, reset=True).parts
@@ -76,16 +77,16 @@ def open_documents(estimator: Any, X: Any, groups: Any) -> Iterator[Iterable[Mat
         yield _checked_parts(estimator, chain.from_iterable(chunks), reset=True)
 
 
-def _refuse_groups(estimator: Any, groups: Any) -> None:
+def _refuse_groups(estimator: BaseEstimator, groups: Any) -> None:
     if groups is not None:
         raise ValueError(
-            f"'groups' of {type(estimator).__name__} must be None if X is a list of documents, "
-            "which says by itself what belongs together"
+            f"'groups' of {type(estimator).__name__} must be None if X is a list of documents; "
+            "it says which points belong to a document if X is one table"
         )
 
 
-def _refuse_no_documents(estimator: Any, X: Any) -> None:
-    """Say what is wanted instead of an empty list, or of what can be read but once."""
+def _refuse_no_documents(estimator: BaseEstimator, X: Any) -> None:
+    """Refuse an empty list, and iterators, which can be read only once."""
     empty = isinstance(X, (list, tuple)) and len(X) == 0
     if empty or isinstance(X, Iterator):
         got = f"an empty {type(X).__name__}" if empty else f"a {type(X).__name__}"
@@ -103,8 +104,8 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and np.ndim(value[0]) == 1
 
 
-def _checked_parts(estimator: Any, X: Iterable[Any], *, reset: bool) -> Iterator[Mat]:
-    """Documents one by one; whatever is wrong with one of them, its position is named."""
+def _checked_parts(estimator: BaseEstimator, X: Iterable[Any], *, reset: bool) -> Iterator[Mat]:
+    """Checked documents one by one; errors name the position."""
     for position, part in enumerate(X):
         argument = f"X[{position}]"
         try:
@@ -116,8 +117,8 @@ def _checked_parts(estimator: Any, X: Iterable[Any], *, reset: bool) -> Iterator
             raise type(error)(f"{argument!r}: {error}") from error
 
 
-def _checked_table(estimator: Any, X: Any, argument: str, *, reset: bool) -> Mat:
-    """Finite float64 rows, not negative if they are counts."""
+def _checked_table(estimator: BaseEstimator, X: Any, argument: str, *, reset: bool) -> Mat:
+    """Finite float64 rows; not negative if the family is multinomial."""
     with named_errors(estimator, argument):
         table: Mat = validate_data(
             estimator, plain_numbers(X), reset=reset, dtype=np.float64, order="C"
@@ -128,8 +129,8 @@ def _checked_table(estimator: Any, X: Any, argument: str, *, reset: bool) -> Mat
     return table
 
 
-def _positions(estimator: Any, groups: Any, n_points: int) -> Labels:
-    """Groups as positions of documents, in the order in which they first appear."""
+def _positions(estimator: BaseEstimator, groups: Any, n_points: int) -> Labels:
+    """The document of each point as a number, by order of first appearance."""
     with named_errors(estimator, "groups"):
         labels = check_array(groups, ensure_2d=False, dtype=None)
         if labels.shape != (n_points,):

@@ -1,7 +1,7 @@
-"""What a lifelong topic model works on and what it keeps: items, and how documents own them.
+"""Items: points and clumps of points, in the form that learning takes.
 
-An item is a point or a clump of points, given by the mean of the family's features over its
-points. Everything that updates beliefs takes items and cannot tell the two apart.
+A clump is represented by the mean of the family's features over its points, and by how many points
+it has in which group of documents. A point is a clump of one, so learning needs no other case.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from everlearn.clumps.kernels import set_sums
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 
 _POOLED_ITEMS = 65536
+"""Items that are pooled at a time, to bound the work space."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -24,9 +25,9 @@ class Items:
     Attributes
     ----------
     features : (n_items, n_stats) mean of T(x) over the points of an item
-    mass : (n_items,) points in each item
-    starts, groups, counts : item c has counts[e] points in the group at position groups[e], for
-        e in starts[c] : starts[c + 1]
+    mass : (n_items,) number of points
+    starts, groups, counts : for e from starts[c] to starts[c + 1] - 1, item c has counts[e] points
+        in the group groups[e]
     """
 
     features: Mat
@@ -59,7 +60,7 @@ class Items:
 
 
 def joined(parts: Sequence[Items], features: Mat | None = None) -> Items:
-    """All items of the parts, in order; `features` may hold those of all of them already."""
+    """All items of the parts, in order; pass `features` if those of all exist in one array."""
     offsets = np.cumsum([0, *(len(p.groups) for p in parts)])
     starts = [p.starts[:-1] + offset for p, offset in zip(parts, offsets, strict=False)]
     return Items(
@@ -72,17 +73,14 @@ def joined(parts: Sequence[Items], features: Mat | None = None) -> Items:
 
 
 def clumped(items: Items, leaf: Labels, n_leaves: int) -> Items:
-    """One item for each leaf: the points of all items whose `leaf` it is; -1 is no leaf.
-
-    Counts are exact; features are sums divided by them.
-    """
+    """One clump for each leaf, of the items in it; items of the leaf -1 are left out."""
     mass, sums = np.zeros(n_leaves), np.zeros((n_leaves, items.features.shape[1]))
     set_sums(leaf, items.features, items.mass, mass, sums)
     return Items(sums / mass[:, None], mass, *_pooled(items, leaf, items.groups, n_leaves))
 
 
 def regrouped(items: Items, into: IntVec) -> Items:
-    """The same items, the points of each group in the group it has become."""
+    """The items after groups were merged: the group at position g is now at `into[g]`."""
     own = np.arange(len(items), dtype=np.int32)
     groups = into[items.groups].astype(np.int32)
     return Items(items.features, items.mass, *_pooled(items, own, groups, len(items)))
@@ -91,10 +89,7 @@ def regrouped(items: Items, into: IntVec) -> Items:
 def _pooled(
     items: Items, leaf: Labels, groups: Labels, n_leaves: int
 ) -> tuple[IntVec, Labels, Vec]:
-    """Starts, groups and counts of leaves: each group once, with all points that items have in it.
-
-    `groups` are those of the items' entries.
-    """
+    """`starts`, `groups` and `counts` of the leaves' clumps; `groups` are those of the items."""
     n_groups = int(groups.max(initial=0)) + 1
     keys, counts = np.empty(0, np.int64), np.empty(0)
     for first in range(0, len(items), _POOLED_ITEMS):

@@ -1,6 +1,7 @@
-"""Sets of items, sorted by set: their sums, their spread, and their division in two.
+"""Compiled loops over items: assignments, sums, divisions of sets, entropies.
 
-Set l has the items `members[starts[l] : starts[l + 1]]`. All arrays are C-contiguous.
+Items sorted by set are given as `starts` and `members`: set l has the items
+`members[starts[l] : starts[l + 1]]`. All arrays are C-contiguous.
 """
 
 import math
@@ -26,7 +27,7 @@ def scatter_times(
 ) -> None:
     """Add the scatter matrix of each set times `vectors` (n_sets, count, d) to `out`.
 
-    The positions that are scattered are the d features from the `first` on.
+    Coordinates are the d features from `first` on.
     """
     count, d = vectors.shape[1:]
     away = np.empty(d)
@@ -47,7 +48,7 @@ def scatter_times(
 
 @kernel(FUSED)
 def set_sums(sets: Labels, features: Mat, mass: Vec, n: Vec, t: Mat) -> None:
-    """Add the points and feature sums of the items of each set to `n` and `t`; -1 is no set."""
+    """Add points and feature sums of each set to `n` and `t`; the set -1 is left out."""
     for c in range(sets.size):
         s = sets[c]
         if s < 0:
@@ -104,8 +105,7 @@ def median_sides(
 ) -> None:
     """As `divide_sets`, for the chosen sets, at the weighted median along the slope.
 
-    Neither side is ever empty: sets have two items at least, equal ones are divided in their
-    order.
+    Sets must have two items. Then no side is empty: equal items are divided by their order.
     """
     for i in chosen:
         start, end = starts[i], starts[i + 1]
@@ -136,7 +136,7 @@ def median_sides(
 
 @kernel()
 def _rising(a: float, n: float) -> float:
-    """Log of the rising factorial, alpha being that of a part of a topic."""
+    """Log of the rising factorial Gamma(a + n) / Gamma(a)."""
     return math.lgamma(a + n) - math.lgamma(a)
 
 
@@ -153,7 +153,7 @@ def document_terms(
     spans: Mat,
     terms: Mat,
 ) -> None:
-    """Groups on either side of divided sets, and what their documents say to the sides as topics.
+    """Number of groups on both sides of each set, and what documents add to the bound.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def document_terms(
     sizes : (n_groups,)
         Documents in each group.
     alpha : (n_sets, 2)
-        Dirichlet parameter of sides 0 and 1, each a topic of its own.
+        Dirichlet parameters of sides 0 and 1, as if each were a topic.
     spans : (n_sets, 2)
         Out: number of groups on each side.
     terms : (n_sets, 2)
@@ -196,14 +196,14 @@ def document_terms(
 
 
 WINDOW = 24.0
-"""Nats below the best topic at which a topic is left out: too little for the bound to notice."""
+"""A topic so many nats below the best one is left out; its share is below 4e-11."""
 
 
 @kernel(FUSED)
 def _peak(
     scores: Vec, bias: Mat, groups: Labels, counts: Vec, start: int, end: int, row: Vec
 ) -> np.float64:
-    """Biased scores of one item into `row`, and the largest of them."""
+    """Write the scores of an item, with bias, to `row`; return the largest."""
     if end == start + 1:
         add = bias[groups[start]]
         for k in range(row.size):
@@ -228,7 +228,7 @@ def _peak(
 
 @kernel()
 def _keep(row: Vec, least: np.float64, found: IntVec, topics: Labels, shares: Vec) -> int:
-    """The largest scores of at least `least`, largest first, and how many they are."""
+    """Write the largest scores that are at least `least`, in falling order; return how many."""
     size = 0
     for k in range(row.size):
         found[size] = k
@@ -269,8 +269,7 @@ def best_topics(
     bias : (n_groups, n_topics)
         Constants of the topics, and expected log weights in each group.
     starts, groups, counts
-        The points of each item in groups; starts may begin anywhere, since items may be a part
-        of all.
+        Points of each item by group; `starts` need not begin at 0.
     topics, shares : (n_items, width)
         Out.
     log_norm : (n_items,)
@@ -306,7 +305,7 @@ def summarize(
     t: Mat,
     group_counts: Mat,
 ) -> float:
-    """Add the statistics of all items to `n`, `t` and `group_counts`; the entropy is returned.
+    """Add the statistics of all items to `n`, `t` and `group_counts`; return the entropy.
 
     n : (n_topics,), t : (n_topics, n_stats), group_counts : (n_groups, n_topics)
     """
@@ -331,9 +330,9 @@ def summarize(
 def by_topic(
     topics: Labels, shares: Mat, places: Labels, n_places: int
 ) -> tuple[IntVec, Labels, Vec]:
-    """Assignments sorted by the place of their topic; those of topics at -1 are left out.
+    """Items and shares sorted by the place of their topic; topics at place -1 are left out.
 
-    Returns starts (n_places + 1,), and the item and the share of each entry: those of place k are
+    Returns starts (n_places + 1,), items and shares; those of place k are at
     starts[k] : starts[k + 1].
     """
     starts = np.zeros(n_places + 1, np.int64)
@@ -381,10 +380,10 @@ def split_shares(
     group_counts: Mat,
     entropy: Vec,
 ) -> None:
-    """Divide topics `first` to `last` in two, and sum what the first half gets.
+    """Divide topics `first` to `last - 1` in two, and sum up the first halves.
 
-    An item of topic k gives the share g = sigmoid(slope_k . feature + offset_k + tilt_k . groups)
-    of what it gives to the topic to the first half; with `hard` all of it or nothing, by sign.
+    The first half of topic k gets the share g = sigmoid(slope_k . feature + offset_k + tilt_k .
+    groups) of what an item gives to the topic; with `hard`, all of it or nothing by the sign.
 
     Parameters
     ----------
@@ -438,10 +437,10 @@ def joint_entropy(
     partners: Labels,
     loss: Vec,
 ) -> None:
-    """Entropy lost if two topics were one, for pairs j < k: k among the partners of j.
+    """Add to `loss` the entropy that is lost if two topics j < k are joined.
 
-    partner_starts, partners : entries partner_starts[j] : partner_starts[j + 1] are j's partners,
-    ascending; loss : (n_pairs,) added to, aligned with `partners`.
+    The partners k of topic j are partners[partner_starts[j] : partner_starts[j + 1]], ascending.
+    `loss` has an entry for each partner.
     """
     for c in range(mass.size):
         for i in range(shares.shape[1]):

@@ -1,7 +1,7 @@
-"""Joins: pairs of topics that may be one, and what the bound loses or gains by it.
+"""Joins of topics, and merges of groups of documents.
 
-Candidates are the topics whose points another topic would explain almost as well; for these the
-gain is exact.
+For each topic, the candidates to join it are the few topics that would explain its points almost as
+well. What a join adds to the bound is computed exactly.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.priors.learned_dirichlet import rising
 
 CANDIDATES = 5
+"""Partners that are tried for each topic."""
 _ENTRIES = 60_000
-"""Numbers of pairs of topics that are looked at together."""
+"""Numbers computed together, to bound the work space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class JoinProposals:
 def propose_joins(
     model: GroupedModel, topics: Topics, sizes: Vec, items: Items, found: Assignment
 ) -> JoinProposals:
-    """Exact gains of joining each topic with its few likeliest partners."""
+    """Joins of each topic with its best candidates, and their exact gains."""
     first, second = _candidates(model, topics)
     loss = _entropy_loss(first, second, topics, items, found)
     gains = _topic_gains(model, topics, first, second) - loss
@@ -46,7 +47,7 @@ def propose_joins(
 
 
 def _candidates(model: GroupedModel, topics: Topics) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pairs j < k: for each topic, those that would cost its points least to join."""
+    """Pairs j < k: each topic with those that would explain its points best."""
     k = len(topics)
     count = min(CANDIDATES, k - 1)
     if count == 0:
@@ -70,7 +71,7 @@ def _candidates(model: GroupedModel, topics: Topics) -> tuple[NDArray[np.intp], 
 def _topic_gains(
     model: GroupedModel, topics: Topics, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Vec:
-    """What the points of two topics gain by having one for both, but for their assignments."""
+    """What joins add to the bound through the points, without the entropy."""
     own, gains = model.topic_bounds(topics.n, topics.t), np.empty(len(first))
     step = max(1, _ENTRIES // topics.t.shape[1])
     for start in range(0, len(first), step):
@@ -97,7 +98,7 @@ def _entropy_loss(
 def _document_gains(
     topics: Topics, sizes: Vec, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Vec:
-    """What documents gain when two topics are one."""
+    """What joins add to the bound through the mixtures of documents."""
     every = np.arange(len(topics))
     own, gains = np.empty(len(topics)), np.empty(len(first))
     step = max(1, _ENTRIES // max(1, len(sizes)))
@@ -118,7 +119,7 @@ def _per_document(topics: Topics, sizes: Vec, chosen: NDArray[np.intp]) -> Mat:
 
 
 def _rising_sums(alpha: Vec, each: Mat, sizes: Vec) -> Vec:
-    """Log rising factorials, taken where counts are not zero, summed over documents."""
+    """Log rising factorials summed over documents; zero counts add nothing."""
     out = np.zeros(each.shape)
     topic, group = np.nonzero(each)
     out[topic, group] = rising(alpha[topic], each[topic, group])
@@ -126,9 +127,9 @@ def _rising_sums(alpha: Vec, each: Mat, sizes: Vec) -> Vec:
 
 
 def apply_joins(topics: Topics, joins: JoinProposals, which: Sequence[int]) -> Topics:
-    """Topics with the pairs at `which`, no two of which share a topic, joined.
+    """The topics after the joins at `which`, which must not share a topic.
 
-    The one with more points keeps its id.
+    The topic with more points keeps its id.
     """
     w = np.asarray(which, np.int64)
     swap = topics.n[joins.first[w]] < topics.n[joins.second[w]]
@@ -150,14 +151,15 @@ def apply_joins(topics: Topics, joins: JoinProposals, which: Sequence[int]) -> T
 
 
 NEAREST = 10
-"""Groups nearest in cosine among which the free energy decides."""
+"""Criterion "free-energy": it compares so many groups, the nearest ones in cosine."""
 
 
 def merge_groups(topics: Topics, sizes: Vec, most: int, criterion: str) -> IntVec:
-    """The group that each group becomes, numbered from 0 up in the order of their first members.
+    """Merge groups until at most `most` are left; the new position of each group.
 
-    Pairs are merged one after the other: with "cosine" those whose expected mixtures are most
-    alike, with "free-energy" those whose merger costs the bound least.
+    Pairs are merged one by one. "cosine" takes the pair with the most similar expected mixtures,
+    "free-energy" the pair whose merge lowers the bound least. Positions follow the order of first
+    members.
     """
     merging = _Merging(topics.alpha, topics.counts.copy(), sizes.copy(), criterion)
     for _ in range(len(sizes) - most):
@@ -166,7 +168,7 @@ def merge_groups(topics: Topics, sizes: Vec, most: int, criterion: str) -> IntVe
 
 
 class _Merging:
-    """Groups while they are merged; every one remembers its best partner and the price of it."""
+    """Groups while they are merged; each remembers its best partner and the cost of merging."""
 
     def __init__(self, alpha: Vec, counts: Mat, sizes: Vec, criterion: str) -> None:
         self.alpha, self.counts, self.sizes = alpha, counts, sizes
@@ -183,7 +185,7 @@ class _Merging:
             self._look_for_partner(group)
 
     def merge_best(self) -> None:
-        """Merge the pair that costs least; the later group becomes a part of the earlier."""
+        """Merge the pair of least cost; the later group becomes part of the earlier one."""
         one = int(self.price.argmin())
         s, t = sorted((one, int(self.partner[one])))
         self.counts[s] += self.counts[t]
@@ -201,7 +203,7 @@ class _Merging:
             self._look_for_partner(group)
 
     def _look_for_partner(self, group: int) -> None:
-        """The best partner of a group, which also becomes that of those it is better for."""
+        """Find the best partner of a group, and tell partners for which the group is better."""
         row = self.alike[group]
         count = min(1 if self.by_cosine else NEAREST, int(np.isfinite(row).sum()))
         if count == 0:
@@ -229,7 +231,7 @@ def _unit_mixtures(alpha: Vec, counts: Mat, sizes: Vec) -> Mat:
 def merge_loss(
     alpha: Vec, counts: Mat, sizes: Vec, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Vec:
-    """By how much merging pairs of groups lowers the bound at fixed assignments; never negative."""
+    """What merging pairs of groups costs the bound at fixed assignments; never negative."""
     own = _group_terms(alpha, counts[first], sizes[first])
     other = _group_terms(alpha, counts[second], sizes[second])
     both = _group_terms(alpha, counts[first] + counts[second], sizes[first] + sizes[second])
@@ -237,7 +239,7 @@ def merge_loss(
 
 
 def _group_terms(alpha: Vec, counts: Mat, sizes: Vec) -> Vec:
-    """What the documents of each group contribute to the bound."""
+    """What the mixtures of each group's documents add to the bound."""
     each = counts / sizes[:, None]
     topics = rising(alpha, each).sum(axis=1)
     return np.asarray(sizes * (topics - rising(alpha.sum(), each.sum(axis=1))))

@@ -1,7 +1,8 @@
-"""Beliefs of a topic model over grouped points, and the bound they give.
+"""The model: priors, statistics of topics, and the lower bound of the log evidence.
 
-The bound is exact at the optimum of topics and document mixtures given the assignments, so it is
-a function of sums alone: masses, feature sums, points per group and topic, and one entropy.
+Given the assignment of points to topics, the best topics and mixtures of documents are known in
+closed form. So the bound needs sums only: points and feature sums of each topic, points by group
+and topic, and the entropy of the assignment.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from everlearn.core.priors.learned_dirichlet import GroupCounts, LearnedDirichle
 
 @dataclass(frozen=True, slots=True)
 class GroupedModel:
-    """What is fixed for the life of a model: family with its prior, and prior of alpha."""
+    """What is fixed for the life of a model: the family with its prior, and the prior of alpha."""
 
     family: Family[Any]
     dirichlet: LearnedDirichlet
@@ -29,17 +30,17 @@ class GroupedModel:
         return _array_bytes(self.family)
 
     def empty_cumulant(self) -> float:
-        """Cumulant of a topic that has no points."""
+        """Cumulant of a topic without points."""
         prior = self.family.posterior(np.zeros(1), np.zeros((1, self.family.n_stats)))
         return float(self.family.cumulant(prior)[0])
 
     def topic_bounds(self, n: Vec, t: Mat, magnified: float = 1.0) -> Vec:
-        """What each topic's points, every one `magnified` times, add to the bound."""
+        """What the points of each topic add to the bound, if each came `magnified` times."""
         q = self.family.posterior(magnified * n, magnified * t)
         return np.asarray(self.empty_cumulant() - self.family.cumulant(q))
 
     def contrast(self, n: Vec, t: Mat, rest_n: Vec, rest_t: Mat) -> tuple[Mat, Vec]:
-        """Slope and offset of how much better features suit one part of a topic than the rest."""
+        """Slope and offset of the log-odds that a point is of one part of a topic, not the rest."""
         eta, constant = self.family.natural(self.family.posterior(n, t))
         rest = self.family.posterior(np.maximum(rest_n, 0.0), rest_t)
         rest_eta, rest_constant = self.family.natural(rest)
@@ -48,16 +49,16 @@ class GroupedModel:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What the items seen say about each topic.
+    """Statistics of the topics.
 
     Attributes
     ----------
     ids : (n_topics,) permanent ids
-    n : (n_topics,) points
+    n : (n_topics,) points of each topic
     t : (n_topics, n_stats) sums of the family's features
-    counts : (n_groups, n_topics) points of each group
-    alpha : (n_topics,) parameters of the Dirichlet over topics
-    entropy : of all assignments
+    counts : (n_groups, n_topics) points of each topic by group of documents
+    alpha : (n_topics,) parameters of the Dirichlet prior of documents
+    entropy : of the assignment of all points
     """
 
     ids: IntVec
@@ -75,43 +76,43 @@ class Topics:
     ) -> float:
         """Lower bound of the log evidence; `base` is the log base measure of all points.
 
-        With `magnified` above one: of so many copies of all points and documents.
+        `magnified` is the number of copies of all points and documents.
         """
         documents = model.dirichlet.bound(self.alpha, GroupCounts.of(self.counts, sizes), magnified)
         topics = model.topic_bounds(self.n, self.t, magnified).sum()
         return float(topics + documents + magnified * (self.entropy + base))
 
     def beliefs(self, model: GroupedModel, sizes: Vec) -> tuple[Mat, Mat]:
-        """Natural parameters of topics, and what each group adds to the score of each topic."""
+        """Natural parameters (n_topics, n_stats), and constants of scores (n_groups, n_topics)."""
         eta, constant = model.family.natural(model.family.posterior(self.n, self.t))
         bias = model.dirichlet.expected_log(self.alpha, self.counts, sizes)
         bias += constant
         return eta, bias
 
     def with_better_alpha(self, model: GroupedModel, sizes: Vec) -> Topics:
-        """After a few steps of alpha, which never lower the bound."""
+        """The same with alpha after a few update steps, none of which lowers the bound."""
         entries = GroupCounts.of(self.counts, sizes)
         return replace(self, alpha=model.dirichlet.improved(self.alpha, entries))
 
     def at(self, chosen: IntVec) -> Topics:
-        """Some of the topics only; the entropy remains that of all."""
+        """Some of the topics; the entropy stays that of all."""
         counts = np.ascontiguousarray(self.counts[:, chosen])
         parts = (self.ids[chosen], self.n[chosen], self.t[chosen], counts, self.alpha[chosen])
         return Topics(*parts, self.entropy)
 
     @property
     def shares(self) -> Vec:
-        """Share of each topic in all points; all the same if there are none."""
+        """Share of each topic in all points; equal shares if there are no points."""
         total = self.n.sum()
         return np.asarray(self.n / total if total > 0 else np.full(len(self), 1.0 / len(self)))
 
     def with_groups(self, n_groups: int) -> Topics:
-        """With so many groups, of the last of which nothing is known yet."""
+        """With new groups at the end, which have no points yet, up to `n_groups`."""
         empty = np.zeros((n_groups - len(self.counts), len(self)))
         return replace(self, counts=np.concatenate([self.counts, empty]))
 
     def regrouped(self, into: IntVec) -> Topics:
-        """With the points of each group in the group it has become."""
+        """After groups were merged: the group at position g is now at `into[g]`."""
         counts = np.zeros((int(into.max()) + 1, len(self)))
         np.add.at(counts, into, self.counts)
         return replace(self, counts=counts)
@@ -123,7 +124,7 @@ class Topics:
 
 
 def _array_bytes(value: Any) -> int:
-    """Bytes of the arrays in a dataclass, and in those that it holds."""
+    """Bytes of the arrays in a dataclass and in the dataclasses within it."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if not is_dataclass(value):
@@ -132,5 +133,5 @@ def _array_bytes(value: Any) -> int:
 
 
 def topics_bytes(n_topics: int, n_groups: int, n_stats: int) -> int:
-    """`nbytes` of so many topics and groups."""
+    """`Topics.nbytes` for these numbers of topics, groups and statistics."""
     return 8 * n_topics * (n_stats + 3 + n_groups)

@@ -1,4 +1,8 @@
-"""The directions in which sets of items spread most, from which splits start."""
+"""Partition items into leaves by dividing the leaf that gains most, again and again.
+
+All items of a leaf become one clump, so they must share their topics from then on. `Tying`
+says what that costs at the topics of now, and a division is worth what it saves of that cost.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +37,11 @@ def principal_axes(
     sets: tuple[IntVec, Labels, Vec],
     count: int,
 ) -> Cube:
-    """For each set, `count` functions of the features that grow along its principal directions.
+    """Slopes of linear functions of the features along the widest directions of each set.
 
     Shape (count, n_sets, n_stats). `n`, `t` are the statistics of the sets; `sets` are items
-    sorted by set: starts, items, shares. Full Gaussians have their covariance; for other families
-    a few steps of subspace iteration over the items start from the widest coordinates.
+    sorted by set: starts, items, shares. Statistics of a full Gaussian contain the covariance.
+    For other families, a few steps of subspace iteration over the items approximate it.
     """
     spread = family.covariances(family.posterior(n, t))
     place = location(family)
@@ -57,7 +61,7 @@ def principal_axes(
 
 
 def location(family: Family[Any]) -> slice:
-    """Where the features of a family hold the position x of a point."""
+    """The features that are the coordinates of a point."""
     first = family.n_stats - family.n_features if isinstance(family, FullGaussian) else 0
     return slice(first, first + family.n_features)
 
@@ -71,7 +75,7 @@ def _widest(spread: Mat, count: int) -> Cube:
 
 
 def _orthonormal(moved: Cube, before: Cube) -> Cube:
-    """Orthonormal rows; a set whose items do not spread keeps what it had."""
+    """Orthonormal rows of `moved`, or of `before` for a set without spread."""
     flat = np.abs(moved).sum(axis=(1, 2)) == 0.0
     moved[flat] = before[flat]
     turned = np.linalg.qr(moved.transpose(0, 2, 1))[0]
@@ -80,7 +84,7 @@ def _orthonormal(moved: Cube, before: Cube) -> Cube:
 
 @dataclass(frozen=True, slots=True)
 class Tying:
-    """Items, and fixed beliefs: natural parameters, and a bias per group and topic."""
+    """What items add to the bound if they share their topics, at fixed topics."""
 
     items: Items
     eta: Mat
@@ -88,18 +92,19 @@ class Tying:
 
     @classmethod
     def of(cls, model: GroupedModel, topics: Topics, sizes: Vec, items: Items) -> Tying:
-        """At the beliefs that these topics are."""
+        """At these topics."""
         return cls(items, *topics.beliefs(model, sizes))
 
     def worth(self, sets: Labels, n_sets: int) -> Vec:
-        """What the items of each set add to the bound as one clump; -1 is no set."""
+        """What each set adds to the bound as one clump; items of the set -1 are left out."""
         clumps = clumped(self.items, sets, n_sets)
         return np.asarray(clumps.mass * assigned(self.eta, self.bias, clumps).log_norm)
 
     def contrast(self, sets: Labels, n_sets: int) -> tuple[Mat, Vec]:
-        """Slope and offset of a function of features that is positive for half of a set.
+        """Slope and offset of the function of features that divides each set between two topics.
 
-        These items are for the set's likeliest topic against its second more than the mean item.
+        It is positive for items that prefer the set's best topic to its second one by more than
+        the mean item does.
         """
         clumps = clumped(self.items, sets, n_sets)
         best = assigned(self.eta, self.bias, clumps).topics
@@ -109,23 +114,24 @@ class Tying:
 
 _REFINEMENTS = 2
 _FORESIGHT = 0.1
-"""Weight of what a division gains if halves are topics of their own, next to what it gains with the
-topics of now: those to come will have borders that nobody knows."""
+"""Weight of the gain if the halves were topics of their own, relative to the gain at the topics of
+now. Future topics will have other borders, so spread counts even within a topic."""
 _ROUND_SHARE = 0.5
-"""Share of the leaves that are divided in one round at most: the others may meet better ones."""
+"""At most this share of the leaves is divided in one round, as new leaves may gain more."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeafFacts:
-    """What is known of each leaf, or of one half of each.
+    """Statistics of each leaf, or of one half of each leaf.
 
     Attributes
     ----------
     n, t : (n_leaves,), (n_leaves, n_stats) points and feature sums
     size, clumps : (n_leaves,) items, and items of more than one point
-    span : (n_leaves,) groups of documents
-    alpha, term : (n_leaves,) Dirichlet parameter as a topic, and what documents say to that topic
-    tied : (n_leaves,) what the points add to the bound if they share their topics, if asked for
+    span : (n_leaves,) groups in which it has points
+    alpha : (n_leaves,) its Dirichlet parameter if it were a topic
+    term : (n_leaves,) what the mixtures of documents add to the bound if it were a topic
+    tied : (n_leaves,) what it adds to the bound as one clump; zeros without `Tying`
     """
 
     n: Vec
@@ -141,11 +147,11 @@ class LeafFacts:
         return len(self.n)
 
     def at(self, where: NDArray[np.intp]) -> LeafFacts:
-        """Of some leaves only."""
+        """Those of some leaves."""
         return LeafFacts(*(getattr(self, f.name)[where] for f in fields(self)))
 
     def replaced(self, where: NDArray[np.intp], new: LeafFacts) -> LeafFacts:
-        """With those of some leaves replaced."""
+        """With the statistics of some leaves replaced."""
         parts = []
         for f in fields(self):
             values = getattr(self, f.name).copy()
@@ -154,7 +160,7 @@ class LeafFacts:
         return LeafFacts(*parts)
 
     def followed_by(self, other: LeafFacts) -> LeafFacts:
-        """Of these leaves and of the other's."""
+        """Of these leaves, then of the other ones."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return LeafFacts(*(np.concatenate(pair) for pair in pairs))
 
@@ -163,23 +169,23 @@ class Limit(Protocol):
     """How far a partition may be refined."""
 
     def costs(self, leaves: Leaves) -> Vec:
-        """What the known division of each leaf takes."""
+        """The cost of dividing each leaf."""
 
     def take(self, region: int, cost: float) -> bool:
-        """Whether there is room for a division in a region, which is then used up."""
+        """Use room for a division in a region; return False if there is not enough."""
 
 
 @dataclass(slots=True)
 class Leaves:
-    """The leaves of a partition, and the best division known of each.
+    """The leaves of a partition, and the best known division of each.
 
     Attributes
     ----------
     of : (n_items,) leaf of each item
-    side : (n_items,) which half of its leaf an item goes to: 0 the lower, 1 the upper
-    region : (n_leaves,) what a leaf is a part of, for limits that count by regions
-    facts, lower, upper : of the leaves and of their halves
-    gain : (n_leaves,) of the division; NaN if it is not worked out, -inf if there is none
+    side : (n_items,) half of its leaf that an item goes to: 0 is the lower one, 1 the upper one
+    region : (n_leaves,) the region a leaf lies in, such as a document; limits may count by region
+    facts, lower, upper : statistics of the leaves and of their halves
+    gain : (n_leaves,) of the division; NaN if not yet computed, -inf if there is none
     """
 
     of: Labels
@@ -192,7 +198,7 @@ class Leaves:
 
     @classmethod
     def start(cls, items: Items, of: Labels, region: IntVec, alpha: Vec, sizes: Vec) -> Leaves:
-        """Leaves as given, nothing known of their divisions."""
+        """The leaves `of` the items; their divisions are not computed yet."""
         k = len(alpha)
         n, t = np.zeros(k), np.zeros((k, items.features.shape[1]))
         set_sums(of, items.features, items.mass, n, t)
@@ -208,7 +214,7 @@ class Leaves:
         return len(self.gain)
 
     def divide(self, where: NDArray[np.intp]) -> None:
-        """Make the known divisions of the leaves at `where`: upper halves become new leaves."""
+        """Divide the leaves at `where`: the upper halves become new leaves at the end."""
         n_old = len(self)
         new = np.full(n_old, -1, np.int32)
         new[where] = n_old + np.arange(len(where), dtype=np.int32)
@@ -224,7 +230,7 @@ class Leaves:
 
 
 def _unknown(size: Vec) -> Vec:
-    """The gain of a division that is not worked out: a single item has none."""
+    """The gain before a division is computed; a single item cannot be divided."""
     return np.where(size > 1, np.nan, -np.inf)
 
 
@@ -246,7 +252,7 @@ def _set_of(sets: tuple[IntVec, Labels], n_items: int) -> Labels:
 def _spans_and_terms(
     items: Items, sets: tuple[IntVec, Labels], side: Labels, sizes: Vec, alpha: Mat
 ) -> tuple[Mat, Mat]:
-    """Groups of both halves of each set, and what documents say to them; shapes (n_sets, 2)."""
+    """`LeafFacts.span` and `term` of both halves of each set, of shape (n_sets, 2)."""
     spans, terms = np.empty(alpha.shape), np.empty(alpha.shape)
     document_terms(
         *sets, side, items.starts, items.groups, items.counts, sizes, alpha, spans, terms
@@ -256,10 +262,13 @@ def _spans_and_terms(
 
 @dataclass(frozen=True, slots=True)
 class Refiner:
-    """Works out divisions of leaves; every point and document counts `magnified` times.
+    """Divides leaves until a limit is reached.
 
-    Without `documents` a division is judged by the points alone; with `tying` mainly by how much
-    less is lost if the points of each half share their topics.
+    Attributes
+    ----------
+    magnified : copies that each point and document counts as
+    documents : whether the mixtures of documents count in the gain of a division
+    tying : if given, a division mainly gains what it saves of the cost of sharing topics
     """
 
     model: GroupedModel
@@ -270,18 +279,18 @@ class Refiner:
     tying: Tying | None = None
 
     def refine(self, leaves: Leaves, limit: Limit) -> None:
-        """Divide leaves in rounds, best first, until the limit admits no more."""
+        """Divide leaves in rounds, best first, until there is no room for more."""
         if self.tying is not None:
             leaves.facts = replace(leaves.facts, tied=self.tying.worth(leaves.of, len(leaves)))
         while True:
-            self._work_out(leaves)
+            self._find_divisions(leaves)
             where = _next_round(leaves, limit)
             if len(where) == 0:
                 return
             leaves.divide(where)
 
-    def _work_out(self, leaves: Leaves) -> None:
-        """Divisions of all leaves that have none yet."""
+    def _find_divisions(self, leaves: Leaves) -> None:
+        """Compute the divisions of all leaves that have none yet."""
         unknown = np.isnan(leaves.gain)
         chosen = np.flatnonzero(unknown)
         if len(chosen) == 0:
@@ -300,7 +309,7 @@ class Refiner:
         leaves.gain[chosen] = self._gains(whole, lower, upper)
 
     def _gains(self, whole: LeafFacts, lower: LeafFacts, upper: LeafFacts) -> Vec:
-        """What divisions add to the magnified bound."""
+        """What the divisions add to the bound of `magnified` copies."""
         bounds = self.model.topic_bounds
         gain = bounds(upper.n, upper.t, self.magnified) + bounds(lower.n, lower.t, self.magnified)
         gain -= bounds(whole.n, whole.t, self.magnified)
@@ -319,9 +328,10 @@ class Refiner:
         sets: tuple[IntVec, Labels],
         side: Labels,
     ) -> tuple[LeafFacts, LeafFacts]:
-        """Facts of the halves given, or of those that the two likeliest topics of a leaf make.
+        """Statistics of the better of two divisions, which is written to `side`.
 
-        The latter are taken, and written to `side`, where less is lost by tying them.
+        One is given by `lower` and `upper`, the other divides a leaf between its two best topics.
+        The better one adds more to the bound as two clumps.
         """
         starts, members = sets
         lengths = np.diff(starts)
@@ -342,7 +352,7 @@ class Refiner:
     def _both_halves(
         self, whole: LeafFacts, n: Vec, t: Mat, sets: tuple[IntVec, Labels], side: Labels
     ) -> tuple[LeafFacts, LeafFacts]:
-        """Facts of lower and upper halves, the upper ones having n points and feature sums t."""
+        """Statistics of both halves; `n`, `t` are points and feature sums of the upper ones."""
         starts, members = sets
         above = side[members] == 1
         size = np.add.reduceat(above.astype(np.float64), starts[:-1])
@@ -357,7 +367,7 @@ class Refiner:
         return LeafFacts(*rest, spans[:, 0], alpha[:, 0], terms[:, 0], tied[:, 0]), upper
 
     def _tied(self, sets: tuple[IntVec, Labels], side: Labels) -> Mat:
-        """What both halves of each set add to the bound as clumps, if that is asked for."""
+        """What both halves of each set add to the bound as clumps, (n_sets, 2)."""
         n_sets = len(sets[0]) - 1
         if self.tying is None:
             return np.zeros((n_sets, 2))
@@ -368,10 +378,11 @@ class Refiner:
     def _halved(
         self, whole: LeafFacts, sets: tuple[IntVec, Labels], side: Labels
     ) -> tuple[Vec, Mat]:
-        """Write the side of each member; points and sums of the upper halves.
+        """Divide each leaf by its points; points and feature sums of the upper halves.
 
-        Leaves are cut through their middle along the widest direction, and the cut is moved to
-        where each half suits its items best; where a half would be empty, at the median.
+        The first cut is at the mean along the widest direction. It then moves so that each item
+        goes to the half that explains it better. Where a half would be empty, the cut is at the
+        median. Sides are written to `side`.
         """
         starts, members = sets
         data = (starts, members, self.items.features, self.items.mass)
@@ -392,7 +403,7 @@ class Refiner:
         return n, t
 
     def _contrast(self, whole: LeafFacts, n: Vec, t: Mat) -> tuple[Mat, Vec]:
-        """The function of features that is positive where the upper half suits a point better."""
+        """The function of features that is positive if the upper half explains a point better."""
         gamma = self.magnified
         return self.model.contrast(
             gamma * n, gamma * t, gamma * (whole.n - n), gamma * (whole.t - t)
@@ -400,7 +411,7 @@ class Refiner:
 
 
 def _next_round(leaves: Leaves, limit: Limit) -> NDArray[np.intp]:
-    """The best divisions that there is room for; those without room are given up for good."""
+    """The best divisions that there is room for; the others are ruled out for good."""
     order = np.argsort(-leaves.gain, kind="stable")
     order = order[: int(np.isfinite(leaves.gain).sum())]
     most = max(1, int(_ROUND_SHARE * len(leaves)))

@@ -1,7 +1,8 @@
-"""Splits: every topic is divided in two, along its three widest directions, in a few passes.
+"""Splits: divide topics in two, and compute what that adds to the bound.
 
-A division gives each item's share of the topic to two halves, so that the mass of all other topics
-stays as it is; the gain in the bound is exact and needs the topic's own sums only.
+Every topic is divided along its three widest directions in a few passes over its items. A division
+shares out what each item gives to the topic, and leaves all other topics as they are. So its gain
+is exact and needs the sums of this topic only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _REFINEMENTS = 5
 _CHUNKS = 16
 _COUNT_ENTRIES = 125_000
 _LEAST_SHARE = 1e-9
-"""Share of its topic's points up to which a half is rounding and not points."""
+"""A half with no more than this share of the topic's points is rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Halves:
         return Halves(self.n[where], self.t[where], self.counts[where], self.entropy[where])
 
     def take(self, other: Halves, where: NDArray[np.bool_]) -> Halves:
-        """The other's halves at `where`, these elsewhere."""
+        """The other halves at `where`, these at all other positions."""
         wide = where[:, None]
         return Halves(
             np.where(where, other.n, self.n),
@@ -74,7 +75,7 @@ class SplitProposals:
 
 @dataclass(frozen=True, slots=True)
 class Divider:
-    """Divides all topics at once; `members` are the items sorted by topic."""
+    """Divides several topics at a time; `members` are the items sorted by topic."""
 
     model: GroupedModel
     engine: Engine
@@ -84,7 +85,7 @@ class Divider:
     members: tuple[IntVec, Labels, Vec]
 
     def divided(self, slope: Mat, offset: Vec, tilt: Mat, *, hard: bool) -> Halves:
-        """Halves by the sign, or the sigmoid, of a linear function of features and groups."""
+        """First halves by the sign (`hard`) or the sigmoid of a linear function of each topic."""
         k, n_stats = slope.shape
         halves = Halves(np.empty(k), np.empty((k, n_stats)), np.empty(tilt.shape), np.empty(k))
         edges = np.unique(np.linspace(0, k, min(k, _CHUNKS) + 1).astype(np.int64))
@@ -93,7 +94,7 @@ class Divider:
         return halves
 
     def along(self, axis: Mat) -> Halves:
-        """Halves on either side of each topic's centre along an axis, then refined."""
+        """First halves above each topic's centre along an axis, then refined in a few passes."""
         topics = self.topics
         centres = topics.t / np.maximum(topics.n, 1e-300)[:, None]
         offset = -np.einsum("kp,kp->k", axis, centres)
@@ -120,7 +121,7 @@ class Divider:
         return self.topics.alpha * share, self.topics.alpha * (1.0 - share)
 
     def _contrast(self, halves: Halves) -> tuple[Mat, Vec, Mat]:
-        """What an item prefers about the first half: slope, offset and tilt."""
+        """Log-odds of the first half: slope and offset for the features, tilt for the groups."""
         topics = self.topics
         slope, offset = self.model.contrast(
             halves.n, halves.t, topics.n - halves.n, topics.t - halves.t
@@ -156,12 +157,12 @@ class Divider:
 
 
 def _share(part: Vec, whole: Vec) -> Vec:
-    """Share of its topic's alpha that a half gets: never all of it, for no alpha may be zero."""
+    """Share of the topic's alpha that a half gets; both get some, as alpha must be positive."""
     return np.clip(part / np.maximum(whole, 1e-300), 1e-12, 1.0 - 1e-12)
 
 
 def _divide(shared: tuple[Divider, Mat, Vec, Mat, bool, Halves], chunk: tuple[int, int]) -> None:
-    """Writes the halves of a range of topics, which no other range touches."""
+    """Write the halves of a range of topics; ranges do not overlap."""
     divider, slope, offset, tilt, hard, halves = shared
     items = divider.items
     starts, members, each = divider.members
@@ -172,7 +173,7 @@ def _divide(shared: tuple[Divider, Mat, Vec, Mat, bool, Halves], chunk: tuple[in
 
 
 def sorted_by_topic(found: Assignment, n_topics: int, chosen: IntVec) -> tuple[IntVec, Labels, Vec]:
-    """Assignments to the chosen topics as entries sorted by these: starts, items, shares."""
+    """The items of each chosen topic: starts, items, shares."""
     places = np.full(n_topics, -1, np.int32)
     places[chosen] = np.arange(len(chosen), dtype=np.int32)
     return by_topic(found.topics, found.shares, places, len(chosen))
@@ -190,8 +191,8 @@ def propose_splits(
 ) -> SplitProposals:
     """Divisions of the chosen topics that gain more than `least_gain`.
 
-    `topics` must be the statistics of `found`. Some topics at a time are worked on, so that memory
-    does not grow with their number.
+    `topics` must be the statistics of the items under `found`. Topics are worked on in portions,
+    so that the work space does not grow with their number.
     """
     step = max(_CHUNKS, _COUNT_ENTRIES // max(1, len(sizes)))
     parts = []
@@ -208,9 +209,9 @@ def propose_splits(
 def apply_splits(
     topics: Topics, splits: SplitProposals, which: Sequence[int], next_id: int
 ) -> Topics:
-    """Topics with the proposals at `which` made.
+    """The topics after the splits at `which`.
 
-    The larger half keeps the id and the place, the other is appended.
+    The larger half keeps the id and the position, the other one is appended with a new id.
     """
     w = np.asarray(which, np.int64)
     k = splits.chosen[w]
