@@ -125,7 +125,7 @@ PIPELINE: Final = Record(
                 "lbp": _of_features(
                     LBP,
                     grid=Scalar(int, 1, 4096),
-                    radius=Scalar(float, 1e-300, 4096.0),
+                    radius=Scalar(float, 1e-300),
                     rotation_invariant=Scalar(bool),
                 ),
                 "cnn": _of_features(

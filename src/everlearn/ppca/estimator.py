@@ -83,7 +83,7 @@ class OnlinePPCA(
     Parameters
     ----------
     n_components : int, default=2
-        Dimensions of the latents.
+        Number of principal components.
     constraint : {None, "step", "task", "previous"}, default="step"
         When the reference is updated: after every batch, or at the end of a task (`consolidate`, or
         a new `task` in `partial_fit`). "previous" takes the model before each batch, which only
@@ -102,9 +102,9 @@ class OnlinePPCA(
     max_reference_rows : float or None, default=None
         The most rows that the reference counts for. Set it if the stream drifts: older rows fade.
     n_mixtures : int, default=1
-        PPCAs in a mixture. `fit` uses so many. `partial_fit` begins with one and adds another, up
-        to this number, when enough rows have come that none explains. More than 1 needs
-        `constraint_form="kl"` or no constraint.
+        More than 1 makes a mixture of PPCAs, each with its own mean and components. `fit` uses so
+        many. `partial_fit` begins with one and adds another, up to this number, when enough rows
+        have come that none explains. A mixture needs `constraint_form="kl"` or no constraint.
     batch_size : int or None, default=None
         Rows of a step of `partial_fit`. None takes all rows of a call at once.
     fit_method : {"auto", "exact", "em"}, default="auto"
@@ -121,7 +121,7 @@ class OnlinePPCA(
         Where blocks of rows are worked on. None uses all cores; "dask", a `distributed.Client` or
         an address ("tcp://...") uses a cluster. All engines give the same bits.
     random_state : int, RandomState instance or None, default=None
-        Determines where EM starts, and draws.
+        Seed of the start of EM and of `sample`.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -136,7 +136,7 @@ class OnlinePPCA(
     n_mixtures_ : int
         PPCAs in use.
     reference_ : Reference
-        What the constraint protects and the weight of the rows behind it, or None.
+        The model that the constraint protects, and how many rows it stands for, or None.
     fisher_ : Fisher
         Fisher information of one row at the parameters.
     n_samples_seen_, n_steps_ : int
@@ -144,7 +144,7 @@ class OnlinePPCA(
     task_ : int, str or None
         Task of the latest rows.
     n_iter_, log_likelihoods_ : int, ndarray
-        Iterations of the last `fit`, and the mean log-likelihood before each if they were EM's.
+        Iterations of the last `fit`, and the mean log-likelihood before each if it used EM.
     n_features_in_ : int
         Width of a row.
 
@@ -252,8 +252,8 @@ class OnlinePPCA(
         y : None
             Ignored.
         task : int, str or None, default=None
-            The task that the rows belong to. If its name is new, the task before is ended first, as
-            by `consolidate`. None continues the same task.
+            The task that the rows belong to. If it is not that of the rows before, theirs is ended
+            first, as by `consolidate`. None continues the same task.
         sample_weight : array-like of shape (n_rows,), default=None
             How often each row counts.
 

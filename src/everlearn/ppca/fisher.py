@@ -33,18 +33,18 @@ class Fisher:
         return cls(u, s, v, s**2 + model.noise, model.noise)
 
     def mean(self, v: Vec) -> Vec:
-        """P v with P the inverse covariance, for vectors or the columns of a matrix."""
+        """The information on the mean times v, for a vector or the columns of a matrix."""
         inner = self.u.T @ v
         scaled = inner * _by_row(1.0 / self.variances - 1.0 / self.noise_variance, inner)
         return np.asarray(v / self.noise_variance + self.u @ scaled)
 
     def mean_inverse(self, v: Vec) -> Vec:
-        """The covariance times v."""
+        """The inverse of `mean`: the covariance times v."""
         inner = self.u.T @ v
         return np.asarray(self.noise_variance * v + self.u @ (inner * _by_row(self.s**2, inner)))
 
     def loadings(self, a: Mat) -> Mat:
-        """F[A] = P A G + P W A^T P W with G = W^T P W, (d, q)."""
+        """The information on the loadings times A: P A G + P W A^T P W with G = W^T P W, (d, q)."""
         inside, outside = self._split(a)
         s, lam = self.s, self.variances
         # Pairs (i, j) and (j, i) share a block of rank one along (s_j, s_i).
@@ -53,7 +53,7 @@ class Fisher:
         return self._join(inside, outside * (s**2 / (self.noise_variance * lam)))
 
     def loadings_pinv(self, a: Mat) -> Mat:
-        """Pseudo-inverse of `loadings`: rotations, of which the information is 0, become 0."""
+        """Pseudo-inverse of `loadings`. Rotations have no information and become 0."""
         inside, outside = self._split(a)
         s, lam = self.s, self.variances
         squares = s[:, None] ** 2 + s**2

@@ -15,13 +15,13 @@ from everlearn.ppca.local import LocalRequest, sum_over_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.state import PPCAState
-from everlearn.ppca.stats import recalled
+from everlearn.ppca.stats import refilled
 
 _FIRST_ROUNDS: Final = 20
 """How often the gaps of the first rows are filled, each time by the model of the time before."""
 
 
-def recall(
+def refill_gaps(
     state: PPCAState,
     known: tuple[Moments, ...],
     request: LocalRequest,
@@ -49,11 +49,11 @@ def recall(
         for sums, model, part in zip(local.features, old, known, strict=True)
     )
 
-    def refilled(parts: tuple[Moments, ...]) -> tuple[Moments, ...]:
+    def refill(parts: tuple[Moments, ...]) -> tuple[Moments, ...]:
         pairs = zip(parts, old, new, strict=True) if parts else ()
-        return tuple(recalled(*pair).truncated(kept_rank) for pair in pairs)
+        return tuple(refilled(*pair).truncated(kept_rank) for pair in pairs)
 
-    state = replace(state, reference=refilled(state.reference), window=refilled(state.window))
+    state = replace(state, reference=refill(state.reference), window=refill(state.window))
     counts = state.n_rows * state.weights
     triples = zip(new, known, counts.tolist(), strict=True)
     return state, tuple(_cautious(model, part, n) for model, part, n in triples)
@@ -67,7 +67,7 @@ def first_models(
     unit: float,
     rank: int,
 ) -> tuple[PPCA, ...]:
-    """Models that fill the gaps of the first rows, found by repetition; parameters as `recall`."""
+    """Models that fill the gaps of the first rows, found in rounds; see `refill_gaps`."""
     request = LocalRequest(state.models, state.log_weights, state.origin, moments=True)
     for _ in range(_FIRST_ROUNDS):
         batch = sum_over_rows(request, rows, engine).moments[0]

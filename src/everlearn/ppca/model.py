@@ -20,9 +20,9 @@ from everlearn.core.math import LOG_2PI
 SMALLEST_NOISE: Final = 1e-100
 """Squares of the largest entries divided by this are still finite."""
 NOISE_SHARE: Final = 1e-8
-"""Noise is at least this share of the average variance, so that the model stays proper."""
+"""Noise is at least this share of the average variance, so that covariances have an inverse."""
 _ROUNDING: Final = 1e-12
-"""Rows that differ by less than this share of their mean are the same but for rounding."""
+"""Differences below this share of the mean are rounding errors."""
 
 
 def noise_floor(mean_variance: float) -> float:
@@ -52,7 +52,7 @@ class PPCA:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the rows behind it were too few or too alike to vary in every direction."""
+        """Whether some direction has no variance: the rows were too few or too alike."""
         d, q = self.loadings.shape
         least = self.noise + (float(self.axes()[1][-1]) ** 2 if q == d else 0.0)
         floor = noise_floor(float(np.vdot(self.loadings, self.loadings)) / d + self.noise)
@@ -83,7 +83,7 @@ class PPCA:
         return m
 
     def posterior(self, X: Mat) -> RowPosterior:
-        """What is believed of the latents, and of missing entries, of each row."""
+        """Posterior of the latents and of missing entries, for each row."""
         missing = np.isnan(X)
         where = np.flatnonzero(missing.any(axis=1))
         if not len(where):
@@ -138,17 +138,17 @@ class PPCA:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPosterior:
-    """Beliefs of the latents of n rows under a model.
+    """Posterior of the latents of n rows under a model.
 
     Attributes
     ----------
     model : the model
-    filled : (n, d), the rows, missing entries replaced by what is expected there
+    filled : (n, d), the rows, with expected values in place of missing entries
     z : (n, q), expected latents
-    log_likelihood : (n,), of the entries that are there
-    where : (m,), the rows with missing entries
-    missing : (m, d), which entries these lack
-    spread : (m, q, q), covariances of their latents; complete rows share s M^-1
+    log_likelihood : (n,), of the entries that are present
+    where : (m,), positions of the rows with missing entries
+    missing : (m, d), which of their entries are missing
+    spread : (m, q, q), covariances of their latents; that of complete rows is s M^-1
     """
 
     model: PPCA

@@ -1,10 +1,10 @@
 """Mean and covariance of rows in factored form, and the PPCA that is nearest to them.
 
-Moments of two sets of rows add up to those of both, exactly; cutting them to a rank loses the
-smallest directions of variance but not their sum. The PPCA of maximal likelihood depends on the
-rows through their moments alone, so a reference model and a window of rows can be merged without
-either's rows: `(reference + window).ppca(q)` maximises the expected log-likelihood of both.
-Derivation: docs/math/ppca.md, section 4.
+Moments of two sets of rows add up to the moments of both, exactly. Cutting them to a rank loses the
+smallest directions but keeps the sum of their variances. The maximum-likelihood PPCA depends on
+rows only through their moments, so a reference and a window can be merged without their rows:
+`(reference + window).ppca(q)` maximises the expected log-likelihood of both. Derivation:
+docs/math/ppca.md, section 4.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from everlearn.core.arrays import Mat, Vec
 from everlearn.ppca.model import PPCA, RowPosterior, noise_floor
 
 _RELIABLE: Final = 1e-7
-"""Eigenvalues of a Gram matrix, relative to the largest, below which directions are inexact."""
+"""Directions with a smaller eigenvalue of the Gram matrix, relative to the largest, are inexact."""
 _MOST_COLUMNS: Final = 4
-"""Factors are shortened when they have this many times more columns than rows."""
+"""Factors are compacted when they have more than this many times as many columns as rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,9 +31,9 @@ class Moments:
     ----------
     mass : sum of the weights
     mean : (d,)
-    factor : (d, m), F, of any number of columns
-    noise : 0 for plain rows; of entries that were missing, as of the others
-    present : (d,), the share of the mass of the rows that had each feature; None if all had all
+    factor : (d, m), F, with any number of columns
+    noise : variance beyond the factor, 0 for plain rows
+    present : (d,), share of the mass whose rows had each feature; None if no entry was missing
     """
 
     mass: float
@@ -44,7 +44,7 @@ class Moments:
 
     @classmethod
     def of_model(cls, model: PPCA, mass: float) -> Moments:
-        """Moments of rows that are exactly as the model expects."""
+        """Moments that rows of the model have on average."""
         return cls(mass, model.mean, model.loadings, model.noise)
 
     @classmethod
@@ -59,9 +59,9 @@ class Moments:
 
     @classmethod
     def of_posterior(cls, rows: RowPosterior, weights: Vec | None = None) -> Moments:
-        """Expected moments of rows whose missing entries are beliefs.
+        """Expected moments of rows with gaps.
 
-        Their noise is not among these: it is taken to be that of the entries that there are.
+        The noise of gaps is left out: `truncated` assumes it to be that of the other entries.
         """
         plain = cls.of_rows(rows.filled, weights)
         if rows.where is None or rows.missing is None or rows.spread is None:
@@ -75,24 +75,24 @@ class Moments:
         return replace(plain, factor=factor, present=present)
 
     def as_model(self, rank: int) -> PPCA:
-        """The model that these are the moments of, as it was turned; else the nearest one."""
+        """The model that `of_model` was given; for other moments the nearest model."""
         if self.factor.shape[1] == rank and self.noise > 0.0:
             return PPCA(self.mean, self.factor, self.noise)
         return self.ppca(rank)
 
     @property
     def variance(self) -> float:
-        """Variance on average over features."""
+        """Average variance of a feature."""
         return float(np.vdot(self.factor, self.factor)) / len(self.mean) + self.noise
 
     @property
     def shares_present(self) -> Vec:
-        """As `present`, in numbers in any case."""
+        """As `present`, with ones instead of None."""
         return np.ones(len(self.mean)) if self.present is None else self.present
 
     @property
     def share_present(self) -> float:
-        """Share of the entries that there were; 1 if there was none."""
+        """Share of entries that were present; 1 if there was none."""
         return 1.0 if self.present is None else float(self.present.mean()) or 1.0
 
     def __add__(self, other: Moments) -> Moments:
@@ -117,7 +117,7 @@ class Moments:
         return both.compact() if factor.shape[1] > _MOST_COLUMNS * len(apart) else both
 
     def with_mass(self, mass: float) -> Moments:
-        """The same mean and covariance, counted as so many rows."""
+        """The same mean and covariance with another mass."""
         return replace(self, mass=mass)
 
     def compact(self) -> Moments:
@@ -129,11 +129,11 @@ class Moments:
         return replace(self, factor=u * np.sqrt(values))
 
     def truncated(self, rank: int, *, ordered: bool = False) -> Moments:
-        """The nearest moments with a factor of `rank` orthogonal columns, largest first.
+        """The nearest moments, by likelihood, with `rank` orthogonal columns, largest first.
 
-        Nearest by likelihood: what the other directions vary on average becomes noise, which only
-        entries that were there can show. `ordered` says that the factor has such columns already,
-        more of them, which saves the search.
+        The average variance of the other directions becomes noise. Only entries that were present
+        vary, so it is divided by their share. `ordered` says that the factor has orthogonal columns
+        in this order already, at least `rank` of them, which saves the eigenvalues.
         """
         d = len(self.mean)
         if ordered:
@@ -155,7 +155,7 @@ class Moments:
 
 
 def signed(directions: Mat) -> Mat:
-    """The columns, turned so that the entry of largest size in each is positive."""
+    """The columns, with signs that make the largest entry of each positive."""
     places = np.abs(directions).argmax(axis=0)[None]
     return np.asarray(directions * np.where(np.take_along_axis(directions, places, 0) < 0, -1, 1))
 

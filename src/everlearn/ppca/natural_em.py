@@ -19,7 +19,7 @@ from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.ppca.constraint import constrained
-from everlearn.ppca.gaps import first_models, recall
+from everlearn.ppca.gaps import first_models, refill_gaps
 from everlearn.ppca.local import LocalRequest, LocalSum, sum_over_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import Moments
@@ -120,7 +120,9 @@ class NaturalEM:
             if self.weight is not None and self.constraint != "task":
                 unit = self.step_size(state.clock + 1) / rows.mass
             request = self._request(state)
-            state, completing = recall(state, known, request, rows, engine, unit, self.kept_rank)
+            state, completing = refill_gaps(
+                state, known, request, rows, engine, unit, self.kept_rank
+            )
         if gaps and state.n_rows < self._mature_rows and (self.in_moments or state.stats is None):
             known = self._joint(state) if self.in_moments else state.window
             completing = first_models(state, known, rows, engine, unit, self.rank)

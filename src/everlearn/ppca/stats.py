@@ -17,7 +17,7 @@ from everlearn.ppca.model import PPCA, RowPosterior, noise_floor
 from everlearn.ppca.moments import Moments
 
 _RIDGE = 1e-10
-"""Share of the average of the diagonal that keeps second moments of latents invertible."""
+"""Added to second moments of latents, times their average diagonal, to keep them invertible."""
 _LEAST_SHARE = 1e-8
 """Components with a smaller share of the statistics keep their parameters."""
 
@@ -48,7 +48,7 @@ class LatentStats:
 
     @property
     def parts(self) -> tuple[Vec, Vec, Cube, Cube, Mat, Mat]:
-        """All of them, in order."""
+        """The arrays."""
         return self.n, self.yy, self.yz, self.zz, self.x, self.z
 
     def __add__(self, other: LatentStats) -> LatentStats:
@@ -78,7 +78,7 @@ def row_stats(rows: RowPosterior, weights: Vec, origin: Vec) -> LatentStats:
         loadings, (d, q) = rows.model.loadings, rows.model.loadings.shape
         zz += (n - float(w.sum())) * rows.common_spread()
         zz += np.einsum("n,npq->pq", w, rows.spread)
-        # For every feature, the spread of the latents of the rows that lack it.
+        # For every feature, the summed covariance of the latents of rows that lack it.
         lacking = ((w[:, None] * rows.missing).T @ rows.spread.reshape(-1, q * q)).reshape(d, q, q)
         correction = np.einsum("dp,dpq->dq", loadings, lacking)
         yz += correction
@@ -89,7 +89,7 @@ def row_stats(rows: RowPosterior, weights: Vec, origin: Vec) -> LatentStats:
 
 
 def expected_stats(model: PPCA, truth: Moments, origin: Vec) -> LatentStats:
-    """Average of `row_stats` over rows with the moments of `truth`, in closed form."""
+    """What `row_stats` of a model is on average for rows with these moments, in closed form."""
     m = cho_factor(model.inner())
     a = cho_solve(m, model.loadings.T)
     spread = model.noise * cho_solve(m, np.eye(model.rank))
@@ -122,19 +122,19 @@ def m_step(stats: LatentStats, k: int, origin: Vec) -> PPCA:
 
 
 def m_steps(stats: LatentStats, old: Sequence[PPCA], origin: Vec) -> tuple[PPCA, ...]:
-    """The `m_step` of every component, or its old parameters if hardly a row belongs to it."""
+    """The `m_step` of every component; one with hardly any rows keeps its parameters."""
     enough = stats.n > _LEAST_SHARE * stats.n.sum()
     return tuple(m_step(stats, k, origin) if enough[k] else model for k, model in enumerate(old))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureSums:
-    """Weighted sums over the rows that have a feature, for each of d features; u = (1, z).
+    """Sums that regress each of d features on the latents, over rows that have it; u = (1, z).
 
     Attributes
     ----------
     uu : (d, q + 1, q + 1), of u u^T and its posterior covariance
-    ru : (d, q + 1), of r u^T, where r is what the model leaves over of the feature
+    ru : (d, q + 1), of r u^T, where r is the residual of the feature
     """
 
     uu: Cube
@@ -154,7 +154,7 @@ class FeatureSums:
         uu = (present.T @ (u[:, :, None] * u[:, None, :]).reshape(n, -1)).reshape(d, q + 1, q + 1)
         spreads = (present.T @ spread.reshape(n, -1)).reshape(d, q, q)
         uu[:, 1:, 1:] += spreads
-        # Missing entries are as expected: nothing is left over of them.
+        # Missing entries were filled with their expectation, so their residual is 0.
         ru = (weights[:, None] * (rows.filled - model.mean - rows.z @ model.loadings.T)).T @ u
         ru[:, 1:] -= np.einsum("dp,dpq->dq", model.loadings, spreads)
         return cls(uu, ru)
@@ -166,24 +166,24 @@ class FeatureSums:
         return FeatureSums(self.uu * factor, self.ru * factor)
 
     def regressed(self, model: PPCA, mass: Vec, one: float = 1.0) -> PPCA:
-        """The model, with mean and loadings of each feature as these rows have it.
+        """The model with mean and loadings of each feature updated by these rows.
 
-        Rows behind the model that had the feature, of this mass (d,), say that it is as it was;
-        and so does one more row about the loadings, so that few rows cannot make much of them.
-        `one` is what a row weighs.
+        `mass` (d,) is that of earlier rows with the feature, which speak for the old values. One
+        more row, of weight `one`, speaks for the old loadings, so that few rows cannot change them
+        much.
         """
         q = model.rank
         uu = self.uu + mass[:, None, None] * np.eye(q + 1)
         uu[:, range(1, q + 1), range(1, q + 1)] += one
-        uu[:, 0, 0] += np.where(uu[:, 0, 0] > 0.0, 0.0, 1.0)  # a feature that nobody has
+        uu[:, 0, 0] += np.where(uu[:, 0, 0] > 0.0, 0.0, 1.0)  # a feature that no row has
         change = np.linalg.solve(uu, self.ru[:, :, None])[:, :, 0]
         return replace(
             model, mean=model.mean + change[:, 0], loadings=model.loadings + change[:, 1:]
         )
 
 
-def recalled(moments: Moments, old: PPCA, new: PPCA) -> Moments:
-    """Moments whose gaps were filled by the old model, as the new one would have filled them."""
+def refilled(moments: Moments, old: PPCA, new: PPCA) -> Moments:
+    """Moments as if the new model had filled the gaps, which the old model filled."""
     if moments.present is None:
         return moments
     gaps = 1.0 - moments.present

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.natural_em import StepSize
-from everlearn.ppca.stats import FeatureSums, recalled
+from everlearn.ppca.stats import FeatureSums, refilled
 from oracles import ppca as oracle
 from support.ppca_streams import D, Q, learner_of, score, taught
 
@@ -83,7 +83,7 @@ def test_a_feature_is_regressed_by_old_and_new_rows_together():
                        wrong.mean)  # fmt: skip
 
 
-def test_moments_are_recalled_as_the_new_model_would_have_filled_them():
+def test_moments_are_refilled_as_the_new_model_would_have_filled_them():
     """Against completing the same rows anew, where one feature was missing in all of them."""
     old = oracle.random_model(D, Q, 1)
     X = old.draw(50_000, np.random.default_rng(0))
@@ -92,12 +92,12 @@ def test_moments_are_recalled_as_the_new_model_would_have_filled_them():
     new.mean[5] += 2.0
     new.loadings[5] += [0.7, -0.4]
     before, after = (Moments.of_posterior(model.posterior(X)) for model in (old, new))
-    found = recalled(before, old, new)
+    found = refilled(before, old, new)
     assert_allclose(found.mean, after.mean, atol=0.02)
     expected = after.factor @ after.factor.T
     assert_allclose(found.factor @ found.factor.T, expected, atol=0.05 * np.abs(expected).max())
     whole = replace(before, present=None)
-    assert recalled(whole, old, new) is whole
+    assert refilled(whole, old, new) is whole
 
 
 # ------------------------------------------------------------------------------- streams
@@ -139,7 +139,7 @@ def test_features_that_come_late_are_learned_from_the_rows_that_have_them(how, s
     assert score(state, whole) > oracle.log_likelihood(best, whole).mean() - 0.25
 
 
-def test_without_gaps_nothing_is_recalled():
+def test_without_gaps_nothing_is_refilled():
     whole = stream(200)[0]
     state = taught(learner_of("step", True), in_batches(whole, 20))
     assert state.reference[0].present is None
