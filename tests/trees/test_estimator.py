@@ -18,6 +18,7 @@ from everlearn import load
 from everlearn.testing.data import PlantedTree, planted_tree
 from everlearn.trees.estimator import TopicTree
 from everlearn.trees.settings import TreeOptions
+from everlearn.trees.stream import PAST
 
 OPTIONS = {field.name for field in fields(TreeOptions)}
 TEXTS = ["the cat and the dog sleep", "the stock and the bond fall"] * 20
@@ -245,6 +246,23 @@ def test_whatever_was_learned_can_be_loaded(how: dict[str, Any], tmp_path: Path)
     model.save(tmp_path / "model.evl")
     again = load(tmp_path / "model.evl")
     assert content(again.partial_fit(PLANTED.counts)) == content(model.partial_fit(PLANTED.counts))
+
+
+def test_a_level_prior_may_be_an_array(tmp_path: Path) -> None:
+    given = np.array([5, 3, 2])
+    model, same = (small(level_prior=p).partial_fit(TEXTS) for p in (given, [5.0, 3.0, 2.0]))
+    assert content(model) == content(same)
+    model.save(tmp_path / "model.evl")
+    assert load(tmp_path / "model.evl").level_prior == [5, 3, 2]
+
+
+def test_a_large_corpus_leaves_levels_of_some_documents_for_the_stream() -> None:
+    X = np.random.default_rng(0).multinomial(4, np.full(12, 1 / 12), PAST + 50)
+    model = small(n_sweeps=1, n_passes=1, depth=2).fit(X)
+    past = model._learned.state.past
+    assert past.shape == (PAST, 2)
+    assert_allclose(past.sum(axis=1), 4.0)
+    assert model.partial_fit(X[:20]).n_samples_seen_ == PAST + 70
 
 
 @pytest.mark.parametrize("n_passes", [1, 2, 3, 6])

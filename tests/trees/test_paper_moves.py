@@ -40,3 +40,16 @@ def test_paper_leaves_other_trees_alone() -> None:
     topics, batches = topics_with([0, 0, 1, 2, 1], shares)
     after = paper_moves(topics, batches, RULES, 0, 0)
     assert_array_equal(np.sort(after.tree.ids), np.arange(5))
+
+
+def test_documents_are_found_in_their_batch() -> None:
+    shares = np.array([[0, 0, 0, 0.5, 0.5], [0, 0, 0, 0.6, 0.4], [0, 1.0, 0, 0, 0]])
+    topics, [(documents, q)] = topics_with([0, 1, 0, 1.1, 0.9], shares)
+    batches = []
+    for part in (slice(0, 1), slice(1, 3)):
+        own = q._replace(slots=q.slots[part], shares=q.shares[part])
+        batches.append((documents[part], own))
+    whole = paper_moves(topics, [(documents, q)], RULES, 0, 0)
+    parted = paper_moves(topics, batches, RULES, 0, 0)
+    assert_array_equal(parted.tree.ids, whole.tree.ids)
+    assert_array_equal(parted.counts, whole.counts)
