@@ -61,15 +61,18 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the demo, made once."""
+    """The page about digits of the demo, made once, with few docstrings."""
     from typer.testing import CliRunner
 
+    from everlearn.cli import demo_data
     from everlearn.cli.main import app
 
-    path = tmp_path_factory.mktemp("demo") / "report.html"
-    result = CliRunner().invoke(app, ["demo", "--quiet", "--output", str(path)])
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo_data, "PER_PACKAGE", 15)
+        result = CliRunner().invoke(app, ["demo", "--quiet", "--output", str(folder)])
     assert result.exit_code == 0, result.output
-    return path
+    return folder / "digits.html"
 
 
 @pytest.fixture

@@ -6,14 +6,16 @@ python docs/images/digits.py
 import shutil
 import subprocess
 import tempfile
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from everlearn.attic import app_digits as digits
-from everlearn.attic import app_streaming as streaming
+from everlearn import DPMixture
+from everlearn.cli.demo_data import load_digits
+from everlearn.estimator.history import Point
 from everlearn.report import charts
 from everlearn.report.page import escape
-from everlearn.report.pictures import ink_image as image
+from everlearn.report.pictures import ink_image
 from everlearn.report.study import Study, agreement, assigned, components
 
 SEED, BATCH = 0, 100
@@ -36,7 +38,7 @@ def page(study: Study) -> str:
     figure = charts.growth(study)
     figure["layout"]["height"] = HEIGHT - 20
     pictures = "".join(
-        f"<li>{image(study.gallery.means[one.position], '', 'mean')}#{one.id}, {one.share:.0%}"
+        f"<li>{ink_image(study.gallery.means[one.position], '', 'mean')}#{one.id}, {one.share:.0%}"
         f"<br>{one.purity or 0:.0%} are <b>{escape(one.top or '')}</b></li>"
         for one in components(study, rows, classes)[:15]
     )
@@ -52,12 +54,16 @@ def page(study: Study) -> str:
 
 def main() -> None:
     browser = next(filter(None, map(shutil.which, BROWSERS)))
-    data = digits.load()
-    stream = digits.in_random_order(data.rows, SEED)
-    run = streaming.learn_stream(digits.new_model(SEED), stream, BATCH, lambda point: None)
+    digits = load_digits(SEED)
+    model, trace = DPMixture(family="full", random_state=SEED), []
+    for first in range(0, len(digits.rows), BATCH):
+        model.partial_fit(digits.rows[first : first + BATCH])
+        lap = model.history_.points[-1].lap
+        trace.append(Point(lap, model.n_samples_seen_, model.bound_, model.n_components_))
+    study = replace(digits.study(model), trace=tuple(trace))
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "digits.html"
-        source.write_text(page(digits.study(data, run, seed=SEED, batch=BATCH)), encoding="utf-8")
+        source.write_text(page(study), encoding="utf-8")
         subprocess.run(
             [
                 browser,

@@ -1,44 +1,96 @@
-"""Docstrings of installed packages, and what the demo learns from them."""
+"""The demo: which commands it runs, what it leaves behind, and how it fails."""
 
-import numpy as np
+import re
 
-from everlearn.attic import app_docstrings as docstrings
-from everlearn.attic import app_packages as packages
-from everlearn.attic.app_report_packages import package_sections
-from everlearn.trees.estimator import TopicTree
+import pytest
 
+from everlearn.cli import demo as demo_module
+from everlearn.cli import demo_data, run
+from everlearn.io.log import read_log
+from everlearn.stream.session import Session
+
+MODELS = {"digits": "DPMixture", "packages": "MedLDAClassifier", "tree": "TopicTree"}
 TWO = ("numpy", "sklearn")
 
 
-def test_documents_are_labelled_and_do_not_give_their_label_away():
-    corpus = docstrings.load(0, most=20, packages=TWO)
-    assert len(corpus) == 40
-    assert sorted(set(corpus.labels)) == list(TWO)
-    for text, label, name in zip(corpus.texts, corpus.labels, corpus.names, strict=True):
-        assert name.startswith(label + ".")
-        assert label not in text.lower()
-        assert len(text.split()) >= 20
+@pytest.fixture
+def few(monkeypatch):
+    """As many docstrings as the page of the fixture `demo_report` is made from."""
+    monkeypatch.setattr(demo_data, "PER_PACKAGE", 15)
 
 
-def test_the_seed_says_which_and_in_which_order():
-    first, again, other = (docstrings.load(seed, 10, TWO) for seed in (0, 0, 1))
-    assert first == again
-    assert first != other
+class TestDemo:
+    def test_it_leaves_models_that_go_on_and_a_page_about_each(self, demo_report):
+        for name, estimator in MODELS.items():
+            session = Session.load(demo_report.parent / f"{name}.evl")
+            assert type(session.model).__name__ == estimator
+            assert (demo_report.parent / f"{name}.html").read_text("utf-8").startswith("<!DOCTYPE")
+        digits = Session.load(demo_report.parent / "digits.evl")
+        assert digits.ledger.records == digits.model.n_samples_seen_ == 1797
+        assert 8 <= digits.model.n_components_ <= 30
+        scores = [
+            line.get("score_before")
+            for line in read_log(demo_report.parent / "packages.evl.log.jsonl")
+        ]
+        assert scores[-1] > 0.2  # seven packages, after 100 docstrings
+
+    def test_the_page_about_digits_compares_with_the_truth(self, demo_report):
+        page = re.sub(r"<[^>]*>", " ", demo_report.read_text("utf-8"))
+        (nmi,) = re.findall(r"NMI\s+(0\.\d+)", page)
+        assert float(nmi) > 0.7
+
+    def test_it_says_which_commands_it_runs_and_begins_anew(
+        self, invoke, tmp_path, few, demo_report
+    ):
+        for n in range(2):
+            result = invoke("demo", "--output", tmp_path)
+            assert result.exit_code == 0
+            pages = [str(tmp_path / f"{name}.html") for name in ("tree", "packages", "digits")]
+            assert result.stdout.splitlines() == pages
+            commands = re.findall(r"^\$ everlearn (\w+ \S+)", result.stderr, re.MULTILINE)
+            learned = ["digits", "digits", "tree", "packages"]
+            assert commands == [
+                *(f"learn {tmp_path / name}.evl" for name in learned),
+                *(f"report {tmp_path / name}.evl" for name in ("tree", "packages")),
+            ], n
+        assert (tmp_path / "digits.html").read_bytes() == demo_report.read_bytes()
+
+    def test_without_plotly_the_way_out_is_named(self, invoke, tmp_path, monkeypatch):
+        monkeypatch.setattr(demo_module, "find_spec", lambda name: None)
+        result = invoke("demo", "--output", tmp_path)
+        assert result.exit_code == 1
+        assert "pip install 'everlearn[report]'" in result.stderr
+        assert "Traceback" not in result.output
+
+    def test_a_place_that_cannot_be_written_to(self, invoke, tmp_path):
+        (tmp_path / "file").write_text("x")
+        result = invoke("demo", "--output", tmp_path / "file")
+        assert result.exit_code == 1
+        assert "File exists" in result.stderr
+        assert result.stdout == ""
+
+    def test_it_ends_when_a_command_is_interrupted(self, invoke, tmp_path, monkeypatch):
+        monkeypatch.setattr(run, "carry_out", lambda *args, **kwargs: 130)
+        result = invoke("demo", "--output", tmp_path)
+        assert result.exit_code == 130
+        assert result.stdout == ""
 
 
-def test_a_package_that_is_not_there_is_left_out():
-    assert set(docstrings.load(0, 5, ("numpy", "no_such_package")).labels) == {"numpy"}
+class TestDocstrings:
+    def test_documents_are_labelled_and_do_not_give_their_label_away(self):
+        corpus = demo_data.load_docstrings(0, 20, TWO)
+        assert len(corpus) == 40
+        assert sorted(set(corpus.labels)) == list(TWO)
+        for text, label, name in zip(corpus.texts, corpus.labels, corpus.names, strict=True):
+            assert name.startswith(label + ".")
+            assert label not in text.lower()
+            assert len(text.split()) >= 20
 
+    def test_the_seed_says_which_and_in_which_order(self):
+        first, again, other = (demo_data.load_docstrings(seed, 10, TWO) for seed in (0, 0, 1))
+        assert first == again
+        assert first != other
 
-def test_a_tree_and_a_classifier_learn_from_them():
-    corpus = docstrings.load(0, most=60, packages=TWO)
-    seen = []
-    study = packages.learn(corpus, 0, lambda n, topics: seen.append((n, topics)))
-    assert isinstance(study.tree, TopicTree)
-    assert study.tree.n_samples_seen_ == 90 == seen[-1][0]
-    assert study.table.sum() == 30
-    assert study.accuracy > 0.7
-    assert np.isclose(study.curve[-1][1], study.accuracy)
-    tree, classifier = package_sections(study)
-    assert 'data-chart="chart-tree"' in tree
-    assert f"{study.accuracy:.0%}" in classifier
+    def test_a_package_that_is_not_there_is_left_out(self):
+        corpus = demo_data.load_docstrings(0, 5, ("numpy", "no_such_package"))
+        assert set(corpus.labels) == {"numpy"}

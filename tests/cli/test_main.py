@@ -11,11 +11,8 @@ from typing import get_args
 import pytest
 
 import everlearn
-from everlearn.attic import app_streaming as streaming
-from everlearn.cli import demo as demo_module
 from everlearn.cli import options
 from everlearn.io import lines
-from everlearn.report import mixture as report
 from everlearn.stream.kinds import KINDS
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -55,7 +52,7 @@ def test_help_has_an_example_and_the_exit_codes(invoke, command, flag):
 
 def test_help_of_the_demo_names_options_and_defaults(invoke):
     text = plain(invoke("demo", "--help").stdout)
-    for words in ("--output", "everlearn-report.html", "--seed", "--batch", "--quiet"):
+    for words in ("--output", "everlearn-demo", "--seed", "--quiet"):
         assert words in text
 
 
@@ -78,9 +75,7 @@ def test_help_is_quick_to_load():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("demo", "--batch", "0"), "'--batch'"),
-        (("demo", "--batch", "1001"), "'--batch'"),
-        (("demo", "--batch", "some"), "'--batch'"),
+        (("demo", "--seed", "some"), "'--seed'"),
         (("demo", "--seed", "-1"), "'--seed'"),
         (("demo", "--colour"), "--colour"),
         (("dance",), "dance"),
@@ -91,94 +86,3 @@ def test_wrong_usage(invoke, arguments, words):
     assert result.exit_code == 2
     assert words in plain(result.stderr)
     assert result.stdout == ""
-
-
-def test_output_in_a_missing_folder(invoke, tmp_path):
-    result = invoke("demo", "--output", tmp_path / "missing" / "report.html")
-    assert result.exit_code == 2
-    assert "'--output'" in plain(result.stderr)
-    assert "there is no folder" in plain(result.stderr)
-    assert not (tmp_path / "missing").exists()
-
-
-def test_output_that_is_a_folder(invoke, tmp_path):
-    result = invoke("demo", "--output", tmp_path)
-    assert result.exit_code == 2
-    assert "is a folder; name a file in it" in plain(result.stderr)
-
-
-def test_output_that_may_not_be_written(invoke, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    result = invoke("demo", "--output", tmp_path / "report.html")
-    assert result.exit_code == 2
-    assert "cannot be written to" in plain(result.stderr)
-
-
-def test_without_plotly_the_way_out_is_named(invoke, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo_module, "find_spec", lambda name: None)
-    result = invoke("demo", "--output", tmp_path / "report.html")
-    assert result.exit_code == 1
-    assert "pip install 'everlearn[report]'" in result.stderr
-    assert "Traceback" not in result.output
-
-
-def test_failure_while_writing(invoke, tmp_path, monkeypatch):
-    def full(study, path, more):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(report, "write_report", full)
-    result = invoke("demo", "--quiet", "--output", tmp_path / "report.html")
-    assert result.exit_code == 1
-    assert "could not be written" in result.stderr
-    assert "No space left on device" in result.stderr
-    assert result.stdout == ""
-
-
-def test_a_resumed_model_that_differs_is_a_failure(invoke, tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "identical", lambda one, other: False)
-    output = tmp_path / "report.html"
-    result = invoke("demo", "--output", output)
-    assert result.exit_code == 1
-    assert "different" in result.stdout
-    assert "differs from one never stopped" in result.stderr
-    assert not output.exists()
-
-
-def test_interrupted(invoke, tmp_path, monkeypatch):
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(streaming, "learn_stream", interrupt)
-    result = invoke("demo", "--output", tmp_path / "report.html")
-    assert result.exit_code == 130
-
-
-def without_times(path):
-    page = path.read_text("utf-8")
-    return re.sub(r"<dt>learning time</dt><dd>[^<]*</dd>", "", page)
-
-
-def test_quiet_prints_the_path_only_and_the_seed_decides(invoke, tmp_path, demo_report):
-    output = tmp_path / "report.html"
-    result = invoke("demo", "--quiet", "--output", output)
-    assert result.exit_code == 0
-    assert result.stdout == f"{output}\n"
-    assert result.stderr == ""
-    assert without_times(output) == without_times(demo_report)
-
-
-def test_demo_says_what_it_found(invoke, tmp_path):
-    output = tmp_path / "report.html"
-    result = invoke("demo", "--seed", 0, "--output", output)
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == str(output)
-    text = plain(result.stdout)
-    for words in ("mostly digit", "components (K)", "bound", "memory held", "time", "NMI, AMI"):
-        assert words in text
-    assert re.search(r"births \d+ \d+ [\d,.]+ merges .* deletes", text)
-    assert re.search(r"Stopped and resumed at 900 rows \(checkpoint of .*\): identical\.", text)
-    (nmi,) = re.findall(r"NMI, AMI (0\.\d+)", text)
-    (k,) = re.findall(r"components \(K\) (\d+)", text)
-    assert float(nmi) > 0.7
-    assert 8 <= int(k) <= 30
-    assert "1,797 of 1,797 rows" in plain(result.stderr)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everlearn.attic.app_streaming import StreamRun, learn_stream
+from everlearn.estimator.history import Point
 from everlearn.mixture.estimator import DPMixture
 from everlearn.report.mixture import render
 from everlearn.report.study import Gallery, Mark, Study, Truth
@@ -15,29 +15,35 @@ CENTRES = ((-9.0, 0.0), (0.0, 9.0), (9.0, 0.0))
 
 
 @pytest.fixture(scope="session")
-def run() -> StreamRun:
-    """Three clear clusters as a stream of batches of 40 rows."""
+def learned() -> tuple[DPMixture, tuple[Point, ...]]:
+    """Three clear clusters as a stream of batches of 40 rows, and a point after each batch."""
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(c, 1.0, (200, 2)) for c in CENTRES])
     stream = rows[rng.permutation(len(rows))]
-    return learn_stream(DPMixture(random_state=0), stream, 40, lambda point: None)
+    model, trace = DPMixture(random_state=0), []
+    for first in range(0, len(stream), 40):
+        model.partial_fit(stream[first : first + 40])
+        lap = model.history_.points[-1].lap if model.history_.points else 0
+        trace.append(Point(lap, model.n_samples_seen_, model.bound_, model.n_components_))
+    return model, tuple(trace)
 
 
 @pytest.fixture(scope="session")
-def study(run: StreamRun) -> Study:
+def study(learned: tuple[DPMixture, tuple[Point, ...]]) -> Study:
+    model, trace = learned
     rng = np.random.default_rng(1)
     rows = np.concatenate([rng.normal(c, 1.0, (30, 2)) for c in CENTRES])
     labels = np.repeat(np.arange(3), 30)
     return Study(
-        model=run.model,
+        model=model,
         rows=rows,
         title=f"A title {HOSTILE[0]}",
         lead=f"A lead {HOSTILE[1]}",
         noun="row",
         truth=Truth("kind <b>of</b>", labels, HOSTILE),
-        gallery=Gallery(rng.random((run.model.n_components_, 4, 4)), rng.random((90, 4, 4))),
-        trace=run.trace,
-        marks=(Mark(run.stopped_at, f"a mark {HOSTILE[0]}"),),
+        gallery=Gallery(rng.random((model.n_components_, 4, 4)), rng.random((90, 4, 4))),
+        trace=trace,
+        marks=(Mark(320, f"a mark {HOSTILE[0]}"),),
         seconds=1.25,
         notes=(f"A note {HOSTILE[2]}",),
     )

@@ -16,7 +16,7 @@ pytestmark = needs_browser
 def test_charts_are_drawn_and_nothing_goes_wrong(demo_report, tmp_path):
     dom, said = opened(demo_report, tmp_path)
     assert said == []
-    assert dom.count("js-plotly-plot") == 5
+    assert dom.count("js-plotly-plot") == 2
     assert dom.count('class="main-svg"') >= 5
     assert "births" in dom
     assert "true digit" in dom

@@ -1,69 +1,116 @@
-"""`everlearn demo`: learn digits and docstrings as streams and write a report."""
+"""`everlearn demo`: learn built-in data by the commands that users type, and write reports."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everlearn.cli.exits import fail
-from everlearn.cli.options import check_output
+from everlearn.cli.exits import fail, told_errors
 
-MAX_BATCH = 1000
+if TYPE_CHECKING:
+    from everlearn.cli.demo_data import Corpus
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The HTML report to write.")
-    ] = Path("everlearn-report.html"),
+    folder: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder to write to; made if needed.")
+    ] = Path("everlearn-demo"),
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Of the order of the streams and all draws.")
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the data's order and of all draws.")
     ] = 0,
-    batch: Annotated[int, typer.Option(min=1, max=MAX_BATCH, help="Images in a batch.")] = 100,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the path of the report only.")
+        bool, typer.Option("--quiet", "-q", help="Print only the paths of the reports.")
     ] = False,
 ) -> None:
-    """Learn handwritten digits and docstrings as streams and write an HTML report.
+    """Learn built-in data by everlearn's own commands, and write three reports.
 
-    Each of 1,797 small images is seen once, and nobody says what it shows. Half
-    way the model is saved, loaded and continued. Then docstrings of the
-    installed packages pass by once: a tree of topics grows from them, and a
-    classifier learns to tell their packages. The report is one file that opens
-    without a network; its path is the last line printed.
+    The data are 1,797 handwritten digits as rows of numbers, and docstrings of
+    the installed packages as texts. Each command is printed before it runs, so
+    that you can repeat it with your own data. Models, logs and reports stay in
+    one folder. A report opens without a network; the paths are printed.
 
-    Example: everlearn demo --seed 1 --output digits.html
+    Example: everlearn demo --seed 1 --output demo
     """
-    check_output(output)
     if find_spec("plotly") is None:
-        fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
+        fail("the reports need plotly; install it with: pip install 'everlearn[report]'")
+    from everlearn import load
+    from everlearn.cli import demo_data
+    from everlearn.report import write_report
 
-    from everlearn.attic import app_console as console
-    from everlearn.attic import app_digits as digits
-    from everlearn.attic import app_docstrings as docstrings
-    from everlearn.attic import app_packages as packages
-    from everlearn.attic import app_streaming as streaming
-    from everlearn.attic.app_report_packages import package_sections
-    from everlearn.report.mixture import write_report
+    with told_errors():
+        folder.mkdir(parents=True, exist_ok=True)
+        for model in ("digits", "tree", "packages"):  # begin anew
+            for path in folder.glob(f"{model}.evl*"):
+                path.unlink()
+        run = _Runner(folder, seed, quiet=quiet)
 
-    data = digits.load()
-    with console.BatchProgress(len(data.rows), quiet=quiet) as progress:
-        run = streaming.learn_stream(
-            digits.new_model(seed), digits.in_random_order(data.rows, seed), batch, progress.show
-        )
-    study = digits.study(data, run, seed=seed, batch=batch)
-    corpus = docstrings.load(seed)
-    with console.TreeProgress(len(corpus), quiet=quiet) as progress:
-        texts = packages.learn(corpus, seed, progress.show)
-    if not quiet:
-        console.show_study(study, run)
-        console.show_packages(texts)
-    if not run.identical:
-        fail("the model that was saved, loaded and continued differs from one never stopped")
-    try:
-        write_report(study, output, package_sections(texts))
-    except OSError as error:
-        fail(f"the report could not be written: {error}")
-    typer.echo(str(output))
+        run.say("Find clusters of digits. Nobody tells how many there are, or what images show.")
+        digits = demo_data.load_digits(seed)
+        first = demo_data.write_rows(digits.rows[:1000], folder / "digits-1.csv")
+        run.learn("digits", first, "--kind", "mixture", "--set", "family=full", "--batch", "100")
+        run.say("More data arrives. Nothing of the first file is learned twice.")
+        rest = demo_data.write_rows(digits.rows[1000:], folder / "digits-2.csv")
+        run.learn("digits", first, rest)
+
+        run.say("Grow a tree of topics from docstrings.")
+        corpus = demo_data.load_docstrings(seed, demo_data.PER_PACKAGE)
+        texts = _write_lines(folder / "docstrings.jsonl", corpus)
+        common = (texts, "--batch", "100", "--set", "stop_words=english")
+        run.learn("tree", *common, "--kind", "tree")
+        run.say("Learn which package a docstring is from, with topics that explain it.")
+        classes = ",".join(sorted(set(corpus.labels)))
+        packages = ("--label", "package", "--classes", classes, "--score-every", "1")
+        run.learn("packages", *common, "--kind", "classifier", *packages)
+
+        run.say("Write a report on each model.")
+        for model in ("tree", "packages"):
+            run.report(model)
+        run.say("The third one has pictures: everlearn.report.write_report, from Python.")
+        page = folder / "digits.html"
+        write_report(digits.study(load(folder / "digits.evl")), page)
+    typer.echo(str(page))
+
+
+def _write_lines(path: Path, corpus: Corpus) -> Path:
+    """The docstrings as JSON lines with the fields text and package."""
+    with open(path, "w", encoding="utf-8") as file:
+        for text, label in zip(corpus.texts, corpus.labels, strict=True):
+            file.write(json.dumps({"text": text, "package": label}) + "\n")
+    return path
+
+
+class _Runner:
+    """Prints commands and runs them as the shell would."""
+
+    def __init__(self, folder: Path, seed: int, *, quiet: bool) -> None:
+        self._folder, self._seed, self._quiet = folder, seed, quiet
+
+    def say(self, text: str) -> None:
+        """A line on what comes next."""
+        if not self._quiet:
+            typer.echo(f"\n{text}", err=True)
+
+    def learn(self, model: str, *arguments: str | Path) -> None:
+        """``everlearn learn``."""
+        path = self._folder / f"{model}.evl"
+        seed = [] if path.exists() else ["--seed", str(self._seed)]
+        self._run("learn", path, *arguments, *seed, *(["--quiet"] if self._quiet else []))
+
+    def report(self, model: str) -> None:
+        """``everlearn report``, which prints the path of the page."""
+        self._run("report", self._folder / f"{model}.evl", "-o", self._folder / f"{model}.html")
+
+    def _run(self, *words: str | Path) -> None:
+        from everlearn.cli.main import app
+
+        arguments = [str(word) for word in words]
+        if not self._quiet:
+            typer.echo(f"$ everlearn {shlex.join(arguments)}", err=True)
+        code = app(arguments, prog_name="everlearn", standalone_mode=False)
+        if code:
+            raise typer.Exit(code)

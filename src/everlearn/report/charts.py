@@ -412,16 +412,3 @@ def shares(parts: Sequence[Part], mark: str = "#") -> Figure:
         "bargap": 0.25,
     }
     return {"data": [bars], "layout": layout}
-
-
-def accuracy(curve: Sequence[tuple[int, float]]) -> Figure:
-    """Held-out accuracy over the records learned."""
-    line = _line(("accuracy", "accuracy", "--accent", "linear"), list(curve), 0)
-    layout = {
-        **base_layout(260),
-        "xaxis": {**axis("learned"), "tickformat": ",", "rangemode": "tozero"},
-        "yaxis": {**axis("accuracy"), "tickformat": ".0%", "range": [0, 1.02]},
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
-        "showlegend": False,
-    }
-    return {"data": [line], "layout": layout}

@@ -1,1 +1,0 @@
-"""Modules that are about to be deleted."""
