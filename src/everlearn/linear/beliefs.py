@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -10,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from everlearn.core.arrays import Cube, IntVec, Mat, Table
+from everlearn.core.arrays import Cube, IntVec, Mat, Table, Vec
+from everlearn.linear.frame import Frame
 
 _DENSE_ENTRIES = 1 << 20
 """Sparse batches with at most so many entries, zeros included, are worked on as dense ones."""
@@ -81,10 +81,14 @@ class LinearState:
     Attributes
     ----------
     mean : ndarray of shape (n_tasks, n_weights)
-        Mean of the weights; in memory, the weights of one feature lie side by side. The last is
-        the intercept if there is one more than features.
+        Mean of the weights, in units of the frame; in memory, the weights of one feature lie side
+        by side. The last is the intercept if there is one more than features.
     belief : DiagonalBelief, FullBelief or None
         Precision of the weights, if it is learned.
+    frame : Frame
+        The units of columns and targets.
+    prior : float
+        Precision of each weight before the first row.
     n_rows, clock : int
         Rows and batches learned from.
     seed : int
@@ -93,35 +97,125 @@ class LinearState:
 
     mean: Mat
     belief: Belief
+    frame: Frame
+    prior: float
     n_rows: int
     clock: int
     seed: int
 
+    @property
+    def has_intercept(self) -> bool:
+        """Whether the last weight belongs to a feature that is always 1."""
+        return self.mean.shape[1] > len(self.frame.unit)
+
+    def weights(self) -> tuple[Mat, Vec]:
+        """Mean weights of columns (Q, P) and intercepts (Q,) in the units of the user."""
+        frame, n = self.frame, len(self.frame.unit)
+        slopes = self.mean[:, :n] / frame.unit
+        level = self.mean[:, n] if self.has_intercept else np.zeros(len(self.mean))
+        level = frame.goal + frame.goal_unit * (level - slopes @ frame.origin)
+        return frame.goal_unit[:, None] * slopes, level
+
+    def weight_variances(self) -> tuple[Mat, Vec]:
+        """Variances of the same."""
+        frame, n = self.frame, len(self.frame.unit)
+        own = (frame.goal_unit[:, None] / frame.unit) ** 2 * self._known().marginal[:, :n]
+        if not self.has_intercept:
+            return own, np.zeros(len(self.mean))
+        at_zero = np.append(-frame.origin / frame.unit, 1.0)[None]
+        return own, frame.goal_unit**2 * self._known().variances(at_zero)[0]
+
     def scores(self, X: Table) -> Mat:
-        """Mean scores of rows, of shape (n, Q)."""
-        weights = self.mean.T
-        n_features = X.shape[1]
-        scores = np.asarray(X @ weights[:n_features])
-        return scores + weights[n_features] if len(weights) > n_features else scores
+        """Mean scores of rows, of shape (n, Q), in the units of the targets."""
+        frame = self.frame
+        if not isinstance(X, np.ndarray):
+            slopes, level = self.weights()
+            return np.asarray(X @ np.ascontiguousarray(slopes.T)) + level
+        n, step = X.shape[1], max(1, _SCORE_ENTRIES // X.shape[1])
+        weights = self.mean.T[:n]
+        parts = [frame.standard(X[i : i + step]) @ weights for i in range(0, len(X), step)]
+        scores = np.concatenate(parts) if parts else np.zeros((0, len(self.mean)))
+        if self.has_intercept:
+            scores += self.mean[:, n]
+        return np.asarray(frame.goal + frame.goal_unit * scores)
 
     def variances(self, X: Table) -> Mat:
         """Variances of the scores of rows, of shape (n, Q)."""
+        frame, belief = self.frame, self._known()
+        step = max(1, _SCORE_ENTRIES // X.shape[1])
+        found = [np.zeros((0, len(self.mean)))]
+        for i in range(0, X.shape[0], step):
+            x = frame.standard(frame.taken(X, np.arange(i, min(i + step, X.shape[0]))))
+            found.append(belief.variances(with_ones(x) if self.has_intercept else x))
+        return np.asarray(frame.goal_unit**2 * np.concatenate(found))
+
+    def _known(self) -> DiagonalBelief | FullBelief:
         if self.belief is None:
             raise TypeError("the variance of scores is not learned")
-        return self.belief.variances(with_ones(X) if self.mean.shape[1] > X.shape[1] else X)
+        return self.belief
+
+
+@dataclass(slots=True, eq=False)
+class Sites:
+    """What each row and task adds to what is known: changed by every visit of the row.
+
+    Attributes
+    ----------
+    weight, pull : ndarray of shape (n_rows, n_tasks)
+        The factor exp(pull f - weight f^2 / 2) of a score f. Where only means are learned, the
+        pull is the multiplier of the row.
+    moved, visits : float
+        Sum of squares by which visits moved their own scores, and their number.
+    """
+
+    weight: Mat
+    pull: Mat
+    moved: float = 0.0
+    visits: int = 0
+
+    @classmethod
+    def blank(cls, n_rows: int, n_tasks: int) -> Sites:
+        """Rows that have not been visited."""
+        return cls(np.zeros((n_rows, n_tasks)), np.zeros((n_rows, n_tasks)))
+
+    def note(self, moves: Mat) -> None:
+        """Add the moves of a visit, NaN where there is no target."""
+        known = ~np.isnan(moves)
+        self.moved += float(np.square(moves[known]).sum())
+        self.visits += int(known.sum())
+
+    def taken_move(self) -> float:
+        """Root mean square of the moves since the last call."""
+        mean = self.moved / max(self.visits, 1)
+        self.moved, self.visits = 0.0, 0
+        return float(np.sqrt(mean))
 
 
 class LinearLearner(Protocol):
     """How a batch changes a state."""
 
-    def start(self, n_tasks: int, n_weights: int, seed: int) -> LinearState:
+    @property
+    def one_sided(self) -> bool:
+        """Whether targets are signs of classes, which have no units."""
+
+    def start(
+        self, n_tasks: int, n_features: int, seed: int, *, intercept: bool = True
+    ) -> LinearState:
         """The state before any data."""
 
-    def learn(self, state: LinearState, X: Table, targets: Mat, order: IntVec) -> LinearState:
+    def learn(
+        self,
+        state: LinearState,
+        X: Table,
+        targets: Mat,
+        order: IntVec,
+        sites: Sites | None = None,
+    ) -> LinearState:
         """The state after the rows of `X`, visited in this order; `state` stays as it is.
 
         `targets` has the shape (n_rows, n_tasks): a number, or the sign of a class times the
-        margin, or NaN for what is not known.
+        margin, or NaN for what is not known. With `sites`, units stay as they are, and what rows
+        added at their last visit is replaced.
         """
 
 
@@ -137,19 +231,13 @@ class Block(NamedTuple):
         return as_dense(self.x @ self.x.T)
 
 
-def blocks(
-    X: Table, order: IntVec, size: int, n_weights: int, *, every_column: bool = False
-) -> Iterator[tuple[IntVec, Block]]:
-    """Consecutive pieces of `order` and their rows, with a column of ones for an intercept."""
-    ones = n_weights > X.shape[1]
-    for i in range(0, len(order), size):
-        rows = order[i : i + size]
-        part = X[rows]
-        if sparse.issparse(part) and not every_column:
-            yield rows, _compact(part, ones, n_weights)
-        else:
-            part = as_dense(part)
-            yield rows, Block(with_ones(part) if ones else part, slice(None))
+def block_of(x: Table, n_weights: int, *, every_column: bool = False) -> Block:
+    """Rows with a column of ones for an intercept; sparse ones may lose columns without entries."""
+    ones = n_weights > x.shape[1]
+    if sparse.issparse(x) and not every_column:
+        return _compact(x, ones, n_weights)
+    x = as_dense(x)
+    return Block(with_ones(x) if ones else x, slice(None))
 
 
 def with_ones(X: Table) -> Table:

@@ -7,9 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from everlearn.core.arrays import Cube
+from everlearn.estimator.scaling import RunningScale
 from everlearn.estimator.schemas import LABELS
 from everlearn.linear.beliefs import DiagonalBelief, FullBelief, LinearState
 from everlearn.linear.fit import LinearFit
+from everlearn.linear.frame import Frame
 from everlearn.linear.targets import NumberTargets
 from everlearn.store.schema import Array, OneOf, Optional, Record, Scalar, Schema, expect
 
@@ -36,6 +38,10 @@ def _definite(matrices: Cube) -> bool:
 def _check_state(state: LinearState, place: str) -> None:
     expect(state.mean.size, f"{place}/mean", "one for each task and weight")
     expect(state.clock <= state.n_rows, f"{place}/clock", "at most the number of rows")
+    frame, n_weights = state.frame, state.mean.shape[1]
+    expect(frame.n_rows <= state.n_rows, f"{place}/frame/n_rows", "at most the number of rows")
+    wanted = len(frame.unit) + frame.centred
+    expect(n_weights == wanted, f"{place}/mean", f"{wanted} weights of each task")
     belief = state.belief
     if isinstance(belief, FullBelief):
         wanted = (belief.precision @ state.mean[..., None])[..., 0]
@@ -44,6 +50,37 @@ def _check_state(state: LinearState, place: str) -> None:
         expect(near, f"{place}/belief/shift", "'precision' times 'mean'")
 
 
+def _check_scale(scale: RunningScale, place: str) -> None:
+    some = (scale.count > 0) | ((scale.mean == 0) & (scale.squares == 0))
+    expect(some.all(), f"{place}/count", "more than 0 where 'mean' is not 0")
+
+
+def _check_frame(frame: Frame, place: str) -> None:
+    zero = not (frame.origin.any() or frame.goal.any())
+    expect(zero or frame.centred, f"{place}/centred", "true, because units have an origin")
+    expect(not (frame.thin and frame.origin.any()), f"{place}/thin", "false, because of 'origin'")
+
+
+def _scale_of(size: str) -> Record:
+    fields = {"count": Array(size, low=0), "mean": Array(size), "squares": Array(size, low=0)}
+    return Record(RunningScale, fields, check=_check_scale)
+
+
+_FRAME = Record(
+    Frame,
+    {
+        "columns": _scale_of("features"),
+        "numbers": _scale_of("tasks"),
+        "origin": Array("features"),
+        "unit": Array("features", low=_SMALLEST),
+        "goal": Array("tasks"),
+        "goal_unit": Array("tasks", low=_SMALLEST),
+        "thin": Scalar(bool),
+        "centred": Scalar(bool),
+        "n_rows": Scalar(int, 0, 2**63),
+    },
+    check=_check_frame,
+)
 _DIAGONAL = Record(DiagonalBelief, {"precision": Array("tasks", "weights", low=_SMALLEST)})
 _FULL = Record(
     FullBelief,
@@ -61,6 +98,8 @@ _STATE = Record(
         "belief": Optional(
             OneOf({"diagonal": (DiagonalBelief, _DIAGONAL), "full": (FullBelief, _FULL)})
         ),
+        "frame": _FRAME,
+        "prior": Scalar(float, _SMALLEST),
         "n_rows": Scalar(int, 0, 2**63),
         "clock": Scalar(int, 0, 2**63),
         "seed": Scalar(int, 0, 2**64),
@@ -71,14 +110,19 @@ _STATE = Record(
 
 def _of_fit(targets: Schema) -> Record:
     def check(fit: LinearFit[Any], place: str) -> None:
-        n_tasks, n_weights = fit.state.mean.shape
+        n_tasks = len(fit.state.mean)
         expect(fit.targets.n_tasks == n_tasks, f"{place}/targets", f"of {n_tasks} tasks")
         flat = isinstance(fit.targets, NumberTargets) and fit.targets.flat
         expect(n_tasks == 1 or not flat, f"{place}/targets/flat", "false, because 'y' has columns")
-        fits = n_weights - fit.n_features in (0, 1)
-        expect(fits, f"{place}/n_features", f"{n_weights}, or one less with an intercept")
+        n_features = len(fit.state.frame.unit)
+        expect(fit.n_features == n_features, f"{place}/n_features", f"{n_features}")
 
-    fields = {"state": _STATE, "targets": targets, "n_features": Scalar(int, 1, 2**31)}
+    fields = {
+        "state": _STATE,
+        "targets": targets,
+        "n_features": Scalar(int, 1, 2**31),
+        "n_iter": Scalar(int, 1, 10_000),
+    }
     return Record(LinearFit, fields, check)
 
 

@@ -115,7 +115,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
         ----------
         X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
             The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
-            other if they are visited once and in order (`n_passes=1, shuffle=False`).
+            other if they are visited once and in order (`max_iter=1, shuffle=False`).
         y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
             A class for each row, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too.

@@ -10,20 +10,21 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from everlearn.core.arrays import Mat, Table
-from everlearn.core.random import stream
+from everlearn.core.arrays import Mat, Table, Vec
 from everlearn.engine.opening import EngineChoice
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin
 from everlearn.estimator.params import Constraint, Instance, Interval, Options
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import checked_table
-from everlearn.linear.beliefs import DiagonalBelief, LinearLearner
-from everlearn.linear.fit import LinearFit, learn_visits
+from everlearn.linear.beliefs import DiagonalBelief
+from everlearn.linear.fit import LinearFit, Passes, learn_together, learn_visits
 from everlearn.linear.inputs import Visit, in_batches, visit_of
 from everlearn.linear.passive_aggressive import AveragingLearner, GibbsLearner
 
 T = TypeVar("T")
 _LARGEST_BATCH = 1024
+_MOST_WEIGHTS, _MOST_ENTRIES = 300, 1 << 22
+"""covariance="auto" is full up to so many weights of a task, and entries of all matrices."""
 
 
 class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
@@ -34,10 +35,10 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
         "slack": (Options(("linear", "squared", "none")),),
         "C": (Interval(0, 1e50, low_open=True),),
         "variance": (Interval(0, 1e50, low_open=True),),
-        "covariance": (Options(("full", "diag")),),
+        "covariance": (Options(("auto", "full", "diag")),),
         "inference": (Options(("variational", "sampled")),),
         "batch_size": (Interval(1, _LARGEST_BATCH, integer=True),),
-        "n_passes": (Interval(1, 10_000, integer=True),),
+        "max_iter": (Interval(1, 10_000, integer=True),),
         "shuffle": (Instance((bool, np.bool_), "a truth value"),),
         "fit_intercept": (Instance((bool, np.bool_), "a truth value"),),
         "tol": (Interval(0),),
@@ -50,14 +51,14 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
     def __init__(
         self,
         *,
-        loss: str = "averaging",
-        slack: str = "linear",
-        C: float | None = 1.0,
+        loss: str = "gibbs",
+        slack: str = "squared",
+        C: float = 1.0,
         variance: float = 1.0,
-        covariance: str = "full",
+        covariance: str = "auto",
         inference: str = "variational",
-        batch_size: int = 1,
-        n_passes: int = 1,
+        batch_size: int = 32,
+        max_iter: int = 100,
         shuffle: bool = True,
         fit_intercept: bool = True,
         tol: float = 1e-3,
@@ -67,12 +68,12 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
     ) -> None:
         self.loss = loss
         self.slack = slack
-        self.C: Any = C
+        self.C = C
         self.variance = variance
         self.covariance = covariance
         self.inference = inference
         self.batch_size = batch_size
-        self.n_passes = n_passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -84,27 +85,32 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
 
     @property
     def coef_(self) -> Mat:
-        """Weights of the features."""
-        return self._weights(self._fitted().state.mean)
+        """Weights of the features, in their units and those of the targets."""
+        return self._shaped(self._fitted().state.weights()[0])
 
     @property
     def intercept_(self) -> Any:
-        """Weight of the constant feature, 0 without one."""
-        return self._intercepts(self._fitted().state.mean)
+        """Score of a row of zeros; 0 without an intercept."""
+        return self._shaped_intercepts(self._fitted().state.weights()[1])
 
     @property
     def coef_variance_(self) -> Mat:
         """Posterior variance of each entry of `coef_`, if `loss="gibbs"`."""
-        return self._weights(self._marginal())
+        return self._shaped(self._variances()[0])
 
     @property
     def intercept_variance_(self) -> Any:
         """Posterior variance of `intercept_`, if `loss="gibbs"`."""
-        return self._intercepts(self._marginal())
+        return self._shaped_intercepts(self._variances()[1])
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes of the last `fit`; 1 if there was none."""
+        return self._fitted().n_iter
 
     @property
     def n_samples_seen_(self) -> int:
-        """Rows learned from, each counted as often as it was visited."""
+        """Rows learned from; more passes over them do not count."""
         return self._fitted().state.n_rows
 
     @property
@@ -114,19 +120,13 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
 
     # ---------------------------------------------------------- for the subclasses
 
-    def _weights(self, values: Mat) -> Mat:
-        """The part of (n_tasks, n_weights) values that belongs to features."""
-        return np.array(values[:, : self.n_features_in_], order="C")
+    def _shaped(self, weights: Mat) -> Mat:
+        """Weights (n_tasks, n_features) as users see them."""
+        return weights
 
-    def _intercepts(self, values: Mat) -> Any:
-        """The part of (n_tasks, n_weights) values that belongs to the constant feature."""
-        if values.shape[1] > self.n_features_in_:
-            return values[:, -1].copy()
-        return np.zeros(len(values))
-
-    def _loss_weight(self) -> float:
-        """The parameter `C`, or what stands for it."""
-        return float(self.C)
+    def _shaped_intercepts(self, intercepts: Vec) -> Any:
+        """Intercepts (n_tasks,) as users see them."""
+        return intercepts
 
     def _tube(self) -> float:
         """Half-width of the tube around targets within which an error costs nothing."""
@@ -134,8 +134,9 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
 
     def _begin(self, targets: T, n_tasks: int) -> LinearFit[T]:
         """What is known before the first row."""
-        n_weights = self.n_features_in_ + bool(self.fit_intercept)
-        state = self._learner().start(n_tasks, n_weights, self._new_seed())
+        state = self._learner(n_tasks).start(
+            n_tasks, self.n_features_in_, self._new_seed(), intercept=bool(self.fit_intercept)
+        )
         return LinearFit(state, targets, self.n_features_in_)
 
     def _learn_in_order(self, fit: LinearFit[T], X: Table, targets: Mat) -> LinearFit[T]:
@@ -150,14 +151,21 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
             size = int(self.batch_size)
             return self._learn(fit, in_batches(type(self).__name__, tables, targets, size))
         (X,) = tables
-        orders = [np.arange(len(targets))] * self.n_passes
-        if self.shuffle:
-            seed = fit.state.seed
-            orders = [stream(seed, "order", 0, i).permutation(o) for i, o in enumerate(orders)]
-        return self._learn(fit, (visit_of(X, targets, order) for order in orders))
+        passes = Passes(int(self.max_iter), float(self.tol), bool(self.shuffle))
+        visit = visit_of(X, targets, np.arange(len(targets)))
+        if self.max_iter == 1 or self.slack == "none" or self._samples:
+            order = passes.order(fit.state.seed, 0, visit.order)
+            return self._learn(fit, [visit._replace(order=order)])
+        n_tasks = targets.shape[1]
+        learner = self._learner(n_tasks)
+        means = None
+        if isinstance(fit.state.belief, DiagonalBelief):
+            means = self._averaging(batch_size=1)
+        return learn_together(fit, learner, means, visit, passes, type(self).__name__)
 
     def _learn(self, fit: LinearFit[T], visits: Iterable[Visit]) -> LinearFit[T]:
-        return learn_visits(fit, self._learner(), visits, type(self).__name__)
+        learner = self._learner(len(fit.state.mean))
+        return learn_visits(fit, learner, visits, type(self).__name__)
 
     def _known(self) -> LinearFit[T] | None:
         """What was learned before, unless its form is not that of the parameters any more."""
@@ -178,12 +186,22 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
 
     # ------------------------------------------------------------------ inner
 
+    @property
+    def _samples(self) -> bool:
+        return bool(self.loss == "gibbs" and self.inference == "sampled" and self.slack == "linear")
+
     def _check_params(self) -> None:
         super()._check_params()
         name, slack = type(self).__name__, f"Got slack={self.slack!r} instead."
-        if self.loss == "gibbs" and self.slack != "linear":
+        if self.loss == "gibbs" and self.slack == "none":
             raise ValueError(
-                f"the 'slack' parameter of {name} must be 'linear' if loss='gibbs'. {slack}"
+                f"the 'slack' parameter of {name} must be 'linear' or 'squared' if loss='gibbs'. "
+                f"{slack}"
+            )
+        if self.loss == "gibbs" and self.inference == "sampled" and self.slack != "linear":
+            raise ValueError(
+                f"the 'slack' parameter of {name} must be 'linear' if inference='sampled': other "
+                f"losses have no augmentation variables. {slack}"
             )
         if self.slack == "none" and self.batch_size > 1:
             raise ValueError(
@@ -193,7 +211,7 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
 
     def _check_learned(self, learned: LinearFit[T]) -> None:
         """Refuse to go on with another form of belief than learning began with."""
-        form = "fixed" if self.loss == "averaging" else self.covariance
+        form = self._form(*learned.state.mean.shape)
         names = {"fixed": "loss='averaging'", "full": "loss='gibbs' and covariance='full'"}
         names["diag"] = "loss='gibbs' and covariance='diag'"
         belief = learned.state.belief
@@ -212,37 +230,52 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
                 "instead."
             )
 
-    def _learner(self) -> LinearLearner:
-        """How rows change the state: a value made of parameters alone."""
-        C, variance = self._loss_weight(), float(self.variance)
-        if self.loss == "gibbs":
-            return GibbsLearner(
-                one_sided=self._one_sided,
-                margin=1.0 if self._one_sided else self._tube(),
-                c=0.5 * C,
-                variance=variance,
-                diagonal=self.covariance == "diag",
-                sampled=self.inference == "sampled",
-                batch_size=int(self.batch_size),
-                tol=float(self.tol),
-            )
+    def _form(self, n_tasks: int, n_weights: int) -> str:
+        """What is learned besides means: "fixed" for nothing, "full" or "diag"."""
+        if self.loss == "averaging":
+            return "fixed"
+        if self.covariance != "auto":
+            return str(self.covariance)
+        small = n_weights <= _MOST_WEIGHTS and n_tasks * n_weights**2 <= _MOST_ENTRIES
+        return "full" if small else "diag"
+
+    def _learner(self, n_tasks: int) -> AveragingLearner | GibbsLearner:
+        """How rows change the state: a value made of parameters and of the size of the model."""
+        if self.loss == "averaging":
+            return self._averaging(int(self.batch_size))
+        n_weights = self.n_features_in_ + bool(self.fit_intercept)
+        return GibbsLearner(
+            one_sided=self._one_sided,
+            margin=1.0 if self._one_sided else self._tube(),
+            c=0.5 * float(self.C),
+            variance=float(self.variance),
+            diagonal=self._form(n_tasks, n_weights) == "diag",
+            squared=self.slack == "squared",
+            sampled=self.inference == "sampled",
+            batch_size=int(self.batch_size),
+            tol=float(self.tol),
+        )
+
+    def _averaging(self, batch_size: int) -> AveragingLearner:
+        """How rows change means alone."""
+        C = float(self.C)
         return AveragingLearner(
             one_sided=self._one_sided,
             width=self._tube(),
             box=C if self.slack == "linear" else np.inf,
             ridge=0.5 / C if self.slack == "squared" else 0.0,
-            variance=variance,
-            batch_size=int(self.batch_size),
+            variance=float(self.variance),
+            batch_size=batch_size,
             tol=float(self.tol),
         )
 
-    def _marginal(self) -> Mat:
-        belief = self._fitted().state.belief
-        if belief is None:
+    def _variances(self) -> tuple[Mat, Vec]:
+        state = self._fitted().state
+        if state.belief is None:
             raise AttributeError(
                 f"{type(self).__name__} with loss='averaging' does not learn variances"
             )
-        return belief.marginal
+        return state.weight_variances()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learned")

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from everlearn.core.arrays import IntVec, Mat, Table
+from everlearn.core.random import stream
 from everlearn.engine.local import one_blas_thread
-from everlearn.linear.beliefs import LinearLearner, LinearState
+from everlearn.errors import NotConvergedWarning
+from everlearn.linear.beliefs import FullBelief, LinearLearner, LinearState, Sites, settled
+from everlearn.linear.gaussian import moments
 from everlearn.linear.inputs import Visit
+from everlearn.linear.passive_aggressive import GibbsLearner
 
 T = TypeVar("T")
+_ROWS_AT_ONCE = 1 << 20
+"""Entries of rows whose scale is measured together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearFit(Generic[T]):
-    """What a linear model knows: its state, what its targets are, and the columns of a row."""
+    """What a linear model knows: its state, what its targets are, the columns of a row, passes."""
 
     state: LinearState
     targets: T
     n_features: int
+    n_iter: int = 1
 
     @property
     def seed(self) -> int:
@@ -31,7 +40,30 @@ class LinearFit(Generic[T]):
     @property
     def has_intercept(self) -> bool:
         """Whether the last weight belongs to a feature that is always 1."""
-        return bool(self.state.mean.shape[1] > self.n_features)
+        return self.state.has_intercept
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How often `fit` visits the rows.
+
+    Attributes
+    ----------
+    most : int
+        Passes.
+    tol : float
+        A pass that moves scores by less ends them.
+    shuffle : bool
+        Whether each has an order of its own.
+    """
+
+    most: int
+    tol: float
+    shuffle: bool
+
+    def order(self, seed: int, number: int, rows: IntVec) -> IntVec:
+        """The rows in the order of one pass."""
+        return stream(seed, "order", 0, number).permutation(rows) if self.shuffle else rows
 
 
 def learn_visits(
@@ -42,10 +74,75 @@ def learn_visits(
     with one_blas_thread(), np.errstate(all="ignore"):
         for visit in visits:
             state = learner.learn(state, *visit)
+    return replace(fit, state=_checked(state, owner))
+
+
+def learn_together(
+    fit: LinearFit[T],
+    learner: LinearLearner,
+    mean_learner: LinearLearner | None,
+    visit: Visit,
+    passes: Passes,
+    owner: str,
+) -> LinearFit[T]:
+    """What all rows together say: passes replace what rows said before, until that settles.
+
+    Independent weights get their mean from `mean_learner`, and their variances at the end.
+    """
+    X, targets, rows = visit
+    if not len(rows):
+        return fit
+    with one_blas_thread(), np.errstate(all="ignore"):
+        state = _measured(fit.state, X, None if learner.one_sided else targets, rows)
+        sites, known = Sites.blank(*targets.shape), state
+        active = learner if mean_learner is None else mean_learner
+        if mean_learner is not None:
+            state = replace(state, belief=None)
+        moved, n_iter = np.inf, 0
+        while n_iter < passes.most and moved > passes.tol:
+            order = passes.order(state.seed, n_iter, rows)
+            state = active.learn(replace(state, clock=known.clock), X, targets, order, sites)
+            state, moved, n_iter = _refreshed(state), sites.taken_move(), n_iter + 1
+        state = replace(state, n_rows=known.n_rows + len(rows))
+        if mean_learner is not None and isinstance(learner, GibbsLearner):
+            state = replace(state, belief=learner.spread_of(state, X, targets, rows))
+    _checked(state, owner)
+    if moved > passes.tol:
+        warnings.warn(
+            f"{owner} stopped after max_iter={passes.most} passes, of which the last one still "
+            f"moved scores by {moved:.2g}, more than tol={passes.tol:g}. Raise 'max_iter' or 'tol'.",
+            NotConvergedWarning,
+            stacklevel=4,
+        )
+    return replace(fit, state=state, n_iter=n_iter)
+
+
+def _measured(
+    state: LinearState, X: Table, targets: Mat | None, rows: IntVec
+) -> LinearState:
+    """The state in units of all these rows, before any is learned."""
+    frame = state.frame.begun_by(X)
+    step = max(1, _ROWS_AT_ONCE // X.shape[1])
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        frame = frame.after(frame.taken(X, some), None if targets is None else targets[some])
+    return replace(state, frame=frame.renewed(state.n_rows + len(rows)))
+
+
+def _refreshed(state: LinearState) -> LinearState:
+    """Moments of a full belief from sums that do not drift."""
+    belief = state.belief
+    if not isinstance(belief, FullBelief):
+        return state
+    mean, covariance = moments(belief.precision, belief.shift)
+    return replace(state, mean=settled(mean), belief=replace(belief, covariance=covariance))
+
+
+def _checked(state: LinearState, owner: str) -> LinearState:
     parts = () if state.belief is None else state.belief.parts
     if not all(np.isfinite(part).all() for part in (state.mean, *parts)):
         raise ValueError(
-            f"{owner} cannot learn from X: weights are not finite any more. Scale X, or choose a "
-            "smaller 'C' or 'variance'."
+            f"{owner} cannot learn from X: weights are not finite any more. Choose a smaller 'C' "
+            "or 'variance', or slack='squared'."
         )
-    return replace(fit, state=state)
+    return state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.special import ndtr
 
 from everlearn.core.arrays import Cube, Mat, Vec
 from everlearn.kernels.draws import LARGEST_INVERSE
@@ -17,6 +18,17 @@ from everlearn.kernels.draws import LARGEST_INVERSE
 def inverse_mean(mean: Vec, variance: Vec, c: float) -> Vec:
     """E[1 / lambda] = 1 / (c sqrt(mean^2 + variance)) of (30), for a slack N(mean, variance)."""
     return 1.0 / np.maximum(c * np.sqrt(mean**2 + variance), 1.0 / LARGEST_INVERSE)
+
+
+def expected_excess(mean: Mat, deviation: Mat) -> tuple[Mat, Mat]:
+    """E[max(z, 0)] and P(z > 0) of z ~ N(mean, deviation^2).
+
+    They are half the slope and half the curvature, in the mean, of E[max(z, 0)^2].
+    """
+    ratio = mean / deviation
+    chance = ndtr(ratio)
+    density = np.exp(-0.5 * np.square(ratio)) / np.sqrt(2.0 * np.pi)
+    return np.maximum(mean * chance + deviation * density, 0.0), chance
 
 
 def moments(precision: Cube, shift: Mat) -> tuple[Mat, Cube]:
@@ -69,6 +81,15 @@ def conditioned(gram: Cube, prior_scores: Mat, weight: Mat, pull: Mat) -> tuple[
     inner = np.linalg.solve(factor, (root * pulled)[..., None])
     mean = np.asarray(pulled - (half.transpose(0, 2, 1) @ inner)[..., 0], np.float64)
     return mean, np.maximum(own - (half**2).sum(axis=-2), 0.0)
+
+
+def reconditioned(gram: Cube, scores: Mat, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
+    """`conditioned` for factors that replace others: changes of weights may be negative."""
+    inner = np.eye(gram.shape[-1]) + gram * weight[:, None, :]
+    pulled = scores + (gram @ pull[..., None])[..., 0]
+    found = np.linalg.solve(inner, np.concatenate([gram, pulled[..., None]], axis=2))
+    variance = np.diagonal(found[..., :-1], axis1=-2, axis2=-1)
+    return found[..., -1], np.maximum(variance, 0.0)
 
 
 def whitened(gram: Cube, weight: Mat) -> tuple[Cube, Cube]:

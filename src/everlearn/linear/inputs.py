@@ -45,7 +45,7 @@ def open_tables(estimator: Any, X: Any, y: Any) -> Iterator[Given]:
     If each is visited once and in order, they come chunk by chunk; then as many are expected as
     `y` is long.
     """
-    in_order = estimator.n_passes == 1 and not estimator.shuffle
+    in_order = estimator.max_iter == 1 and not estimator.shuffle
     if y is None or not (is_collection(X) and in_order):
         X, y = brought_here(estimator, X=X, y=y)
         rows = checked_table(estimator, X, reset=True)

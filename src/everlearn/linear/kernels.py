@@ -1,4 +1,4 @@
-"""Passive-aggressive updates one row at a time, and draws from an inverse Gaussian.
+"""Passive-aggressive steps one row at a time, and draws from an inverse Gaussian.
 
 Weights have the shape (n_features, n_tasks), so the inner loops run over tasks. Features are added
 in ascending order and nothing is reassociated: a CSR row gives the bits of its dense twin. With
@@ -11,33 +11,39 @@ target.
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.core.arrays import Mat, Vec
 from everlearn.kernels.draws import inverse_gaussian_of
 from everlearn.kernels.jit import EXACT, kernel
 
 
 @kernel(EXACT)
-def _coefficients(
+def _steps(
     scores: Vec,
     targets: Vec,
+    known: Vec,
     own: float,
     width: float,
     box: float,
     ridge: float,
     one_sided: bool,
 ) -> bool:
-    """Replaces scores by the signed multipliers they call for; whether any is not zero."""
+    """Replaces scores by what their multipliers must change; whether any is not zero.
+
+    `known` has the multipliers of the row so far, and gets the new ones.
+    """
     active = False
     for q in range(scores.shape[0]):
-        rest = targets[q] - scores[q]
+        rest = targets[q] - scores[q] + own * known[q]
         loss = abs(rest) - width
         beyond = one_sided and rest * targets[q] < 0.0
+        best = 0.0
         if own > 0.0 and loss > 0.0 and not beyond:
-            step = min(loss / (own + ridge), box)
-            scores[q] = step if rest > 0.0 else -step
-            active = True
-        else:
-            scores[q] = 0.0
+            best = min(loss / (own + ridge), box)
+            if rest < 0.0:
+                best = -best
+        scores[q] = best - known[q]
+        known[q] = best
+        active = active or scores[q] != 0.0
     return active
 
 
@@ -45,19 +51,23 @@ def _coefficients(
 def learn_dense(
     X: Mat,
     targets: Mat,
+    known: Mat,
     weights: Mat,
-    order: IntVec,
     variance: float,
     width: float,
     box: float,
     ridge: float,
     one_sided: bool,
 ) -> None:
-    """Visit dense rows in this order and move `weights` by as little as each of them asks for."""
+    """Visit dense rows one after the other and move `weights` as little as each asks for.
+
+    `known` has the multipliers of each row and task from its last visit, zero at first, and gets
+    those of this one. Then many visits are coordinate ascent of the dual of all rows together.
+    """
     n_features = X.shape[1]
     n_tasks = weights.shape[1]
     steps = np.empty(n_tasks)
-    for i in order:
+    for i in range(targets.shape[0]):
         squares = 0.0
         steps[:] = 0.0
         for j in range(n_features):
@@ -70,7 +80,7 @@ def learn_dense(
             for q in range(n_tasks):
                 steps[q] += weights[j, q]
         own = variance * squares
-        if _coefficients(steps, targets[i], own, width, box, ridge, one_sided):
+        if _steps(steps, targets[i], known[i], own, width, box, ridge, one_sided):
             for j in range(n_features):
                 x = variance * X[i, j]
                 for q in range(n_tasks):
@@ -87,8 +97,8 @@ def learn_sparse(
     indptr: np.ndarray,
     n_features: int,
     targets: Mat,
+    known: Mat,
     weights: Mat,
-    order: IntVec,
     variance: float,
     width: float,
     box: float,
@@ -98,7 +108,7 @@ def learn_sparse(
     """`learn_dense` for the arrays of a CSR matrix whose rows are sorted and without repetition."""
     n_tasks = weights.shape[1]
     steps = np.empty(n_tasks)
-    for i in order:
+    for i in range(targets.shape[0]):
         squares = 0.0
         steps[:] = 0.0
         for k in range(indptr[i], indptr[i + 1]):
@@ -110,7 +120,7 @@ def learn_sparse(
             for q in range(n_tasks):
                 steps[q] += weights[j, q]
         own = variance * squares
-        if _coefficients(steps, targets[i], own, width, box, ridge, one_sided):
+        if _steps(steps, targets[i], known[i], own, width, box, ridge, one_sided):
             for k in range(indptr[i], indptr[i + 1]):
                 x = variance * data[k]
                 for q in range(n_tasks):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from everlearn.core.arrays import Cube, Mat
 from everlearn.estimator.merge_checks import ROUNDING, check_grown, not_descended, refused, totals
+from everlearn.estimator.scaling import RunningScale
 from everlearn.linear.beliefs import FullBelief, LinearState, settled
+from everlearn.linear.frame import Frame
 from everlearn.linear.gaussian import moments
+from everlearn.linear.renewal import moved_data, with_prior
 
 
 def merge_linear_models(models: list[Any], base: Any) -> Any:
@@ -23,33 +28,65 @@ def merge_linear_models(models: list[Any], base: Any) -> Any:
     shapes = sorted({x.state.mean.shape for x in learned})
     if len(shapes) > 1:
         raise ValueError(f"merge needs models of as many targets. Got weights of {shapes}.")
-    beliefs = [x.state.belief for x in learned]
+    states = [x.state for x in learned]
     old = None if base is None else base._learned.state
-    if old is not None:
-        _check_beliefs([x.state for x in learned], old)
-    begun = np.zeros_like(beliefs[0].shift) if old is None else old.belief.shift
-    unit = np.broadcast_to(np.eye(begun.shape[1]) / first.variance, beliefs[0].precision.shape)
-    prior = unit if old is None else old.belief.precision
-    precision = totals([b.precision for b in beliefs], prior)
-    shift = totals([b.shift for b in beliefs], begun)
+    frame = _joint_frame(states, old)
+    data = [_data_of(state, frame) for state in states]
+    begun = None if old is None else _data_of(old, frame)
+    if old is not None and begun is not None:
+        _check_beliefs(states, data, old, begun)
+    prior = states[0].prior
+    precision = with_prior(totals([p for p, _ in data], begun and begun[0]), prior)
+    shift = totals([b for _, b in data], begun and begun[1])
     mean, covariance = moments(precision, shift)
     state = replace(
-        learned[0].state,
+        states[0],
         mean=settled(mean),
         belief=FullBelief(precision, shift, covariance),
-        n_rows=totals([x.state.n_rows for x in learned], old and old.n_rows),
-        clock=totals([x.state.clock for x in learned], old and old.clock),
+        frame=frame,
+        n_rows=frame.n_rows,
+        clock=totals([state.clock for state in states], old and old.clock),
     )
-    return replace(learned[0], state=state)
+    return replace(learned[0], state=state, n_iter=1)
 
 
-def _check_beliefs(states: list[LinearState], base: LinearState) -> None:
+def _joint_frame(states: list[LinearState], base: LinearState | None) -> Frame:
+    """Units of all rows, those of the base counted once."""
+    if len({state.frame.thin for state in states}) > 1:
+        raise ValueError(
+            "merge needs models that all began with dense rows, or all with sparse ones. Got both."
+        )
+
+    def joined(scales: list[RunningScale], old: RunningScale | None) -> RunningScale:
+        first, *others = scales
+        news = others if old is None else [scale.minus(old) for scale in others]
+        return reduce(RunningScale.plus, news, first)
+
+    frames, old = [state.frame for state in states], base and base.frame
+    frame = replace(
+        frames[0],
+        columns=joined([f.columns for f in frames], old and old.columns),
+        numbers=joined([f.numbers for f in frames], old and old.numbers),
+    )
+    return frame.renewed(totals([state.n_rows for state in states], base and base.n_rows))
+
+
+def _data_of(state: LinearState, frame: Frame) -> tuple[Cube, Mat]:
+    """What the rows of a state add to a belief, in these units."""
+    belief: Any = state.belief
+    return moved_data(belief.precision, belief.shift, state.frame, frame, state.prior)
+
+
+def _check_beliefs(
+    states: list[LinearState],
+    data: list[tuple[Cube, Mat]],
+    base: LinearState,
+    begun: tuple[Cube, Mat],
+) -> None:
     """Refuse a base of which a model is no continuation: rows only add to the precision."""
-    begun: Any = base.belief
-    for position, state in enumerate(states):
-        own: Any = state.belief
+    for position, (state, own) in enumerate(zip(states, data, strict=True)):
         seen = ({"seed": s.seed, "rows": s.n_rows, "batches": s.clock} for s in (state, base))
         check_grown(position, *seen)
-        gained = np.linalg.eigvalsh(own.precision - begun.precision)
-        if (gained < -ROUNDING * np.abs(own.precision).max()).any():
+        gained = np.linalg.eigvalsh(own[0] - begun[0])
+        if (gained < -ROUNDING * np.abs(own[0]).max()).any():
             raise not_descended(position, "it is less sure of some weights than the base")

@@ -1,8 +1,9 @@
 """Online Bayesian passive-aggressive learning of linear scores (Shi and Zhu, section 3).
 
-The averaging classifier keeps the covariance of the weights and moves their mean as little as the
-margins ask for; the Gibbs classifier conditions a Gaussian on pseudo-observations. A squared loss
-and hard margins are not in the paper: they are PA-II and PA of Crammer et al.
+The averaging learner keeps the covariance of the weights and moves their mean as little as the
+margins ask for; the Gibbs learner conditions a Gaussian on pseudo-observations. A squared loss and
+hard margins are not in the paper: they are PA-II and PA of Crammer et al. The expected squared loss
+of a Gaussian has a closed form, which needs no augmentation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everlearn.core.arrays import Cube, IntVec, Mat, Table
+from everlearn.core.arrays import Cube, IntVec, Mat, Table, Vec
 from everlearn.core.random import stream
 from everlearn.kernels.dual import ascend
 from everlearn.linear.beliefs import (
@@ -21,12 +22,22 @@ from everlearn.linear.beliefs import (
     DiagonalBelief,
     FullBelief,
     LinearState,
+    Sites,
     as_dense,
-    blocks,
+    block_of,
     settled,
 )
-from everlearn.linear.gaussian import conditioned, inverse_mean, moments, whitened
+from everlearn.linear.frame import Frame, segments
+from everlearn.linear.gaussian import (
+    conditioned,
+    expected_excess,
+    inverse_mean,
+    moments,
+    reconditioned,
+    whitened,
+)
 from everlearn.linear.kernels import inverse_gaussians, learn_dense, learn_sparse
+from everlearn.linear.renewal import moved_data, moved_mean, moved_precision, with_prior
 
 Condition = Callable[[IntVec, Mat, Mat], tuple[Mat, Mat]]
 """Means and variances of the scores of some tasks, given the weight and the pull of each row."""
@@ -34,8 +45,14 @@ _REFRESH = 256
 """Batches after which covariances are computed anew from the precisions, which do not drift."""
 _DRAWS = 5
 """Draws for each pair of a sampled batch; what they add to the belief is averaged."""
+_SHARE, _LEAST_SHARE, _SLOWER = 0.7, 0.1, 0.7
+"""Share of the way that a round of the squared loss goes, and how it shrinks if rounds overshoot."""
 _ROUNDING = 1e-12
 """A score that moves by less, as a share of itself, need not have moved."""
+_LEAST_VARIANCE = 1e-200
+"""A variance below this stands for a score that nothing can change."""
+_SPREAD_ROUNDS, _SPREAD_ROWS = 3, 1024
+"""Rounds, and rows at a time, in which variances of independent weights are found."""
 _WORK_ENTRIES = 1 << 22
 """Entries of the largest array that the tasks of a batch may share; others wait for their turn."""
 
@@ -68,31 +85,66 @@ class AveragingLearner:
     max_rounds: int = 50
     tol: float = 1e-3
 
-    def start(self, n_tasks: int, n_weights: int, seed: int) -> LinearState:
-        return LinearState(settled(np.zeros((n_tasks, n_weights))), None, 0, 0, seed)
+    def start(
+        self, n_tasks: int, n_features: int, seed: int, *, intercept: bool = True
+    ) -> LinearState:
+        frame = Frame.blank(n_features, n_tasks, intercept=intercept)
+        mean = settled(np.zeros((n_tasks, n_features + intercept)))
+        return LinearState(mean, None, frame, 1.0 / self.variance, 0, 0, seed)
 
-    def learn(self, state: LinearState, X: Table, targets: Mat, order: IntVec) -> LinearState:
-        weights = np.array(state.mean.T, order="C")
-        clock = state.clock
-        if self.batch_size == 1:
-            self._learn_rows(weights, X, targets, order)
-            clock += len(order)
-        else:
-            for rows, block in blocks(X, order, self.batch_size, len(weights)):
-                visits = stream(state.seed, "order", 1, clock).permutation(len(rows))
-                self._learn_block(weights, block, targets[rows], visits)
+    def learn(
+        self,
+        state: LinearState,
+        X: Table,
+        targets: Mat,
+        order: IntVec,
+        sites: Sites | None = None,
+    ) -> LinearState:
+        weights, frame, clock = np.array(state.mean.T, order="C"), state.frame, state.clock
+        for part in segments(
+            frame,
+            X,
+            targets,
+            order,
+            self.batch_size,
+            state.n_rows,
+            scaled_targets=not self.one_sided,
+            joined=self.batch_size == 1,
+            fixed=sites is not None,
+        ):
+            if part.frame.n_rows != frame.n_rows:
+                weights = np.array(moved_mean(weights.T, frame, part.frame).T, order="C")
+            frame = part.frame
+            known = np.zeros(part.goals.shape) if sites is None else sites.pull[part.rows]
+            old = known.copy()
+            if self.batch_size == 1:
+                squares = self._learn_rows(weights, part.x, part.goals, known)
+                clock += len(part.rows)
+            else:
+                visits = stream(state.seed, "order", 1, clock).permutation(len(part.rows))
+                block = block_of(part.x, len(weights))
+                squares = self._learn_block(weights, block, part.goals, known, visits)
                 clock += 1
-        return replace(state, mean=weights.T, n_rows=state.n_rows + len(order), clock=clock)
+            if sites is not None:
+                sites.pull[part.rows] = known
+                moves = squares[:, None] * (known - old)
+                sites.note(np.where(np.isnan(part.goals), np.nan, moves))
+        n_rows = state.n_rows + len(order)
+        return replace(state, mean=weights.T, frame=frame, n_rows=n_rows, clock=clock)
 
-    def _learn_rows(self, weights: Mat, X: Table, targets: Mat, order: IntVec) -> None:
-        shared, side = (targets, weights, order), self.one_sided
-        if isinstance(X, np.ndarray):
-            learn_dense(X, *shared, self.variance, self.width, self.box, self.ridge, side)
+    def _learn_rows(self, weights: Mat, x: Table, goals: Mat, known: Mat) -> Vec:
+        shared = (goals, known, weights, self.variance, self.width, self.box, self.ridge)
+        if isinstance(x, np.ndarray):
+            learn_dense(x, *shared, self.one_sided)
+            squares = np.square(x).sum(axis=1)
         else:
-            table = (X.data, X.indices, X.indptr, X.shape[1])
-            learn_sparse(*table, *shared, self.variance, self.width, self.box, self.ridge, side)
+            learn_sparse(x.data, x.indices, x.indptr, x.shape[1], *shared, self.one_sided)
+            squares = np.asarray(x.power(2).sum(axis=1)).ravel()
+        return np.asarray(self.variance * (squares + (len(weights) - x.shape[1])))
 
-    def _learn_block(self, weights: Mat, block: Block, targets: Mat, visits: IntVec) -> None:
+    def _learn_block(
+        self, weights: Mat, block: Block, targets: Mat, known: Mat, visits: IntVec
+    ) -> Vec:
         goals = np.ascontiguousarray(targets.T)
         lower, upper = (np.where(side, self.box, 0.0) for side in (goals < 0, goals > 0))
         if not self.one_sided:
@@ -100,9 +152,9 @@ class AveragingLearner:
         scores = np.ascontiguousarray(np.asarray(block.x @ weights[block.columns]).T)
         rest = goals - scores
         loss = np.sign(goals) * rest if self.one_sided else np.abs(rest) - self.width
-        coefficients = np.zeros_like(goals)
+        coefficients, gram = np.ascontiguousarray(known.T), self.variance * block.gram
         ascend(
-            self.variance * block.gram,
+            gram,
             scores,
             coefficients,
             goals,
@@ -114,22 +166,28 @@ class AveragingLearner:
             self.tol * np.fmax(loss, 0.0).max(axis=1, initial=0.0),
             self.max_rounds,
         )
-        if coefficients.any():
-            weights[block.columns] += self.variance * np.asarray(block.x.T @ coefficients.T)
+        change = coefficients - known.T
+        if change.any():
+            weights[block.columns] += self.variance * np.asarray(block.x.T @ change.T)
+        known[:] = coefficients.T
+        return np.diagonal(gram).copy()
 
 
 @dataclass(frozen=True, slots=True)
 class GibbsLearner:
-    """Conditions a Gaussian over the weights on the augmented loss of each batch.
+    """Conditions a Gaussian over the weights on the expected loss of each batch.
 
     Attributes
     ----------
     one_sided : bool
         Whether scores beyond their target are as good as those at it: classes, not numbers.
     margin, c, variance : float
-        Margin or half-width of the tube, weight of the loss, prior variance of each weight.
+        Margin or half-width of the tube, half the weight of the loss, prior variance of each
+        weight.
     diagonal : bool
         Whether weights are independent, which is all that many features allow.
+    squared : bool
+        Whether the loss is squared. Otherwise it is augmented.
     sampled : bool
         Whether augmentation variables are drawn; otherwise their means are iterated.
     batch_size, max_rounds, tol
@@ -142,86 +200,149 @@ class GibbsLearner:
     c: float
     variance: float
     diagonal: bool = False
+    squared: bool = False
     sampled: bool = False
     batch_size: int = 1
     max_rounds: int = 50
     tol: float = 1e-3
 
-    def start(self, n_tasks: int, n_weights: int, seed: int) -> LinearState:
+    def start(
+        self, n_tasks: int, n_features: int, seed: int, *, intercept: bool = True
+    ) -> LinearState:
+        n_weights = n_features + intercept
         precision = np.full((n_tasks, n_weights), 1.0 / self.variance)
         mean = np.zeros((n_tasks, n_weights))
         belief: Belief = DiagonalBelief(precision)
         if not self.diagonal:
             unit = np.broadcast_to(np.eye(n_weights), (n_tasks, n_weights, n_weights))
             belief = FullBelief(unit / self.variance, np.zeros_like(mean), unit * self.variance)
-        return LinearState(settled(mean), belief, 0, 0, seed)
+        frame = Frame.blank(n_features, n_tasks, intercept=intercept)
+        return LinearState(settled(mean), belief, frame, 1.0 / self.variance, 0, 0, seed)
 
-    def learn(self, state: LinearState, X: Table, targets: Mat, order: IntVec) -> LinearState:
-        n_tasks, n_weights = state.mean.shape
-        mean, clock = np.array(state.mean, order="C"), state.clock
+    def learn(
+        self,
+        state: LinearState,
+        X: Table,
+        targets: Mat,
+        order: IntVec,
+        sites: Sites | None = None,
+    ) -> LinearState:
         if state.belief is None:
             raise TypeError("the state belongs to an AveragingLearner")
+        mean, frame, clock = np.array(state.mean, order="C"), state.frame, state.clock
         parts = tuple(part.copy() for part in state.belief.parts)
-        pieces = blocks(X, order, self.batch_size, n_weights, every_column=not self.diagonal)
-        for rows, block in pieces:
-            goals = np.ascontiguousarray(targets[rows].T)
-            noise = self._noise(state.seed, clock, goals.shape)
+        for part in segments(
+            frame,
+            X,
+            targets,
+            order,
+            self.batch_size,
+            state.n_rows,
+            scaled_targets=not self.one_sided,
+            joined=False,
+            fixed=sites is not None,
+        ):
+            if part.frame.n_rows != frame.n_rows:
+                mean, parts = self._moved(mean, parts, frame, part.frame, state.prior)
+            frame = part.frame
             clock += 1
-            group = max(1, _WORK_ENTRIES // (len(rows) * max(len(rows), block.x.shape[1])))
-            for q in range(0, n_tasks, group):
+            block = block_of(part.x, mean.shape[1], every_column=not self.diagonal)
+            goals = np.ascontiguousarray(part.goals.T)
+            noise = self._noise(state.seed, clock - 1, goals.shape)
+            known = np.zeros((2, *goals.shape))
+            if sites is not None:
+                known[0], known[1] = sites.weight[part.rows].T, sites.pull[part.rows].T
+            moves = np.empty_like(goals)
+            group = max(1, _WORK_ENTRIES // (goals.shape[1] * max(goals.shape[1], block.x.shape[1])))
+            for q in range(0, len(goals), group):
                 tasks = slice(q, q + group)
-                some = tuple(part[tasks] for part in parts)
+                some = tuple(array[tasks] for array in (mean, *parts))
                 drawn = None if noise is None else noise[..., tasks, :]
+                given = (goals[tasks], drawn, known[:, tasks])
                 if self.diagonal:
-                    self._absorb_diagonal(block, goals[tasks], drawn, mean[tasks], *some)
+                    moves[tasks] = self._absorb_diagonal(block, *given, *some)
                 else:
                     refresh = clock % _REFRESH == 0
-                    self._absorb(block.x, goals[tasks], drawn, refresh, mean[tasks], *some)
+                    moves[tasks] = self._absorb(block.x, *given, refresh, *some)
+            if sites is not None:
+                sites.weight[part.rows], sites.pull[part.rows] = known[0].T, known[1].T
+                sites.note(np.where(np.isnan(goals), np.nan, moves))
         learned = DiagonalBelief(*parts) if self.diagonal else FullBelief(*parts)
         n_rows = state.n_rows + len(order)
-        return LinearState(settled(mean), learned, n_rows, clock, state.seed)
+        return replace(
+            state, mean=settled(mean), belief=learned, frame=frame, n_rows=n_rows, clock=clock
+        )
+
+    def _moved(
+        self, mean: Mat, parts: tuple[Cube, ...], old: Frame, new: Frame, prior: float
+    ) -> tuple[Mat, tuple[Cube, ...]]:
+        """Mean and belief in the units of another frame."""
+        if self.diagonal:
+            return moved_mean(mean, old, new), (moved_precision(parts[0], old, new, prior),)
+        data, shift = moved_data(parts[0], parts[1], old, new, prior)
+        precision = with_prior(data, prior)
+        mean, covariance = moments(precision, shift)
+        return mean, (precision, shift, covariance)
 
     def _absorb(
         self,
         x: Mat,
         goals: Mat,
         noise: Cube | None,
+        known: Cube,
         refresh: bool,
         mean: Mat,
         precision: Cube,
         shift: Mat,
         covariance: Cube,
-    ) -> None:
-        """One batch for some tasks of full covariance; the last four are changed."""
+    ) -> Mat:
+        """One batch for some tasks of full covariance; `known` and the last four are changed."""
         few = len(x) < x.shape[1]
+        again = bool(known.any())
         spread = x @ covariance
         prior_scores = mean @ x.T
         own = (spread * x).sum(axis=2)
         gram = spread @ x.T if few else np.empty((len(mean), 0, 0))
 
         def condition(tasks: IntVec, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
+            more, pulled = weight - known[0, tasks], pull - known[1, tasks]
             if few:
-                return conditioned(gram[tasks], prior_scores[tasks], weight, pull)
+                how = reconditioned if again else conditioned
+                return how(gram[tasks], prior_scores[tasks], more, pulled)
             center, cov = moments(
-                precision[tasks] + (x.T * weight[:, None, :]) @ x, shift[tasks] + pull @ x
+                precision[tasks] + (x.T * more[:, None, :]) @ x, shift[tasks] + pulled @ x
             )
             return center @ x.T, ((x @ cov) * x).sum(axis=2)
 
-        weight, pull, scores = self._settle(condition, prior_scores, own, goals, noise)
-        precision += (x.T * weight[:, None, :]) @ x
-        shift += pull @ x
+        weight, pull, scores = self._settle(condition, prior_scores, own, goals, noise, known)
+        more, pulled = weight - known[0], pull - known[1]
+        precision += (x.T * more[:, None, :]) @ x
+        shift += pulled @ x
         if few and not refresh:
-            mean += ((pull - weight * scores)[:, None, :] @ spread)[:, 0]
-            factor, _ = whitened(gram, weight)
-            lost = np.linalg.solve(factor, np.sqrt(weight)[..., None] * spread)
-            covariance -= lost.transpose(0, 2, 1) @ lost
+            mean += ((pulled - more * scores)[:, None, :] @ spread)[:, 0]
+            if again:
+                inner = np.eye(len(x)) + more[..., None] * gram
+                lost = np.linalg.solve(inner, more[..., None] * spread)
+                covariance -= spread.transpose(0, 2, 1) @ lost
+            else:
+                factor, _ = whitened(gram, more)
+                lost = np.linalg.solve(factor, np.sqrt(more)[..., None] * spread)
+                covariance -= lost.transpose(0, 2, 1) @ lost
         else:
             mean[:], covariance[:] = moments(precision, shift)
+        known[0], known[1] = weight, pull
+        return _relative(scores - prior_scores, own)
 
     def _absorb_diagonal(
-        self, block: Block, goals: Mat, noise: Cube | None, mean: Mat, precision: Mat
-    ) -> None:
-        """One batch for some tasks of independent weights; the last two are changed."""
+        self,
+        block: Block,
+        goals: Mat,
+        noise: Cube | None,
+        known: Cube,
+        mean: Mat,
+        precision: Mat,
+    ) -> Mat:
+        """One batch for some tasks of independent weights; the last three are changed."""
         x, columns = block
         spread = 1.0 / precision[:, columns]
         squares = x * x if isinstance(x, np.ndarray) else x.power(2)
@@ -235,16 +356,52 @@ class GibbsLearner:
         def condition(tasks: IntVec, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
             return conditioned(gram[tasks], prior_scores[tasks], weight, pull)
 
-        weight, pull, scores = self._settle(condition, prior_scores, own, goals, noise)
+        weight, pull, scores = self._settle(condition, prior_scores, own, goals, noise, known)
         mean[:, columns] += spread * np.asarray(x.T @ (pull - weight * scores).T).T
         precision[:, columns] += np.asarray(squares.T @ weight.T).T
+        return _relative(scores - prior_scores, own)
+
+    def spread_of(
+        self, state: LinearState, X: Table, targets: Mat, order: IntVec
+    ) -> DiagonalBelief:
+        """Precisions of independent weights whose mean is known, from all rows together."""
+        precision = np.full(state.mean.shape, state.prior)
+        for _ in range(_SPREAD_ROUNDS):
+            found = np.full_like(precision, state.prior)
+            for part in segments(
+                state.frame,
+                X,
+                targets,
+                order,
+                _SPREAD_ROWS,
+                state.n_rows,
+                scaled_targets=not self.one_sided,
+                joined=False,
+                fixed=True,
+            ):
+                x, columns = block_of(part.x, precision.shape[1])
+                squares = x * x if isinstance(x, np.ndarray) else x.power(2)
+                scores = np.asarray(x @ state.mean[:, columns].T).T
+                own = np.asarray(squares @ (1.0 / precision[:, columns]).T).T
+                weight, _ = self._augment(scores, own, part.goals.T, None)
+                found[:, columns] += np.asarray(squares.T @ weight.T).T
+            precision = found
+        return DiagonalBelief(precision)
 
     def _settle(
-        self, condition: Condition, scores: Mat, own: Mat, goals: Mat, noise: Cube | None
+        self,
+        condition: Condition,
+        scores: Mat,
+        own: Mat,
+        goals: Mat,
+        noise: Cube | None,
+        known: Cube,
     ) -> tuple[Mat, Mat, Mat]:
         """Weight and pull of each row, and the scores that follow from them, all (Q, B).
 
-        Each round conditions the state before the batch, never the one of the round before.
+        Each round conditions the state before the batch, never the one of the round before. The
+        squared loss is not bounded by its pseudo-observations as the augmented one is, so that a
+        round may overshoot: it goes a share of the way.
         """
         scores, variances = scores.copy(), own.copy()
         weight, pull = np.zeros_like(scores), np.zeros_like(scores)
@@ -256,12 +413,25 @@ class GibbsLearner:
                 weight, pull = weight + found[0] / len(noise), pull + found[1] / len(noise)
             return weight, pull, condition(tasks, weight, pull)[0]
         close = self.tol * np.sqrt(own)
-        for _ in range(self.max_rounds):
+        share = np.ones((len(scores), 1))
+        last = np.full(len(scores), np.inf)
+        weight[:], pull[:] = known
+        begun = bool(known.any())
+        for i in range(self.max_rounds):
             found = self._augment(scores[tasks], variances[tasks], goals[tasks], None)
-            weight[tasks], pull[tasks] = found
-            now, variances[tasks] = condition(tasks, *found)
-            moved = np.abs(now - scores[tasks]) > close[tasks] + _ROUNDING * np.abs(now)
+            if self.squared and (i or begun):
+                share[tasks] = np.minimum(share[tasks], _SHARE)
+            weight[tasks] += share[tasks] * (found[0] - weight[tasks])
+            pull[tasks] += share[tasks] * (found[1] - pull[tasks])
+            now, variances[tasks] = condition(tasks, weight[tasks], pull[tasks])
+            moves = np.abs(now - scores[tasks])
+            moved = moves > share[tasks] * close[tasks] + _ROUNDING * np.abs(now)
             scores[tasks] = now
+            if self.squared:
+                largest = moves.max(axis=1)
+                slower = np.maximum(_SLOWER * share[tasks, 0], _LEAST_SHARE)
+                share[tasks, 0] = np.where(largest > last[tasks], slower, share[tasks, 0])
+                last[tasks] = largest
             tasks = tasks[moved.any(axis=1)]
             if not len(tasks):
                 break
@@ -272,10 +442,14 @@ class GibbsLearner:
     ) -> tuple[Mat, Mat]:
         """The Gaussian factor exp(pull f - weight f^2 / 2) that stands for the loss of each pair.
 
-        (28) for classes; for numbers the same with an augmentation variable for each side.
+        (28) for classes; for numbers the same with an augmentation variable for each side. For
+        the squared loss, its weight and slope are the curvature and slope of the expected loss.
         """
         c, known = self.c, ~np.isnan(goals)
         goals = np.where(known, goals, 0.0)
+        if self.squared:
+            weight, slope = self._curved(scores, variances, goals)
+            return np.where(known, weight, 0.0), np.where(known, slope + weight * scores, 0.0)
         if self.one_sided:
             inverse = self._inverse(goals - scores, variances, noise, 0)
             pull = c * np.sign(goals) + c**2 * inverse * goals
@@ -285,6 +459,17 @@ class GibbsLearner:
         below = self._inverse(scores - high, variances, noise, 1)
         pull = c**2 * (low * above + high * below)
         return np.where(known, c**2 * (above + below), 0.0), np.where(known, pull, 0.0)
+
+    def _curved(self, scores: Mat, variances: Mat, goals: Mat) -> tuple[Mat, Mat]:
+        """Curvature and slope of minus the expected squared loss, of weight 2c, in the score."""
+        deviations = np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
+        if self.one_sided:
+            sign = np.sign(goals)
+            excess, chance = expected_excess(sign * (goals - scores), deviations)
+            return 4.0 * self.c * chance, 4.0 * self.c * sign * excess
+        lack, chance = expected_excess(goals - self.margin - scores, deviations)
+        more, other = expected_excess(scores - goals - self.margin, deviations)
+        return 4.0 * self.c * (chance + other), 4.0 * self.c * (lack - more)
 
     def _inverse(self, slack: Mat, variances: Mat, noise: Cube | None, side: int) -> Mat:
         """1 / lambda of (30): its mean, or a draw."""
@@ -304,3 +489,8 @@ class GibbsLearner:
             noise[:, i] = rng.normal(size=(_DRAWS, *shape))
             noise[:, i + 1] = rng.random((_DRAWS, *shape))
         return noise
+
+
+def _relative(moves: Mat, variances: Mat) -> Mat:
+    """Moves of scores in their standard deviations before."""
+    return np.asarray(moves / np.sqrt(np.maximum(variances, _LEAST_VARIANCE)))

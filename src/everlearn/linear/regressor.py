@@ -9,16 +9,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
-from everlearn.core.arrays import Mat
+from everlearn.core.arrays import Mat, Vec
 from everlearn.engine.opening import EngineChoice
-from everlearn.estimator.params import Constraint, Interval, Options
+from everlearn.estimator.params import Constraint, Interval
 from everlearn.estimator.tables import checked_table
 from everlearn.linear.checkpoint import REGRESSOR_FIT
 from everlearn.linear.estimator import PassiveAggressive
 from everlearn.linear.inputs import open_tables
 from everlearn.linear.targets import NumberTargets, read_numbers
-
-_DEFAULT_C = {"averaging": 0.02, "gibbs": 0.2}
 
 
 class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[NumberTargets]):
@@ -94,22 +92,21 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
     _one_sided = False
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         **PassiveAggressive._constraints,
-        "C": (Options((None,)), *PassiveAggressive._constraints["C"]),
         "epsilon": (Interval(0, 1e50, low_open=True),),
     }
 
     def __init__(
         self,
         *,
-        loss: str = "averaging",
-        slack: str = "linear",
-        epsilon: float = 0.1,
-        C: float | None = None,
+        loss: str = "gibbs",
+        slack: str = "squared",
+        epsilon: float = 0.01,
+        C: float = 1.0,
         variance: float = 1.0,
-        covariance: str = "full",
+        covariance: str = "auto",
         inference: str = "variational",
-        batch_size: int = 1,
-        n_passes: int = 1,
+        batch_size: int = 32,
+        max_iter: int = 100,
         shuffle: bool = True,
         fit_intercept: bool = True,
         tol: float = 1e-3,
@@ -125,7 +122,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
             covariance=covariance,
             inference=inference,
             batch_size=batch_size,
-            n_passes=n_passes,
+            max_iter=max_iter,
             shuffle=shuffle,
             fit_intercept=fit_intercept,
             tol=tol,
@@ -142,7 +139,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
         ----------
         X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
             The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
-            other if they are visited once and in order (`n_passes=1, shuffle=False`).
+            other if they are visited once and in order (`max_iter=1, shuffle=False`).
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The numbers to predict.
 
@@ -222,16 +219,11 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
         deviations = np.sqrt(learned.state.variances(rows))
         return mean, deviations[:, 0] if flat else deviations
 
-    def _weights(self, values: Mat) -> Mat:
-        weights = super()._weights(values)
+    def _shaped(self, weights: Mat) -> Mat:
         return weights[0] if self._fitted().targets.flat else weights
 
-    def _intercepts(self, values: Mat) -> Any:
-        intercepts = super()._intercepts(values)
+    def _shaped_intercepts(self, intercepts: Vec) -> Any:
         return float(intercepts[0]) if self._fitted().targets.flat else intercepts
-
-    def _loss_weight(self) -> float:
-        return _DEFAULT_C[self.loss] if self.C is None else float(self.C)
 
     def _tube(self) -> float:
         return float(self.epsilon)

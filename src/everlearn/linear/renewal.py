@@ -1,0 +1,69 @@
+"""What is known about weights, expressed in the units of another frame.
+
+Means keep every prediction. A full belief is the sum of a prior, which has the units of the frame,
+and of data, so it becomes what it would be if the new units had been known from the first row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from everlearn.core.arrays import Cube, Mat
+from everlearn.linear.frame import Frame
+
+
+def moved_mean(mean: Mat, old: Frame, new: Frame) -> Mat:
+    """Means (Q, W) that predict the same in the units of `new`."""
+    n = len(old.unit)
+    ratio = old.goal_unit / new.goal_unit
+    moved = mean * ratio[:, None]
+    if mean.shape[1] > n:
+        shift = (new.origin - old.origin) / old.unit
+        moved[:, n] += moved[:, :n] @ shift + (old.goal - new.goal) / new.goal_unit
+    moved[:, :n] *= new.unit / old.unit
+    return moved
+
+
+def moved_precision(precision: Mat, old: Frame, new: Frame, prior: float) -> Mat:
+    """Precisions (Q, W) of independent weights: what data add has the units of the columns."""
+    moved = precision.copy()
+    n = len(old.unit)
+    moved[:, :n] = prior + (precision[:, :n] - prior) * (old.unit / new.unit) ** 2
+    return moved
+
+
+def moved_data(
+    precision: Cube, shift: Mat, old: Frame, new: Frame, prior: float
+) -> tuple[Cube, Mat]:
+    """What data add to a full belief, without the prior, in the units of `new`.
+
+    A row x with a one behind it becomes A x: A has the ratios of units on its diagonal, and the
+    differences of origins in its last column.
+    """
+    n, n_weights = len(old.unit), precision.shape[-1]
+    data = precision.copy()
+    diagonal = np.arange(n_weights)
+    data[:, diagonal, diagonal] -= prior
+    ratio = np.ones(n_weights)
+    ratio[:n] = old.unit / new.unit
+    data *= ratio[:, None] * ratio
+    moved = shift * ratio
+    if n_weights > n:
+        apart = np.zeros(n_weights)
+        apart[:n] = (old.origin - new.origin) / new.unit
+        last = data[:, -1].copy()
+        cross = last[:, :, None] * apart
+        data += cross + cross.transpose(0, 2, 1)
+        data += last[:, -1, None, None] * (apart[:, None] * apart)
+        moved += shift[:, -1:] * apart
+        level = (old.goal - new.goal) / old.goal_unit
+        moved += level[:, None] * data[:, -1]
+    return data, moved * (old.goal_unit / new.goal_unit)[:, None]
+
+
+def with_prior(data: Cube, prior: float) -> Cube:
+    """Precisions of what data add together with the prior."""
+    precision = data.copy()
+    diagonal = np.arange(data.shape[-1])
+    precision[:, diagonal, diagonal] += prior
+    return precision
