@@ -14,13 +14,15 @@ from everlearn.linear.regressor import (
 
 VARIANTS: list[dict[str, Any]] = [
     {},
-    {"slack": "squared"},
+    {"loss": "averaging"},
+    {"loss": "averaging", "slack": "linear", "batch_size": 1},
+    {"loss": "averaging", "slack": "none", "batch_size": 1},
+    {"slack": "linear"},
     {"batch_size": 8},
-    {"fit_intercept": False, "n_passes": 3},
-    {"loss": "gibbs"},
-    {"loss": "gibbs", "covariance": "diag"},
-    {"loss": "gibbs", "inference": "sampled", "batch_size": 16},
-    {"loss": "gibbs", "covariance": "diag", "batch_size": 16},
+    {"fit_intercept": False, "max_iter": 3},
+    {"covariance": "diag"},
+    {"slack": "linear", "inference": "sampled", "batch_size": 16},
+    {"slack": "linear", "covariance": "diag", "batch_size": 16},
 ]
 
 

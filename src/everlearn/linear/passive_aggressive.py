@@ -152,7 +152,8 @@ class AveragingLearner:
         scores = np.ascontiguousarray(np.asarray(block.x @ weights[block.columns]).T)
         rest = goals - scores
         loss = np.sign(goals) * rest if self.one_sided else np.abs(rest) - self.width
-        coefficients, gram = np.ascontiguousarray(known.T), self.variance * block.gram
+        coefficients = np.array(known.T, order="C")  # a copy, also of a single task
+        gram = self.variance * block.gram
         ascend(
             gram,
             scores,
