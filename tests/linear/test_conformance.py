@@ -24,12 +24,14 @@ TARGETS: dict[str, Any] = {
 }
 CLASSES = {"binary": ["no", "yes"], "multiclass": NAMES}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "averaging": {},
-    "batch": {"batch_size": 10, "slack": "squared"},
+    "default": {},
+    "averaging": {"loss": "averaging", "slack": "linear", "batch_size": 1},
+    "batch": {"loss": "averaging", "batch_size": 10},
     "no intercept": {"fit_intercept": False},
-    "full": {"loss": "gibbs", "batch_size": 2},
-    "diag": {"loss": "gibbs", "covariance": "diag", "batch_size": 5},
-    "sampled": {"loss": "gibbs", "inference": "sampled", "batch_size": 10},
+    "full": {"slack": "linear", "batch_size": 2},
+    "diag": {"slack": "linear", "covariance": "diag", "batch_size": 5},
+    "squared diag": {"covariance": "diag"},
+    "sampled": {"slack": "linear", "inference": "sampled", "batch_size": 10},
 }
 
 

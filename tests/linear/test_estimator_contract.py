@@ -19,7 +19,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"loss": "averaging", "slack": "none", "batch_size": 1},
     {"slack": "linear"},
     {"batch_size": 8},
-    {"fit_intercept": False, "max_iter": 3},
+    {"fit_intercept": False, "max_iter": 100},
     {"covariance": "diag"},
     {"slack": "linear", "inference": "sampled", "batch_size": 16},
     {"slack": "linear", "covariance": "diag", "batch_size": 16},

@@ -36,6 +36,31 @@ def test_mean_of_the_inverse_has_a_limit() -> None:
     assert m.inverse_mean(np.zeros(1), np.zeros(1), 1.0)[0] == m.LARGEST_INVERSE
 
 
+@pytest.mark.parametrize(("mean", "deviation"), [(0.4, 0.5), (-2.0, 0.7), (3.0, 0.01), (0.0, 2.0)])
+def test_expected_excess_against_quadrature(mean: float, deviation: float) -> None:
+    def part(z: float, power: int) -> float:
+        return z**power * np.exp(-0.5 * ((z - mean) / deviation) ** 2)
+
+    whole = np.sqrt(2.0 * np.pi) * deviation
+    far = max(mean, 0.0) + 12.0 * deviation
+    want = [quad(part, 0.0, far, args=(k,), points=[max(mean, 0.0)])[0] / whole for k in (1, 0)]
+    got = m.expected_excess(np.array([mean]), np.array([deviation]))
+    np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-7)
+
+
+def test_factors_that_replace_others() -> None:
+    """Conditioning on new factors equals taking the old ones back and conditioning anew."""
+    rng = np.random.default_rng(4)
+    root = rng.normal(size=(2, 5, 9))
+    gram, scores = root @ root.transpose(0, 2, 1), rng.normal(size=(2, 5))
+    old, new = rng.random((2, 2, 5)), rng.random((2, 2, 5))
+    mean, _ = m.conditioned(gram, scores, *old)
+    after = np.linalg.inv(np.linalg.inv(gram) + old[0][:, :, None] * np.eye(5))
+    got = m.reconditioned(after, mean, *(new - old))
+    for one, other in zip(got, m.conditioned(gram, scores, *new), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8)
+
+
 def beliefs(rng: np.random.Generator, q: int, p: int) -> tuple[np.ndarray, np.ndarray]:
     roots = rng.normal(size=(q, p, p + 2))
     return roots @ roots.transpose(0, 2, 1), rng.normal(size=(q, p))

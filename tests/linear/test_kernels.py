@@ -20,11 +20,16 @@ def rows(seed: int, n: int = 200, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
     return X, rng.normal(size=(n, 3))
 
 
+def unknown(n: int) -> np.ndarray:
+    """Multipliers of rows that were never visited."""
+    return np.zeros((n, 3))
+
+
 def paths(X: np.ndarray, targets: np.ndarray, *loss: Any) -> list[np.ndarray]:
     weights = np.zeros((X.shape[1], targets.shape[1]))
     path = []
     for i in range(len(X)):
-        learn_dense(X, targets, weights, np.array([i]), 1.0, *loss)
+        learn_dense(X[i : i + 1], targets[i : i + 1], unknown(1), weights, 1.0, *loss)
         path.append(weights.copy())
     return path
 
@@ -58,7 +63,8 @@ def test_passive_to_the_bit_and_aggressive_to_equality() -> None:
     seen = {"passive": 0, "equal": 0, "capped": 0}
     for i in range(len(X)):
         after = before.copy()
-        learn_dense(X, signs, after, np.array([i]), 1.0, 0.0, C, 0.0, True)
+        one = slice(i, i + 1)
+        learn_dense(X[one], signs[one], unknown(1), after, 1.0, 0.0, C, 0.0, True)
         for q in range(3):
             loss = max(0.0, 1.0 - signs[i, q] * float(before[:, q] @ X[i]))
             if loss == 0.0 or not X[i].any():
@@ -82,24 +88,25 @@ def test_sparse_rows_give_the_bits_of_dense_rows(
 ) -> None:
     X, targets = rows(3)
     targets[::5, 1] = np.nan
-    order = np.random.default_rng(0).permutation(len(X))
     table = sparse.csr_array(X)
     dense, thin = np.zeros((6 + intercept, 3)), np.zeros((6 + intercept, 3))
     loss = (0.7, 0.1, 0.4, 0.2, one_sided)
-    learn_dense(X, targets, dense, order, *loss)
-    arrays = (table.data, table.indices.astype(indices), table.indptr.astype(indices))
-    learn_sparse(*arrays, 6, targets, thin, order, *loss)
+    multipliers = [unknown(len(X)), unknown(len(X))]
+    for _ in range(3):  # the second visit replaces what the first one added
+        learn_dense(X, targets, multipliers[0], dense, *loss)
+        arrays = (table.data, table.indices.astype(indices), table.indptr.astype(indices))
+        learn_sparse(*arrays, 6, targets, multipliers[1], thin, *loss)
     np.testing.assert_array_equal(dense, thin)
+    np.testing.assert_array_equal(*multipliers)
     assert dense.any()
 
 
 def test_intercept_is_a_feature_that_is_one() -> None:
     X, targets = rows(4)
-    order = np.arange(len(X))
     implied, explicit = np.zeros((7, 3)), np.zeros((7, 3))
-    learn_dense(X, targets, implied, order, 0.5, 0.1, 0.4, 0.0, False)
+    learn_dense(X, targets, unknown(len(X)), implied, 0.5, 0.1, 0.4, 0.0, False)
     ones = np.hstack([X, np.ones((len(X), 1))])
-    learn_dense(ones, targets, explicit, order, 0.5, 0.1, 0.4, 0.0, False)
+    learn_dense(ones, targets, unknown(len(X)), explicit, 0.5, 0.1, 0.4, 0.0, False)
     np.testing.assert_array_equal(implied, explicit)
 
 
@@ -107,9 +114,35 @@ def test_missing_targets_change_nothing() -> None:
     X, targets = rows(5)
     targets[:, 1] = np.nan
     weights = np.ones((6, 3))
-    learn_dense(X, targets, weights, np.arange(len(X)), 1.0, 0.1, C, 0.0, False)
+    learn_dense(X, targets, unknown(len(X)), weights, 1.0, 0.1, C, 0.0, False)
     np.testing.assert_array_equal(weights[:, 1], 1.0)
     assert np.isfinite(weights).all()
+
+
+@pytest.mark.parametrize("one_sided", [True, False])
+@pytest.mark.parametrize("variant", ["PA-I", "PA-II"])
+def test_many_visits_solve_the_dual_of_all_rows(variant: str, one_sided: bool) -> None:
+    """Weights are those of the multipliers, and no other weights have a lower objective."""
+    X, targets = rows(6, n=60)
+    targets = np.where(targets > 0, 1.0, -1.0) if one_sided else targets
+    box, ridge = SETTINGS[variant]
+    width = 0.0 if one_sided else 0.1
+    weights, known = np.zeros((6, 3)), unknown(60)
+    for _ in range(4000):
+        learn_dense(X, targets, known, weights, 1.0, width, box, ridge, one_sided)
+    np.testing.assert_allclose(X.T @ known, weights, atol=1e-9)
+
+    def loss(w: np.ndarray, q: int) -> float:
+        rest = targets[:, q] - X @ w
+        short = np.maximum(targets[:, q] * rest if one_sided else np.abs(rest) - width, 0.0)
+        return float(0.5 * w @ w + C * (short if variant == "PA-I" else short**2).sum())
+
+    rng = np.random.default_rng(0)
+    for q in range(3):
+        best = loss(weights[:, q], q)
+        for size in (1e-3, 1e-2, 0.1, 1.0):
+            for _ in range(20):
+                assert loss(weights[:, q] + size * rng.normal(size=6), q) >= best - 1e-9
 
 
 @pytest.mark.parametrize("exponent", range(-8, 9, 2))

@@ -13,7 +13,12 @@ from everlearn.linear.frame import Frame
 
 
 def moved_mean(mean: Mat, old: Frame, new: Frame) -> Mat:
-    """Means (Q, W) that predict the same in the units of `new`."""
+    """Means (Q, W) that predict the same in the units of `new`.
+
+    Before the first row, weights are zero and stay so.
+    """
+    if old.n_rows == 0:
+        return mean
     n = len(old.unit)
     ratio = old.goal_unit / new.goal_unit
     moved = mean * ratio[:, None]

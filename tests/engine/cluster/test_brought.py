@@ -48,10 +48,10 @@ def counts():
 
 
 CASES = {
-    "linear classifier": (BayesianPassiveAggressiveClassifier, {"n_passes": 2}, (POINTS, SIDES)),
+    "linear classifier": (BayesianPassiveAggressiveClassifier, {}, (POINTS, SIDES)),
     "in order": (
         BayesianPassiveAggressiveClassifier,
-        {"loss": "gibbs", "batch_size": 5, "shuffle": False, "n_passes": 2},
+        {"batch_size": 5, "shuffle": False},
         (POINTS, SIDES),
     ),
     "linear regressor": (BayesianPassiveAggressiveRegressor, {}, (POINTS, POINTS[:, 1])),
@@ -85,11 +85,11 @@ class TestLinearInOrder:
     MISSING = np.where(np.arange(N)[:, None] % 5 == 0, np.nan, (POINTS[:, :2] > 0).astype(float))
 
     @pytest.mark.parametrize("params", [
-        {}, {"batch_size": 7}, {"loss": "gibbs", "batch_size": 7}, {"loss": "gibbs"},
+        {}, {"batch_size": 7}, {"loss": "averaging", "batch_size": 7}, {"loss": "averaging", "batch_size": 1},
     ], ids=str)  # fmt: skip
     @pytest.mark.parametrize("thin", [False, True])
     def test_the_bits_of_all_rows_together(self, params, thin, client, monkeypatch):
-        params = {"shuffle": False, "random_state": 0, **params}
+        params = {"shuffle": False, "max_iter": 1, "random_state": 0, **params}
         X = np.where(POINTS > 0, POINTS, 0.0)
         here = BayesianPassiveAggressiveClassifier(**params)
         here.fit(sparse.csr_array(X) if thin else X, self.MISSING)
@@ -99,14 +99,14 @@ class TestLinearInOrder:
         assert_same_model(here, far.fit(rows, array(self.MISSING)))
 
     def test_numbers(self, client):
-        params = {"shuffle": False, "random_state": 0}
+        params = {"shuffle": False, "max_iter": 1, "random_state": 0}
         here = BayesianPassiveAggressiveRegressor(**params).fit(POINTS, POINTS[:, 1])
         far = BayesianPassiveAggressiveRegressor(engine=client, **params)
         assert_same_model(here, far.fit(array(POINTS), POINTS[:, 1]))
 
     @pytest.mark.parametrize("n", [N - 3, N + 3])
     def test_targets_that_are_not_as_many(self, n, client):
-        model = BayesianPassiveAggressiveRegressor(shuffle=False, engine=client)
+        model = BayesianPassiveAggressiveRegressor(shuffle=False, max_iter=1, engine=client)
         with pytest.raises(ValueError, match="'y' of BayesianPassiveAggressiveRegressor must have"):
             model.fit(array(POINTS), np.ones(n))
         assert not hasattr(model, "_learned")
