@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
 import everlearn
@@ -21,6 +22,7 @@ from everlearn.linear.classifier import (
 from everlearn.linear.regressor import (
     BayesianPassiveAggressiveRegressor,
 )
+from everlearn.linear.renewal import moved_data
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.merging import _sealed
 from everlearn.ppca.estimator import OnlinePPCA
@@ -329,11 +331,50 @@ class TestOthers:
             for i in range(2)
         ]
         both = merge(shards)
-        a, b, c = (m._learned.state.belief for m in (*shards, both))
-        prior = np.eye(a.precision.shape[-1]) / 2.0
-        assert_allclose(c.precision, a.precision + b.precision - prior, rtol=1e-12)
+        c = both._learned.state.belief
+        frame, prior = both._learned.state.frame, np.eye(c.precision.shape[-1]) / 2.0
+        added = [
+            moved_data(m.belief.precision, m.belief.shift, m.frame, frame, m.prior)[0]
+            for m in (shard._learned.state for shard in shards)
+        ]
+        assert_allclose(c.precision, added[0] + added[1] + prior, rtol=1e-12)
         assert_allclose(np.linalg.solve(c.precision[0], c.shift[0]), both._learned.state.mean[0])
+        assert_allclose(frame.columns.mean, POINTS.mean(axis=0), rtol=1e-9)
+        assert_allclose(frame.columns.spread, POINTS.std(axis=0), rtol=1e-9)
         assert both.score(POINTS, y) > 0.95
+
+    def test_numbers_in_other_units_are_those_of_all_rows(self):
+        """Squared losses of numbers are sums, in whatever units each part learned them."""
+        y = 1e3 + POINTS @ [50.0, -20.0, 3.0] + np.random.default_rng(0).normal(size=len(POINTS))
+        order = np.argsort(y)  # so the parts have nothing in common
+        X, y = POINTS[order], y[order]
+        third = len(y) // 3
+
+        def learned(model, rows):
+            return model.partial_fit(X[rows], y[rows])
+
+        def made():
+            return BayesianPassiveAggressiveRegressor(epsilon=1e-9)
+
+        first, second, last = slice(third), slice(third, 2 * third), slice(2 * third, None)
+        whole = made().fit(X, y)  # in units of all rows, as merged models are
+        parts = [learned(made(), rows) for rows in (first, second, last)]
+        base = learned(made(), first)
+        shards = [learned(copy.deepcopy(base), rows) for rows in (second, last)]
+        for both in (merge(parts), merge(shards, base=base)):
+            assert both.n_samples_seen_ == len(y)
+            want, got = (m.predict(X, return_std=True) for m in (whole, both))
+            assert_allclose(got[0], want[0], rtol=1e-6)
+            assert_allclose(got[1], want[1], rtol=1e-5)
+
+    def test_dense_and_sparse_beginnings_do_not_mix(self):
+        y = (POINTS[:, 0] > 0).astype(int)
+        models = [
+            BayesianPassiveAggressiveClassifier(random_state=0).fit(rows, y)
+            for rows in (POINTS, sparse.csr_array(POINTS))
+        ]
+        with pytest.raises(ValueError, match="all began with dense rows"):
+            merge(models)
 
     def test_a_base_that_is_none(self):
         y = (POINTS[:, 0] > 0).astype(int)
@@ -414,7 +455,9 @@ class TestRefusals:
                 "constraint='step' or 'task'",
             ),
             (
-                lambda: BayesianPassiveAggressiveClassifier().fit(POINTS, LABELS > 1),
+                lambda: BayesianPassiveAggressiveClassifier(loss="averaging").fit(
+                    POINTS, LABELS > 1
+                ),
                 "loss='gibbs'",
             ),
         ],
