@@ -9,6 +9,7 @@ from benchmarks import (
     documents_stream,
     held_out,
     lap,
+    linear,
     pipe,
     sampler,
     stream,
@@ -27,6 +28,7 @@ PARTS = {
     "words": held_out.run,
     "components": components.against_sklearn,
     "rows": components.row_by_row,
+    "linear": linear.run,
     "cluster": cluster.run,
 }
 
