@@ -76,6 +76,7 @@ _FRAME = Record(
         "goal": Array("tasks"),
         "goal_unit": Array("tasks", low=_SMALLEST),
         "thin": Scalar(bool),
+        "length": Scalar(float, 1.0),
         "centred": Scalar(bool),
         "n_rows": Scalar(int, 0, 2**63),
     },

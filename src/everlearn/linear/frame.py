@@ -39,7 +39,10 @@ class Frame:
         Of targets: 0 and 1 for classes.
     thin : bool
         Whether the first rows were sparse. Zeros then count as absent: columns are divided by the
-        root mean square of their other values, and not centred.
+        root mean square of their other values, and by `length`, and not centred.
+    length : float
+        Root of the mean number of entries of a sparse row, so that rows have a length of about 1:
+        rows of thousands of rare words would count too much otherwise. 1 for dense rows.
     centred : bool
         Whether there is an intercept, which pays for what centring moves.
     n_rows : int
@@ -53,6 +56,7 @@ class Frame:
     goal: Vec
     goal_unit: Vec
     thin: bool
+    length: float
     centred: bool
     n_rows: int
 
@@ -62,7 +66,7 @@ class Frame:
         zeros, ones = np.zeros(n_features), np.ones(n_features)
         columns, numbers = RunningScale.blank(n_features), RunningScale.blank(n_tasks)
         goal, goal_unit = np.zeros(n_tasks), np.ones(n_tasks)
-        return cls(columns, numbers, zeros, ones, goal, goal_unit, False, intercept, 0)
+        return cls(columns, numbers, zeros, ones, goal, goal_unit, False, 1.0, intercept, 0)
 
     def begun_by(self, X: Table) -> Frame:
         """The frame in the form that the first rows have, dense or sparse."""
@@ -81,17 +85,19 @@ class Frame:
             seen, first = np.unique(X.indices, return_index=True)
             new = self.columns.count[seen] == 0
             unit = unit.copy()
-            unit[seen[new]] = np.abs(X.data[first[new]])
+            unit[seen[new]] = self.length * np.abs(X.data[first[new]])
         return replace(self, columns=columns, numbers=numbers, unit=unit)
 
     def renewed(self, n_rows: int) -> Frame:
         """The frame in units of what it has seen."""
         columns, numbers = self.columns, self.numbers
         centred = self.centred and not self.thin
+        length = np.sqrt(max(columns.count.sum() / n_rows, 1.0)) if self.thin else 1.0
         return replace(
             self,
+            length=float(length),
             origin=columns.mean if centred else self.origin,
-            unit=columns.unit if centred else columns.size,
+            unit=columns.unit if centred else length * columns.size,
             goal=numbers.mean if self.centred else self.goal,
             goal_unit=numbers.unit if self.centred else numbers.size,
             n_rows=n_rows,
