@@ -1,7 +1,7 @@
 """Linear models without any parameter set, against LinearSVC and BayesianRidge on scaled columns.
 
-    python -m benchmarks linear            the tables, into docs/benchmarks.md
-    python -m benchmarks.linear choose     cross-validate C, epsilon and batch_size on training parts
+python -m benchmarks linear            the tables, into docs/benchmarks.md
+python -m benchmarks.linear choose     cross-validate C, epsilon and batch_size on training parts
 """
 
 import os
@@ -71,7 +71,12 @@ def choose() -> None:
                 X, _, y, _ = next(iter(_splits(*load())))
                 folds = list(KFold(3, shuffle=True, random_state=0).split(X))
                 scores = [
-                    np.mean([_scored(kind(random_state=0, **{parameter: value}), X, y, *f) for f in folds])
+                    np.mean(
+                        [
+                            _scored(kind(random_state=0, **{parameter: value}), X, y, *f)
+                            for f in folds
+                        ]
+                    )
                     for value in values
                 ]
                 lost += (np.max(scores) - scores) / len(tables)

@@ -352,7 +352,9 @@ def test_variances_are_in_the_units_of_the_user() -> None:
     X, scores = rows()
     one = Regressor(loss="gibbs").fit(X, scores[:, 0])
     two = Regressor(loss="gibbs").fit(1e3 * (X - 1.0), 50.0 * scores[:, 0])
-    np.testing.assert_allclose(two.coef_variance_, (50.0 / 1e3) ** 2 * one.coef_variance_, rtol=1e-3)
+    np.testing.assert_allclose(
+        two.coef_variance_, (50.0 / 1e3) ** 2 * one.coef_variance_, rtol=1e-3
+    )
     std = [m.predict(x, return_std=True)[1] for m, x in ((one, X), (two, 1e3 * (X - 1.0)))]
     np.testing.assert_allclose(std[1], 50.0 * std[0], rtol=1e-3)
     at_zero = one.predict(np.zeros((1, 5)), return_std=True)[1]

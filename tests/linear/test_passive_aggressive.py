@@ -73,7 +73,9 @@ def test_full_covariance_is_the_textbook_update(n_rows: int, one_sided: bool) ->
     if not one_sided:
         targets = targets + np.random.default_rng(1).normal(size=targets.shape)
     learner = replace(GIBBS, one_sided=one_sided, batch_size=n_rows)
-    state = as_given(learner, learner.start(3, 6, 0, intercept=False), X, targets, np.arange(n_rows))
+    state = as_given(
+        learner, learner.start(3, 6, 0, intercept=False), X, targets, np.arange(n_rows)
+    )
     reference = gibbs_batch if one_sided else gibbs_batch_regression
     for q in range(3):
         P, b = reference(X, targets[:, q], np.eye(6) / 2.0, np.zeros(6), 1.0, 0.8, 7)
@@ -168,9 +170,7 @@ def test_pieces_of_whole_batches_are_the_whole(name: str) -> None:
 
 @pytest.mark.parametrize("begun", ["dense", "sparse"])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_sparse_rows_are_dense_rows(
-    begun: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sparse_rows_are_dense_rows(begun: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learner: LinearLearner = LEARNERS[name]
     X, targets = data(6)
     X[:, 2] = 0.0
@@ -306,7 +306,10 @@ def test_tasks_that_must_take_turns_get_the_same(monkeypatch: pytest.MonkeyPatch
 def test_draws_depend_on_the_seed() -> None:
     X, targets = data(14)
     learner = LEARNERS["sampled"]
-    one, two = (learner.learn(learner.start(3, 6, s, intercept=False), X, targets, np.arange(40)) for s in (1, 2))
+    one, two = (
+        learner.learn(learner.start(3, 6, s, intercept=False), X, targets, np.arange(40))
+        for s in (1, 2)
+    )
     assert (one.mean != two.mean).all()
     assert ((one.scores(X) > 0) == (two.scores(X) > 0)).mean() > 0.9
 

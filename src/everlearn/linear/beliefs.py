@@ -106,7 +106,7 @@ class LinearState:
     @property
     def has_intercept(self) -> bool:
         """Whether the last weight belongs to a feature that is always 1."""
-        return self.mean.shape[1] > len(self.frame.unit)
+        return bool(self.mean.shape[1] > len(self.frame.unit))
 
     def weights(self) -> tuple[Mat, Vec]:
         """Mean weights of columns (Q, P) and intercepts (Q,) in the units of the user."""

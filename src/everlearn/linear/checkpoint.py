@@ -40,8 +40,8 @@ def _check_state(state: LinearState, place: str) -> None:
     expect(state.clock <= state.n_rows, f"{place}/clock", "at most the number of rows")
     frame, n_weights = state.frame, state.mean.shape[1]
     expect(frame.n_rows <= state.n_rows, f"{place}/frame/n_rows", "at most the number of rows")
-    wanted = len(frame.unit) + frame.centred
-    expect(n_weights == wanted, f"{place}/mean", f"{wanted} weights of each task")
+    width = len(frame.unit) + frame.centred
+    expect(n_weights == width, f"{place}/mean", f"{width} weights of each task")
     belief = state.belief
     if isinstance(belief, FullBelief):
         wanted = (belief.precision @ state.mean[..., None])[..., 0]

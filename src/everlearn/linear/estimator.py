@@ -146,7 +146,7 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
     def _learn_passes(
         self, fit: LinearFit[T], tables: Iterable[Table], targets: Mat
     ) -> LinearFit[T]:
-        """What is known after `n_passes` over the rows; those of several tables are in order."""
+        """What is known after passes over the rows; those of several tables are in order."""
         if not isinstance(tables, list):
             size = int(self.batch_size)
             return self._learn(fit, in_batches(type(self).__name__, tables, targets, size))

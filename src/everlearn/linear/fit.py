@@ -19,8 +19,8 @@ from everlearn.linear.inputs import Visit
 from everlearn.linear.passive_aggressive import GibbsLearner
 
 T = TypeVar("T")
-_ROWS_AT_ONCE = 1 << 20
-"""Entries of rows whose scale is measured together."""
+_AT_ONCE = 1 << 20
+"""Entries of the rows whose scale is measured together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,19 +110,17 @@ def learn_together(
     if moved > passes.tol:
         warnings.warn(
             f"{owner} stopped after max_iter={passes.most} passes, of which the last one still "
-            f"moved scores by {moved:.2g}, more than tol={passes.tol:g}. Raise 'max_iter' or 'tol'.",
+            f"moved scores by {moved:.2g}, more than tol={passes.tol:g}. Raise one of them.",
             NotConvergedWarning,
             stacklevel=4,
         )
     return replace(fit, state=state, n_iter=n_iter)
 
 
-def _measured(
-    state: LinearState, X: Table, targets: Mat | None, rows: IntVec
-) -> LinearState:
+def _measured(state: LinearState, X: Table, targets: Mat | None, rows: IntVec) -> LinearState:
     """The state in units of all these rows, before any is learned."""
     frame = state.frame.begun_by(X)
-    step = max(1, _ROWS_AT_ONCE // X.shape[1])
+    step = max(1, _AT_ONCE // X.shape[1])
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         frame = frame.after(frame.taken(X, some), None if targets is None else targets[some])

@@ -113,7 +113,10 @@ class Frame:
         if self.thin:
             columns = np.zeros_like(columns)
         if not self.centred:
-            columns, numbers = columns & (self.columns.mean == 0), numbers & (self.numbers.mean == 0)
+            columns, numbers = (
+                columns & (self.columns.mean == 0),
+                numbers & (self.numbers.mean == 0),
+            )
         return columns, numbers
 
     def is_woken(self, after: Frame) -> bool:

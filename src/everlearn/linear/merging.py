@@ -62,11 +62,11 @@ def _joint_frame(states: list[LinearState], base: LinearState | None) -> Frame:
         news = others if old is None else [scale.minus(old) for scale in others]
         return reduce(RunningScale.plus, news, first)
 
-    frames, old = [state.frame for state in states], base and base.frame
+    frames, old = [state.frame for state in states], None if base is None else base.frame
     frame = replace(
         frames[0],
-        columns=joined([f.columns for f in frames], old and old.columns),
-        numbers=joined([f.numbers for f in frames], old and old.numbers),
+        columns=joined([f.columns for f in frames], None if old is None else old.columns),
+        numbers=joined([f.numbers for f in frames], None if old is None else old.numbers),
     )
     return frame.renewed(totals([state.n_rows for state in states], base and base.n_rows))
 

@@ -46,7 +46,7 @@ _REFRESH = 256
 _DRAWS = 5
 """Draws for each pair of a sampled batch; what they add to the belief is averaged."""
 _SHARE, _LEAST_SHARE, _SLOWER = 0.7, 0.1, 0.7
-"""Share of the way that a round of the squared loss goes, and how it shrinks if rounds overshoot."""
+"""Share of the way that a round of the squared loss goes, and how it shrinks after overshooting."""
 _ROUNDING = 1e-12
 """A score that moves by less, as a share of itself, need not have moved."""
 _LEAST_VARIANCE = 1e-200
@@ -254,7 +254,9 @@ class GibbsLearner:
             if sites is not None:
                 known[0], known[1] = sites.weight[part.rows].T, sites.pull[part.rows].T
             moves = np.empty_like(goals)
-            group = max(1, _WORK_ENTRIES // (goals.shape[1] * max(goals.shape[1], block.x.shape[1])))
+            group = max(
+                1, _WORK_ENTRIES // (goals.shape[1] * max(goals.shape[1], block.x.shape[1]))
+            )
             for q in range(0, len(goals), group):
                 tasks = slice(q, q + group)
                 some = tuple(array[tasks] for array in (mean, *parts))
@@ -380,7 +382,8 @@ class GibbsLearner:
                 joined=False,
                 fixed=True,
             ):
-                x, columns = block_of(part.x, precision.shape[1])
+                block = block_of(part.x, precision.shape[1])
+                x, columns = block.x, block.columns
                 squares = x * x if isinstance(x, np.ndarray) else x.power(2)
                 scores = np.asarray(x @ state.mean[:, columns].T).T
                 own = np.asarray(squares @ (1.0 / precision[:, columns]).T).T

@@ -85,7 +85,8 @@ class TestLinearInOrder:
     MISSING = np.where(np.arange(N)[:, None] % 5 == 0, np.nan, (POINTS[:, :2] > 0).astype(float))
 
     @pytest.mark.parametrize("params", [
-        {}, {"batch_size": 7}, {"loss": "averaging", "batch_size": 7}, {"loss": "averaging", "batch_size": 1},
+        {}, {"batch_size": 7}, {"loss": "averaging", "batch_size": 7},
+        {"loss": "averaging", "batch_size": 1},
     ], ids=str)  # fmt: skip
     @pytest.mark.parametrize("thin", [False, True])
     def test_the_bits_of_all_rows_together(self, params, thin, client, monkeypatch):
