@@ -368,7 +368,7 @@ class GibbsLearner:
         self, state: LinearState, X: Table, targets: Mat, order: IntVec
     ) -> DiagonalBelief:
         """Precisions of independent weights whose mean is known, from all rows together."""
-        precision = np.full(state.mean.shape, state.prior)
+        precision: Mat = np.full(state.mean.shape, state.prior)
         for _ in range(_SPREAD_ROUNDS):
             found = np.full_like(precision, state.prior)
             for part in segments(
