@@ -306,6 +306,17 @@ def test_fit_makes_passes_until_scores_settle(kind: str) -> None:
         model_of(kind, "default", max_iter=2, tol=1e-6).fit(X, y)
 
 
+def test_a_stream_goes_on_from_a_fit() -> None:
+    X, scores = rows(300)
+    model = Regressor().fit(X[:100], scores[:100])
+    for start in range(100, 300, 50):
+        model.partial_fit(X[start : start + 50], scores[start : start + 50])
+    assert model.n_samples_seen_ == 300
+    whole = Regressor().fit(X, scores)
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=0.02)
+    np.testing.assert_allclose(model.coef_variance_, whole.coef_variance_, rtol=0.2)
+
+
 @pytest.mark.parametrize("loss", ["averaging", "diag"])
 @pytest.mark.parametrize("slack", ["linear", "squared"])
 def test_means_of_fit_are_support_vector_machines(loss: str, slack: str) -> None:

@@ -92,11 +92,13 @@ def test_cuts_between_rows_do_not_matter(thin: bool) -> None:
     assert whole[2].thin == thin
 
 
-def test_no_row_is_far_out_in_units_that_know_it() -> None:
-    """A column that was constant gets its unit from the first other value."""
-    X = np.ones((100, 2))
-    X[60, 1] = 1e9
-    rows, _, frame = all_segments(X, np.zeros((100, 1)), [], size=10)
+@pytest.mark.parametrize("size", [1, 10])
+def test_no_row_is_far_out_in_units_that_know_it(size: int) -> None:
+    """A column that was constant gets its unit from the first other value, as do outliers."""
+    X, y = np.ones((100, 2)), RNG.normal(size=(100, 1))
+    X[60, 1], y[73] = 1e9, 1e12
+    rows, goals, frame = all_segments(X, y, [], size=size)
     assert np.abs(rows).max() <= np.sqrt(100)
+    assert np.abs(goals).max() <= np.sqrt(100)
     assert frame.unit[0] == 1.0
     assert frame.unit[1] > 1e7

@@ -120,7 +120,7 @@ def learn_together(
 def _measured(state: LinearState, X: Table, targets: Mat | None, rows: IntVec) -> LinearState:
     """The state in units of all these rows, before any is learned."""
     frame = state.frame.begun_by(X)
-    step = max(1, _AT_ONCE // X.shape[1])
+    step = len(rows) if frame.thin else max(1, _AT_ONCE // X.shape[1])
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         frame = frame.after(frame.taken(X, some), None if targets is None else targets[some])

@@ -21,6 +21,10 @@ from everlearn.estimator.scaling import RunningScale
 BoolVec: TypeAlias = NDArray[np.bool_]
 _GROWTH: Final = 1.25
 """Units are renewed when the number of rows has grown by this factor."""
+_FARTHEST: Final = 100.0
+"""A value this many units from its origin asks for new units; these know it."""
+_ROUNDING: Final = 1e-14
+"""A constant column may differ by this share of itself."""
 _MOST_ROWS: Final = 1024
 """Rows that are standardised together."""
 
@@ -107,33 +111,30 @@ class Frame:
         """Whether units should be renewed when `n_rows` rows have come."""
         return n_rows >= _GROWTH * self.n_rows
 
-    def _asleep(self) -> tuple[BoolVec, BoolVec]:
-        """Columns and targets that have no unit yet, because all their values are equal."""
-        columns, numbers = self.columns.is_constant, self.numbers.is_constant
-        if self.thin:
-            columns = np.zeros_like(columns)
-        if not self.centred:
-            columns, numbers = (
-                columns & (self.columns.mean == 0),
-                numbers & (self.numbers.mean == 0),
-            )
-        return columns, numbers
+    def _limits(self) -> tuple[Vec, Vec]:
+        """How far from their origins values of columns and targets may be in these units.
 
-    def is_woken(self, after: Frame) -> bool:
-        """Whether some column or target has got its first unit meanwhile."""
-        pairs = zip(self._asleep(), after._asleep(), strict=True)
-        return any(bool((old & ~new).any()) for old, new in pairs)
+        Where all values were equal there is no unit yet, and none may differ.
+        """
+        found = []
+        for scale, unit in ((self.columns, self.unit), (self.numbers, self.goal_unit)):
+            asleep = scale.is_constant & (self.centred | (scale.mean == 0))
+            found.append(np.where(asleep, _ROUNDING * np.abs(scale.mean), _FARTHEST * unit))
+        return found[0], found[1]
 
     def stirs(self, X: Table, targets: Mat | None) -> BoolVec:
-        """Which rows have another value where all were equal."""
-        columns, numbers = self._asleep()
-        stirred = np.zeros(X.shape[0], np.bool_)
-        if columns.any():
-            stirred |= (X[:, columns] != self.columns.mean[columns]).any(axis=1)
-        if targets is not None and numbers.any():
-            other = targets[:, numbers]
-            stirred |= ((other != self.numbers.mean[numbers]) & ~np.isnan(other)).any(axis=1)
-        return stirred
+        """Which rows ask for other units, because they are far out or first to differ."""
+        columns, numbers = self._limits()
+        if self.thin:
+            known = self.columns.count[X.indices] > 0
+            far = known & (np.abs(X.data) > _FARTHEST * self.unit[X.indices])
+            stirred = np.zeros(X.shape[0], np.bool_)
+            stirred[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[far]] = True
+        else:
+            stirred = (np.abs(X - self.origin) > columns).any(axis=1)
+        if targets is not None:
+            stirred |= (np.abs(targets - self.goal) > numbers).any(axis=1)
+        return np.asarray(stirred)
 
     def standard(self, X: Table) -> Table:
         """Rows in these units."""
@@ -216,7 +217,8 @@ def _advanced(
 
     first = 1 if joined else x.shape[0]
     after = taught(frame, 0, first)
-    if after.is_due(n_rows + first) or frame.is_woken(after):
+    stirred = frame.stirs(x[:first], None if numbers is None else numbers[:first])
+    if after.is_due(n_rows + first) or stirred.any():
         after = after.renewed(n_rows + first)
     if not joined:
         return after, first
