@@ -128,16 +128,19 @@ class StreamingMean(SaveMixin, LearnerMixin, BaseEstimator):
     def _learn(self, known: MeanFit | None, X: Any) -> Self:
         with self._unchanged_on_error():  # whatever fails, the estimator stays as it was
             self._check_params()
-            rows = np.asarray(checked_table(self, X, reset=known is None))
+            rows = self._rows(X, reset=known is None)
             if known is None:
                 known = MeanFit(np.zeros(rows.shape[1]), 0.0, 0, self._new_seed())
             self._learned = learn(known, rows, float(self.retention))
         return self
 
+    def _rows(self, X: Any, *, reset: bool) -> Mat:
+        return np.asarray(checked_table(self, X, reset=reset, accept_sparse=False))
+
     def score_samples(self, X: Any) -> Vec:
         """Minus the distance of each row from the mean."""
         check_is_fitted(self)
-        rows = np.asarray(checked_table(self, X, reset=False))
+        rows = self._rows(X, reset=False)
         return -np.linalg.norm(rows - self._learned.mean, axis=1)
 
     @property

@@ -356,15 +356,18 @@ def _waiting(client: Any) -> Any:
 
 
 @contextmanager
-def local_workers(n_workers: int | None = None) -> Iterator[Any]:
-    """A client of worker processes on this machine, with one thread each; None: one a core."""
+def local_workers(n_workers: int | None = None, *, processes: bool = True) -> Iterator[Any]:
+    """A client of workers on this machine, with one thread each; None: one a core.
+
+    With `processes=False` they are threads of this process: quick to start, for tests.
+    """
     with warnings.catch_warnings(), dask.config.set(_SETTINGS):
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         try:
             cluster = distributed.LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
-                processes=True,
+                processes=processes,
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,
             )

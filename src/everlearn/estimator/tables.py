@@ -1,4 +1,4 @@
-"""Tables of numbers on their way in, whoever they are for."""
+"""Checks of tables of numbers and of weights, before any estimator learns from them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from everlearn.core.arrays import Table, Vec
@@ -67,7 +68,9 @@ def canonical(table: Table) -> Table:
     return table
 
 
-def checked_table(estimator: Any, X: Any, *, reset: bool) -> Table:
+def checked_table(
+    estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = True
+) -> Table:
     """Finite float64 rows, dense or CSR, or a ValueError that says what is wrong with them."""
     with named_errors(estimator, "X"):
         table = canonical(
@@ -75,7 +78,7 @@ def checked_table(estimator: Any, X: Any, *, reset: bool) -> Table:
                 estimator,
                 plain_numbers(X),
                 reset=reset,
-                accept_sparse="csr",
+                accept_sparse="csr" if accept_sparse else False,
                 dtype=np.float64,
                 order="C",
             )
@@ -95,7 +98,11 @@ def check_size(values: Any) -> None:
 
 
 def checked_weights(
-    estimator: Any, sample_weight: Any, table: Table, largest: float, largest_square: float
+    estimator: BaseEstimator,
+    sample_weight: Any,
+    table: Table,
+    largest: float,
+    largest_square: float,
 ) -> Vec:
     """Weights of the rows, of which the largest entry is `largest` in size.
 
