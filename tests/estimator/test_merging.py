@@ -273,7 +273,7 @@ class TestLabelledTopics:
         assert not np.array_equal(order, np.arange(6))
         state = shards[1]._learned.states[0]
         state.counts[:] = state.counts[:, order]
-        weights = state.weights.taken(order)
+        weights = state.weights.select(order)
         state.weights.precision[:], state.weights.shift[:] = weights.precision, weights.shift
         both = merge(shards)
         precision, shift = self.parts(whole)

@@ -36,6 +36,7 @@ from everlearn.engine.dask_data import (
     remote_in,
 )
 from everlearn.engine.local import open_local
+from everlearn.engine.opening import EngineChoice
 from everlearn.engine.protocol import Engine, Handle, Piece
 from everlearn.errors import ClusterError
 
@@ -127,8 +128,10 @@ class DaskEngine:
 
     # ------------------------------------------------------------------ data on workers
 
-    def hold(self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]) -> Any:
-        """Handles of what `check` makes of the chunks of a collection, and what it tells of each.
+    def hold(
+        self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]
+    ) -> tuple[Sequence[Handle], list[Info]]:
+        """Handles of what `check` keeps of each chunk on its worker, and what it reports.
 
         `check` runs where a chunk is, and returns what stays there and what comes here.
         """
@@ -296,7 +299,7 @@ _SETTINGS = {
 
 
 @contextmanager
-def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskEngine]:
+def open_cluster(engine: EngineChoice, most_workers: int | None = None) -> Iterator[DaskEngine]:
     """An engine on the cluster meant by "dask", an address or a client, for one call.
 
     "dask" takes the client that is open in this process, or starts workers on this machine and
@@ -319,13 +322,13 @@ def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskE
 
 
 @contextmanager
-def open_client(engine: Any) -> Iterator[Any]:
+def open_client(engine: EngineChoice) -> Iterator[Any]:
     """The client that `open_cluster` would use, for many calls."""
     with ExitStack() as stack:
         yield _client(engine, stack)
 
 
-def _client(engine: Any, stack: ExitStack) -> Any:
+def _client(engine: EngineChoice, stack: ExitStack) -> Any:
     if isinstance(engine, distributed.Client):
         if engine.status == "connecting":  # again: a new client waits for its scheduler
             raise scheduler_lost(CommClosedError("the client given as engine is connecting"))

@@ -165,6 +165,18 @@ class Engine(Protocol):
         """
 
 
+class ClusterEngine(Engine, Protocol):
+    """An engine whose workers hold the chunks of a collection, such as a Dask array."""
+
+    def hold(
+        self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]
+    ) -> tuple[Sequence[Handle], list[Info]]:
+        """Handles of what `check` keeps of each chunk on its worker, and what it reports."""
+
+    def brought(self, chunks: Sequence[Any]) -> Iterator[Any]:
+        """The chunks in this process, one after the other."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalHandle:
     """A handle of something in this process."""

@@ -5,23 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from everlearn.engine.chunks import Chunk, ChunkedRows
-from everlearn.engine.opening import is_collection, open_engine
-from everlearn.engine.protocol import Engine, Handle
+from everlearn.engine.opening import EngineChoice, is_collection, open_engine
+from everlearn.engine.protocol import ClusterEngine, Engine, Handle
 from everlearn.engine.rows import Rows
 
 _LOCAL = ("serial", "threads")
+Info = TypeVar("Info")
+
+
+class CollectionReader(Protocol):
+    """An estimator that takes collections; the first chunk sets its number of features."""
+
+    n_features_in_: int
+
+    @property
+    def engine(self) -> EngineChoice:
+        """The `engine` parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowInfo:
-    """What the coordinator knows of a chunk; `head` is its first row as it came."""
+    """What this process knows of a chunk; `head` is its first row, unchecked."""
 
     n_rows: int
     mass: float
@@ -41,11 +52,11 @@ class RowInfo:
 class RowCheck:
     """Checks a chunk where it is: a twin of the estimator reads it as it would read an array."""
 
-    twin: Any
+    twin: BaseEstimator
     read: Callable[..., Rows]
 
     def __call__(self, chunk: tuple[Any, Any]) -> tuple[Rows | None, RowInfo | None]:
-        """The rows, which stay, and what is told of them; a chunk may be empty, or not count."""
+        """The rows, which stay, and a report on them; a chunk may be empty, or have no weight."""
         table, weights = as_rows(chunk[0]), chunk[1]
         n_rows = n_rows_of(table)
         if weights is not None and np.shape(weights) != (n_rows,):
@@ -55,7 +66,7 @@ class RowCheck:
             )
         if n_rows == 0:
             return None, None
-        if weights is not None and not np.any(weights):  # looked at as others are, and left out
+        if weights is not None and not np.any(weights):  # checked like others, then left out
             self.read(self.twin, table, reset=True)
             return None, RowInfo.of(None, table[:1])
         rows = self.read(self.twin, table, reset=True, sample_weight=weights)
@@ -72,7 +83,7 @@ class OpenRows:
 
 @contextmanager
 def open_rows(
-    estimator: Any, X: Any, sample_weight: Any, read: Callable[..., Rows]
+    estimator: CollectionReader, X: Any, sample_weight: Any, read: Callable[..., Rows]
 ) -> Iterator[OpenRows]:
     """The rows of a collection, checked on their workers by `read`.
 
@@ -94,9 +105,13 @@ def open_rows(
 
 
 def held_chunks(
-    estimator: Any, engine: Any, chunks: list[Any], check: Any, unit: str
-) -> list[tuple[Handle, Any]]:
-    """Handles of what `check` keeps of the chunks that are not empty, and what it tells of each."""
+    estimator: object,
+    engine: ClusterEngine,
+    chunks: list[Any],
+    check: Callable[[Any], tuple[Any, Info | None]],
+    unit: str,
+) -> list[tuple[Handle, Info]]:
+    """Handles of what `check` keeps of the chunks that are not empty, and its reports."""
     handles, infos = engine.hold(chunks, check)
     known = [(h, i) for h, i in zip(handles, infos, strict=True) if i is not None]
     if not known:
@@ -116,13 +131,13 @@ def n_rows_of(table: Any) -> int:
     return int(table.shape[0]) if hasattr(table, "shape") else len(table)
 
 
-def twin_of(estimator: Any) -> Any:
+def twin_of(estimator: BaseEstimator) -> Any:
     """An estimator with the same parameters that may travel."""
     return clone(estimator).set_params(engine=None)
 
 
 @contextmanager
-def open_collection(estimator: Any) -> Iterator[Any]:
+def open_collection(estimator: CollectionReader) -> Iterator[ClusterEngine]:
     """The engine of a collection: that of the estimator, which must be a cluster."""
     if estimator.engine in _LOCAL:
         raise ValueError(
@@ -130,10 +145,10 @@ def open_collection(estimator: Any) -> Iterator[Any]:
             f"or an address for a Dask collection. Got {estimator.engine!r} instead."
         )
     with open_engine("dask" if estimator.engine is None else estimator.engine) as engine:
-        yield engine
+        yield cast(ClusterEngine, engine)  # None, "serial" and "threads" are excluded above
 
 
-def row_chunks(estimator: Any, X: Any, sample_weight: Any) -> list[tuple[Any, Any]]:
+def row_chunks(estimator: object, X: Any, sample_weight: Any) -> list[tuple[Any, Any]]:
     """Chunks of rows with their weights, if there are any."""
     name = type(estimator).__name__
     parts = parts_of(name, "X", X)
@@ -169,7 +184,7 @@ def parts_of(owner: str, argument: str, collection: Any) -> list[Any]:
 
 
 @contextmanager
-def open_chunks(estimator: Any, X: Any) -> Iterator[Iterator[Any]]:
+def open_chunks(estimator: CollectionReader, X: Any) -> Iterator[Iterator[Any]]:
     """The chunks of a collection in this process, one after the other; workers hold the others.
 
     For models that see each record once, in order: the memory of one chunk is enough here.
@@ -179,7 +194,9 @@ def open_chunks(estimator: Any, X: Any) -> Iterator[Iterator[Any]]:
         yield map(as_rows, engine.brought(parts))
 
 
-def brought_here(estimator: Any, engine: Any = None, /, **given: Any) -> list[Any]:
+def brought_here(
+    estimator: CollectionReader, engine: ClusterEngine | None = None, /, **given: Any
+) -> list[Any]:
     """The arguments, of which collections are brought into this process as a whole.
 
     For models that visit records in an order of their own, in one process: they learn what they

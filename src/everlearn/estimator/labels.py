@@ -278,7 +278,7 @@ class LabelSpace:
         )
 
 
-def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
+def label_space(estimator: object, y: Any, classes: Any = None) -> LabelSpace:
     """The labels of `y`, or `classes` if they are given; errors name the estimator.
 
     Parameters
@@ -319,7 +319,7 @@ def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
 
 
 def next_label_space(
-    estimator: Any, known: LabelSpace | None, y: Any, classes: Any = None
+    estimator: object, known: LabelSpace | None, y: Any, classes: Any = None
 ) -> LabelSpace:
     """The labels for a call of `partial_fit`, which the first call must name and none may change.
 
@@ -361,7 +361,7 @@ def next_label_space(
     return known
 
 
-def checked_signs(estimator: Any, space: LabelSpace, y: Any, n_rows: int) -> Signs:
+def checked_signs(estimator: object, space: LabelSpace, y: Any, n_rows: int) -> Signs:
     """`space.signs(y)` for `n_rows` rows; errors name the estimator."""
     name = type(estimator).__name__
     if y is None:
@@ -372,7 +372,7 @@ def checked_signs(estimator: Any, space: LabelSpace, y: Any, n_rows: int) -> Sig
         return space.signs(y)
 
 
-def _multilabel(estimator: Any, n_columns: int, classes: Any) -> LabelSpace:
+def _multilabel(estimator: object, n_columns: int, classes: Any) -> LabelSpace:
     if n_columns < 2:
         raise ValueError(
             f"'y' of {type(estimator).__name__} must have two columns or more as an indicator "
@@ -397,7 +397,7 @@ def _columns(y: Any) -> list[Any] | None:
     return list(names)
 
 
-def _class_list(estimator: Any, classes: Any) -> NDArray[Any]:
+def _class_list(estimator: object, classes: Any) -> NDArray[Any]:
     with named_errors(estimator, "classes"):
         values = np.asarray(classes)
         if values.ndim != 1:
