@@ -40,7 +40,7 @@ from unittest import mock
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
@@ -100,7 +100,7 @@ class Case:
             self.learn(model, batch, first=number == 0)
         return model
 
-    def learn(self, model: Any, batch: Batch, *, first: bool = False) -> None:
+    def learn(self, model: BaseEstimator, batch: Batch, *, first: bool = False) -> None:
         """One `partial_fit`."""
         model.partial_fit(*batch, **(self.options if first else {}))
 
@@ -151,12 +151,12 @@ def scikit_learn_checks(
     return found
 
 
-def _with_array_api(check: Callable[[Any], None], estimator: Any) -> None:
+def _with_array_api(check: Callable[[BaseEstimator], None], estimator: BaseEstimator) -> None:
     with mock.patch.dict(os.environ, SCIPY_ARRAY_API="1"):  # without it a check is skipped
         check(estimator)
 
 
-def file_bytes(model: Any, folder: Path) -> bytes:
+def file_bytes(model: BaseEstimator, folder: Path) -> bytes:
     """What `save` writes."""
     path = folder / "bytes.evl"
     with _quick_disk():
@@ -424,7 +424,7 @@ def _scribble(value: Any) -> None:
             _scribble(part)
 
 
-def _refuses(model: Any, case: Case, spoilt: Spoilt, name: str, *, may_learn: bool = False) -> None:
+def _refuses(model: BaseEstimator, case: Case, spoilt: Spoilt, name: str, *, may_learn: bool = False) -> None:
     """`may_learn`: input that contradicts what came before is fine as a beginning."""
     error = _raised(lambda: case.learn(model, spoilt.batch, first=may_learn), TypeError, ValueError)
     if error is None:
