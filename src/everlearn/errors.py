@@ -1,10 +1,10 @@
-"""The exceptions and warnings somebody may want to catch by name, and what an interrupt is."""
+"""Exceptions and warnings that users may want to catch by name."""
 
 from __future__ import annotations
 
 
 class UsageError(ValueError):
-    """Something on the command line does not fit the model or the data."""
+    """An argument of the command line does not fit the model or the data."""
 
 
 class CheckpointError(ValueError):
@@ -40,7 +40,7 @@ class ForcedJoinWarning(UserWarning):
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether it is one, also in the words of a compiled function that was reading arguments."""
+    """Whether an error is Ctrl-C, also where compiled code reports it as a SystemError."""
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     return isinstance(error, KeyboardInterrupt)

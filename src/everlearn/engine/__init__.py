@@ -1,4 +1,4 @@
-"""Engines: where local steps run. All of them give the same bits."""
+"""Engines run local steps: one by one, in threads or on a cluster. All give the same bits."""
 
 from everlearn.engine.local import SerialEngine, ThreadEngine, one_blas_thread
 from everlearn.engine.opening import (

@@ -76,7 +76,7 @@ class DaskEngine:
         return self._local
 
     def _look_around(self) -> None:
-        """Which workers there are."""
+        """Find out which workers there are."""
         if self.client.status != "running":
             raise scheduler_lost(CommClosedError(f"the client is {self.client.status}"))
         try:
@@ -123,7 +123,7 @@ class DaskEngine:
             Remote(self, again(group), group.home, future)
             for group, future in zip(groups, futures, strict=True)
         ]
-        sums = self._told(worker.first, handles)
+        sums = self._fetched(worker.first, handles)
         return total(sums, [group.height for group in groups]), _parts(groups, handles)
 
     # ------------------------------------------------------------------ data on workers
@@ -133,7 +133,8 @@ class DaskEngine:
     ) -> tuple[Sequence[Handle], list[Info]]:
         """Handles of what `check` keeps of each chunk on its worker, and what it reports.
 
-        `check` runs where a chunk is, and returns what stays there and what comes here.
+        `check` runs on the worker that has the chunk. It returns what the worker keeps, and what
+        comes to this process.
         """
         raw = self._computed([dask.delayed(chunk) for chunk in chunks])
 
@@ -144,7 +145,7 @@ class DaskEngine:
             return lambda: self.client.submit(worker.first, handle.future(), pure=False)
 
         checked = [Remote(self, made(future)) for future in raw]
-        infos = self._told(worker.second, checked)
+        infos = self._fetched(worker.second, checked)
         firsts = [Remote(self, stays(handle)) for handle in checked]
         where = self.patiently(lambda: self.client.who_has([handle.future() for handle in checked]))
         for handle, source in zip(firsts, checked, strict=True):
@@ -154,7 +155,7 @@ class DaskEngine:
     def _computed(self, chunks: list[Any]) -> list[Any]:
         """Futures of the chunks: where they are, or else each worker has a run of neighbours.
 
-        Batches take every so many chunks, so that then all workers have as much of each batch.
+        A batch takes chunks at equal steps, so that all workers have the same share of it.
         """
         if distributed.futures_of(chunks):
             return list(self.client.compute(chunks))
@@ -180,7 +181,9 @@ class DaskEngine:
         self._sent.clear()
 
     def patiently(self, work: Callable[[], T]) -> T:
-        """The result of work that may be done again, as it must be when a worker is lost."""
+        """The result of work that is repeated if a worker is lost."""
+        # Tasks are pure, so repeating them is safe. Sums keep their order, so the result has the
+        # same bits. A task that kills every worker it runs on must end: hence a limit.
         for attempt in range(_ATTEMPTS):
             try:
                 return work()
@@ -199,16 +202,16 @@ class DaskEngine:
                 raise _TaskError(error) from error
             raise
 
-    def _told(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
-        """A part of what each handle stands for, brought here."""
+    def _fetched(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
+        """A part of what each handle stands for, fetched into this process."""
 
-        def told() -> Any:
+        def parts() -> Any:
             return self.client.map(what, [handle.future() for handle in handles], pure=False)
 
-        return self.patiently(lambda: self.gathered(told()))
+        return self.patiently(lambda: self.gathered(parts()))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
-        """Look which workers are left, or give up."""
+        """Find out which workers are left, or give up."""
         if self.client.status != "running" or _by_scheduler(error):
             raise scheduler_lost(error) from error
         if times >= _ATTEMPTS:
@@ -251,7 +254,7 @@ class DaskEngine:
         columns = zip_longest(*(recipe.slots for recipe in recipes))
         keys = [f"{work.__name__}-{uuid4().hex}" for _ in groups]
         homes = {key: [group.home] for key, group in zip(keys, groups, strict=True)}
-        # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
+        # An idle worker must not fetch data to be busy; another worker only if this one is lost.
         with dask.annotate(workers=homes.__getitem__, allow_other_workers=True):
             given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
             return list(self.client.map(work, *given, key=keys, pure=False))
@@ -273,7 +276,7 @@ def _by_scheduler(error: BaseException) -> bool:
 
 
 def scheduler_lost(error: BaseException) -> ClusterError:
-    """What the caller is told."""
+    """The error for a lost connection: it says that the model is as it was."""
     return ClusterError(
         f"the connection to the Dask scheduler was lost ({error}). The model is as it was before "
         "this call; go on from it, or from its last checkpoint, on another cluster."

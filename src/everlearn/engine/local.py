@@ -154,7 +154,7 @@ def open_local(name: str | None, most_workers: int | None = None) -> Iterator[En
 
 
 class _BlasLimit:
-    """One BLAS thread while anybody needs that; the setting belongs to the whole process."""
+    """One BLAS thread while any call needs that; the setting belongs to the whole process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Which engine is meant by a parameter, and opening it for the time of one call."""
+"""Open the engine that the `engine` parameter stands for, for the time of one call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ scheduler, or a client."""
 
 
 def is_client(value: Any) -> bool:
-    """Whether the value is a client of a Dask cluster; without importing Dask, if nobody has."""
+    """Whether the value is a client of a Dask cluster. Does not import Dask."""
     distributed = sys.modules.get("distributed")
     return distributed is not None and isinstance(value, distributed.Client)
 
@@ -60,7 +60,7 @@ def plain_engine(value: EngineChoice) -> str | None:
 
 
 def nearby(value: EngineChoice) -> str | None:
-    """The engine in this process for what is not worth sending: clusters become None."""
+    """The engine in this process, for work that is not worth sending: clusters become None."""
     return value if value in ("serial", "threads") else None
 
 
@@ -89,7 +89,7 @@ def standing(engine: EngineChoice) -> Iterator[EngineChoice]:
 
 
 def _clusters(engine: EngineChoice) -> Any:
-    """Clusters; nothing else here imports Dask."""
+    """The module that imports Dask, or an error that says how to install it."""
     try:
         return importlib.import_module("everlearn.engine.dask")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What learners ask of an engine: run tasks on pieces of data, and add up what they return.
+"""The engine protocol: run tasks on pieces of data, and add up what they return.
 
 All engines add in one order, which depends on the data alone: first within a chunk of 8,192 rows,
 then over chunks. So results are the same to the bit, wherever the tasks run.
@@ -32,7 +32,7 @@ class Handle(Protocol):
 
 
 class Sliceable(Protocol):
-    """Rows, documents, arrays: whatever has runs."""
+    """Rows, documents or an array: anything with a length and slices."""
 
     def __len__(self) -> int: ...
 
@@ -116,8 +116,10 @@ def add_up(
 ) -> tuple[S, list[Info]]:
     """Sum the first results, within each chunk and then over chunks; list the second ones.
 
-    Results are added as they come, so that few of them are in memory at the same time.
+    Results are added as they arrive, so that few of them are in memory at the same time.
     """
+    # Floating-point sums depend on their order. This one depends on the data alone, neither on
+    # the engine nor on the number of workers: that is why all engines give the same bits.
     infos: list[Info] = []
     remaining = iter(results)
 

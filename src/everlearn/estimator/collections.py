@@ -187,7 +187,7 @@ def parts_of(owner: str, argument: str, collection: Any) -> list[Any]:
 def open_chunks(estimator: CollectionReader, X: Any) -> Iterator[Iterator[Any]]:
     """The chunks of a collection in this process, one after the other; workers hold the others.
 
-    For models that see each record once, in order: the memory of one chunk is enough here.
+    For models that see each record once, in order. This process needs memory for one chunk only.
     """
     parts = parts_of(type(estimator).__name__, "X", X)
     with open_collection(estimator) as engine:
@@ -200,7 +200,7 @@ def brought_here(
     """The arguments, of which collections are brought into this process as a whole.
 
     For models that visit records in an order of their own, in one process: they learn what they
-    would from the same rows or documents in memory, and need the memory for them here.
+    would from the same rows or documents in memory, and this process needs the memory for them.
     """
     far = {name: value for name, value in given.items() if is_collection(value)}
     if far:

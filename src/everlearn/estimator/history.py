@@ -24,7 +24,7 @@ COUNT_KEYS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The state of affairs after a lap; `rows` are those seen, by weight."""
+    """Rows seen (their weights), bound and components after a lap."""
 
     lap: int
     rows: int

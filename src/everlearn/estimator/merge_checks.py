@@ -1,4 +1,4 @@
-"""Which models may be merged: of one kind, of the same classes and features, from one base."""
+"""Checks that models can be merged: one class, the same parameters, features and base."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 
 def listed(models: Any) -> list[Any]:
-    """The models, unless they are a single one: a pipeline could be gone through, step by step."""
+    """The models as a list. A single model is refused, also a pipeline, which has a length."""
     if hasattr(models, "get_params") or not isinstance(models, Iterable):
         raise TypeError(
             f"merge needs a list of models. Got a {type(models).__name__}: merge([one, other])"

@@ -1,4 +1,4 @@
-"""How files hold what several estimators have: labels, families, trees of nodes."""
+"""Schemas of what several estimators save: labels, families, statistics, rows, trees, history."""
 
 from __future__ import annotations
 

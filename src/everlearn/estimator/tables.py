@@ -21,11 +21,11 @@ LARGEST = 1e100
 
 
 def refuse_collection(X: Any) -> None:
-    """Say that a Dask collection is not taken, rather than bring all of it here."""
+    """Refuse a Dask collection, rather than load all of it into this process."""
     if is_collection(X):
         raise TypeError(
-            f"a Dask collection ({type(X).__name__}) is not taken here: give its chunks one by "
-            "one, for instance with map_blocks or map_partitions, or bring it here with compute()"
+            f"expected data in memory, got a Dask collection ({type(X).__name__}): pass its "
+            "chunks one by one, for instance with map_blocks or map_partitions, or call compute()"
         )
 
 

@@ -1,4 +1,4 @@
-"""Random draws inside kernels: one stream for each document, wherever and whenever it is visited.
+"""Random draws inside kernels: each document has a stream of its own.
 
 A stream is a 64-bit word that its owner carries along (xorshift; the draws are the high bits of
 the word times an odd constant). `stream_keys` makes the first words from a seed and a position,
@@ -69,6 +69,7 @@ def stream_keys(seed: int, clock: int, part: int, n: int) -> Words:
     place = mixed(mixed(Word(seed) + _WEYL) ^ (Word(clock) + _WEYL))
     place = mixed(place ^ (Word(part) + _WEYL))
     for i in range(n):
+        # A word of zero would stay zero for ever, hence the last bit.
         keys[i] = mixed(place ^ mixed(Word(i) + _WEYL)) | _ONE
     return keys
 

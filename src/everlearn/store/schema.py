@@ -1,4 +1,4 @@
-"""Say once what a saved object looks like; packing, checking and forging tests follow from that.
+"""Schemas of saved objects, from which packing, checks and forged-file tests follow.
 
 A schema turns a value into JSON for the header and arrays for the members of a file, and back.
 Reading refuses what the schema does not allow, so that a damaged or forged file never becomes a

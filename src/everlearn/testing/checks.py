@@ -424,7 +424,9 @@ def _scribble(value: Any) -> None:
             _scribble(part)
 
 
-def _refuses(model: BaseEstimator, case: Case, spoilt: Spoilt, name: str, *, may_learn: bool = False) -> None:
+def _refuses(
+    model: BaseEstimator, case: Case, spoilt: Spoilt, name: str, *, may_learn: bool = False
+) -> None:
     """`may_learn`: input that contradicts what came before is fine as a beginning."""
     error = _raised(lambda: case.learn(model, spoilt.batch, first=may_learn), TypeError, ValueError)
     if error is None:

@@ -1,4 +1,4 @@
-"""Ways to spoil a saved model: every rule of its schema is broken once, and files are torn.
+"""Ways to spoil a saved model: every rule of its schema is broken once.
 
 `forgeries` walks the schema of an estimator and yields changes that the schema rules out, so that
 a new field is attacked without a further line of test.
