@@ -20,7 +20,7 @@ from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
 
 from everlearn.cli.views import OutputConsole
 from everlearn.core.text import counted
-from everlearn.engine.opening import standing
+from everlearn.engine.opening import keep_engine
 from everlearn.engine.progress import ProgressLine
 from everlearn.errors import UsageError
 from everlearn.io.formats import LineFormat
@@ -71,7 +71,7 @@ def carry_out(request: Request, *, quiet: bool = False, as_json: bool = False) -
         _silenced() if quiet else nullcontext(),
         only_writer(request.model),
         _stopping() as (stop, caught),
-        standing(request.params.get("engine")) as engine,
+        keep_engine(request.params.get("engine")) as engine,
     ):
         remove_leftovers(request.model)
         if engine is not None:

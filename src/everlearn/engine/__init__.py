@@ -6,10 +6,10 @@ from everlearn.engine.opening import (
     EngineChoice,
     is_client,
     is_collection,
-    nearby,
+    keep_engine,
+    local_engine,
     open_engine,
     plain_engine,
-    standing,
 )
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
     "ThreadEngine",
     "is_client",
     "is_collection",
-    "nearby",
+    "keep_engine",
+    "local_engine",
     "one_blas_thread",
     "open_engine",
     "plain_engine",
-    "standing",
 ]

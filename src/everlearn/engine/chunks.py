@@ -33,7 +33,7 @@ class _InChunks(Protocol):
 C = TypeVar("C", bound=_InChunks)
 
 
-def dealt(whole: C, size: int) -> list[C]:
+def split_chunks(whole: C, size: int) -> list[C]:
     """Batches of about `size` rows or documents, at least a chunk each.
 
     With n batches, each takes every n-th chunk: neighbours are often on the same worker, and each
@@ -77,7 +77,7 @@ class ChunkedRows:
 
     def blocks(self, size: int) -> list[ChunkedRows]:
         """Batches of about `size` rows, at least a chunk each."""
-        return dealt(self, size)
+        return split_chunks(self, size)
 
     def pieces(self, size: int) -> list[Piece]:
         """Runs of at most `size` rows, for the tasks of an engine."""

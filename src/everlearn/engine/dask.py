@@ -69,13 +69,13 @@ class DaskEngine:
     def __init__(self, client: Any, local: Engine) -> None:
         self.client, self._local = client, local
         self._sent = Sent(client)
-        self._look_around()
+        self._find_workers()
 
     @property
     def local(self) -> Engine:
         return self._local
 
-    def _look_around(self) -> None:
+    def _find_workers(self) -> None:
         """Find out which workers there are."""
         if self.client.status != "running":
             raise scheduler_lost(CommClosedError(f"the client is {self.client.status}"))
@@ -106,7 +106,7 @@ class DaskEngine:
         sums, infos = self._results(worker.added, groups, (task, shared))
         return total(sums, [group.height for group in groups]), infos
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],
@@ -114,7 +114,7 @@ class DaskEngine:
     ) -> tuple[S, list[Handle]]:
         groups = self._grouped(items)
         call = Call(self.client, (task, shared), len(groups))
-        futures = self.patiently(lambda: self._submitted(worker.added, groups, call))
+        futures = self.with_retries(lambda: self._submitted(worker.added, groups, call))
 
         def again(group: Group) -> Callable[[], Any]:
             return lambda: self._submitted(worker.added, [group], call)[0]
@@ -147,7 +147,9 @@ class DaskEngine:
         checked = [Remote(self, made(future)) for future in raw]
         infos = self._fetched(worker.second, checked)
         firsts = [Remote(self, stays(handle)) for handle in checked]
-        where = self.patiently(lambda: self.client.who_has([handle.future() for handle in checked]))
+        where = self.with_retries(
+            lambda: self.client.who_has([handle.future() for handle in checked])
+        )
         for handle, source in zip(firsts, checked, strict=True):
             handle.home = next(iter(where.get(source.future().key, ())), None)
         return firsts, infos
@@ -166,7 +168,7 @@ class DaskEngine:
             futures += self.client.compute(some, workers=[address], allow_other_workers=True)
         return futures
 
-    def brought(self, chunks: Sequence[Any]) -> Iterator[Any]:
+    def fetch_chunks(self, chunks: Sequence[Any]) -> Iterator[Any]:
         """The chunks of a collection in this process, one after the other."""
         handles = [
             Remote(self, partial(self.client.compute, chunk), future=future)
@@ -180,7 +182,7 @@ class DaskEngine:
         """Let go of all data that were sent."""
         self._sent.clear()
 
-    def patiently(self, work: Callable[[], T]) -> T:
+    def with_retries(self, work: Callable[[], T]) -> T:
         """The result of work that is repeated if a worker is lost."""
         # Tasks are pure, so repeating them is safe. Sums keep their order, so the result has the
         # same bits. A task that kills every worker it runs on must end: hence a limit.
@@ -194,7 +196,7 @@ class DaskEngine:
         raise AssertionError
 
     def gathered(self, futures: Sequence[Any]) -> list[Any]:
-        """The results, within work that is done patiently."""
+        """The results of futures, within work that `with_retries` repeats."""
         try:
             return list(self.client.gather(futures))
         except _LOST as error:
@@ -208,7 +210,7 @@ class DaskEngine:
         def parts() -> Any:
             return self.client.map(what, [handle.future() for handle in handles], pure=False)
 
-        return self.patiently(lambda: self.gathered(parts()))
+        return self.with_retries(lambda: self.gathered(parts()))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
         """Find out which workers are left, or give up."""
@@ -220,7 +222,7 @@ class DaskEngine:
                 "have too little memory for their chunks."
             ) from error
         log.info("a worker was lost, its work is done again: %s", error)
-        self._look_around()
+        self._find_workers()
 
     # ------------------------------------------------------------------ tasks
 
@@ -242,7 +244,7 @@ class DaskEngine:
     ) -> tuple[list[Any], list[Any]]:
         """A sum of each group, and the second results of all items."""
         sent = Call(self.client, call, len(groups))
-        results = self.patiently(lambda: self.gathered(self._submitted(work, groups, sent)))
+        results = self.with_retries(lambda: self.gathered(self._submitted(work, groups, sent)))
         sums = [part for part, _ in results]
         return sums, [info for _, infos in results for info in infos]
 

@@ -142,13 +142,13 @@ _SMALL = 262_144
 _GONE = ("cancelled", "error", "lost")
 
 
-class Patient(Protocol):
+class Retrying(Protocol):
     """An engine that fetches results, and repeats work if a worker is lost."""
 
     def gathered(self, futures: Sequence[Any]) -> list[Any]:
         """The results of futures, within work that may be done again."""
 
-    def patiently(self, work: Callable[[], T]) -> T:
+    def with_retries(self, work: Callable[[], T]) -> T:
         """The result of work that may be done again."""
 
 
@@ -157,7 +157,7 @@ class Remote:
 
     def __init__(
         self,
-        engine: Patient,
+        engine: Retrying,
         make: Callable[[], Any],
         home: str | None = None,
         future: Any = None,
@@ -173,7 +173,7 @@ class Remote:
         return self._future
 
     def fetch(self) -> Any:
-        return self._engine.patiently(lambda: self._engine.gathered([self.future()]))[0]
+        return self._engine.with_retries(lambda: self._engine.gathered([self.future()]))[0]
 
 
 class Part:

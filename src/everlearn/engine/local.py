@@ -54,7 +54,7 @@ class SerialEngine:
     ) -> tuple[S, list[Info]]:
         return add_up((task(shared, resolve(item)) for item in items), by_chunk(items))
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],
@@ -100,7 +100,7 @@ class ThreadEngine:
         with closing(self._results(task, items, shared)) as results:
             return add_up(results, by_chunk(items))
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],

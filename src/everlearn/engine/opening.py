@@ -59,7 +59,7 @@ def plain_engine(value: EngineChoice) -> str | None:
     return value if value in ("serial", "threads", "dask") else None
 
 
-def nearby(value: EngineChoice) -> str | None:
+def local_engine(value: EngineChoice) -> str | None:
     """The engine in this process, for work that is not worth sending: clusters become None."""
     return value if value in ("serial", "threads") else None
 
@@ -79,8 +79,8 @@ def open_engine(engine: EngineChoice, most_workers: int | None = None) -> Iterat
 
 
 @contextmanager
-def standing(engine: EngineChoice) -> Iterator[EngineChoice]:
-    """The engine as a parameter for many calls: a cluster is joined or started only once."""
+def keep_engine(engine: EngineChoice) -> Iterator[EngineChoice]:
+    """The engine as a parameter for many calls: connects to a cluster, or starts one, only once."""
     if engine == "dask" or (isinstance(engine, str) and Cluster().allows(engine)):
         with _clusters(engine).open_client(engine) as client:
             yield client

@@ -155,7 +155,7 @@ class Engine(Protocol):
     ) -> tuple[S, list[Info]]:
         """The sum of the first results, and the second results in the order of `items`."""
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],
@@ -175,7 +175,7 @@ class ClusterEngine(Engine, Protocol):
     ) -> tuple[Sequence[Handle], list[Info]]:
         """Handles of what `check` keeps of each chunk on its worker, and what it reports."""
 
-    def brought(self, chunks: Sequence[Any]) -> Iterator[Any]:
+    def fetch_chunks(self, chunks: Sequence[Any]) -> Iterator[Any]:
         """The chunks in this process, one after the other."""
 
 

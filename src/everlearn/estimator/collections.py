@@ -91,7 +91,9 @@ def open_rows(
     """
     chunks = row_chunks(estimator, X, sample_weight)
     with open_collection(estimator) as engine:
-        known = held_chunks(estimator, engine, chunks, RowCheck(twin_of(estimator), read), "row")
+        known = held_chunks(
+            estimator, engine, chunks, RowCheck(portable_clone(estimator), read), "row"
+        )
         for _, info in known:
             read(estimator, info.head, reset=info is known[0][1])
         parts = tuple(Chunk(h, i.n_rows, i.mass, i.nbytes) for h, i in known if i.n_rows)
@@ -131,7 +133,7 @@ def n_rows_of(table: Any) -> int:
     return int(table.shape[0]) if hasattr(table, "shape") else len(table)
 
 
-def twin_of(estimator: BaseEstimator) -> Any:
+def portable_clone(estimator: BaseEstimator) -> Any:
     """An estimator with the same parameters that may travel."""
     return clone(estimator).set_params(engine=None)
 
@@ -191,10 +193,10 @@ def open_chunks(estimator: CollectionReader, X: Any) -> Iterator[Iterator[Any]]:
     """
     parts = parts_of(type(estimator).__name__, "X", X)
     with open_collection(estimator) as engine:
-        yield map(as_rows, engine.brought(parts))
+        yield map(as_rows, engine.fetch_chunks(parts))
 
 
-def brought_here(
+def fetch_collections(
     estimator: CollectionReader, engine: ClusterEngine | None = None, /, **given: Any
 ) -> list[Any]:
     """The arguments, of which collections are brought into this process as a whole.
@@ -206,7 +208,7 @@ def brought_here(
     if far:
         parts = {name: parts_of(type(estimator).__name__, name, far[name]) for name in far}
         with open_collection(estimator) if engine is None else nullcontext(engine) as opened:
-            given |= {name: joined(far[name], opened.brought(parts[name])) for name in far}
+            given |= {name: joined(far[name], opened.fetch_chunks(parts[name])) for name in far}
     return list(given.values())
 
 

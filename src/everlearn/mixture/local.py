@@ -310,7 +310,7 @@ class LocalRunner:
         blocks = rows.pieces(self.block_rows(len(posterior)))
         if isinstance(rows, ChunkedRows):
             task = KeepingStep(TrackedStep(self.step))
-            summary, kept = self.engine.map_sum_kept(task, blocks, (posterior, plan))
+            summary, kept = self.engine.map_sum_and_keep(task, blocks, (posterior, plan))
             return summary, KeptLabels(tuple(kept))
         summary, labels = self.engine.map_sum(TrackedStep(self.step), blocks, (posterior, plan))
         return summary, np.concatenate(labels)

@@ -18,17 +18,17 @@ from scipy.special import psi
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
-from everlearn.engine.chunks import dealt
+from everlearn.engine.chunks import split_chunks
 from everlearn.engine.protocol import Engine, Handle
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.collections import (
     as_rows,
-    brought_here,
+    fetch_collections,
     held_chunks,
     n_rows_of,
     open_collection,
     parts_of,
-    twin_of,
+    portable_clone,
 )
 from everlearn.kernels.draws import stream_keys
 from everlearn.text.inputs import WordSpace, documents_of, text_options
@@ -76,7 +76,7 @@ class ChunkedDocuments:
 
     def blocks(self, size: int) -> list[ChunkedDocuments]:
         """Batches of about `size` documents, at least a chunk each."""
-        return dealt(self, size)
+        return split_chunks(self, size)
 
     @property
     def positions(self) -> IntVec:
@@ -207,7 +207,7 @@ class ChunkedSampler:
             first = own.stop
         place = (state.seed, state.clock, number, first)
         shared = _Round(step, place, learner.n_kept, labels=learner.loss is not None)
-        swept, self._kept = self._engine.map_sum_kept(_swept, items, shared)
+        swept, self._kept = self._engine.map_sum_and_keep(_swept, items, shared)
         self.counts = swept.counts
         return swept.told
 
@@ -349,7 +349,7 @@ def learns_in_chunks(estimator: Any) -> bool:
 def open_corpus(estimator: Any, X: Any, y: Any) -> Iterator[Corpus]:
     """The documents of a collection, checked and numbered on their workers; `y` comes here."""
     parts = parts_of(type(estimator).__name__, "X", X)
-    check = DocumentCheck(twin_of(estimator))
+    check = DocumentCheck(portable_clone(estimator))
     with open_collection(estimator) as engine:
         known = held_chunks(estimator, engine, parts, check, "document")
         if _are_ids([info for _, info in known]):
@@ -357,13 +357,13 @@ def open_corpus(estimator: Any, X: Any, y: Any) -> Iterator[Corpus]:
             known = held_chunks(estimator, engine, parts, check, "document")
         words, numbers = _joined(estimator, [info for _, info in known])
         items = [(handle, number) for (handle, _), number in zip(known, numbers, strict=True)]
-        _, kept = engine.map_sum_kept(_renumbered, items, None)
+        _, kept = engine.map_sum_and_keep(_renumbered, items, None)
         starts = [0, *accumulate(info.n_documents for _, info in known)]
         chunks = tuple(
             DocumentChunk(handle, start, info.n_documents, info.n_tokens)
             for handle, start, (_, info) in zip(kept, starts, known, strict=False)
         )
-        (y,) = brought_here(estimator, engine, y=y)
+        (y,) = fetch_collections(estimator, engine, y=y)
         yield Corpus(ChunkedDocuments(chunks), words, engine, y)
 
 

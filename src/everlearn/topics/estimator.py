@@ -22,12 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents, split_documents
 from everlearn.core.random import stream
-from everlearn.engine.opening import is_collection, nearby, open_engine
+from everlearn.engine.opening import is_collection, local_engine, open_engine
 from everlearn.engine.progress import DocumentProgress
 from everlearn.engine.protocol import Engine
 from everlearn.errors import NotConvergedWarning
 from everlearn.estimator.base import LearnerMixin
-from everlearn.estimator.collections import brought_here
+from everlearn.estimator.collections import fetch_collections
 from everlearn.estimator.params import Constraint, check_params
 from everlearn.estimator.saving import SaveMixin
 from everlearn.metrics.topics import completion_log_likelihood, npmi_coherence, perplexity
@@ -320,7 +320,7 @@ class TopicEstimator(
             Rows sum to 1; if each task has its own topics, to the number of tasks.
         """
         documents = self._read(X)
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             return self._proportions(documents, engine)
 
     def coherence(self, X: Any, n: int = 10) -> Vec:
@@ -462,7 +462,7 @@ class TopicEstimator(
         learner = self._current(learned)
         seen, held_out = split_documents(self._read(X), 0)
         found = np.zeros(len(held_out))
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             for state in learned.states:
                 theta = topic_proportions(learner, state, seen, engine)
                 phi = state.counts[: state.n_words, : state.n_topics].T + learner.smoothing
@@ -477,7 +477,7 @@ class TopicEstimator(
             with open_corpus(self, X, y) as corpus:
                 yield corpus
             return
-        X, y = brought_here(self, X=X, y=y)
+        X, y = fetch_collections(self, X=X, y=y)
         documents, words = self._documents(X, None, grow=True)
         with open_engine(self.engine) as engine:
             yield Corpus(documents, words, engine, y)

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
 from everlearn.core.random import stream
-from everlearn.engine.opening import nearby, open_engine
+from everlearn.engine.opening import local_engine, open_engine
 from everlearn.errors import TopicCollapseWarning
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.labels import (
@@ -294,7 +294,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         learned = self._fitted()
         self._check_same_form(learned)
         learner = self._current(learned)
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             return np.hstack([scores(learner, s, documents, engine) for s in learned.states])
 
     def _standard_scores(self, documents: Documents) -> Mat:
@@ -302,7 +302,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         learned = self._fitted()
         self._check_same_form(learned)
         columns = []
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             z = self._proportions(documents, engine)
         start = 0
         for state in learned.states:

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, column_or_1d
 
 from everlearn.core.arrays import Vec
 from everlearn.core.documents import Documents
-from everlearn.engine.opening import nearby, open_engine
+from everlearn.engine.opening import local_engine, open_engine
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.params import Constraint, Interval, check_params
 from everlearn.store.schema import Arrays, entry, section
@@ -314,7 +314,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
     def _numbers(self, documents: Documents) -> Vec:
         learned = self._fitted()
         learner = self._current(learned)
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             found = scores(learner, learned.states[0], documents, engine)[:, 0]
         return np.asarray(learned.outputs.mean + learned.outputs.unit * float(self.epsilon) * found)
 

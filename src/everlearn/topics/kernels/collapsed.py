@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.draws import Words, advanced, uniform
+from everlearn.kernels.draws import Words, uniform, xorshift64
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.topics.kernels.choices import HUGE, TINY, pick, weigh, weigh_exactly, weigh_plainly
 from everlearn.topics.kernels.hinges import (
@@ -110,7 +110,7 @@ def _begin(
         w, at = bags.words[place], live.places[place]
         _live_row(counts, w, smoothing, batch, at, scale, tilt, rows)
         for _ in range(bags.counts[place]):
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
             if start == UNIFORM:
                 k: Index = np.int64(u * held.size)
@@ -145,7 +145,7 @@ def _visit(
         _live_row(counts, w, smoothing, batch, at, scale, tilt, rows)
         for _ in range(bags.counts[place]):
             old = np.int64(topics[i])
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
             seen = counts[w, old] + smoothing + batch[at, old] - 1.0
             own = (held[old] - 1.0) * (seen / (totals[old] - 1.0)) * tilt[old]
@@ -188,7 +188,7 @@ def _visit_with_hinges(
         _live_row(counts, w, smoothing, batch, at, scale, flat, rows)
         for _ in range(bags.counts[place]):
             old = np.int64(topics[i])
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
             share = (counts[w, old] + smoothing + batch[at, old] - 1.0) / (totals[old] - 1.0)
             own = (held[old] - 1.0) * share * (gains[0, old] * boosts[old, old])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
-from everlearn.kernels.draws import Words, advanced, uniform
+from everlearn.kernels.draws import Words, uniform, xorshift64
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.topics.kernels.choices import HUGE, TINY, others, pick, weigh, weigh_exactly
 from everlearn.topics.kernels.hinges import (
@@ -72,7 +72,7 @@ def _scatter(
     """Draw the topics of a document's tokens uniformly."""
     s.tally[:] = 0.0
     for i in range(bags.starts[d], bags.starts[d + 1]):
-        word = advanced(word)
+        word = xorshift64(word)
         k = np.int64(uniform(word) * n_topics)
         s.tally[k] += 1.0
         topics[i] = k
@@ -110,7 +110,7 @@ def _begin(
                 old = present[q]
                 total += tally[old] * tilts[d, old] * rows[j, old]
                 partial[q] = total
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word) * (total + base)
             k: Index = 0
             if u < total:
@@ -153,7 +153,7 @@ def _sweep(
         largest = peaks[j]
         for _ in range(counts[first + j]):
             old = np.int64(topics[i])
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
             own = (held[old] - 1.0) * rows[j, old] * gains[0, old] * boosts[old, old]
             if stamps[old] == n_moves and own > TINY and u * (own + rests[old] * largest) < own:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.draws import advanced, inverse_gaussian, uniform
+from everlearn.kernels.draws import inverse_gaussian, uniform, xorshift64
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.kernels.scalars import exp, from_rank, longest_run, to_rank
 from everlearn.topics.kernels.choices import DEEPEST
@@ -276,7 +276,7 @@ def draw_inverses(
         for q in range(inverses.size):
             if signs[d, q] != 0:
                 for i in range(3):
-                    word = advanced(word)
+                    word = xorshift64(word)
                     uniforms[i, q] = uniform(word)
         for q in range(inverses.size):
             first, second, third = uniforms[0, q], uniforms[1, q], uniforms[2, q]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.draws import Word, Words, advanced, uniform, uniform_single
+from everlearn.kernels.draws import Word, Words, uniform, uniform_float32, xorshift64
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.kernels.scalars import exp
 
@@ -22,7 +22,7 @@ def open_tables(
     """
     for k in range(alpha.size):
         for m in range(np.int64(tally[k])):
-            word = advanced(word)
+            word = xorshift64(word)
             if m == 0 or uniform(word) * (alpha[k] + m) < alpha[k]:
                 tables[d, k] += 1.0
     return word
@@ -171,8 +171,8 @@ def _sweep(
                     other = present[n_present]
                     present[place[k]] = other
                     place[other] = place[k]
-            word = advanced(word)
-            u = uniform_single(word)
+            word = xorshift64(word)
+            u = uniform_float32(word)
             if start == UNIFORM:
                 k = np.int64(u * alpha.size)
             else:
