@@ -21,13 +21,17 @@ Info = TypeVar("Info")
 
 
 class CollectionReader(Protocol):
-    """An estimator that takes collections; the first chunk sets its number of features."""
-
-    n_features_in_: int
+    """An estimator that takes collections."""
 
     @property
     def engine(self) -> EngineChoice:
         """The `engine` parameter."""
+
+
+class RowReader(CollectionReader, Protocol):
+    """An estimator of rows; the first chunk sets its number of features."""
+
+    n_features_in_: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class OpenRows:
 
 @contextmanager
 def open_rows(
-    estimator: CollectionReader, X: Any, sample_weight: Any, read: Callable[..., Rows]
+    estimator: RowReader, X: Any, sample_weight: Any, read: Callable[..., Rows]
 ) -> Iterator[OpenRows]:
     """The rows of a collection, checked on their workers by `read`.
 
