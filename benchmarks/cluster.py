@@ -31,8 +31,9 @@ from everlearn.mixture.local import LocalRunner, MixtureStep, Plan
 from everlearn.mixture.memoized import open_batches, start_posterior, visit
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import State
-from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch, open_corpus
-from everlearn.topics.settings import Targets
+from everlearn.topics.batches import Targets
+from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch
+from everlearn.topics.corpus import open_chunks
 
 N_ROWS, N_FEATURES, N_COMPONENTS = 2_000_000, 50, 50
 N_DOCUMENTS, N_WORDS, N_TOPICS, LENGTH = 200_000, 2000, 50, 100
@@ -177,16 +178,16 @@ def topics_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
     model = TopicModel(n_topics=N_TOPICS, random_state=0)
     with cluster(n_workers) as client:
         model.set_params(engine=client)
-        with open_corpus(model, document_parts(n), None) as corpus:
-            learned = model._begin(corpus.words)
-            learner, state = model._current(learned), learned.states[0]
+        with open_chunks(model, document_parts(n), None) as corpus:
+            settings = model._settings(None)
+            (state,) = model._begin(settings, corpus.words).states
             batches = corpus.documents.blocks(n // STEPS)
 
             def lap() -> None:
                 nonlocal state
                 for batch in batches:
                     asked = ChunkedBatch(batch, Targets.none(len(batch)))
-                    state, _ = learn_chunked_batch(learner, state, asked, corpus.engine)
+                    state, _ = learn_chunked_batch(settings, state, asked, corpus.engine)
 
             cost = step_cost(client, lap)
     return cost, *[len(cloudpickle.dumps(state.counts))] * 2

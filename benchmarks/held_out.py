@@ -17,7 +17,7 @@ from everlearn.core.documents import Documents, split_documents
 from everlearn.engine.opening import open_engine
 from everlearn.metrics.topics import completion_log_likelihood, perplexity
 from everlearn.topics.kernels.sampler import WordFactors
-from everlearn.topics.sampling import infer
+from everlearn.topics.sampling import infer_expected
 
 TOPICS, SWEEPS, BATCH = 50, 100, 256
 PASSES = 5
@@ -117,6 +117,6 @@ def _perplexity(phi: np.ndarray, alpha: np.ndarray, data: Corpus) -> float:
     seen, held_out = split_documents(Documents.from_csr(data.X_test), 0)
     factors = WordFactors(np.ascontiguousarray(phi.T), 0.0, np.ones(len(phi)))
     with open_engine("serial") as engine:
-        theta = infer(seen, factors, np.asarray(alpha, float), PASSES, engine)
+        theta = infer_expected(seen, factors, np.asarray(alpha, float), PASSES, engine)
     found = completion_log_likelihood(theta, phi, held_out)
     return perplexity(float(found.sum()), int(held_out.lengths.sum()))

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlearn.core.documents import Documents
-from everlearn.topics.batches import Batch, as_bags
-from everlearn.topics.settings import Targets
+from everlearn.topics.batches import Batch, Targets, as_bags
 
 texts = st.lists(st.lists(st.integers(0, 6), max_size=9), max_size=7)
 

@@ -13,7 +13,7 @@ from everlearn.core.random import stream
 from everlearn.engine.opening import open_engine
 from everlearn.kernels.draws import content_keys
 from everlearn.testing.data import planted_topics
-from everlearn.topics import estimator as topic_learning
+from everlearn.topics import fit as topic_fit
 from everlearn.topics.kernels.sampler import WordFactors
 from everlearn.topics.kernels.words import fade
 from everlearn.topics.sampling import infer_sampled
@@ -135,14 +135,14 @@ class TestRetention:
 
     def test_a_failure_in_the_middle_is_undone(self, monkeypatch):
         model = classifier(retention=0.5).fit(PLANTED.X, PLANTED.labels)
-        before, learn = model.components_.copy(), topic_learning.learn_batch
+        before, learn = model.components_.copy(), topic_fit.learn_batch
 
         def fail(learner: Any, state: Any, *rest: Any, **known: int) -> Any:
             if state.clock > 6:
                 raise RuntimeError("stop")
             return learn(learner, state, *rest, **known)
 
-        monkeypatch.setattr(topic_learning, "learn_batch", fail)
+        monkeypatch.setattr(topic_fit, "learn_batch", fail)
         with pytest.raises(RuntimeError, match="stop"):
             model.partial_fit(PLANTED.X[:100], PLANTED.labels[:100])
         np.testing.assert_array_equal(model.components_, before)

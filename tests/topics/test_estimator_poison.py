@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from everlearn.errors import TopicCollapseWarning
-from everlearn.topics import estimator as topic_learning
+from everlearn.topics import fit as topic_fit
 from support.corpora import (
     BATCH,
     CLASSIFIERS,
@@ -215,7 +215,7 @@ def test_a_failure_in_the_middle_is_undone(
     """The second batch fails, before or after it has changed counts in place."""
     model = teach(model_of(name), name, slice(0, 2 * BATCH), documents)
     before = content(model)
-    real, calls = topic_learning.learn_batch, 0
+    real, calls = topic_fit.learn_batch, 0
     fatal = 6 if "ovr" in name else 2  # four states a batch, the second of which is in its midst
 
     def fail(*args: Any, **known: int) -> Any:
@@ -228,7 +228,7 @@ def test_a_failure_in_the_middle_is_undone(
             raise error("stop")
         return learned
 
-    monkeypatch.setattr(topic_learning, "learn_batch", fail)
+    monkeypatch.setattr(topic_fit, "learn_batch", fail)
     more = slice(2 * BATCH, 5 * BATCH)
     new = [f"{text} brandnew" for text in TEXTS] if documents is TEXTS else X
     with pytest.raises(error, match="stop"):
@@ -264,7 +264,7 @@ def test_words_that_come_into_room_behind_the_others(
 ) -> None:
     """The same bits as in tables that are copied for every new word, also after a failure."""
     model, copied = model_of(name), model_of(name)
-    real = topic_learning.learn_batch
+    real = topic_fit.learn_batch
 
     def fail(*args: Any, **named: Any) -> Any:
         real(*args, **named)
@@ -273,7 +273,7 @@ def test_words_that_come_into_room_behind_the_others(
     for i in range(6):
         if i > 2:  # by now there is room, into which a call puts words and counts, and fails
             before, lost = content(model), [f"{text} lost" for text in with_new_words(i)]
-            monkeypatch.setattr(topic_learning, "learn_batch", fail)
+            monkeypatch.setattr(topic_fit, "learn_batch", fail)
             with pytest.raises(KeyboardInterrupt):
                 take(model, name, i, lost)
             monkeypatch.undo()
@@ -294,7 +294,7 @@ def test_a_failure_at_the_first_call_leaves_nothing(
     def fail(*args: Any, **known: int) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(topic_learning, "learn_batch", fail)
+    monkeypatch.setattr(topic_fit, "learn_batch", fail)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, LABELS, classes=NAMES)
     assert model.__dict__ == params
@@ -306,8 +306,8 @@ def test_a_warning_that_is_an_error_is_undone(taught: Any, monkeypatch: pytest.M
     """Warnings come after a batch has been learned, and may be made errors by the user."""
     model = taught("averaging, words")
     before = content(model)
-    monkeypatch.setattr("everlearn.topics.estimator._COLLAPSED", 0.0)
-    monkeypatch.setattr("everlearn.topics.estimator._FIRST_BATCHES", 0)
+    monkeypatch.setattr("everlearn.topics.collapse._COLLAPSED", 0.0)
+    monkeypatch.setattr("everlearn.topics.collapse._FIRST_BATCHES", 0)
     with pytest.raises(TopicCollapseWarning, match="MedLDAClassifier has put"):
         model.partial_fit(X, LABELS)
     assert_same(content(model), before)
@@ -351,7 +351,7 @@ def test_an_interrupt_is_told_as_one(
     def fail(*args: Any, **known: int) -> Any:
         raise chain[-1]
 
-    monkeypatch.setattr(topic_learning, "learn_batch", fail)
+    monkeypatch.setattr(topic_fit, "learn_batch", fail)
     with pytest.raises(told):
         teach(model, "averaging", slice(BATCH, 2 * BATCH))
     assert_same(content(model), before)

@@ -9,7 +9,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
 from everlearn.testing.data import planted_topics
-from everlearn.topics.medlda_regressor import ENOUGH, MedLDARegressor, Scale, _measured_by
+from everlearn.topics.medlda_regressor import MedLDARegressor, _rescaled
+from everlearn.topics.scale import ENOUGH, Scale
 from support.corpora import (
     LABELS,
     N_WORDS,
@@ -118,7 +119,7 @@ def test_equal_targets_have_no_spread_however_their_mean_is_rounded(
     same = np.full(100, value)
     assert same.std() > 0.0
     assert Scale.of(same) == Scale(100, value, 0.0)
-    parts = Scale.of(same[:1]).after(same[:3]).after(same[:64])
+    parts = Scale.of(same[:1]).with_numbers(same[:3]).with_numbers(same[:64])
     assert parts == Scale(68, value, 0.0)
     y = value + (NUMBERS - NUMBERS.mean()) / NUMBERS.std()
     model = model_of(name).partial_fit(X[:100], same)
@@ -140,7 +141,7 @@ def test_a_change_of_scale_does_not_change_what_is_predicted(name: str) -> None:
     model = model_of(name).partial_fit(X[:10], NUMBERS[:10])
     learned = model._fitted()
     before = model.predict(X)
-    model._learned = _measured_by(learned, Scale(20, 3.0, 5.0))
+    model._learned = _rescaled(learned, Scale(20, 3.0, 5.0))
     np.testing.assert_allclose(model.predict(X), before, rtol=1e-9)
     assert model.intercept_ == 3.0
     if name == "number, gibbs":
@@ -150,11 +151,13 @@ def test_a_change_of_scale_does_not_change_what_is_predicted(name: str) -> None:
 
 def test_parts_of_the_targets_have_the_scale_of_all() -> None:
     y = np.random.default_rng(0).normal(5.0, 3.0, ENOUGH)
-    found = Scale.of(y[:1]).after(np.array([np.nan])).after(y[1:7]).after(y[7:])
+    found = (
+        Scale.of(y[:1]).with_numbers(np.array([np.nan])).with_numbers(y[1:7]).with_numbers(y[7:])
+    )
     assert found.n == ENOUGH
     assert found.mean == pytest.approx(y.mean())
     assert found.spread == pytest.approx(y.std())
-    assert found.after(y + 100.0) is found
+    assert found.with_numbers(y + 100.0) is found
 
 
 @both

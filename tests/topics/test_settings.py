@@ -5,19 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everlearn.topics.settings import (
-    FixedTopics,
-    Loss,
-    SharedSticks,
-    Targets,
-    TopicLearner,
-    first_state,
-    word_factors,
-)
-from everlearn.topics.state import FixedSpread, Gaussians
+from everlearn.topics.batches import Targets
+from everlearn.topics.priors import FixedTopics, SharedSticks
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, first_state, word_factors
 from support.topic_learners import learned
 
-LEARNER = TopicLearner(FixedTopics(0.1), 0.2)
+LEARNER = TopicSettings(FixedTopics(0.1), 0.2)
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
 GIBBS = Loss("gibbs", 164.0, 1.0, 10.0)
 
@@ -94,14 +88,14 @@ def test_word_factors_are_the_expected_probabilities():
 def test_settings_that_follow():
     assert not LEARNER.collapsed
     assert not LEARNER.grows
-    assert LEARNER.box == 0.0
+    assert LEARNER.max_multiplier == 0.0
     assert replace(LEARNER, word_factor="collapsed").collapsed
     born = replace(LEARNER, prior=SharedSticks(5.0, 1.0))
     assert born.grows
     assert born.collapsed
     many = replace(LEARNER, loss=AVERAGING, ghosts=3, n_sweeps=5, burn_in=2)
     assert many.n_kept == 3
-    assert many.box == 2 * 50.0 * 3
+    assert many.max_multiplier == 2 * 50.0 * 3
 
 
 def test_only_the_first_round_of_an_anchored_model_makes_its_own_multipliers():

@@ -11,11 +11,19 @@ from everlearn.engine.opening import open_engine
 from everlearn.metrics.topics import completion_log_likelihood
 from everlearn.testing.data import planted_topics
 from everlearn.topics import structure as merge_judges
-from everlearn.topics.sampling import infer
-from everlearn.topics.settings import SharedSticks, TopicLearner, first_state, word_factors
-from everlearn.topics.structure import Completion, JointEvidence, document_gain, merged, word_gain
+from everlearn.topics.priors import SharedSticks
+from everlearn.topics.sampling import infer_expected
+from everlearn.topics.settings import TopicSettings
+from everlearn.topics.state import first_state, word_factors
+from everlearn.topics.structure import (
+    Completion,
+    JointEvidence,
+    document_gain,
+    merge_topics,
+    word_gain,
+)
 
-LEARNER = TopicLearner(SharedSticks(5.0, 1.0), 0.1)
+LEARNER = TopicSettings(SharedSticks(5.0, 1.0), 0.1)
 PLANTED = planted_topics(120, 3, 30, 40, random_state=0)
 
 
@@ -84,7 +92,7 @@ def test_completion_is_that_of_the_metric():
         gains = judge.gains(state, pairs)
         factors = word_factors(LEARNER, state)
         alpha = LEARNER.prior.document_prior(state.tables)
-        theta = infer(judge.observed, factors, alpha, 5, engine)
+        theta = infer_expected(judge.observed, factors, alpha, 5, engine)
     smooth = state.counts.T + 0.1
 
     def score(theta, smooth):
@@ -115,8 +123,8 @@ def test_topics_that_tell_unseen_words_better_as_one_are_joined():
     with open_engine("serial") as engine:
         judge = Completion.of(LEARNER, PLANTED.documents, engine)
         assert judge is not None
-        assert 3 <= merged(LEARNER, state_of(5), judge).n_topics <= 7
-        assert merged(LEARNER, state_of(1), judge).n_topics == 3
+        assert 3 <= merge_topics(LEARNER, state_of(5), judge).n_topics <= 7
+        assert merge_topics(LEARNER, state_of(1), judge).n_topics == 3
 
 
 def test_too_few_documents_do_not_judge():
@@ -125,4 +133,4 @@ def test_too_few_documents_do_not_judge():
         assert Completion.of(LEARNER, PLANTED.documents[:50], engine) is not None
         empty = Completion.of(LEARNER, Documents.from_tokens([[]] * 60), engine)
         assert empty is not None
-        assert merged(LEARNER, state_of(2), empty).n_topics == 6
+        assert merge_topics(LEARNER, state_of(2), empty).n_topics == 6

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everlearn.topics.settings import Loss, SharedSticks, TopicLearner, first_state
-from everlearn.topics.state import FixedSpread, Gaussians
-from everlearn.topics.structure import JointEvidence, is_due, merged
+from everlearn.topics.priors import SharedSticks
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, first_state
+from everlearn.topics.structure import JointEvidence, merge_is_due, merge_topics
 
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
 GIBBS = Loss("gibbs", 164.0, 1.0, 10.0)
@@ -16,7 +17,7 @@ N_WORDS = 30
 
 def state_of(loss, n_topics=6, n_tasks=3, seed=0):
     """Topics k and k + 3 are of one class and have the same words; no two classes do."""
-    learner = TopicLearner(SharedSticks(1.0, 1.0), 0.1, loss)
+    learner = TopicSettings(SharedSticks(1.0, 1.0), 0.1, loss)
     state = first_state(learner, N_WORDS, n_topics, np.arange(n_tasks), 0)
     rng = np.random.default_rng(seed)
     for k in range(n_topics):
@@ -35,15 +36,15 @@ def test_when_merges_are_due():
     """Whenever a quarter more documents are known, however large batches are."""
     for size in (1, 16, 64, 256):
         before = np.arange(0, 16384, size)
-        due = [n for n in before.tolist() if is_due(n, n + size)]
+        due = [n for n in before.tolist() if merge_is_due(n, n + size)]
         assert due[0] == 0
         for n in (400, 1200, 16000):
             last = max(d for d in due if d < n)
             assert n - last <= 0.25 * n + size
         assert len(due) < 60
-    assert is_due(0, 1)
-    assert is_due(0, 10**6)
-    period = [n for n in range(10**5, 2 * 10**5, 256) if is_due(n, n + 256)]
+    assert merge_is_due(0, 1)
+    assert merge_is_due(0, 10**6)
+    period = [n for n in range(10**5, 2 * 10**5, 256) if merge_is_due(n, n + 256)]
     assert set(np.diff(period)) == {16384}
 
 
@@ -51,12 +52,12 @@ def test_what_documents_say_counts():
     """Topics whose words say that they are two are one if every document has as much of both."""
     learner, state = state_of(AVERAGING, n_topics=2, n_tasks=2)
     state = replace(state, codes=np.zeros(2, int))
-    assert merged(learner, state, words_alone(learner, state)).n_topics == 2
+    assert merge_topics(learner, state, words_alone(learner, state)).n_topics == 2
     together = np.full((40, 2), 10.0)
     apart = 20.0 * np.eye(2)[np.arange(40) % 2]
     for tallies, n_left in ((together, 1), (apart, 2)):
         judge = JointEvidence(learner, tallies, 2.0)
-        assert merged(learner, state, judge).n_topics == n_left
+        assert merge_topics(learner, state, judge).n_topics == n_left
 
 
 def test_judges_follow_what_is_joined():
@@ -64,7 +65,7 @@ def test_judges_follow_what_is_joined():
     learner, state = state_of(AVERAGING, n_topics=3, n_tasks=1)
     tallies = np.random.default_rng(0).poisson(9.0, (30, 3)).astype(float)
     judge = JointEvidence(learner, tallies, 1.0)
-    assert merged(learner, replace(state, codes=np.zeros(3, int)), judge).n_topics == 1
+    assert merge_topics(learner, replace(state, codes=np.zeros(3, int)), judge).n_topics == 1
     joined = judge.joined(np.array([0, 1, 0]))
     np.testing.assert_array_equal(joined.tallies[:, 0], tallies[:, 0] + tallies[:, 2])
     np.testing.assert_array_equal(joined.tallies[:, 1], tallies[:, 1])
@@ -74,7 +75,7 @@ def test_judges_follow_what_is_joined():
 def test_topics_of_a_class_with_the_same_words_are_joined(loss):
     learner, state = state_of(loss)
     counts, ids = state.counts.copy(), state.ids.copy()
-    after = merged(learner, state, words_alone(learner, state))
+    after = merge_topics(learner, state, words_alone(learner, state))
     assert after.ids.tolist() == [0, 1, 2]
     assert after.codes.tolist() == [0, 1, 2]
     assert after.tables.tolist() == [5, 7, 9]
@@ -101,7 +102,7 @@ def test_topics_in_front_of_their_heirs_leave_no_gaps(loss):
         tables=state.tables[order],
         weights=state.weights.select(order),
     ).with_room(state.n_words, 9)
-    after = merged(learner, moved, words_alone(learner, moved))
+    after = merge_topics(learner, moved, words_alone(learner, moved))
     assert after.ids.tolist() == [0, 1, 2]
     assert after.codes.tolist() == [0, 1, 2]
     assert after.tables.tolist() == [5, 7, 9]
@@ -115,11 +116,11 @@ def test_topics_in_front_of_their_heirs_leave_no_gaps(loss):
 def test_another_class_or_other_words_are_left_alone():
     learner, state = state_of(AVERAGING)
     judge = words_alone(learner, state)
-    apart = merged(learner, replace(state, codes=np.arange(6) + 10), judge)
+    apart = merge_topics(learner, replace(state, codes=np.arange(6) + 10), judge)
     assert apart.n_topics == 6
     learner, state = state_of(AVERAGING, n_topics=3)
     judge = words_alone(learner, state)
-    same_class = merged(learner, replace(state, codes=np.zeros(3, int)), judge)
+    same_class = merge_topics(learner, replace(state, codes=np.zeros(3, int)), judge)
     assert same_class.n_topics == 3
 
 

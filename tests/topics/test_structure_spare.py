@@ -8,13 +8,15 @@ from numpy.testing import assert_array_equal
 
 from everlearn.core.documents import Documents
 from everlearn.topics.batches import as_bags
-from everlearn.topics.settings import FixedTopics, Loss, SharedSticks, TopicLearner, first_state
+from everlearn.topics.priors import FixedTopics, SharedSticks
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import first_state
 from everlearn.topics.steps import Draws
-from everlearn.topics.structure import settled, with_spares, without_spares
+from everlearn.topics.structure import add_spare_topics, drop_empty_topics, keep_topics
 
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
 GIBBS = Loss("gibbs", 164.0, 1.0, 10.0)
-BORN = TopicLearner(SharedSticks(5.0, 1.0), 0.1, AVERAGING)
+BORN = TopicSettings(SharedSticks(5.0, 1.0), 0.1, AVERAGING)
 
 
 def signs_of(n_tasks, classes, n_documents=64):
@@ -39,7 +41,7 @@ class TestWithSpares:
     def test_one_for_each_of_few_classes(self, loss, n_tasks, codes):
         learner = replace(BORN, loss=loss)
         state = state_of(learner, n_tasks)
-        more = with_spares(learner, state, signs_of(n_tasks, codes))
+        more = add_spare_topics(learner, state, signs_of(n_tasks, codes))
         assert more.codes[3:].tolist() == codes
         assert more.ids.tolist() == [0, 1, 2, *range(10, 10 + len(codes))]
         assert more.tables.tolist() == [1, 2, 3, *[0] * len(codes)]
@@ -58,14 +60,14 @@ class TestWithSpares:
     def test_without_anchors(self):
         for loss in (None, replace(AVERAGING, anchored=False)):
             learner = replace(BORN, loss=loss)
-            more = with_spares(learner, state_of(learner), ALL)
+            more = add_spare_topics(learner, state_of(learner), ALL)
             assert more.codes[3:].tolist() == [-1, -1, -1]
             assert more.weights is None or not more.weights.mean[:, 3:].any()
 
     @pytest.mark.parametrize(("limit", "n"), [(3, 3), (4, 4), (5, 5), (100, 6), (2, 3)])
     def test_no_more_than_allowed(self, limit, n):
         learner = replace(BORN, max_topics=limit)
-        assert with_spares(learner, state_of(learner), ALL).n_topics == n
+        assert add_spare_topics(learner, state_of(learner), ALL).n_topics == n
 
     def offered(self, clocks, classes, codes=None, n_tasks=8):
         """Classes that are offered a topic at batches of these classes."""
@@ -73,7 +75,7 @@ class TestWithSpares:
         state = state if codes is None else replace(state, codes=np.array(codes))
         signs = signs_of(n_tasks, classes)
         return [
-            with_spares(BORN, replace(state, clock=t), signs).codes[n_tasks:].tolist()
+            add_spare_topics(BORN, replace(state, clock=t), signs).codes[n_tasks:].tolist()
             for t in clocks
         ]
 
@@ -97,31 +99,33 @@ class TestWithSpares:
         assert self.offered([2], [0, 1, 4, 6], codes) == [[0, 1, 6, 7]]
         one = replace(state_of(BORN, n_tasks=1), codes=np.zeros(3, int))
         narrow = replace(BORN, max_topics=4)
-        assert with_spares(narrow, one, signs_of(1, [1])).codes[3:].tolist() == [1]
+        assert add_spare_topics(narrow, one, signs_of(1, [1])).codes[3:].tolist() == [1]
 
     def test_all_have_their_turns_if_no_label_is_known(self):
         state = state_of(BORN)
         nothing = np.zeros((64, 3), np.int8)
-        assert with_spares(BORN, state, nothing).codes[3:].tolist() == [0, 1, 2]
+        assert add_spare_topics(BORN, state, nothing).codes[3:].tolist() == [0, 1, 2]
 
     def test_where_room_is_short_every_class_has_its_turn(self):
         """A class without a topic first, and none is left out for ever."""
         learner = replace(BORN, max_topics=4)
         state = replace(state_of(learner), codes=np.array([0, 2, 2]))
-        assert with_spares(learner, state, ALL).codes[3:].tolist() == [1]
+        assert add_spare_topics(learner, state, ALL).codes[3:].tolist() == [1]
         even = state_of(learner)
-        offered = [with_spares(learner, replace(even, clock=t), ALL).codes[3] for t in range(1, 7)]
+        offered = [
+            add_spare_topics(learner, replace(even, clock=t), ALL).codes[3] for t in range(1, 7)
+        ]
         assert offered == [1, 2, 0, 1, 2, 0]
 
     def test_nothing_for_a_fixed_number(self):
         fixed = replace(BORN, prior=FixedTopics(0.1))
         state = state_of(fixed)
-        assert with_spares(fixed, state, ALL) is state
+        assert add_spare_topics(fixed, state, ALL) is state
 
     def test_at_the_start_only_for_classes_without_a_topic(self):
-        first = with_spares(BORN, state_of(BORN, clock=0), ALL)
+        first = add_spare_topics(BORN, state_of(BORN, clock=0), ALL)
         assert first.codes.tolist() == [0, 1, 2]
-        few = with_spares(BORN, state_of(BORN, n_tasks=5, clock=0), signs_of(5, [0]))
+        few = add_spare_topics(BORN, state_of(BORN, n_tasks=5, clock=0), signs_of(5, [0]))
         assert few.codes.tolist() == [0, 1, 2, 3, 4]
 
     @pytest.mark.parametrize(
@@ -130,14 +134,16 @@ class TestWithSpares:
     def test_without_anchors_the_first_documents_are_offered_many(self, n_documents, n):
         plain = replace(BORN, loss=None)
         signs = np.zeros((n_documents, 0), np.int8)
-        first = with_spares(plain, state_of(plain, n_tasks=0, clock=0), signs)
+        first = add_spare_topics(plain, state_of(plain, n_tasks=0, clock=0), signs)
         assert first.n_topics == n
         few = replace(plain, max_topics=50)
-        assert with_spares(few, state_of(few, n_tasks=0, clock=0), signs).n_topics == min(n, 50)
+        assert add_spare_topics(few, state_of(few, n_tasks=0, clock=0), signs).n_topics == min(
+            n, 50
+        )
 
     def test_the_state_before_stays(self):
         state = state_of(BORN)
-        with_spares(BORN, state, ALL)
+        add_spare_topics(BORN, state, ALL)
         assert state.n_topics == 3
         assert state.counts.shape == (6, 3)
         assert state.next_id == 10
@@ -167,7 +173,7 @@ class TestSettled:
 
     def settle(self, kept, n_old, n_topics=5):
         bags = as_bags(Documents.from_tokens(self.tokens))
-        return settled(draws_of(kept, n_topics, self.tokens), bags, n_old, n_topics)
+        return drop_empty_topics(draws_of(kept, n_topics, self.tokens), bags, n_old, n_topics)
 
     def test_topics_that_are_empty_in_the_end_go(self):
         """Topic 1 is old and stays, 3 is left empty; its token counts where it is in the end."""
@@ -212,11 +218,11 @@ class TestSettled:
 @pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
 def test_what_is_left_keeps_its_ids_and_none_is_given_twice(loss):
     learner = replace(BORN, loss=loss)
-    offered = with_spares(learner, state_of(learner), ALL)
-    left = without_spares(offered, np.array([0, 1, 2, 4]))
+    offered = add_spare_topics(learner, state_of(learner), ALL)
+    left = keep_topics(offered, np.array([0, 1, 2, 4]))
     assert left.ids.tolist() == [0, 1, 2, 11]
     assert left.codes.tolist() == [0, 1, 2, 1]
     assert left.tables.tolist() == [1, 2, 3, 0]
     assert left.next_id == 12
     np.testing.assert_allclose(left.weights.mean, offered.weights.mean[:, [0, 1, 2, 4]])
-    assert without_spares(offered, np.arange(3)).next_id == 10
+    assert keep_topics(offered, np.arange(3)).next_id == 10

@@ -115,13 +115,13 @@ def test_another_process_goes_on_with_words_that_are_new(tmp_path: Path) -> None
 @every
 def test_threads_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cuts: list[int] = []
-    even = local_topics.even_cuts
+    even = local_topics.even_runs
 
     def counted(bags: Any, n_parts: int) -> list[slice]:
         cuts.append(len(even(bags, n_parts)))
         return even(bags, n_parts)
 
-    monkeypatch.setattr(local_topics, "even_cuts", counted)
+    monkeypatch.setattr(local_topics, "even_runs", counted)
     monkeypatch.setattr(topic_steps, "_FEWEST_TOKENS", 20)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(3)), raising=False)
     threads = fitted(name, engine="threads")
@@ -293,7 +293,7 @@ def test_all_documents_at_once(name: str) -> None:
     grown = {"warmup_documents": 0} if "young" in name else {}
     assert_same(content(whole), content(fitted(name, batch_size=len(LABELS), **grown)))
     assert_same(content(whole), content(teach(model_of(name, batch_size="all"), name)))
-    assert whole.to_checkpoint()[0]["states"][0]["clock"] == 1
+    assert whole.to_checkpoint()[0]["learned"]["states"][0]["clock"] == 1
 
 
 # Words
@@ -320,11 +320,11 @@ def test_words_enter_when_they_come(name: str) -> None:
     teach(model, name, slice(0, BATCH), TOKENS)
     n_words = len(model.vocabulary_)
     assert "late" not in model.vocabulary_
-    before = content(model).arrays["state0/counts"]
+    before = content(model).arrays["learned/states/0/counts"]
     teach(model, name, slice(BATCH, 2 * BATCH), late)
     assert "late" in model.vocabulary_
     assert model.vocabulary_[:n_words].tolist() == list(dict.fromkeys(chain(*TOKENS[:BATCH])))
-    counts = content(model).arrays["state0/counts"]
+    counts = content(model).arrays["learned/states/0/counts"]
     assert counts.shape[0] == len(model.vocabulary_) > n_words
     assert (counts[:n_words].sum(axis=1) >= before.sum(axis=1) - 1e-9).all()
     column = model.vocabulary_.tolist().index("late")
@@ -389,7 +389,7 @@ def test_documents_without_known_words_have_the_priors_proportions(name: str) ->
     if model_of(name).get_params().get("n_topics", "infer") != "infer":
         np.testing.assert_allclose(odd[0], n_states / model.n_topics_)
     else:
-        tables = content(model).arrays["state0/tables"]
+        tables = content(model).arrays["learned/states/0/tables"]
         assert (np.diff(odd[0][np.argsort(-tables, kind="stable")]) <= 1e-12).all()
     assert (odd[2] != odd[0]).any()
     for method, values in outputs(model, ["", "never heard of"]).items():

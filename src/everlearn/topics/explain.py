@@ -15,7 +15,7 @@ from everlearn.estimator.labels import LabelSpace
 from everlearn.topics.batches import as_bags
 from everlearn.topics.bayespa import decision_weights, topics_of_words
 from everlearn.topics.kernels.words import word_features
-from everlearn.topics.settings import TopicLearner
+from everlearn.topics.settings import TopicSettings
 from everlearn.topics.state import TopicState
 
 
@@ -96,7 +96,7 @@ class NumberExplanation:
 
 
 def explain_label(
-    learner: TopicLearner,
+    settings: TopicSettings,
     states: Sequence[TopicState],
     space: LabelSpace,
     document: Documents,
@@ -109,7 +109,7 @@ def explain_label(
 
     `scores` are those of the tasks, in units of the margin.
     """
-    assert learner.loss is not None
+    assert settings.loss is not None
     binary = space.kind == "binary"
     by_class = np.array([-scores[0], scores[0]]) if binary else scores
     best = int(by_class.argmax())
@@ -117,7 +117,7 @@ def explain_label(
     task, sign = (0, 2.0 * asked - 1.0) if binary else (asked, 1.0)
     own = len(states) > 1
     state, row = states[task if own else 0], 0 if own else task
-    weights = sign * decision_weights(learner, state)[row]
+    weights = sign * decision_weights(settings, state)[row]
     score, runner_up = float(by_class[asked]), None
     if not binary:
         other = int(np.where(np.arange(len(scores)) == asked, -np.inf, scores).argmax())
@@ -126,14 +126,14 @@ def explain_label(
         space.classes[asked],
         score,
         runner_up,
-        explain_score(learner, state, document, vocabulary, weights, n),
+        explain_score(settings, state, document, vocabulary, weights, n),
         _explain_words(state, document, vocabulary, row, sign, n),
         score > 0 if space.kind == "multilabel" else asked == best,
     )
 
 
 def explain_score(
-    learner: TopicLearner,
+    settings: TopicSettings,
     state: TopicState,
     document: Documents,
     vocabulary: NDArray[Any],
@@ -141,8 +141,8 @@ def explain_score(
     n: int,
 ) -> tuple[TopicShare, ...]:
     """The `n` topics that matter most for weights (K,), by the proportions that scores are of."""
-    tokens = topics_of_words(learner, state, document)
-    alpha = learner.prior.document_prior(state.tables)
+    tokens = topics_of_words(settings, state, document)
+    alpha = settings.prior.document_prior(state.tables)
     shares = tokens.sum(axis=0) if tokens.size else alpha
     shares = shares / shares.sum()
     order = np.argsort(-np.abs(shares * weights), kind="stable")[:n]

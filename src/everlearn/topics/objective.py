@@ -18,7 +18,8 @@ import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.priors.learned_dirichlet import rising
-from everlearn.topics.settings import Loss, Targets, TopicLearner
+from everlearn.topics.batches import Targets
+from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState
 from everlearn.topics.weights import Drawn, hinge_targets
 
@@ -33,7 +34,7 @@ class Objective:
     origin : (Q, K), means of the weights before the batch
     """
 
-    learner: TopicLearner
+    settings: TopicSettings
     loss: Loss
     prior: TopicState
     targets: Targets
@@ -42,12 +43,12 @@ class Objective:
 
     @classmethod
     def of(
-        cls, learner: TopicLearner, prior: TopicState, targets: Targets, before: Mat
+        cls, settings: TopicSettings, prior: TopicState, targets: Targets, before: Mat
     ) -> Objective:
         """That of a learner with a loss."""
-        assert learner.loss is not None
+        assert settings.loss is not None
         assert prior.weights is not None
-        return cls(learner, learner.loss, prior, targets, before, prior.weights.mean)
+        return cls(settings, settings.loss, prior, targets, before, prior.weights.mean)
 
     def value(self, tallies: Mat, counts: Mat, tables: Vec, mean: Mat) -> float:
         """The objective where the batch stands; ghosts count as documents.
@@ -59,9 +60,9 @@ class Objective:
         tables : (K,), of all data
         mean : (Q, K), of the weights
         """
-        copies = self.learner.ghosts
+        copies = self.settings.ghosts
         z = tallies / np.maximum(tallies.sum(axis=1, keepdims=True), 1.0)
-        alpha = self.learner.prior.document_prior(tables)
+        alpha = self.settings.prior.document_prior(tables)
         return (
             2.0 * self.loss.c * copies * total_loss(self.loss, self.targets, z, mean)
             + self._surprise(mean - self.origin)
@@ -71,7 +72,7 @@ class Objective:
 
     def _log_words(self, counts: Mat) -> float:
         """Log p(X | Z): each topic is a Dirichlet that has counted what came before."""
-        prior, smoothing, used = self.prior, self.learner.smoothing, counts > 0.0
+        prior, smoothing, used = self.prior, self.settings.smoothing, counts > 0.0
         totals = prior.totals[: prior.n_topics] + smoothing * prior.n_words
         words = rising(self.before[used] + smoothing, counts[used]).sum()
         return float(words - rising(totals, counts.sum(axis=0)).sum())
@@ -99,7 +100,7 @@ def total_loss(loss: Loss, targets: Targets, z: Mat, mean: Mat) -> float:
 
 
 @dataclass(slots=True)
-class Descent:
+class ConvergenceMonitor:
     """Watches the objective of a batch from round to round.
 
     tol : share of the objective by which its mean over a window must fall a round to go on
@@ -111,14 +112,14 @@ class Descent:
     values: list[float] = field(default_factory=list)
 
     @property
-    def has_ended(self) -> bool:
+    def has_converged(self) -> bool:
         """Whether the objective falls no longer, or rises."""
         if len(self.values) < 2 * _WINDOW:
             return False
         before, now = np.mean(np.reshape(self.values[-2 * _WINDOW :], (2, _WINDOW)), axis=1)
         return bool(before - now <= self.tol * _WINDOW * abs(before))
 
-    def follow(
+    def record(
         self, drawn: Drawn, counts: Mat, tables: Vec, weights: FixedSpread | Gaussians | None
     ) -> None:
         """Look at what a round has drawn, and at the weights that this asks for.
@@ -126,16 +127,16 @@ class Descent:
         Counts (words, K) are summed over the sweeps that were kept, tables (K,) are of all data.
         """
         assert weights is not None
-        n_kept = self.objective.learner.n_kept
+        n_kept = self.objective.settings.n_kept
         totals = drawn.totals if len(drawn.totals) else drawn.tallies.sum(axis=0)
         value = self.objective.value(totals / n_kept, counts / n_kept, tables, weights.mean)
         self.values.append(value)
 
 
-def descent_of(
-    learner: TopicLearner, prior: TopicState, targets: Targets, before: Mat
-) -> Descent | None:
+def monitor_of(
+    settings: TopicSettings, prior: TopicState, targets: Targets, before: Mat
+) -> ConvergenceMonitor | None:
     """What watches a batch, if the learner has a tolerance; `before` is that of `Objective`."""
-    if learner.tol is None or learner.loss is None:
+    if settings.tol is None or settings.loss is None:
         return None
-    return Descent(Objective.of(learner, prior, targets, before), learner.tol)
+    return ConvergenceMonitor(Objective.of(settings, prior, targets, before), settings.tol)

@@ -1,10 +1,10 @@
-"""What the parameters of topic estimators may be, and their defaults."""
+"""Parameters of topic estimators: `SamplerOptions`, constraints and defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from everlearn.estimator.base import COMMON_CONSTRAINTS
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Instance, Interval, Options
 from everlearn.text.inputs import DOCUMENT_CONSTRAINTS
-from everlearn.topics.settings import Loss
+from everlearn.topics.settings import Loss, LossKind
 
 _MOST: Final = 10_000
-"""Passes, rounds and sweeps at most, so that a forged file cannot keep a machine busy."""
-_TRUTH: Final = Instance((bool, np.bool_), "a truth value")
+"""Most passes, rounds and sweeps, so that a forged file cannot keep a machine busy."""
+_BOOLEAN: Final = Instance((bool, np.bool_), "True or False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class SamplerOptions(ExpertOptions):
         "stick_prior": (Interval(0, 1e6, low_open=True),),
         "word_factor": (Options(("ratio", "digamma", "collapsed")),),
         "init": (Options(("predictive", "uniform")),),
-        "shuffle": (_TRUTH,),
+        "shuffle": (_BOOLEAN,),
         "burn_in": (Interval(0, _MOST, integer=True),),
         "n_rounds": (Options((None,)), Interval(1, _MOST, integer=True)),
         "tol": (Options((None,)), Interval(0, 1)),
@@ -125,8 +125,8 @@ MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 }
 """Constraints of the parameters that every max-margin estimator has."""
 CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "anchors": (_TRUTH,),
-    "word_weights": (_TRUTH,),
+    "anchors": (_BOOLEAN,),
+    "word_weights": (_BOOLEAN,),
     **MARGIN_CONSTRAINTS,
     "batch_size": (Options((None,)), *TOPIC_CONSTRAINTS["batch_size"]),
 }
@@ -162,24 +162,21 @@ PAIRS: Final = {"n": (Interval(2, integer=True),)}
 """The same, where pairs are made of them."""
 
 
-def margin_loss(
-    estimator: Any,
+def max_margin_loss(
+    kind: LossKind,
     options: SamplerOptions,
-    defaults: tuple[float, float],
     *,
-    anchored: bool,
+    C: float,
+    variance: float,
+    anchored: bool = False,
     epsilon: float | None = None,
 ) -> Loss:
-    """The loss, with defaults where C and variance are None; of a regression if there is `epsilon`.
+    """The loss of a classifier, or of a regression if there is an `epsilon`.
 
-    Scores have a margin of 1. A hinge of weight C is c = C / 2 for a learner, which counts twice.
+    Scores have a margin of 1. Learners count a hinge twice, so that they have c = C / 2.
     """
-    C, variance = (
-        float(default if value is None else value)
-        for value, default in zip((estimator.C, estimator.variance), defaults, strict=True)
-    )
     return Loss(
-        estimator.loss,
+        kind,
         1.0 if epsilon is None else epsilon,
         0.5 * C,
         variance,
@@ -190,37 +187,62 @@ def margin_loss(
     )
 
 
-def classifier_loss(estimator: Any, options: SamplerOptions, setting: Setting) -> Loss:
-    """The loss of a classifier, with the defaults of a setting."""
-    kind = setting, estimator.loss
-    defaults = _ANCHORED[kind] if estimator.anchors else _PLAIN.get(kind, _ANCHORED[kind])
-    return margin_loss(estimator, options, defaults, anchored=bool(estimator.anchors))
+def default_strength(setting: Setting, kind: LossKind, *, anchors: bool) -> tuple[float, float]:
+    """C and variance of a classifier, where the user gives none."""
+    case = setting, kind
+    return _ANCHORED[case] if anchors else _PLAIN.get(case, _ANCHORED[case])
 
 
-def default_rounds(estimator: Any, setting: Setting) -> int:
-    """Rounds in a batch: without anchors the averaging loss is blind in the first.
+def default_rounds(setting: Setting, kind: LossKind, *, anchors: bool) -> int:
+    """Rounds in a batch of a classifier, where the user gives no number.
 
-    Classes that share topics have a third, before which they may still collapse into one.
+    Without anchors the averaging loss does not see labels in the first round. Classes that share
+    topics get a third round, because they may still collapse into one topic before it.
     """
-    if estimator.anchors:
+    if anchors:
         return 1
-    if (setting, estimator.loss) in _PLAIN:
+    if (setting, kind) in _PLAIN:
         return 3
-    return 2 if estimator.loss == "averaging" else 1
+    return 2 if kind == "averaging" else 1
 
 
-def schedule_of(options: SamplerOptions, n_rounds: int) -> tuple[int, float | None]:
-    """Rounds of a batch at most, so many unless the options say otherwise; what ends them."""
-    tol = options.tol
-    n_rounds = n_rounds if tol is None else _MOST_ROUNDS
-    return int(options.n_rounds or n_rounds), None if tol is None else float(tol)
+def most_rounds(options: SamplerOptions, default: int) -> int:
+    """Most rounds in a batch: as the options say, else `default`, or 500 with a tolerance."""
+    return int(options.n_rounds or (default if options.tol is None else _MOST_ROUNDS))
 
 
-def check_start(estimator: Any) -> None:
-    """Refuse more topics to start with than there may ever be."""
-    start, most = estimator.start_topics, estimator.max_topics
-    if start is not None and start > most:
+def check_options(
+    owner: str,
+    options: SamplerOptions,
+    unused: Collection[str],
+    *,
+    n_sweeps: int,
+    loss: LossKind | None = None,
+) -> None:
+    """Refuse options that mean nothing to the estimator `owner`, or contradict its parameters."""
+    plain, place = SamplerOptions(), f"SamplerOptions of {owner}"
+    for name in unused:
+        if (value := getattr(options, name)) != getattr(plain, name):
+            raise ValueError(
+                f"the {name!r} parameter of {place} must be left out: it means nothing to "
+                f"this model. Got {value!r}."
+            )
+    if options.burn_in >= n_sweeps:
         raise ValueError(
-            f"the 'start_topics' parameter of {type(estimator).__name__} must be at most "
-            f"max_topics, which is {most}. Got {start} instead."
+            f"the 'burn_in' parameter of {place} must be less than n_sweeps, which is "
+            f"{n_sweeps}. Got {options.burn_in} instead."
+        )
+    if loss is not None and loss != "gibbs" and options.decision == "drawn":
+        raise ValueError(
+            f"the 'decision' parameter of {place} can be 'drawn' only if loss is 'gibbs': other "
+            f"weights have no posterior. Got loss={loss!r}."
+        )
+
+
+def check_start(owner: str, start_topics: int | None, max_topics: int) -> None:
+    """Refuse to start with more topics than there may ever be."""
+    if start_topics is not None and start_topics > max_topics:
+        raise ValueError(
+            f"the 'start_topics' parameter of {owner} must be at most max_topics, which is "
+            f"{max_topics}. Got {start_topics} instead."
         )

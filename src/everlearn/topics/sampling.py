@@ -11,7 +11,7 @@ from everlearn.core.arrays import Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.engine.protocol import Engine
 from everlearn.kernels.draws import Words, content_keys, stream_keys
-from everlearn.topics.batches import Batch, as_bags, renumbered
+from everlearn.topics.batches import Batch, as_bags, renumber_words
 from everlearn.topics.kernels.collapsed import Live, sweep_collapsed
 from everlearn.topics.kernels.completion import infer_topics
 from everlearn.topics.kernels.hinges import Hinges
@@ -27,8 +27,9 @@ from everlearn.topics.kernels.sampler import (
     sample_documents,
 )
 from everlearn.topics.kernels.words import add_topics
-from everlearn.topics.settings import SharedSticks, TopicLearner, word_factors
-from everlearn.topics.state import FixedSpread, Gaussians, TopicState
+from everlearn.topics.priors import SharedSticks
+from everlearn.topics.settings import TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, TopicState, word_factors
 from everlearn.topics.steps import (
     AveragingStep,
     Block,
@@ -37,9 +38,15 @@ from everlearn.topics.steps import (
     Step,
     cut,
     draw_topics,
-    even_cuts,
+    even_runs,
 )
-from everlearn.topics.weights import first_multipliers, hinges_of, no_hinges, tilts
+from everlearn.topics.weights import (
+    first_multipliers,
+    make_hinges,
+    no_hinges,
+    tilts,
+    weight_draws,
+)
 
 _BLOCK_TOKENS = 20_000
 """Tokens whose draws are held at a time."""
@@ -62,7 +69,7 @@ def infer_sampled(
     """
     bags = as_bags(documents)
     keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
-    parts = even_cuts(bags, max(engine.n_workers, int(bags.starts[-1]) // _BLOCK_TOKENS))
+    parts = even_runs(bags, max(engine.n_workers, int(bags.starts[-1]) // _BLOCK_TOKENS))
     blocks = [(cut(bags, where), keys[where]) for where in parts]
     found = engine.map(_infer_drawn, blocks, _Inference(factors, alpha, n_sweeps))
     return np.concatenate(found) if found else np.empty((0, len(alpha)))
@@ -103,18 +110,18 @@ def _draws(inference: _Inference, bags: Bags, keys: Words) -> Samples:
     return out
 
 
-_DEEPEST = -50.0
+_LEAST_EXPONENT = -50.0
 
 
 class IndependentSampler:
     """Rounds of sweeps over a batch, each from where the last one stopped."""
 
     def __init__(
-        self, learner: TopicLearner, state: TopicState, batch: Batch, engine: Engine
+        self, settings: TopicSettings, state: TopicState, batch: Batch, engine: Engine
     ) -> None:
-        self._learner, self._state, self._batch, self._engine = learner, state, batch, engine
+        self._settings, self._state, self._batch, self._engine = settings, state, batch, engine
         self._topics = np.empty(batch.n_tokens, np.uint16)
-        self._inverses = np.zeros((learner.n_kept, len(batch), 0))
+        self._inverses = np.zeros((settings.n_kept, len(batch), 0))
         self._draws: Draws | None = None
         self._own_words: tuple[Bags, Mat] | None = None
 
@@ -129,37 +136,37 @@ class IndependentSampler:
         self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
     ) -> tuple[Step, Block]:
         """What draws a round, and from what."""
-        learner, batch, alpha = self._learner, self._batch, self._document_prior()
+        settings, batch, alpha = self._settings, self._batch, self._document_prior()
         factors, bags = self._factors()
-        schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
+        schedule = (settings.n_sweeps, settings.burn_in, self._start(number))
         keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
         signs, offsets = batch.targets.signs, batch.targets.values
         step: Step
-        if isinstance(weights, Gaussians) and learner.loss is not None:
-            rng = learner.weight_draws(self._state, number)
-            hinges = hinges_of(learner.loss, weights, batch.targets, self._engine, rng)
+        if isinstance(weights, Gaussians) and settings.loss is not None:
+            rng = weight_draws(settings, self._state, number)
+            hinges = make_hinges(settings.loss, weights, batch.targets, self._engine, rng)
             signs, offsets = hinges.signs, hinges.offsets
-            pull = learner.first_pull
-            step = GibbsStep(factors, alpha, hinges, pull, schedule, learner.grows)
+            pull = settings.first_pull
+            step = GibbsStep(factors, alpha, hinges, pull, schedule, settings.grows)
             if number == 0:
-                self._inverses = np.zeros((learner.n_kept, *signs.shape))
+                self._inverses = np.zeros((settings.n_kept, *signs.shape))
         else:
             mean = np.empty((0, len(alpha))) if weights is None else weights.mean
-            first = learner.closed_form(number)
-            step = AveragingStep(factors, alpha, mean, first, schedule, learner.grows)
+            first = settings.closed_form(number)
+            step = AveragingStep(factors, alpha, mean, first, schedule, settings.grows)
         return step, Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
 
     def _document_prior(self) -> Vec:
         """The Dirichlet parameter of each topic, given the tables of the last round."""
         tables = self._state.tables
-        if self._draws is not None and self._learner.grows:
-            tables = tables + self._learner.ghosts * self._draws.n_tables
-        return self._learner.prior.document_prior(tables)
+        if self._draws is not None and self._settings.grows:
+            tables = tables + self._settings.ghosts * self._draws.n_tables
+        return self._settings.prior.document_prior(tables)
 
     def _start(self, number: int) -> int:
         if number > 0:
             return CONTINUE
-        uniform = self._learner.start == "uniform" or self._state.clock == 0
+        uniform = self._settings.init == "uniform" or self._state.clock == 0
         return UNIFORM if uniform else PREDICTIVE
 
     def _factors(self) -> tuple[WordFactors, Bags]:
@@ -168,40 +175,40 @@ class IndependentSampler:
         After the first round they contain what the batch has drawn, so they are made for the
         words of the batch only; digammas are, too.
         """
-        learner, state = self._learner, self._state
-        digamma = learner.word_factor == "digamma"
+        settings, state = self._settings, self._state
+        digamma = settings.word_factor == "digamma"
         if self._draws is None and not digamma:
-            return word_factors(learner, state), self._batch.bags
+            return word_factors(settings, state), self._batch.bags
         k = state.n_topics
         if self._own_words is None:
-            distinct, bags = renumbered(self._batch.bags)
+            distinct, bags = renumber_words(self._batch.bags)
             self._own_words = bags, state.counts.take(distinct, axis=0)[:, :k]
         bags, before = self._own_words
         counts, totals = before.copy(), state.totals[:k].copy()
         if self._draws is not None:
-            weight = learner.ghosts / learner.n_kept
+            weight = settings.ghosts / settings.n_kept
             add_topics(bags, self._draws.kept, weight, counts)
             totals += weight * self._draws.totals.sum(axis=0)
-        totals += learner.smoothing * state.n_words
+        totals += settings.smoothing * state.n_words
         if digamma:
-            table = psi(counts + learner.smoothing) - psi(totals)
-            return WordFactors(deepened(table), 0.0, np.ones(k)), bags
-        return WordFactors(counts, learner.smoothing, 1.0 / totals), bags
+            table = psi(counts + settings.smoothing) - psi(totals)
+            return WordFactors(factors_of_logs(table), 0.0, np.ones(k)), bags
+        return WordFactors(counts, settings.smoothing, 1.0 / totals), bags
 
 
-def deepened(table: Mat) -> Mat:
+def factors_of_logs(table: Mat) -> Mat:
     """Factors from expected logarithms (words, topics): only ratios matter, and none may vanish."""
     relative = table - table.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(np.maximum(relative, _DEEPEST)))
+    return np.asarray(np.exp(np.maximum(relative, _LEAST_EXPONENT)))
 
 
-def infer(
+def infer_expected(
     documents: Documents, factors: WordFactors, alpha: Vec, n_passes: int, engine: Engine
 ) -> Mat:
     """Topic proportions (B, K) of documents without looking at labels, deterministic."""
     bags = as_bags(documents)
     shared = (factors, alpha, n_passes)
-    parts = engine.map(_infer, [cut(bags, w) for w in even_cuts(bags, engine.n_workers)], shared)
+    parts = engine.map(_infer, [cut(bags, w) for w in even_runs(bags, engine.n_workers)], shared)
     return np.concatenate(parts) if parts else np.empty((0, len(alpha)))
 
 
@@ -215,11 +222,11 @@ def _infer(shared: tuple[WordFactors, Vec, int], bags: Bags) -> Mat:
 class CollapsedSampler:
     """Rounds of sweeps over a batch, each from where the last one stopped."""
 
-    def __init__(self, learner: TopicLearner, state: TopicState, batch: Batch) -> None:
-        self._learner, self._state, self._batch = learner, state, batch
-        self._factors = word_factors(learner, state)
+    def __init__(self, settings: TopicSettings, state: TopicState, batch: Batch) -> None:
+        self._settings, self._state, self._batch = settings, state, batch
+        self._factors = word_factors(settings, state)
         n, k = len(batch), state.n_topics
-        distinct, bags = renumbered(batch.bags)
+        distinct, bags = renumber_words(batch.bags)
         counts = np.zeros((len(distinct), k))
         scale = self._factors.scale.copy()
         self._live = Live(bags.words.astype(np.int64), counts, 1.0 / scale, scale)
@@ -231,32 +238,32 @@ class CollapsedSampler:
 
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
-        learner, batch = self._learner, self._batch
+        settings, batch = self._settings, self._batch
         tilt = np.ones_like(self._tallies)
         hinges = no_hinges(len(batch), self._state.n_topics)
-        if isinstance(weights, Gaussians) and learner.loss is not None:
-            rng = learner.weight_draws(self._state, number)
-            hinges = hinges_of(learner.loss, weights, batch.targets, rng=rng)
+        if isinstance(weights, Gaussians) and settings.loss is not None:
+            rng = weight_draws(settings, self._state, number)
+            hinges = make_hinges(settings.loss, weights, batch.targets, rng=rng)
             if number == 0:
                 self._inverses = np.zeros(hinges.signs.shape)
         if number == 0:
-            uniform = learner.start == "uniform" or self._state.clock == 0
-            first = tilts(hinges.weights, hinges.signs, learner.first_pull, batch.lengths)
+            uniform = settings.init == "uniform" or self._state.clock == 0
+            first = tilts(hinges.weights, hinges.signs, settings.first_pull, batch.lengths)
             self._sweep(first, hinges, UNIFORM if uniform else PREDICTIVE)
-        if isinstance(weights, FixedSpread) and learner.loss is not None:
-            if learner.closed_form(number)[2] > 0.0:
+        if isinstance(weights, FixedSpread) and settings.loss is not None:
+            if settings.closed_form(number)[2] > 0.0:
                 z = self._tallies / batch.lengths[:, None]
                 multipliers = first_multipliers(
-                    learner.loss, weights.mean, z, batch.targets.signs, learner.box
+                    settings.loss, weights.mean, z, batch.targets.signs, settings.max_multiplier
                 )
             tilt = tilts(weights.mean, batch.targets.signs, multipliers, batch.lengths)
         return self._sweeps(tilt, hinges)
 
     def _sweeps(self, tilt: Mat, hinges: Hinges) -> Draws:
         kept, tallies, inverses, tables = [], [], [], []
-        for sweep in range(self._learner.n_sweeps):
+        for sweep in range(self._settings.n_sweeps):
             self._sweep(tilt, hinges, CONTINUE)
-            if sweep >= self._learner.burn_in:
+            if sweep >= self._settings.burn_in:
                 kept.append(self._topics.copy())
                 tallies.append(self._tallies.copy())
                 inverses.append(self._inverses.copy())
@@ -272,7 +279,7 @@ class CollapsedSampler:
 
     def _sweep(self, tilt: Mat, hinges: Hinges, start: int) -> None:
         """Draw every token once, then the tables."""
-        prior = self._learner.prior
+        prior = self._settings.prior
         alpha = prior.document_prior(self._state.tables + self._tables.sum(axis=0))
         sweep_collapsed(
             self._batch.bags,

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.engine.protocol import Engine
 from everlearn.topics.kernels.gaussians import invert
-from everlearn.topics.kernels.sampler import Bags, Topics
+from everlearn.topics.kernels.sampler import Bags, Topics, WordFactors
 from everlearn.topics.kernels.words import add_topics, fade, learn_words
+from everlearn.topics.settings import Loss, TopicSettings
 
 
 class Weights(Protocol):
@@ -364,3 +365,44 @@ def label_order(signs: np.ndarray) -> IntVec:
     seen = signs > 0
     first = np.where(seen.any(axis=0), seen.argmax(axis=0), len(signs))
     return np.argsort(first, kind="stable")
+
+
+def first_state(
+    settings: TopicSettings,
+    n_words: int,
+    n_topics: int,
+    task_order: IntVec,
+    seed: int,
+    n_rest: int = 1,
+) -> TopicState:
+    """The state before any data; topics are anchored to tasks in the given order, again and again.
+
+    For a single task one topic is anchored to yes, then `n_rest` topics to no, and so on.
+    """
+    codes = np.full(n_topics, -1)
+    weights: FixedSpread | Gaussians | None = None
+    if settings.loss is not None:
+        if settings.loss.anchored:
+            order = task_order if len(task_order) > 1 else np.repeat([0, 1], [1, n_rest])
+            codes = order[np.arange(n_topics) % len(order)]
+        means = code_means(codes, len(task_order), settings.loss.margin)
+        weights = _prior_weights(settings.loss, means)
+    words = (
+        WordWeights.empty(n_words, len(task_order)) if settings.max_word_multiplier > 0 else None
+    )
+    return TopicState.empty(n_words, codes, weights, words, seed)
+
+
+def _prior_weights(loss: Loss, means: Mat) -> FixedSpread | Gaussians:
+    if loss.kind == "averaging":
+        return FixedSpread(means)
+    q, k = means.shape
+    precision = np.zeros((q, k, k))
+    precision[:, np.arange(k), np.arange(k)] = 1.0 / loss.variance
+    return Gaussians(precision, means / loss.variance)
+
+
+def word_factors(settings: TopicSettings, state: TopicState) -> WordFactors:
+    """Expected probability of each word in each topic, as counts and scales."""
+    total = state.totals[: state.n_topics] + settings.smoothing * state.n_words
+    return WordFactors(state.counts, settings.smoothing, 1.0 / total)

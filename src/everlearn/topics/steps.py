@@ -71,7 +71,7 @@ class Draws:
         )
 
 
-def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
+def even_runs(bags: Bags, n_parts: int) -> list[slice]:
     """Runs of documents with about as many tokens each."""
     n_tokens = int(bags.starts[-1])
     n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
@@ -210,5 +210,5 @@ def draw_block(step: Step, block: Block) -> Draws:
 
 def draw_topics(step: Step, block: Block, engine: Engine) -> Draws:
     """Draw the topics of a block, a run of documents on each worker."""
-    parts = [block.cut(where) for where in even_cuts(block.bags, engine.n_workers)]
+    parts = [block.cut(where) for where in even_runs(block.bags, engine.n_workers)]
     return Draws.concatenate(engine.map(draw_block, parts, step))

@@ -23,9 +23,9 @@ from everlearn.core.documents import Documents, split_documents
 from everlearn.engine.protocol import Engine
 from everlearn.topics.kernels.sampler import Bags
 from everlearn.topics.kernels.words import tally_topics
-from everlearn.topics.sampling import infer
-from everlearn.topics.settings import TopicLearner, word_factors
-from everlearn.topics.state import TopicState, code_means, n_codes
+from everlearn.topics.sampling import infer_expected
+from everlearn.topics.settings import TopicSettings
+from everlearn.topics.state import TopicState, code_means, n_codes, word_factors
 from everlearn.topics.steps import Draws
 
 Pairs = Sequence[tuple[int, int]]
@@ -57,21 +57,21 @@ class JointEvidence:
     weight : documents that each of these speaks for, ghosts included and forgotten ones not
     """
 
-    learner: TopicLearner
+    settings: TopicSettings
     tallies: Mat
     weight: float
 
     @classmethod
-    def of(cls, learner: TopicLearner, tallies: Mat, state: TopicState) -> JointEvidence:
+    def of(cls, settings: TopicSettings, tallies: Mat, state: TopicState) -> JointEvidence:
         """From the tallies of a batch that the state has learned."""
         n_tokens = tallies.sum()
         if len(tallies) < _SPOKESMEN or n_tokens == 0:
-            return cls(learner, tallies, learner.ghosts)
-        return cls(learner, tallies, float(state.totals.sum() / n_tokens))
+            return cls(settings, tallies, settings.ghosts)
+        return cls(settings, tallies, float(state.totals.sum() / n_tokens))
 
     def gains(self, state: TopicState, pairs: Pairs) -> Vec:
-        alpha = self.learner.prior.document_prior(state.tables)
-        prior, counts = self.learner.smoothing, state.counts[: state.n_words]
+        alpha = self.settings.prior.document_prior(state.tables)
+        prior, counts = self.settings.smoothing, state.counts[: state.n_words]
         words = [word_gain(counts[:, keep], counts[:, drop], prior) for keep, drop in pairs]
         documents = [
             document_gain(self.tallies[:, [keep, drop]], alpha[[keep, drop]])
@@ -115,23 +115,23 @@ def document_gain(tallies: Mat, alpha: Vec) -> float:
 class Completion:
     """Halves of documents that are not learned yet, to be told from their other halves."""
 
-    learner: TopicLearner
+    settings: TopicSettings
     observed: Documents
     held_out: Documents
     engine: Engine
 
     @classmethod
-    def of(cls, learner: TopicLearner, documents: Documents, engine: Engine) -> Completion | None:
+    def of(cls, settings: TopicSettings, documents: Documents, engine: Engine) -> Completion | None:
         """By a batch, unless it is so small that chance would judge."""
         if len(documents) < _FEWEST_JUDGES:
             return None
-        return cls(learner, *split_documents(documents[:_MOST_JUDGES], 0), engine)
+        return cls(settings, *split_documents(documents[:_MOST_JUDGES], 0), engine)
 
     def gains(self, state: TopicState, pairs: Pairs) -> Vec:
-        learner, held_out, k = self.learner, self.held_out, state.n_topics
-        factors = word_factors(learner, state)
-        alpha = learner.prior.document_prior(state.tables)
-        proportions = infer(self.observed, factors, alpha, _PASSES, self.engine)
+        settings, held_out, k = self.settings, self.held_out, state.n_topics
+        factors = word_factors(settings, state)
+        alpha = settings.prior.document_prior(state.tables)
+        proportions = infer_expected(self.observed, factors, alpha, _PASSES, self.engine)
         document = np.repeat(np.arange(len(held_out)), np.diff(held_out.indptr))
         prior = factors.smoothing * state.n_words
         gains = np.zeros(len(pairs))
@@ -160,21 +160,23 @@ _PER_TOPIC, _MOST_AT_FIRST = 3, 100
 """Without labels: documents of the first batch for each topic offered to it, up to so many."""
 
 
-def with_spares(learner: TopicLearner, state: TopicState, signs: NDArray[np.int8]) -> TopicState:
+def add_spare_topics(
+    settings: TopicSettings, state: TopicState, signs: NDArray[np.int8]
+) -> TopicState:
     """The state with spare topics behind the others, if topics are born in this model.
 
     `signs` (B, Q) are the labels of the batch. At the first batch, all of whose topics are empty,
     those that it has stand in for spare ones. Without labels many more are offered, because topics
     die sooner than they are born.
     """
-    if not learner.grows:
+    if not settings.grows:
         return state
-    room = max(0, learner.max_topics - state.n_topics)
-    loss = learner.loss
+    room = max(0, settings.max_topics - state.n_topics)
+    loss = settings.loss
     if loss is not None and loss.anchored and state.weights is not None:
         codes = _offered(state, signs, room)
     else:
-        codes = np.full(min(_n_offered(learner, state, len(signs)), room), -1)
+        codes = np.full(min(_n_offered(settings, state, len(signs)), room), -1)
     n = len(codes)
     weights = state.weights
     if weights is not None and loss is not None:
@@ -188,11 +190,11 @@ def with_spares(learner: TopicLearner, state: TopicState, signs: NDArray[np.int8
     )
 
 
-def _n_offered(learner: TopicLearner, state: TopicState, n_documents: int) -> int:
+def _n_offered(settings: TopicSettings, state: TopicState, n_documents: int) -> int:
     """How many spare topics that belong to no class."""
     if state.clock > 0:
         return _SPARES
-    if learner.loss is not None:
+    if settings.loss is not None:
         return 0
     return max(0, min(n_documents // _PER_TOPIC, _MOST_AT_FIRST) - state.n_topics)
 
@@ -220,7 +222,9 @@ def _with_documents(signs: NDArray[np.int8]) -> NDArray[np.bool_]:
     return yes if len(yes) > 1 else np.array([yes[0], (signs < 0).any()])
 
 
-def settled(draws: Draws, bags: Bags, n_old: int, n_topics: int) -> tuple[Draws, np.ndarray]:
+def drop_empty_topics(
+    draws: Draws, bags: Bags, n_old: int, n_topics: int
+) -> tuple[Draws, np.ndarray]:
     """Draws without the topics that were empty in the end, and the topics that are left.
 
     The first `n_old` topics stay in any case, and all of them if none would be left. A token that
@@ -262,7 +266,7 @@ def _narrowed(draws: Draws, n_topics: int) -> Draws:
     )
 
 
-def without_spares(state: TopicState, left: np.ndarray) -> TopicState:
+def keep_topics(state: TopicState, left: np.ndarray) -> TopicState:
     """The state with these topics only; the columns of the others hold nothing."""
     return replace(
         state,
@@ -278,7 +282,7 @@ _GROWTH, _PERIOD = 1.25, 2**14
 _WORDS_COMPARED: Final = 2000
 
 
-def is_due(before: int, after: int) -> bool:
+def merge_is_due(before: int, after: int) -> bool:
     """Whether merges are looked for when a batch makes so many documents of so many.
 
     They are whenever a quarter more is known, and regularly in a long stream, whatever the size of
@@ -294,7 +298,7 @@ def _step(n_documents: int) -> int:
     return int(math.log(short) / math.log(_GROWTH)) + n_documents // _PERIOD
 
 
-def merged(learner: TopicLearner, state: TopicState, judge: Judge) -> TopicState:
+def merge_topics(settings: TopicSettings, state: TopicState, judge: Judge) -> TopicState:
     """The state after every merge that pays, those that gain most first."""
     while pairs := _candidates(state):
         gains = judge.gains(state, pairs)
@@ -307,7 +311,7 @@ def merged(learner: TopicLearner, state: TopicState, judge: Judge) -> TopicState
         if not chosen:
             break
         left, position = _positions(state.n_topics, chosen)
-        state, judge = _joined(learner, state, left, position), judge.joined(position)
+        state, judge = _joined(settings, state, left, position), judge.joined(position)
     return state
 
 
@@ -339,7 +343,9 @@ def _positions(n_topics: int, pairs: list[tuple[int, int]]) -> tuple[IntVec, Int
     return left, np.searchsorted(left, owner)
 
 
-def _joined(learner: TopicLearner, state: TopicState, left: IntVec, position: IntVec) -> TopicState:
+def _joined(
+    settings: TopicSettings, state: TopicState, left: IntVec, position: IntVec
+) -> TopicState:
     """The state with topics of one position made one; arrays of the old one stay as they are."""
     k = state.n_topics
     counts, totals, tables = state.counts.copy(), state.totals.copy(), state.tables.copy()
@@ -351,9 +357,9 @@ def _joined(learner: TopicLearner, state: TopicState, left: IntVec, position: In
                 table[..., new] = table[..., old]
         table[..., len(left) : k] = 0.0
     weights = state.weights
-    if weights is not None and learner.loss is not None:
-        means = code_means(state.codes, weights.n_tasks, learner.loss.margin)
-        weights = weights.merge(position, state.totals[:k], means, learner.loss.variance)
+    if weights is not None and settings.loss is not None:
+        means = code_means(state.codes, weights.n_tasks, settings.loss.margin)
+        weights = weights.merge(position, state.totals[:k], means, settings.loss.variance)
     return replace(
         state,
         counts=counts,

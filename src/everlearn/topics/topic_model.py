@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.core.arrays import Vec
+from everlearn.engine.opening import EngineChoice, open_engine
 from everlearn.estimator.params import Constraint, Interval, Options
-from everlearn.store.schema import Arrays, section
-from everlearn.text.inputs import TextOptions
-from everlearn.topics.checkpoint import TopicCheckpoint
-from everlearn.topics.estimator import Learned
+from everlearn.store.schema import Schema
+from everlearn.text.inputs import TextOptions, WordSpace
+from everlearn.topics.batches import Targets
+from everlearn.topics.checkpoint import TOPIC_MODEL_FIT
+from everlearn.topics.estimator import TopicEstimator
+from everlearn.topics.fit import TopicFit, check_unchanged, fit_corpus, learn_documents, start_fit
 from everlearn.topics.params import TOPIC_CONSTRAINTS, SamplerOptions, check_start
-from everlearn.topics.settings import FixedTopics, SharedSticks, Targets, TopicLearner, first_state
+from everlearn.topics.priors import FixedTopics, SharedSticks
+from everlearn.topics.settings import TopicSettings
 
 _START_TOPICS = 20
 _NO_TASKS = np.empty(0, np.int64)
 
 
-class TopicModel(TopicCheckpoint[None]):
+class TopicModel(TopicEstimator[None]):
     """Online topic model: LDA, or an HDP that finds the number of topics.
 
     `fit` learns from a corpus in one or more passes, `partial_fit` from documents that need not
@@ -95,8 +99,8 @@ class TopicModel(TopicCheckpoint[None]):
     """
 
     checkpoint_key: ClassVar[str] = "topic-model"
-    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
-    _no_options = ("tol", "augmentation", "decision")
+    _schema: ClassVar[Schema] = TOPIC_MODEL_FIT
+    _unused_options = ("tol", "augmentation", "decision")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
         "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
@@ -121,10 +125,10 @@ class TopicModel(TopicCheckpoint[None]):
         retention: float = 1.0,
         vocabulary: Any = None,
         stop_words: Any = None,
-        text: Any = None,
-        options: Any = None,
-        engine: str | None = None,
-        random_state: Any = None,
+        text: TextOptions | Mapping[str, Any] | None = None,
+        options: SamplerOptions | Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_topics = n_topics
@@ -166,9 +170,10 @@ class TopicModel(TopicCheckpoint[None]):
         with self._unchanged_on_error():
             self._check_params()
             with self._corpus(X) as corpus:
-                learned = self._begin(corpus.words)
-                none = Targets.none(len(corpus.documents))
-                self._learned = self._fit_passes(learned, corpus, none)
+                settings = self._settings(None)
+                start = self._begin(settings, corpus.words)
+                targets = Targets.none(len(corpus.documents))
+                self._learned = fit_corpus(settings, start, corpus, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -189,9 +194,16 @@ class TopicModel(TopicCheckpoint[None]):
         with self._unchanged_on_error() as undos:
             self._check_params()
             known = self._known()
-            documents, words = self._documents(X, None if known is None else known.words, grow=True)
-            learned = self._begin(words) if known is None else self._with_words(known, words)
-            self._learned = self._go_on(learned, documents, Targets.none(len(documents)), undos)
+            documents, words = self._read_new(X)
+            settings = self._settings(None)
+            if known is None:
+                start = self._begin(settings, words)
+            else:
+                check_unchanged(settings, known)
+                start = replace(known, words=words)
+            targets = Targets.none(len(documents))
+            with open_engine(self.engine) as engine:
+                self._learned = learn_documents(settings, start, documents, targets, engine, undos)
         return self
 
     def score_samples(self, X: Any) -> Vec:
@@ -233,42 +245,29 @@ class TopicModel(TopicCheckpoint[None]):
 
     # ------------------------------------------------------------------ inner
 
+    def _settings(self, outputs: None) -> TopicSettings:
+        options = self._sampler()
+        if self.n_topics == "infer":
+            prior = SharedSticks(float(self.concentration), float(options.stick_prior))
+            start = self.start_topics or min(_START_TOPICS, int(self.max_topics))
+            common = self._common_settings(prior)
+        else:
+            alpha, start = options.doc_topic_prior, int(self.n_topics)
+            common = self._common_settings(FixedTopics(None if alpha is None else float(alpha)))
+        return replace(
+            common,
+            n_topics=self.n_topics,
+            start_topics=int(start),
+            max_topics=int(self.max_topics),
+            warmup_documents=0 if self.batch_size == "all" else int(self.warmup_documents),
+            warmup_sweeps=int(options.warmup_sweeps),
+        )
+
+    def _begin(self, settings: TopicSettings, words: WordSpace) -> TopicFit[None]:
+        """What is known before the first document."""
+        return start_fit(settings, words, None, _NO_TASKS, self._new_seed())
+
     def _check_params(self) -> None:
         super()._check_params()
         if self.n_topics == "infer":
-            check_start(self)
-
-    def _begin(self, words: Any) -> Learned[None]:
-        n_topics = self.n_topics
-        if n_topics == "infer":
-            n_topics = self.start_topics or min(_START_TOPICS, int(self.max_topics))
-        n_topics = int(n_topics)
-        learner = self._learner(None, n_topics)
-        state = first_state(learner, words.n_words, n_topics, _NO_TASKS, self._new_seed())
-        return Learned((state,), words, None, None)
-
-    def _learner(self, outputs: None, n_topics: int) -> TopicLearner:
-        options = self._sampler()
-        prior: FixedTopics | SharedSticks
-        if self.n_topics == "infer":
-            prior = SharedSticks(float(self.concentration), float(options.stick_prior))
-        else:
-            prior = FixedTopics(float(options.doc_topic_prior or 1.0 / n_topics))
-        learner = TopicLearner(
-            prior,
-            float(self.topic_word_prior),
-            max_topics=int(self.max_topics),
-            young_documents=0 if self.batch_size == "all" else int(self.warmup_documents),
-            young_sweeps=int(options.warmup_sweeps),
-        )
-        return self._with_schedule(learner, 5)
-
-    def _pack_outputs(self, outputs: None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {}
-
-    @classmethod
-    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> None:
-        section(header, "outputs", ())
-
-    def _n_tasks(self, outputs: None) -> int:
-        return 0
+            check_start(type(self).__name__, self.start_topics, self.max_topics)

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.core.random import stream
 from everlearn.engine.protocol import Engine
 from everlearn.kernels.dual import ascend_weights, demands
+from everlearn.topics.batches import Targets
 from everlearn.topics.kernels.gaussians import add_moments, tabulate
 from everlearn.topics.kernels.hinges import Hinges
-from everlearn.topics.settings import Loss, Targets, TopicLearner
-from everlearn.topics.state import FixedSpread, Gaussians
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, TopicState
 
 _TOLERANCE = 1e-3
 _MOST_SWEEPS = 50
@@ -21,7 +23,7 @@ _WORTH_SHARING = 1_000_000
 """Multiplications in inverting precisions that are worth sending some to another thread."""
 
 
-def averaged(
+def solve_dual(
     loss: Loss,
     weights: FixedSpread,
     z: Mat,
@@ -57,8 +59,8 @@ class Drawn(Protocol):
     def inverses(self) -> NDArray[np.float64]: ...
 
 
-def weights_after(
-    learner: TopicLearner,
+def update_weights(
+    settings: TopicSettings,
     weights: FixedSpread | Gaussians | None,
     targets: Targets,
     drawn: Drawn,
@@ -69,14 +71,14 @@ def weights_after(
 
     `weights` are those before the batch, `lengths` (B,) the tokens of each document, at least 1.
     """
-    loss = learner.loss
+    loss = settings.loss
     if loss is None or weights is None:
         return weights, multipliers
     if isinstance(weights, FixedSpread):
-        z = drawn.totals / (learner.n_kept * lengths[:, None])
-        return averaged(loss, weights, z, targets, learner.box, multipliers)
+        z = drawn.totals / (settings.n_kept * lengths[:, None])
+        return solve_dual(loss, weights, z, targets, settings.max_multiplier, multipliers)
     tallies, inverses = drawn.tallies, drawn.inverses
-    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts)
+    found = add_evidence(loss, weights, targets, tallies, inverses, lengths, settings.ghosts)
     return found, multipliers
 
 
@@ -118,7 +120,16 @@ def _moments(
     return weights.moments(engine)
 
 
-def hinges_of(
+def weight_draws(
+    settings: TopicSettings, state: TopicState, number: int
+) -> np.random.Generator | None:
+    """Random numbers for the weights of round `number`; None if that uses their posterior."""
+    if settings.loss is None or not settings.loss.draws_weights:
+        return None
+    return stream(state.seed, "sample", state.clock, number)
+
+
+def make_hinges(
     loss: Loss,
     weights: Gaussians,
     targets: Targets,
@@ -155,7 +166,7 @@ def no_hinges(n: int, n_topics: int) -> Hinges:
     )
 
 
-def accumulated(
+def add_evidence(
     loss: Loss,
     weights: Gaussians,
     targets: Targets,

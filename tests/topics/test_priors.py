@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.topics.settings import FixedTopics, SharedSticks, stick_weights
+from everlearn.topics.priors import FixedTopics, SharedSticks, stick_weights
 from oracles import bayespa as oracle
 
 tables = st.lists(

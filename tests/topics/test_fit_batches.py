@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from everlearn.core.documents import Documents
-from everlearn.topics.estimator import cut_batches
-from everlearn.topics.settings import Targets
+from everlearn.topics.batches import Targets
+from everlearn.topics.fit import cut_batches
 
 N = 53
 
