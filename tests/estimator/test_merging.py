@@ -273,11 +273,11 @@ class TestLabelledTopics:
         assert not np.array_equal(order, np.arange(6))
         state = shards[1]._learned.states[0]
         state.counts[:] = state.counts[:, order]
-        weights = state.weights.taken(order)
+        weights = state.weights.select(order)
         state.weights.precision[:], state.weights.shift[:] = weights.precision, weights.shift
         both = merge(shards)
         precision, shift = self.parts(whole)
-        loss = whole._learned.loss
+        loss = whole._current_settings().loss
         assert_allclose(self.parts(both)[0], 2 * precision - np.eye(6) / loss.variance, rtol=1e-9)
         means = code_means(codes, shift.shape[0], loss.margin)
         assert_allclose(self.parts(both)[1], 2 * shift - means / loss.variance, rtol=1e-9)
