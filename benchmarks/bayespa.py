@@ -18,7 +18,7 @@ from benchmarks.bayespa_runs import THEIR_TOPICS, lda_and_svm, span, summary
 from benchmarks.corpora import DATA, newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table, write_page
-from everlearn import MedHDPClassifier, MedLDAClassifier
+from everlearn import MedHDPClassifier, MedLDAClassifier, SamplerOptions
 
 HEAD = """# Online Bayesian passive-aggressive learning: the paper's experiments
 
@@ -60,7 +60,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "MedLDA averaging, shared topics": MedLDAClassifier,
     "MedLDA Gibbs, shared topics": lambda: MedLDAClassifier(loss="gibbs"),
     "MedLDA Gibbs, shared topics, constants of the paper": lambda: MedLDAClassifier(
-        loss="gibbs", C=328.0, variance=1.0 / 164**2
+        loss="gibbs", C=328.0, options=SamplerOptions(variance=1.0 / 164**2)
     ),
     "MedHDP averaging": MedHDPClassifier,
     "MedHDP Gibbs": lambda: MedHDPClassifier(loss="gibbs"),
@@ -69,7 +69,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "MedLDA averaging with word weights": lambda: MedLDAClassifier(word_weights=True),
     "MedLDA Gibbs with word weights": lambda: MedLDAClassifier(loss="gibbs", word_weights=True),
     "MedLDA averaging, plain paper (no anchors)": lambda: MedLDAClassifier(
-        anchors=False, C=16e3, variance=1e-3 / 16**2
+        anchors=False, C=16e3, options=SamplerOptions(variance=1e-3 / 16**2)
     ),
 }
 ASKED = {

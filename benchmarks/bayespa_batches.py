@@ -15,30 +15,30 @@ from benchmarks.bayespa_runs import (
     PLAIN_GIBBS,
     THEIR_TOPICS,
     lda_and_svm,
+    model_of,
     run,
 )
 from benchmarks.corpora import newsgroups
 from benchmarks.remember import remembered
 from benchmarks.table import Table
-from everlearn import MedHDPClassifier, MedLDAClassifier, SamplerOptions
+from everlearn import MedHDPClassifier, MedLDAClassifier
 
 BATCH_SEEDS = 3
 EQUAL = 0.01
 """An accuracy that is lower by no more is level."""
 UNTIL_IT_ENDS = {"tol": 1e-4}
 """As the paper trains: until the objective falls by less than this share a round."""
-BATCH = {"batch_size": "all", "n_sweeps": 1}
-COUNTING = SamplerOptions(word_factor="collapsed")
+BATCH = {"batch_size": "all", "n_sweeps": 1, "word_factor": "collapsed"}
 COLLAPSED = {**BATCH, "n_topics": THEIR_TOPICS}
 FREE = {"anchors": False}
 
 
 def _lda(**given: Any) -> Callable[[], Any]:
-    return partial(MedLDAClassifier, **COLLAPSED, options=COUNTING, **given)
+    return partial(model_of, MedLDAClassifier, **COLLAPSED, **given)
 
 
 def _hdp(**given: Any) -> Callable[[], Any]:
-    return partial(MedHDPClassifier, **BATCH, options=COUNTING, **given)
+    return partial(model_of, MedHDPClassifier, **BATCH, **given)
 
 
 BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
@@ -55,12 +55,7 @@ BATCH_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 PAPER_MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "MedLDA Gibbs, plain, constants of the paper": (_lda(**PLAIN_GIBBS), (20, 40, 80, 160)),
     "MedLDA Gibbs, plain, constants of the paper, weights drawn": (
-        partial(
-            MedLDAClassifier,
-            **COLLAPSED,
-            **PLAIN_GIBBS,
-            options=replace(COUNTING, augmentation="all"),
-        ),
+        _lda(**PLAIN_GIBBS, augmentation="all"),
         (40, 160),
     ),
     "MedHDP averaging, plain, constants of the paper": (_hdp(**PLAIN), (40,)),

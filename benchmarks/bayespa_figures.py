@@ -1,6 +1,5 @@
 """Figures 4 to 9 and tables 2 and 3 of the BayesPA paper."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,12 +7,13 @@ import numpy as np
 
 from benchmarks import bayespa_plots as plots
 from benchmarks import figures
-from benchmarks.bayespa_batches import COLLAPSED, COUNTING, FREE, UNTIL_IT_ENDS
+from benchmarks.bayespa_batches import COLLAPSED, FREE, UNTIL_IT_ENDS
 from benchmarks.bayespa_runs import (
     PLAIN,
     SEEDS,
     THEIR_TOPICS,
     lda_and_svm,
+    model_of,
     run,
     span,
     summary,
@@ -33,7 +33,7 @@ def numbers_of_topics(measured: list[str]) -> Table:
         "their objective falls by no more than a ten-thousandth a round, and an SVM on topics that "
         f"know no labels (one seed).\n\n{plots.link('bayespa_topics', 'Numbers of topics')}",
     )
-    batch = {**COLLAPSED, **FREE, "options": replace(COUNTING, **UNTIL_IT_ENDS)}
+    batch = {**COLLAPSED, **FREE, **UNTIL_IT_ENDS}
     models = {
         "MedLDA averaging": ("topics-averaging", {}),
         "MedLDA Gibbs": ("topics-gibbs", {"loss": "gibbs"}),
@@ -43,7 +43,10 @@ def numbers_of_topics(measured: list[str]) -> Table:
     for name, (key, given) in models.items():
         for k in (20, 40, 80):
             values, cpu, _ = summary(
-                f"{key}-{k}", partial(MedLDAClassifier, **{**given, "n_topics": k}), measured, 3
+                f"{key}-{k}",
+                partial(model_of, MedLDAClassifier, **{**given, "n_topics": k}),
+                measured,
+                3,
             )
             table.add(name, k, f"{np.mean(values):.4f}", f"{cpu:.2f}")
     for k in (20, 40, 80):
@@ -65,7 +68,9 @@ def starting_topics(measured: list[str]) -> Table:
         for k in (5, 20, 60):
             values, _, topics = summary(
                 f"start-{loss}-{k}",
-                lambda k=k, loss=loss: MedHDPClassifier(start_topics=k, loss=loss),
+                lambda k=k, loss=loss: MedHDPClassifier(
+                    loss=loss, options=SamplerOptions(start_topics=k)
+                ),
                 measured,
                 3,
             )
@@ -114,11 +119,12 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
         for i, j in ((1, 1), (1, 3), (1, 6), (1, 12), (2, 3), (4, 3)):
             found = run(
                 f"ij-{loss}-{anchors}-{i}-{j}",
-                lambda loss=loss, i=i, j=j, plain=plain: MedLDAClassifier(
+                lambda loss=loss, i=i, j=j, plain=plain: model_of(
+                    MedLDAClassifier,
                     n_topics=THEIR_TOPICS,
                     loss=loss,
                     n_sweeps=j,
-                    options=SamplerOptions(n_rounds=i),
+                    n_rounds=i,
                     **plain,
                 ),
                 0,
@@ -146,7 +152,9 @@ def burn_ins(measured: list[str]) -> Table:
         values, _, _ = summary(
             f"burn-{loss}-{j}-{b}",
             lambda loss=loss, j=j, b=b: MedLDAClassifier(
-                n_topics=THEIR_TOPICS, loss=loss, n_sweeps=j, options=SamplerOptions(burn_in=b)
+                n_topics=THEIR_TOPICS,
+                loss=loss,
+                options=SamplerOptions(n_sweeps=j, burn_in=b),
             ),
             measured,
             3,
@@ -171,8 +179,8 @@ def training_times(measured: list[str]) -> Table:
     ]
     straight = []
     for loss in ("averaging", "gibbs"):
-        make = partial(MedLDAClassifier, n_topics=THEIR_TOPICS, loss=loss)
-        rounds = {i: partial(make, options=SamplerOptions(n_rounds=i)) for i in (1, 2, 4)}
+        make = partial(model_of, MedLDAClassifier, n_topics=THEIR_TOPICS, loss=loss)
+        rounds = {i: partial(make, n_rounds=i) for i in (1, 2, 4)}
         runs = {
             "rounds I": [(i, run(f"ij-{loss}-True-{i}-3", partial(rounds[i], n_sweeps=3), 0))
                          for i in rounds],

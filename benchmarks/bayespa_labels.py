@@ -16,7 +16,7 @@ from benchmarks.bayespa_runs import span
 from benchmarks.corpora import Corpus, bibtex, reuters
 from benchmarks.remember import remembered
 from benchmarks.table import Table
-from everlearn import MedHDPClassifier, MedLDAClassifier
+from everlearn import MedHDPClassifier, MedLDAClassifier, SamplerOptions
 
 SEEDS = 3
 MODELS: dict[str, Callable[[], Any]] = {
@@ -93,7 +93,9 @@ def starting_topics(measured: list[str]) -> Table:
                 "bayespa",
                 f"labels-start-{start}-{seed}",
                 lambda start=start, seed=seed: _measure(
-                    lambda: MedHDPClassifier(start_topics=start), seed, reuters()
+                    lambda: MedHDPClassifier(options=SamplerOptions(start_topics=start)),
+                    seed,
+                    reuters(),
                 ),
             )
             for seed in range(SEEDS)

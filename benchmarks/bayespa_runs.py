@@ -4,7 +4,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,22 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.corpora import Corpus, newsgroups
 from benchmarks.remember import remembered
-from everlearn import TopicModel
+from everlearn import SamplerOptions, TopicModel
 
 SEEDS = 5
 PLAIN = {"anchors": False, "C": 16e3, "variance": 1e-3 / 16**2}
-"""The settings of the paper without anchors, for the averaging loss."""
+"""The settings of the paper without anchors, for the averaging loss, as `model_of` takes them."""
 PLAIN_GIBBS = {"loss": "gibbs", "anchors": False, "C": 328.0, "variance": 1.0 / 164**2}
 """The same for the Gibbs loss."""
 THEIR_TOPICS = 40
 """What most experiments of the paper have, for 20 classes."""
+
+
+def model_of(kind: Callable[..., Any], **params: Any) -> Any:
+    """An estimator; fields of its `SamplerOptions` are given by plain names."""
+    names = {field.name for field in fields(SamplerOptions)} & set(params)
+    options = SamplerOptions(**{name: params.pop(name) for name in names})
+    return kind(**params, options=options)
 
 
 def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = None) -> dict:

@@ -46,7 +46,7 @@ def against_tomotopy() -> Table | None:
             _add(table, f"{name}, {k} topics", _ours(model), peer)
     peer = _tomotopy("HDPModel", initial_k=20, alpha=0.1, eta=0.1)
     for loss, name in (("averaging", "MedHDP averaging"), ("gibbs", "MedHDP Gibbs")):
-        _add(table, name, _ours(MedHDPClassifier(loss=loss, n_sweeps=2)), peer)
+        _add(table, name, _ours(MedHDPClassifier(loss=loss)), peer)
     return table
 
 
@@ -65,7 +65,7 @@ def _ours(model: Any) -> float:
     labels = {k: v[order] if k == "y" else v for k, v in labels.items()}
     model.partial_fit(X, **labels)
     seconds = min(_cpu(lambda: model.partial_fit(X, **labels)) for _ in range(PASSES))
-    return float(X.sum()) * (model.n_sweeps + 1) / seconds
+    return float(X.sum()) * (model._current_settings().n_sweeps + 1) / seconds
 
 
 def tomotopy_model(kind: str, X: Any, **settings: float) -> Any:

@@ -212,8 +212,8 @@ class TestTopics:
         state.counts[:] = state.counts[:, order]
         both = merge(shards)
         assert_allclose(
-            both.components_ - both.topic_word_prior,
-            2 * (whole.components_ - whole.topic_word_prior),
+            both.components_ - both._current_settings().smoothing,
+            2 * (whole.components_ - whole._current_settings().smoothing),
         )
         assert both._learned.n_documents == 2 * whole._learned.n_documents
 
@@ -222,7 +222,7 @@ class TestTopics:
             TopicModel(n_topics=3, random_state=0).fit(part) for part in (TOKENS[:9], TOKENS[9:60])
         ]
         both = merge(shards)
-        masses = (both.components_ - both.topic_word_prior).sum(axis=0)
+        masses = (both.components_ - both._current_settings().smoothing).sum(axis=0)
         counts = dict(zip(both.vocabulary_, masses, strict=True))
         for word in ("word00", "word17"):
             assert_allclose(counts[word], sum(doc.count(word) for doc in TOKENS[:60]), rtol=1e-9)
@@ -232,7 +232,7 @@ class TestTopics:
         shards = [copy.deepcopy(base).partial_fit(COUNTS[i : i + 50]) for i in (100, 150)]
         both = merge(shards, base=base)
         assert_allclose(
-            (both.components_ - both.topic_word_prior).sum(axis=0),
+            (both.components_ - both._current_settings().smoothing).sum(axis=0),
             np.asarray(COUNTS[:200].sum(axis=0)).ravel(),
             rtol=1e-9, atol=1e-9,
         )  # fmt: skip

@@ -212,7 +212,7 @@ WRONG = [
     ("lda", entry("params", "colour", value="red"), "colour"),
     ("lda", without("params", "n_passes"), "n_passes"),
     ("lda", entry("params", "options", "epochs", value=3), "epochs"),
-    ("lda", entry("params", "topic_word_prior", value=-1.0), "topic_word_prior"),
+    ("lda", entry("params", "options", "topic_word_prior", value=-1.0), "topic_word_prior"),
     ("lda", entry("params", "options", "word_factor", value="gamma"), "word_factor"),
     ("lda", entry("params", "options", "burn_in", value=3), "burn_in"),
     ("lda", entry("params", "stop_words", value=[[]]), "stop_words"),

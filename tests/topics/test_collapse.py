@@ -10,6 +10,7 @@ from everlearn.testing.data import planted_topics
 from everlearn.topics.batches import BatchInfo
 from everlearn.topics.collapse import RecentShares
 from everlearn.topics.medlda import MedLDAClassifier
+from support.corpora import made
 
 
 def info(shares: list[float], n: int = 64, clock: int = 9, first: int = 0) -> BatchInfo:
@@ -70,7 +71,7 @@ def test_a_start_and_two_topics_say_nothing() -> None:
 def test_single_documents_from_a_stream_collapse_and_are_told() -> None:
     planted = planted_topics(150, 12, 200, 40, random_state=0)
     paper = {"loss": "gibbs", "C": 328, "variance": 1 / 164**2, "anchors": False}
-    model = MedLDAClassifier(n_topics=24, random_state=0, engine="serial", **paper)
+    model = made(MedLDAClassifier, n_topics=24, random_state=0, engine="serial", **paper)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for i in range(150):

@@ -92,7 +92,7 @@ class TestRetention:
         for rows in (slice(0, 100), slice(100, 200), slice(200, 300)):
             model.partial_fit(PLANTED.X[rows])
             tokens.append(PLANTED.X[rows].sum())
-        left = (model.components_ - model.topic_word_prior).sum()
+        left = (model.components_ - model._current_settings().smoothing).sum()
         assert left == pytest.approx(tokens[0] / 4 + tokens[1] / 2 + tokens[2])
 
     def test_all_of_it_is_the_model_without(self):

@@ -134,7 +134,11 @@ def test_documents_without_labels_are_those_of_a_plain_topic_model(
     settings = {"batch_size": BATCH, "random_state": 3, "engine": "serial", "shuffle": False}
     labelled = made(MedLDAClassifier, n_topics=6, loss=loss, n_rounds=n_rounds, **settings)
     labelled.fit(X, np.full((len(LABELS), 3), np.nan))
-    same = {"n_topics": 6, "n_rounds": n_rounds, "topic_word_prior": labelled.topic_word_prior}
+    same = {
+        "n_topics": 6,
+        "n_rounds": n_rounds,
+        "topic_word_prior": labelled._current_settings().smoothing,
+    }
     plain = made(TopicModel, warmup_documents=0, **same, **settings).fit(X)
     counts = content(labelled).arrays["learned/states/0/counts"]
     if loss == "averaging":

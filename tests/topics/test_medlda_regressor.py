@@ -18,6 +18,7 @@ from support.corpora import (
     TEXTS,
     X,
     assert_same,
+    change,
     content,
     fitted,
     model_of,
@@ -269,11 +270,11 @@ def test_the_scale_is_that_of_the_first_numbers_that_come() -> None:
     assert abs(model.predict(X).mean() - y.mean()) < 3 * y.std()
 
 
-@pytest.mark.parametrize("change", [{"variance": 3.0}, {"n_topics": 9}])
-def test_what_the_prior_is_made_of_cannot_change(change: dict[str, float]) -> None:
+@pytest.mark.parametrize("changed", [{"variance": 3.0}, {"n_topics": 9}])
+def test_what_the_prior_is_made_of_cannot_change(changed: dict[str, float]) -> None:
     X = np.random.default_rng(0).poisson(1.0, (40, 8))
     model = MedLDARegressor(n_topics=4, random_state=0).fit(X, X[:, 0].astype(float))
-    model.set_params(**change)
+    change(model, **changed)
     for call in (lambda: model.predict(X), lambda: model.partial_fit(X, X[:, 0])):
-        with pytest.raises(ValueError, match=f"'{next(iter(change))}' parameter .* cannot change"):
+        with pytest.raises(ValueError, match=f"'{next(iter(changed))}' parameter .* cannot change"):
             call()

@@ -157,8 +157,13 @@ def test_one_topic_a_class_is_found(loss: str, batch_size: int | str) -> None:
     """All topics count, also those that hardly have a token."""
     for seed in range(2):
         planted = planted_topics(600, 5, 100, 40, overlap=0.1, random_state=seed)
-        model = MedHDPClassifier(
-            loss=loss, batch_size=batch_size, start_topics=15, random_state=seed, engine="serial"
+        model = made(
+            MedHDPClassifier,
+            loss=loss,
+            batch_size=batch_size,
+            start_topics=15,
+            random_state=seed,
+            engine="serial",
         ).fit(planted.X, planted.labels)
         assert 5 <= model.n_topics_ <= 6
         assert model.score(planted.X, planted.labels) > 0.9
@@ -172,7 +177,9 @@ def test_any_start_ends_with_about_as_many_topics(loss: str, n: int, batch_size:
     """With few documents, too: merges do not wait for batches."""
     planted = planted_topics(n + 500, 8, 320, 50, overlap=0.2, random_state=0)
     settings: dict[str, Any] = {"loss": loss, "batch_size": batch_size, "engine": "serial"}
-    models = [MedHDPClassifier(start_topics=k, random_state=0, **settings) for k in (5, 20, 60)]
+    models = [
+        made(MedHDPClassifier, start_topics=k, random_state=0, **settings) for k in (5, 20, 60)
+    ]
     for model in models:
         model.fit(planted.X[:n], planted.labels[:n])
     sizes = [model.n_topics_ for model in models]
@@ -254,9 +261,7 @@ def test_weights_may_be_drawn_in_every_round(word_factor: str) -> None:
     settings = {"word_factor": word_factor, "n_rounds": 2, "n_passes": 3}
     drawn = fitted("gibbs", augmentation="all", **settings)
     assert drawn.score(X, LABELS) > 0.85
-    counts = [
-        content(m).arrays["learned/states/0/counts"] for m in (drawn, fitted("gibbs", **settings))
-    ]
+    counts = [learned_arrays(m)["counts"] for m in (drawn, fitted("gibbs", **settings))]
     assert not np.array_equal(*counts)
 
 
@@ -276,7 +281,9 @@ def test_every_round_has_draws_of_its_own() -> None:
 
 def collapse(**params: Any) -> tuple[MedLDAClassifier, list[warnings.WarningMessage]]:
     planted = planted_topics(600, 12, 200, 40, random_state=0)
-    model = MedLDAClassifier(n_topics=24, batch_size=64, random_state=0, engine="serial", **params)
+    model = made(
+        MedLDAClassifier, n_topics=24, batch_size=64, random_state=0, engine="serial", **params
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(planted.X, planted.labels)

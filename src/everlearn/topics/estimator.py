@@ -57,9 +57,11 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
     _unused_options: ClassVar[tuple[str, ...]]
     """Fields of `SamplerOptions` that mean nothing to the model."""
     _learned: TopicFit[T]
-    topic_word_prior: float
+    _topic_word_prior: ClassVar[float] = 0.1
+    """Prior of words where the options give none."""
+    _n_sweeps: ClassVar[int] = 3
+    """Sweeps of a round where the options give none."""
     batch_size: int | str | None
-    n_sweeps: int | None
     n_passes: int
     retention: float
     vocabulary: Any
@@ -196,7 +198,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
     def components_(self) -> Mat:
         """Dirichlet parameters of the topics over words, (n_topics, n_words)."""
         parts = [state.counts[:, : state.n_topics].T for state in self._fitted().states]
-        return np.asarray(np.concatenate(parts) + self.topic_word_prior)
+        return np.asarray(np.concatenate(parts) + self._word_prior(self._sampler()))
 
     @property
     def topic_shares_(self) -> Vec:
@@ -239,21 +241,25 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         return known
 
     def _common_settings(
-        self, prior: FixedTopics | SharedSticks, *, n_rounds: int = 1, inference_passes: int = 5
+        self,
+        options: SamplerOptions,
+        prior: FixedTopics | SharedSticks,
+        *,
+        n_rounds: int = 1,
+        inference_passes: int = 5,
     ) -> TopicSettings:
         """The settings that follow from the parameters of all topic models.
 
         `n_rounds` and `inference_passes` are used where the options give none.
         """
-        options = self._sampler()
         sampled = options.inference == "sampled"
         return TopicSettings(
             prior,
-            float(self.topic_word_prior),
+            self._word_prior(options),
             word_factor=options.word_factor,
             init=options.init,
             n_rounds=most_rounds(options, n_rounds),
-            n_sweeps=self._sweeps(),
+            n_sweeps=self._sweeps(options),
             burn_in=int(options.burn_in),
             tol=None if options.tol is None else float(options.tol),
             ghosts=int(options.ghosts),
@@ -283,16 +289,20 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
     def _check_params(self) -> None:
         super()._check_params()
         owner, loss = type(self).__name__, getattr(self, "loss", None)
-        n_sweeps, unused = self._sweeps(), self._unused_options
-        check_options(owner, self._sampler(), unused, n_sweeps=n_sweeps, loss=loss)
+        options, unused = self._sampler(), self._unused_options
+        check_options(owner, options, unused, n_sweeps=self._sweeps(options), loss=loss)
 
     def _sampler(self) -> SamplerOptions:
         """What the `options` parameter stands for."""
         return SamplerOptions.of(self.options, type(self).__name__)
 
-    def _sweeps(self) -> int:
+    def _word_prior(self, options: SamplerOptions) -> float:
+        """Dirichlet parameter of a topic over words."""
+        return float(options.topic_word_prior or self._topic_word_prior)
+
+    def _sweeps(self, options: SamplerOptions) -> int:
         """Sweeps of a round."""
-        return int(self.n_sweeps or 3)
+        return int(options.n_sweeps or self._n_sweeps)
 
     def _read(self, X: Any) -> Documents:
         """Documents for a prediction."""
@@ -356,7 +366,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
     def _top(self, n: int) -> IntVec:
         """Places of the `n` likeliest words of each topic."""
         check_params(f"{type(self).__name__}.top_words", {"n": n}, COUNT)
-        states, prior = self._fitted().states, self.topic_word_prior
+        states, prior = self._fitted().states, self._word_prior(self._sampler())
         topics = ((state, k) for state in states for k in range(state.n_topics))
         return np.array([_largest(state.counts[:, k] + prior, n) for state, k in topics])
 

@@ -63,7 +63,6 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
     _schema: ClassVar[Schema] = CLASSIFIER_FIT
     loss: LossKind
     C: float | None
-    variance: float | None
     anchors: bool
     word_weights: bool
 
@@ -245,6 +244,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
 
     def _classifier_settings(
         self,
+        options: SamplerOptions,
         space: LabelSpace,
         setting: Setting,
         prior: FixedTopics | SharedSticks,
@@ -256,6 +256,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
         anchors = bool(self.anchors)
         C, variance = default_strength(setting, self.loss, anchors=anchors)
         common = self._common_settings(
+            options,
             prior,
             n_rounds=default_rounds(setting, self.loss, anchors=anchors),
             inference_passes=_PASSES[space.kind],
@@ -268,9 +269,9 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
             common,
             loss=max_margin_loss(
                 self.loss,
-                self._sampler(),
+                options,
                 C=float(C if self.C is None else self.C),
-                variance=float(variance if self.variance is None else self.variance),
+                variance=float(options.variance or variance),
                 anchored=anchors,
             ),
             max_word_multiplier=float(self.word_weights),
@@ -341,20 +342,12 @@ class MedHDPClassifier(MaxMarginClassifier):
 
     Parameters
     ----------
-    start_topics : int or None, default=None
-        Topics to start with; None is one for each class.
     max_topics : int, default=1000
         There are never more. With anchors each class needs a topic, so fewer topics than classes
         are an error. Of the labels of an indicator matrix those that come first get one.
-    loss, C, variance, anchors, word_weights
+    loss, C, anchors, word_weights
         As in `MedLDAClassifier`.
-    concentration : float, default=5.0
-        Larger values expect more topics in a document.
-    topic_word_prior, batch_size
-        As in `MedLDAClassifier`.
-    n_sweeps : int or None, default=None
-        Sweeps over the tokens in each round; None is 2, or 3 without anchors.
-    n_passes, retention, vocabulary, stop_words, text
+    batch_size, n_passes, retention, vocabulary, stop_words, text
         As in `MedLDAClassifier`.
     options : SamplerOptions, mapping of its fields or None, default=None
         As in `MedLDAClassifier`. `stick_prior` says how many topics to expect in the corpus, and
@@ -383,27 +376,19 @@ class MedHDPClassifier(MaxMarginClassifier):
     checkpoint_key: ClassVar[str] = "medhdp-classifier"
     _unused_options = ("doc_topic_prior", "warmup_sweeps")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
-        "concentration": (Interval(0, 1e6, low_open=True),),
         **CLASSIFIER_CONSTRAINTS,
-        "n_sweeps": (Options((None,)), *CLASSIFIER_CONSTRAINTS["n_sweeps"]),
     }
 
     def __init__(
         self,
         *,
-        start_topics: int | None = None,
         max_topics: int = 1000,
         loss: LossKind = "averaging",
         C: float | None = None,
-        variance: float | None = None,
         anchors: bool = True,
         word_weights: bool = False,
-        concentration: float = 5.0,
-        topic_word_prior: float = 0.1,
         batch_size: int | str | None = None,
-        n_sweeps: int | None = None,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
@@ -414,17 +399,12 @@ class MedHDPClassifier(MaxMarginClassifier):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.start_topics = start_topics
         self.max_topics = max_topics
         self.loss = loss
         self.C = C
-        self.variance = variance
         self.anchors = anchors
         self.word_weights = word_weights
-        self.concentration = concentration
-        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -436,19 +416,22 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.verbose = verbose
 
     def _settings(self, outputs: LabelSpace) -> TopicSettings:
-        prior = SharedSticks(float(self.concentration), float(self._sampler().stick_prior))
-        start, most = self.start_topics, int(self.max_topics)
+        options, most = self._sampler(), int(self.max_topics)
+        prior = SharedSticks(float(options.concentration), float(options.stick_prior))
+        start = options.start_topics
         if start is None:
             start = min(n_codes(outputs.n_tasks), most)
-        settings = self._classifier_settings(outputs, "hdp", prior, start_topics=int(start))
+        settings = self._classifier_settings(
+            options, outputs, "hdp", prior, start_topics=int(start)
+        )
         return replace(settings, max_topics=most)
 
-    def _sweeps(self) -> int:
-        return int(self.n_sweeps or (2 if self.anchors else 3))
+    def _sweeps(self, options: SamplerOptions) -> int:
+        return int(options.n_sweeps or (2 if self.anchors else 3))
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_start(type(self).__name__, self.start_topics, self.max_topics)
+        check_start(type(self).__name__, self._sampler(), self.max_topics)
 
     def _check_start(self, space: LabelSpace) -> None:
         if space.kind != "multilabel":
@@ -482,21 +465,15 @@ class MedLDAClassifier(MaxMarginClassifier):
     C : float or None, default=None
         Weight of the hinge loss of missing a margin of 1. None chooses by loss, kind of labels and
         `anchors`. Larger values fit the labels harder.
-    variance : float or None, default=None
-        Prior variance of a weight. None chooses as for `C`. Smaller values learn more slowly.
     anchors : bool, default=True
         Whether each topic expects documents of one class from the start. False is the plain paper,
         which is less accurate: with more than a few classes its topics collapse into one unless
         margins are met soon, as they are by its own defaults.
     word_weights : bool, default=False
         Whether words have weights of their own beside the topics, learned on what these miss.
-    topic_word_prior : float, default=0.1
-        Dirichlet parameter of a topic over words. Smaller values make topics of fewer words.
     batch_size : int, "all" or None, default=None
         Documents that are learned together; None is 512, or 256 for an indicator matrix and without
         anchors. "all" of a call, with many `n_rounds` (see `options`), is batch MedLDA.
-    n_sweeps : int, default=3
-        Sweeps over the tokens of a batch, in each round.
     n_passes : int, default=1
         Passes over the documents in `fit`, each of which counts them once more.
     retention : float, default=1.0
@@ -549,7 +526,7 @@ class MedLDAClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medlda-classifier"
-    _unused_options = ("stick_prior", "warmup_sweeps")
+    _unused_options = ("start_topics", "concentration", "stick_prior", "warmup_sweeps")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "strategy": (Options(("shared", "ovr")),),
@@ -563,12 +540,9 @@ class MedLDAClassifier(MaxMarginClassifier):
         loss: LossKind = "averaging",
         strategy: str = "shared",
         C: float | None = None,
-        variance: float | None = None,
         anchors: bool = True,
         word_weights: bool = False,
-        topic_word_prior: float = 0.1,
         batch_size: int | str | None = None,
-        n_sweeps: int = 3,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
@@ -583,12 +557,9 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.loss = loss
         self.strategy = strategy
         self.C = C
-        self.variance = variance
         self.anchors = anchors
         self.word_weights = word_weights
-        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -600,14 +571,15 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.verbose = verbose
 
     def _settings(self, outputs: LabelSpace) -> TopicSettings:
-        alpha = self._sampler().doc_topic_prior
-        own = self._has_own_topics(outputs)
+        options = self._sampler()
+        alpha, own = options.doc_topic_prior, self._has_own_topics(outputs)
         setting: Setting = "shared"
         if outputs.kind == "multilabel":
             setting = "multilabel"
         elif own or outputs.kind == "binary":
             setting = "own"
         settings = self._classifier_settings(
+            options,
             outputs,
             setting,
             FixedTopics(None if alpha is None else float(alpha)),

@@ -52,14 +52,9 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
     C : float or None, default=None
         Weight of the loss. None is 2 for "averaging" and 0.6 for "gibbs". Smaller values learn
         less from outliers.
-    variance : float or None, default=None
-        Prior variance of a weight, in units of `y` as `epsilon`. None is 0.1 for "averaging" and
-        100 for "gibbs".
-    topic_word_prior : float, default=0.1
-        As in `MedLDAClassifier`.
     batch_size : int or "all", default=64
         As in `MedLDAClassifier`.
-    n_sweeps, n_passes, retention, vocabulary, stop_words, text
+    n_passes, retention, vocabulary, stop_words, text
         As in `MedLDAClassifier`.
     options : SamplerOptions, mapping of its fields or None, default=None
         As in `MedLDAClassifier`. `n_rounds` is by default 2 for the averaging loss, which sees
@@ -88,7 +83,13 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
 
     checkpoint_key: ClassVar[str] = "medlda-regressor"
     _schema: ClassVar[Schema] = REGRESSOR_FIT
-    _unused_options = ("stick_prior", "warmup_sweeps", "decision")
+    _unused_options = (
+        "start_topics",
+        "concentration",
+        "stick_prior",
+        "warmup_sweeps",
+        "decision",
+    )
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**15, integer=True),),
         "epsilon": (Interval(0, 1e12, low_open=True),),
@@ -102,10 +103,7 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
         loss: LossKind = "averaging",
         epsilon: float = 0.1,
         C: float | None = None,
-        variance: float | None = None,
-        topic_word_prior: float = 0.1,
         batch_size: int | str = 64,
-        n_sweeps: int = 3,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
@@ -120,10 +118,7 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
         self.loss = loss
         self.epsilon = epsilon
         self.C = C
-        self.variance = variance
-        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -248,14 +243,15 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
         options = self._sampler()
         alpha, (C, variance) = options.doc_topic_prior, _DEFAULTS[self.loss]
         prior = FixedTopics(None if alpha is None else float(alpha))
-        common = self._common_settings(prior, n_rounds=2 if self.loss == "averaging" else 1)
+        n_rounds = 2 if self.loss == "averaging" else 1
+        common = self._common_settings(options, prior, n_rounds=n_rounds)
         return replace(
             common,
             loss=max_margin_loss(
                 self.loss,
                 options,
                 C=float(C if self.C is None else self.C),
-                variance=float(variance if self.variance is None else self.variance),
+                variance=float(options.variance or variance),
                 epsilon=float(self.epsilon),
             ),
             n_topics=self.n_topics,

@@ -21,66 +21,88 @@ _BOOLEAN: Final = Instance((bool, np.bool_), "True or False")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplerOptions(ExpertOptions):
-    """How topics are sampled: the `options` parameter of topic models.
+    """Rarely used parameters of topic models: priors, sampling, and variants of the papers.
 
-    The defaults were chosen for many corpora; the papers' variants are here, too. An estimator
-    refuses a field that means nothing to it.
+    The defaults were chosen for many corpora. An estimator refuses a parameter that means nothing
+    to it.
 
     Parameters
     ----------
     doc_topic_prior : float or None, default=None
-        Dirichlet parameter of a document's topic proportions, for each topic; None is
-        1 / n_topics. Not for `MedHDPClassifier`.
+        Dirichlet parameter of a document's topic proportions, for each topic. None is
+        1 / n_topics. Larger values expect more topics in a document. Not for `MedHDPClassifier`.
+    topic_word_prior : float or None, default=None
+        Dirichlet parameter of a topic over words. None is 0.02 for `TopicModel` and 0.1 for
+        others. Smaller values make topics of fewer words.
+    variance : float or None, default=None
+        For models with labels: prior variance of a weight, for scores with a margin of 1, or for
+        numbers in standard deviations of `y`. None chooses it by the loss and the kind of labels.
+        Smaller values learn more slowly.
+    start_topics : int or None, default=None
+        For models that find the number of topics: topics to start with. None is 20 for
+        `TopicModel` (`max_topics` if that is less), and one for each class for
+        `MedHDPClassifier`. A `TopicModel` starts with one topic for every 3 documents of the first
+        batch, at most 100, if that is more.
+    concentration : float, default=5.0
+        For models that find the number of topics. Larger values expect more topics in a document.
     stick_prior : float, default=1.0
-        Of an HDP: larger values expect more topics in the corpus.
+        For models that find the number of topics. Larger values expect more topics in the corpus.
     word_factor : {"ratio", "digamma", "collapsed"}, default="ratio"
         How the weight of a word in a topic follows from counts: "ratio" of expected counts, the
         "digamma" of mean-field LDA, or "collapsed", where counts follow every draw. `TopicModel`
         with `n_topics="infer"` is always "collapsed".
     init : {"predictive", "uniform"}, default="predictive"
-        Where topics of a batch's tokens come from before the first sweep. Those of the very first
-        batch are always uniform.
+        How the tokens of a batch get their first topics: drawn from what the model knows, or
+        uniformly. The very first batch is always "uniform".
     shuffle : bool, default=True
-        Whether `fit` visits documents in random order, those without any label after the others
-        and not in the first batch, unless this is "all". `partial_fit` takes them in their order.
+        Whether `fit` visits documents in random order. Labelled documents come first, and the
+        first batch has no others, unless it has all documents. `partial_fit` never shuffles.
+    n_sweeps : int or None, default=None
+        Sweeps over the tokens of a batch in each round. None is 3, or 2 for a `MedHDPClassifier`
+        with anchors. More sweeps take longer and help small batches.
     burn_in : int, default=0
         Sweeps of each round that do not count; less than `n_sweeps`.
     n_rounds : int or None, default=None
-        Rounds within a batch. After each, topics and weights take in what was drawn. None is 1,
-        but without anchors 3 for classes that share topics, and 2 for other averaging losses.
+        Rounds in a batch. After each, topics and weights use what was drawn. None is 1. Without
+        anchors it is 3 for classes that share topics, and 2 for other averaging losses.
     tol : float or None, default=None
         For models with labels and `batch_size="all"`. Rounds end, after 20 at the least, when the
-        objective of the batch, averaged over ten of them, rises or falls by no more than this
-        share of it a round. `n_rounds` is the most then, None being 500. None makes all rounds.
+        mean objective of ten rounds falls by no more than this share of it a round. At most
+        `n_rounds` are made, 500 if that is None. With None, the model makes all rounds.
     ghosts : int, default=1
-        Copies that each document stands for: a remedy for small data and many topics.
+        Copies that each document stands for. More help with little data and many topics.
     warmup_sweeps : int, default=50
-        Of `TopicModel`: sweeps over the first `warmup_documents`.
+        For `TopicModel`: sweeps over the first `warmup_documents`.
     augmentation : {"drawn", "mean", "all"}, default="drawn"
         For `loss="gibbs"`: whether augmentation variables are drawn or take their means. "all"
-        draws the weights, too, in every round, where topics otherwise see their posterior.
+        draws the weights in every round, too, where topics otherwise see their posterior.
     inference : {"expected", "sampled"}, default="expected"
         Whether the topics of a new document are expected ones, or drawn as in the paper. Draws
         depend on the seed and on what the document contains.
     inference_passes : int or None, default=None
-        Passes over a new document; None is 2 for several classes and 5 otherwise. Of "sampled",
-        sweeps that are dropped, and as many that count; None is 50.
+        Passes over a new document. None is 2 for several classes and 5 otherwise. With
+        `inference="sampled"`, this many sweeps are dropped and as many count; None is 50.
     decision : {"mean", "drawn"}, default="mean"
-        Of classifiers: whether scores are those of the mean weights or, for `loss="gibbs"` alone,
-        of one draw of them, which stays the same until the model learns again.
+        For classifiers: whether scores use the mean weights or, for `loss="gibbs"` only, one draw
+        of them. The draw stays the same until the model learns again.
 
     Examples
     --------
     >>> from everlearn import MedLDAClassifier, SamplerOptions
-    >>> batch_sampler = SamplerOptions(word_factor="collapsed", n_rounds=40, tol=1e-4)
-    >>> model = MedLDAClassifier(batch_size="all", n_sweeps=1, options=batch_sampler)
+    >>> batch_sampler = SamplerOptions(word_factor="collapsed", n_sweeps=1, n_rounds=40, tol=1e-4)
+    >>> model = MedLDAClassifier(batch_size="all", options=batch_sampler)
     """
 
     doc_topic_prior: float | None = None
+    topic_word_prior: float | None = None
+    variance: float | None = None
+    start_topics: int | None = None
+    concentration: float = 5.0
     stick_prior: float = 1.0
     word_factor: Literal["ratio", "digamma", "collapsed"] = "ratio"
     init: Literal["predictive", "uniform"] = "predictive"
     shuffle: bool = True
+    n_sweeps: int | None = None
     burn_in: int = 0
     n_rounds: int | None = None
     tol: float | None = None
@@ -92,10 +114,15 @@ class SamplerOptions(ExpertOptions):
     decision: Literal["mean", "drawn"] = "mean"
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "doc_topic_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        "topic_word_prior": (Options((None,)), Interval(0, 1e6, low_open=True)),
+        "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
+        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
+        "concentration": (Interval(0, 1e6, low_open=True),),
         "stick_prior": (Interval(0, 1e6, low_open=True),),
         "word_factor": (Options(("ratio", "digamma", "collapsed")),),
         "init": (Options(("predictive", "uniform")),),
         "shuffle": (_BOOLEAN,),
+        "n_sweeps": (Options((None,)), Interval(1, _MOST, integer=True)),
         "burn_in": (Interval(0, _MOST, integer=True),),
         "n_rounds": (Options((None,)), Interval(1, _MOST, integer=True)),
         "tol": (Options((None,)), Interval(0, 1)),
@@ -109,9 +136,7 @@ class SamplerOptions(ExpertOptions):
 
 
 TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
-    "topic_word_prior": (Interval(0, 1e6, low_open=True),),
     "batch_size": (Interval(1, integer=True), Options(("all",))),
-    "n_sweeps": (Interval(1, _MOST, integer=True),),
     "n_passes": (Interval(1, _MOST, integer=True),),
     "retention": (Interval(0, 1, low_open=True),),
     **DOCUMENT_CONSTRAINTS,
@@ -120,7 +145,6 @@ TOPIC_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 MARGIN_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "loss": (Options(("averaging", "gibbs")),),
     "C": (Options((None,)), Interval(0, 1e12, low_open=True)),
-    "variance": (Options((None,)), Interval(0, 1e12, low_open=True)),
     **TOPIC_CONSTRAINTS,
 }
 """Constraints of the parameters that every max-margin estimator has."""
@@ -239,10 +263,11 @@ def check_options(
         )
 
 
-def check_start(owner: str, start_topics: int | None, max_topics: int) -> None:
+def check_start(owner: str, options: SamplerOptions, max_topics: int) -> None:
     """Refuse to start with more topics than there may ever be."""
-    if start_topics is not None and start_topics > max_topics:
+    start = options.start_topics
+    if start is not None and start > max_topics:
         raise ValueError(
-            f"the 'start_topics' parameter of {owner} must be at most max_topics, which is "
-            f"{max_topics}. Got {start_topics} instead."
+            f"the 'start_topics' parameter of SamplerOptions of {owner} must be at most "
+            f"max_topics, which is {max_topics}. Got {start} instead."
         )

@@ -35,24 +35,14 @@ class TopicModel(TopicEstimator[None]):
     ----------
     n_topics : int or "infer", default=50
         The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
-    start_topics : int or None, default=None
-        Topics that "infer" starts with; None is 20, or `max_topics` if that is less. One for every
-        3 documents of the first batch, up to 100, if that is more. Later batches of at least 50
-        documents join those that tell the words of these better as one.
     max_topics : int, default=1000
         There are never more.
-    concentration : float, default=5.0
-        Of the HDP: larger values expect more topics in a document.
-    topic_word_prior : float, default=0.02
-        Dirichlet parameter of a topic over words.
     batch_size : int or "all", default=256
         Documents that are learned together; "all" of a call makes it a batch sampler.
     warmup_documents : int, default=2000
         The first documents get 50 sweeps, because early topics are still random. `fit` learns them
         all together, but for a quarter that "infer" keeps to judge topics by. 0 learns them like
         all others, as do a batch of "all" and Dask collections.
-    n_sweeps : int, default=3
-        Sweeps over the tokens of every other batch.
     n_passes : int, default=1
         Passes over the documents in `fit`, each of which counts them once more.
     retention : float, default=1.0
@@ -100,12 +90,11 @@ class TopicModel(TopicEstimator[None]):
 
     checkpoint_key: ClassVar[str] = "topic-model"
     _schema: ClassVar[Schema] = TOPIC_MODEL_FIT
-    _unused_options = ("tol", "augmentation", "decision")
+    _unused_options = ("variance", "tol", "augmentation", "decision")
+    _topic_word_prior = 0.02
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
-        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
-        "concentration": (Interval(0, 1e6, low_open=True),),
         "warmup_documents": (Interval(0, integer=True),),
         **TOPIC_CONSTRAINTS,
     }
@@ -114,13 +103,9 @@ class TopicModel(TopicEstimator[None]):
         self,
         *,
         n_topics: int | str = 50,
-        start_topics: int | None = None,
         max_topics: int = 1000,
-        concentration: float = 5.0,
-        topic_word_prior: float = 0.02,
         batch_size: int | str = 256,
         warmup_documents: int = 2000,
-        n_sweeps: int = 3,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
@@ -132,13 +117,9 @@ class TopicModel(TopicEstimator[None]):
         verbose: int = 0,
     ) -> None:
         self.n_topics = n_topics
-        self.start_topics = start_topics
         self.max_topics = max_topics
-        self.concentration = concentration
-        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
         self.warmup_documents = warmup_documents
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -248,12 +229,13 @@ class TopicModel(TopicEstimator[None]):
     def _settings(self, outputs: None) -> TopicSettings:
         options = self._sampler()
         if self.n_topics == "infer":
-            prior = SharedSticks(float(self.concentration), float(options.stick_prior))
-            start = self.start_topics or min(_START_TOPICS, int(self.max_topics))
-            common = self._common_settings(prior)
+            prior = SharedSticks(float(options.concentration), float(options.stick_prior))
+            start = options.start_topics or min(_START_TOPICS, int(self.max_topics))
+            common = self._common_settings(options, prior)
         else:
             alpha, start = options.doc_topic_prior, int(self.n_topics)
-            common = self._common_settings(FixedTopics(None if alpha is None else float(alpha)))
+            fixed = FixedTopics(None if alpha is None else float(alpha))
+            common = self._common_settings(options, fixed)
         return replace(
             common,
             n_topics=self.n_topics,
@@ -270,4 +252,4 @@ class TopicModel(TopicEstimator[None]):
     def _check_params(self) -> None:
         super()._check_params()
         if self.n_topics == "infer":
-            check_start(type(self).__name__, self.start_topics, self.max_topics)
+            check_start(type(self).__name__, self._sampler(), self.max_topics)

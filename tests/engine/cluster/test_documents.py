@@ -74,7 +74,7 @@ class TestTopicModel:
     def test_what_is_counted_is_what_is_there(self, client):
         far = TopicModel(engine=client, n_passes=2, **COMMON).fit(table())
         expected = 2 * np.asarray(COUNTS[:N].sum(axis=0)).ravel()
-        counted = (far.components_ - far.topic_word_prior).sum(axis=0)
+        counted = (far.components_ - far._current_settings().smoothing).sum(axis=0)
         assert_allclose(counted, expected, rtol=1e-9, atol=1e-9)
 
 
