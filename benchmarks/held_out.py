@@ -17,7 +17,7 @@ from everlearn.core.documents import Documents, split_documents
 from everlearn.engine.opening import open_engine
 from everlearn.metrics.topics import completion_log_likelihood, perplexity
 from everlearn.topics.kernels.sampler import WordFactors
-from everlearn.topics.sampling import infer_expected
+from everlearn.topics.predict import infer_expected
 
 TOPICS, SWEEPS, BATCH = 50, 100, 256
 PASSES = 5

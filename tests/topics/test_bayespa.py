@@ -11,7 +11,7 @@ from everlearn.engine.local import ThreadEngine
 from everlearn.testing.data import planted_topics
 from everlearn.topics.batches import Batch, Targets
 from everlearn.topics.bayespa import learn_batch
-from everlearn.topics.sampling import infer_expected
+from everlearn.topics.predict import infer_expected
 from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import FixedSpread, Gaussians, word_factors
 from oracles import bayespa as oracle

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from everlearn.testing.data import planted_topics
+from everlearn.topics.predict import infer_expected
 from everlearn.topics.priors import SharedSticks
-from everlearn.topics.sampling import infer_expected
 from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import word_factors
 from support.topic_learners import (

@@ -16,7 +16,7 @@ from everlearn.testing.data import planted_topics
 from everlearn.topics import fit as topic_fit
 from everlearn.topics.kernels.sampler import WordFactors
 from everlearn.topics.kernels.words import fade
-from everlearn.topics.sampling import infer_sampled
+from everlearn.topics.predict import infer_sampled
 from everlearn.topics.state import Gaussians
 from oracles.documents import expected_proportions
 from support.corpora import change, made

@@ -21,8 +21,9 @@ from everlearn.topics.kernels.sampler import (
     WordFactors,
     sample_documents,
 )
+from everlearn.topics.predict import infer_expected
 from everlearn.topics.priors import FixedTopics
-from everlearn.topics.sampling import IndependentSampler, infer_expected
+from everlearn.topics.sampling import IndependentSampler
 from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import FixedSpread, first_state, word_factors
 from everlearn.topics.steps import Block, Draws, GibbsStep, cut, draw_topics, even_runs

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from everlearn.estimator.saving import load
 from everlearn.testing.data import planted_topics
-from everlearn.topics import sampling as local_topics
+from everlearn.topics import predict as topic_predict
 from everlearn.topics import steps as topic_steps
 from everlearn.topics.topic_model import TopicModel
 from support.corpora import (
@@ -116,13 +116,13 @@ def test_another_process_goes_on_with_words_that_are_new(tmp_path: Path) -> None
 @every
 def test_threads_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cuts: list[int] = []
-    even = local_topics.even_runs
+    even = topic_predict.even_runs
 
     def counted(bags: Any, n_parts: int) -> list[slice]:
         cuts.append(len(even(bags, n_parts)))
         return even(bags, n_parts)
 
-    monkeypatch.setattr(local_topics, "even_runs", counted)
+    monkeypatch.setattr(topic_predict, "even_runs", counted)
     monkeypatch.setattr(topic_steps, "_FEWEST_TOKENS", 20)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(3)), raising=False)
     threads = fitted(name, engine="threads")

@@ -20,7 +20,7 @@ def as_bags(documents: Documents) -> Bags:
 
 
 def renumber_words(bags: Bags) -> tuple[IntVec, Bags]:
-    """The distinct words of documents, and these with words numbered by their places there."""
+    """The distinct words of documents, and the documents with words numbered among these."""
     present = np.zeros(bags.words.max(initial=-1) + 1, np.bool_)
     present[bags.words] = True
     places = np.cumsum(present, dtype=np.int32) - np.int32(1)

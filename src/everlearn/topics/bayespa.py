@@ -11,32 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 from everlearn.core.arrays import Mat
-from everlearn.core.documents import Documents
-from everlearn.core.random import stream
 from everlearn.engine.protocol import Engine
-from everlearn.topics.batches import Batch, BatchInfo, as_bags, renumber_words
-from everlearn.topics.kernels.completion import infer_words
-from everlearn.topics.kernels.words import add_topics, score_words, tally_topics
+from everlearn.topics.batches import Batch, BatchInfo, renumber_words
+from everlearn.topics.births import add_spare_topics, drop_empty_topics, select_topics
+from everlearn.topics.kernels.words import add_topics, tally_topics
+from everlearn.topics.merges import Completion, JointEvidence, merge_is_due, merge_topics
 from everlearn.topics.objective import monitor_of
-from everlearn.topics.sampling import (
-    CollapsedSampler,
-    IndependentSampler,
-    infer_expected,
-    infer_sampled,
-    sampled_words,
-)
+from everlearn.topics.predict import topic_scores
+from everlearn.topics.sampling import CollapsedSampler, IndependentSampler
 from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import CountBuffer, Gaussians, TopicState, code_means, word_factors
+from everlearn.topics.state import CountBuffer, TopicState, code_means
 from everlearn.topics.steps import Draws
-from everlearn.topics.structure import (
-    Completion,
-    JointEvidence,
-    add_spare_topics,
-    drop_empty_topics,
-    keep_topics,
-    merge_is_due,
-    merge_topics,
-)
 from everlearn.topics.weights import update_weights
 
 
@@ -85,7 +70,7 @@ def learn_batch(
     rounds = _inner_rounds(settings, prior, batch, sampler)
     if settings.grows:
         draws, left = drop_empty_topics(rounds.draws, batch.bags, n_old, prior.n_topics)
-        prior, rounds = keep_topics(prior, left), rounds._replace(draws=draws)
+        prior, rounds = select_topics(prior, left), rounds._replace(draws=draws)
     state, info = _learn_draws(settings, prior, batch, rounds)
     if offsets is not None:
         signs, box = batch.targets.signs, settings.max_word_multiplier
@@ -144,55 +129,6 @@ def _inner_rounds(
         weights, multipliers = found, solved
     converged = monitor is None or monitor.has_converged
     return InnerRounds(draws, multipliers, number, converged)
-
-
-def topic_proportions(
-    settings: TopicSettings, state: TopicState, documents: Documents, engine: Engine
-) -> Mat:
-    """Topic proportions (B, K) of documents whose labels are not looked at."""
-    alpha = settings.prior.document_prior(state.tables)
-    factors = word_factors(settings, state)
-    if settings.sampled_inference:
-        return infer_sampled(
-            documents, factors, alpha, settings.inference_passes, state.seed, engine
-        )
-    return infer_expected(documents, factors, alpha, settings.inference_passes, engine)
-
-
-def topics_of_words(settings: TopicSettings, state: TopicState, document: Documents) -> Mat:
-    """Tokens (words, K) of each word of one document in each topic; sums are its proportions."""
-    alpha = settings.prior.document_prior(state.tables)
-    factors = word_factors(settings, state)
-    if settings.sampled_inference:
-        return sampled_words(document, factors, alpha, settings.inference_passes, state.seed)
-    return infer_words(as_bags(document), factors, alpha, settings.inference_passes)
-
-
-def decision_weights(settings: TopicSettings, state: TopicState) -> Mat:
-    """Weights (Q, K) that decide about new documents: their means, or one draw of them."""
-    assert state.weights is not None
-    if settings.drawn_decision and isinstance(state.weights, Gaussians):
-        return state.weights.draw(stream(state.seed, "sample", state.clock))
-    return state.weights.mean
-
-
-def topic_scores(
-    settings: TopicSettings, state: TopicState, documents: Documents, weights: Mat, engine: Engine
-) -> Mat:
-    """Scores (B, Q) of the topics under weights (Q, K), in units of the margin."""
-    assert settings.loss is not None
-    z = topic_proportions(settings, state, documents, engine)
-    return np.asarray(z @ weights.T / settings.loss.margin)
-
-
-def scores(settings: TopicSettings, state: TopicState, documents: Documents, engine: Engine) -> Mat:
-    """Scores (B, Q) of documents, in units of the margin: topics, and words if they have a term."""
-    weights = decision_weights(settings, state)
-    found = topic_scores(settings, state, documents, weights, engine)
-    if state.words is not None:
-        words = state.words
-        score_words(as_bags(documents), words.n_documents, words.frequencies, words.weights, found)
-    return found
 
 
 def _learn_draws(

@@ -21,10 +21,10 @@ from everlearn.kernels.draws import stream_keys
 from everlearn.topics.batches import BatchInfo, Targets, as_bags
 from everlearn.topics.bayespa import decay
 from everlearn.topics.corpus import ChunkedDocuments
-from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE, UNIFORM, WordFactors
+from everlearn.topics.kernels.sampler import WordFactors
 from everlearn.topics.kernels.words import add_topics
 from everlearn.topics.objective import monitor_of
-from everlearn.topics.sampling import factors_of_logs
+from everlearn.topics.sampling import factors_of_logs, first_topics
 from everlearn.topics.settings import TopicSettings
 from everlearn.topics.state import CountBuffer, FixedSpread, Gaussians, TopicState
 from everlearn.topics.steps import AveragingStep, Block, Draws, GibbsStep, Step
@@ -127,7 +127,7 @@ def _draw_chunk(
 
 
 class ChunkedSampler:
-    """Rounds of sweeps over a batch, each from where the last one stopped."""
+    """Rounds of sweeps over a batch in chunks; each goes on from the topics of the last one."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ChunkedSampler:
     ) -> ChunkDraws:
         """The draws of round `number`, from 0; `counts` are then its words in topics."""
         settings, state = self._settings, self._state
-        schedule = (settings.n_sweeps, settings.burn_in, self._start(number))
+        schedule = (settings.n_sweeps, settings.burn_in, first_topics(settings, state, number))
         signs, offsets, factors = self._targets.signs, self._targets.values, self._factors()
         step: Step
         if isinstance(weights, Gaussians) and settings.loss is not None:
@@ -172,12 +172,6 @@ class ChunkedSampler:
         sums, self._draws = self._engine.map_sum_kept(_draw_chunk, items, shared)
         self.counts = sums.counts
         return ChunkDraws.concatenate(sums.draws)
-
-    def _start(self, number: int) -> int:
-        if number > 0:
-            return CONTINUE
-        uniform = self._settings.init == "uniform" or self._state.clock == 0
-        return UNIFORM if uniform else PREDICTIVE
 
     def _factors(self) -> WordFactors:
         """Word factors; after the first round they contain what the batch has drawn."""

@@ -32,10 +32,10 @@ from everlearn.text.inputs import (
     word_names,
 )
 from everlearn.text.vocabulary import Vocabulary
-from everlearn.topics.bayespa import topic_proportions
 from everlearn.topics.corpus import Corpus, open_chunks
 from everlearn.topics.fit import TopicFit, check_unchanged
 from everlearn.topics.params import COUNT, PAIRS, SamplerOptions, check_options, most_rounds
+from everlearn.topics.predict import topic_proportions
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import TopicSettings
 

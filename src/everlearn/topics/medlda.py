@@ -28,7 +28,6 @@ from everlearn.estimator.params import Constraint, Interval, Options, check_para
 from everlearn.store.schema import Schema
 from everlearn.text.inputs import TextOptions, WordSpace
 from everlearn.topics.batches import Targets
-from everlearn.topics.bayespa import scores, topic_proportions
 from everlearn.topics.checkpoint import CLASSIFIER_FIT
 from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.explain import Explanation, explain_label
@@ -43,6 +42,7 @@ from everlearn.topics.params import (
     default_strength,
     max_margin_loss,
 )
+from everlearn.topics.predict import scores, topic_proportions
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import LossKind, TopicSettings
 from everlearn.topics.state import Gaussians, label_order, n_codes

@@ -16,12 +16,12 @@ from everlearn.engine.opening import EngineChoice, nearby, open_engine
 from everlearn.estimator.params import Constraint, Interval, check_params
 from everlearn.store.schema import Schema
 from everlearn.text.inputs import TextOptions, WordSpace
-from everlearn.topics.bayespa import scores
 from everlearn.topics.checkpoint import REGRESSOR_FIT
 from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.explain import NumberExplanation, explain_score
 from everlearn.topics.fit import TopicFit, check_unchanged, fit_corpus, learn_documents, start_fit
 from everlearn.topics.params import COUNT, MARGIN_CONSTRAINTS, SamplerOptions, max_margin_loss
+from everlearn.topics.predict import scores
 from everlearn.topics.priors import FixedTopics
 from everlearn.topics.scale import Scale, checked_numbers, number_targets
 from everlearn.topics.settings import LossKind, TopicSettings

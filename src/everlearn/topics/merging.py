@@ -15,10 +15,10 @@ from everlearn.text.inputs import WordSpace
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.fit import TopicFit
+from everlearn.topics.merges import word_gain
 from everlearn.topics.scale import Scale
 from everlearn.topics.settings import TopicSettings
 from everlearn.topics.state import Gaussians, TopicState, code_means
-from everlearn.topics.structure import word_gain
 
 
 def merge_topic_models(

@@ -1,30 +1,23 @@
-"""Topic proportions of documents without their labels by drawing topics, as BayesPA does."""
+"""Draw the topics of a batch in rounds: with word counts that stand still, or follow every draw."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import psi
 
 from everlearn.core.arrays import Mat, Vec
-from everlearn.core.documents import Documents
 from everlearn.engine.protocol import Engine
-from everlearn.kernels.draws import Words, content_keys, stream_keys
-from everlearn.topics.batches import Batch, as_bags, renumber_words
+from everlearn.kernels.draws import stream_keys
+from everlearn.topics.batches import Batch, renumber_words
 from everlearn.topics.kernels.collapsed import Live, sweep_collapsed
-from everlearn.topics.kernels.completion import infer_topics
 from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.kernels.sampler import (
     CONTINUE,
     PREDICTIVE,
     UNIFORM,
     Bags,
-    Margins,
-    Samples,
     WordFactors,
     count_tables,
-    sample_documents,
 )
 from everlearn.topics.kernels.words import add_topics
 from everlearn.topics.priors import SharedSticks
@@ -36,9 +29,7 @@ from everlearn.topics.steps import (
     Draws,
     GibbsStep,
     Step,
-    cut,
     draw_topics,
-    even_runs,
 )
 from everlearn.topics.weights import (
     first_multipliers,
@@ -48,73 +39,23 @@ from everlearn.topics.weights import (
     weight_draws,
 )
 
-_BLOCK_TOKENS = 20_000
-"""Tokens whose draws are held at a time."""
-
-
-class _Inference(NamedTuple):
-    """What all documents share whose topics are drawn without labels."""
-
-    factors: WordFactors
-    alpha: Vec
-    n_sweeps: int
-
-
-def infer_sampled(
-    documents: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int, engine: Engine
-) -> Mat:
-    """Topic proportions (B, K), averaged over `n_sweeps` sweeps after as many that are dropped.
-
-    A document's draws depend on the seed and on its words, not on those beside it.
-    """
-    bags = as_bags(documents)
-    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
-    parts = even_runs(bags, max(engine.n_workers, int(bags.starts[-1]) // _BLOCK_TOKENS))
-    blocks = [(cut(bags, where), keys[where]) for where in parts]
-    found = engine.map(_infer_drawn, blocks, _Inference(factors, alpha, n_sweeps))
-    return np.concatenate(found) if found else np.empty((0, len(alpha)))
-
-
-def sampled_words(
-    document: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int
-) -> Mat:
-    """Tokens of each word of one document in each topic, (words, K), in the same draws."""
-    bags = as_bags(document)
-    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
-    kept = _draws(_Inference(factors, alpha, n_sweeps), bags, keys).kept
-    tokens = np.zeros((len(bags.words), len(alpha)))
-    places = np.repeat(np.arange(len(bags.words)), bags.counts)
-    np.add.at(tokens, (np.broadcast_to(places, kept.shape), kept), 1.0)
-    return tokens / n_sweeps
-
-
-def _infer_drawn(inference: _Inference, block: tuple[Bags, Words]) -> Mat:
-    bags, keys = block
-    totals = _draws(inference, bags, keys).totals
-    totals[bags.starts[1:] == bags.starts[:-1]] = inference.alpha
-    return np.asarray(totals / totals.sum(axis=1, keepdims=True))
-
-
-def _draws(inference: _Inference, bags: Bags, keys: Words) -> Samples:
-    factors, alpha, n_sweeps = inference
-    n, n_tokens, k = len(keys), int(bags.starts[-1]), len(alpha)
-    out = Samples(
-        np.zeros(n_tokens, np.uint16),
-        np.empty((n_sweeps, n_tokens), np.uint16),
-        np.zeros((n, k)),
-        np.zeros((0, k)),
-    )
-    margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
-    schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)
-    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
-    return out
-
-
 _LEAST_EXPONENT = -50.0
+"""Smaller exponents are raised to this one."""
+
+
+def first_topics(settings: TopicSettings, state: TopicState, number: int) -> int:
+    """How tokens get their topics at the beginning of round `number`, from 0."""
+    if number > 0:
+        return CONTINUE
+    return UNIFORM if settings.init == "uniform" or state.clock == 0 else PREDICTIVE
 
 
 class IndependentSampler:
-    """Rounds of sweeps over a batch, each from where the last one stopped."""
+    """Rounds of sweeps over a batch with word counts that stand still during a round.
+
+    Documents do not depend on each other then, so workers share them. Each round goes on from the
+    topics of the last one.
+    """
 
     def __init__(
         self, settings: TopicSettings, state: TopicState, batch: Batch, engine: Engine
@@ -135,10 +76,11 @@ class IndependentSampler:
     def _prepared(
         self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
     ) -> tuple[Step, Block]:
-        """What draws a round, and from what."""
+        """The step that draws a round, and the documents it starts from."""
         settings, batch, alpha = self._settings, self._batch, self._document_prior()
         factors, bags = self._factors()
-        schedule = (settings.n_sweeps, settings.burn_in, self._start(number))
+        start = first_topics(settings, self._state, number)
+        schedule = (settings.n_sweeps, settings.burn_in, start)
         keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
         signs, offsets = batch.targets.signs, batch.targets.values
         step: Step
@@ -163,17 +105,11 @@ class IndependentSampler:
             tables = tables + self._settings.ghosts * self._draws.n_tables
         return self._settings.prior.document_prior(tables)
 
-    def _start(self, number: int) -> int:
-        if number > 0:
-            return CONTINUE
-        uniform = self._settings.init == "uniform" or self._state.clock == 0
-        return UNIFORM if uniform else PREDICTIVE
-
     def _factors(self) -> tuple[WordFactors, Bags]:
-        """Word factors, and the documents with words numbered as the factors are.
+        """Word factors, and the documents with words numbered as in the factors.
 
-        After the first round they contain what the batch has drawn, so they are made for the
-        words of the batch only; digammas are, too.
+        After the first round the factors contain what the batch has drawn. They are then made for
+        the words of the batch only, as are digammas, because that costs time for each word.
         """
         settings, state = self._settings, self._state
         digamma = settings.word_factor == "digamma"
@@ -197,30 +133,20 @@ class IndependentSampler:
 
 
 def factors_of_logs(table: Mat) -> Mat:
-    """Factors from expected logarithms (words, topics): only ratios matter, and none may vanish."""
+    """Factors from expected logarithms (words, topics).
+
+    Only their ratios in a row matter, and none may be 0, or its topic could never be drawn.
+    """
     relative = table - table.max(axis=1, keepdims=True)
     return np.asarray(np.exp(np.maximum(relative, _LEAST_EXPONENT)))
 
 
-def infer_expected(
-    documents: Documents, factors: WordFactors, alpha: Vec, n_passes: int, engine: Engine
-) -> Mat:
-    """Topic proportions (B, K) of documents without looking at labels, deterministic."""
-    bags = as_bags(documents)
-    shared = (factors, alpha, n_passes)
-    parts = engine.map(_infer, [cut(bags, w) for w in even_runs(bags, engine.n_workers)], shared)
-    return np.concatenate(parts) if parts else np.empty((0, len(alpha)))
-
-
-def _infer(shared: tuple[WordFactors, Vec, int], bags: Bags) -> Mat:
-    factors, alpha, n_passes = shared
-    out = np.empty((len(bags.indptr) - 1, len(alpha)))
-    infer_topics(bags, factors, alpha, n_passes, out)
-    return out
-
-
 class CollapsedSampler:
-    """Rounds of sweeps over a batch, each from where the last one stopped."""
+    """Rounds of sweeps over a batch with word counts that follow every draw.
+
+    Each document depends on the one before, so one thread visits them all. Each round goes on from
+    the topics of the last one.
+    """
 
     def __init__(self, settings: TopicSettings, state: TopicState, batch: Batch) -> None:
         self._settings, self._state, self._batch = settings, state, batch
@@ -247,9 +173,8 @@ class CollapsedSampler:
             if number == 0:
                 self._inverses = np.zeros(hinges.signs.shape)
         if number == 0:
-            uniform = settings.init == "uniform" or self._state.clock == 0
             first = tilts(hinges.weights, hinges.signs, settings.first_pull, batch.lengths)
-            self._sweep(first, hinges, UNIFORM if uniform else PREDICTIVE)
+            self._sweep(first, hinges, first_topics(settings, self._state, number))
         if isinstance(weights, FixedSpread) and settings.loss is not None:
             if settings.closed_form(number)[2] > 0.0:
                 z = self._tallies / batch.lengths[:, None]

@@ -1,4 +1,4 @@
-"""What a topic model knows: counts of words in topics, tables, weights of the tasks."""
+"""State of a topic model: counts of words in topics, tables, and weights of the tasks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Weights(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedSpread:
-    """Weights whose covariance is that of the prior, so that only means are kept."""
+    """Weights with the covariance of the prior, so that only means are kept."""
 
     mean: Mat
 
@@ -64,7 +64,7 @@ class FixedSpread:
         return FixedSpread(self.mean @ (part / part.sum(axis=0)))
 
     def decay(self, share: float, means: Mat, variance: float) -> FixedSpread:
-        return self  # no evidence is kept that could weigh less
+        return self  # there are no sums that could fade
 
     def rescale(self, factor: float, shift: float) -> FixedSpread:
         return FixedSpread(factor * self.mean + shift)
@@ -145,9 +145,11 @@ def _moments_of(weights: Gaussians, tasks: slice) -> tuple[Mat, Cube]:
 
 @dataclass(frozen=True, slots=True)
 class WordWeights:
-    """A linear term on words: weights (n_words, Q), documents with each word, and of all.
+    """Words' own weights: a linear term beside the topics. Learners change the arrays in place.
 
-    Learners change the arrays in place.
+    weights : (n_words, Q)
+    frequencies : (n_words,), documents with each word
+    n_documents : documents with any word
     """
 
     weights: Mat
@@ -177,14 +179,16 @@ class TopicState:
     Attributes
     ----------
     counts : (n_words, capacity), tokens of each word in each topic, without the prior's share.
-        Columns behind `n_topics` are zero. Learners change this array and `totals` in place.
+        Columns from `n_topics` on are zero. Learners change this array and `totals` in place.
     totals : (capacity,), its column sums
-    ids : (n_topics,), permanent numbers of the topics
+    ids : (n_topics,), permanent ids of the topics
     codes : (n_topics,), the class each topic is anchored to, or -1
     tables : (n_topics,), tables of the shared sticks; zero for a fixed number of topics
     weights : of the tasks, None without labels
-    words : the linear term on words, None without one
-    next_id, clock, seed : int
+    words : words' own weights, None without any
+    next_id : id of the next topic that is born
+    clock : batches learned
+    seed : of all draws
     """
 
     counts: Mat
@@ -236,7 +240,7 @@ class TopicState:
         """The same with at least this many rows and columns of counts.
 
         Rows grow by doubling, columns by a quarter, because few are needed at a time. New rows may
-        lie behind the old ones in the same memory, as if changed in place.
+        use spare memory behind the old ones.
         """
         rows, columns = self.counts.shape
         if n_words <= rows and n_topics <= columns:
@@ -312,9 +316,10 @@ class CountBuffer:
 
 
 class SavedCounts:
-    """What a call is about to change in place, as it was before.
+    """Copies of the counts that a call changes in place, to undo the call.
 
-    Rows are copied before they are first changed, or all at once if most of them will be.
+    Rows are copied before their first change, or all at once if most of them will change.
+    `n_entries` is the number of words that the call will see, each counted once a document.
     """
 
     def __init__(self, state: TopicState, n_entries: int = 0) -> None:
@@ -339,7 +344,7 @@ class SavedCounts:
         self._saved.append((fresh, [table[fresh] for table in self._tables]))
 
     def restore(self) -> None:
-        """Bring all saved rows and the totals back."""
+        """Undo all changes since the rows were saved."""
         for where, rows in self._saved:
             for table, old in zip(self._tables, rows, strict=True):
                 table[where] = old
@@ -347,7 +352,7 @@ class SavedCounts:
 
 
 def n_codes(n_tasks: int) -> int:
-    """How many classes an anchor can stand for: a single task has two."""
+    """Number of classes to which topics can be anchored: a single task has two."""
     return 2 if n_tasks == 1 else n_tasks
 
 
@@ -361,7 +366,7 @@ def code_means(codes: IntVec, n_tasks: int, margin: float) -> Mat:
 
 
 def label_order(signs: np.ndarray) -> IntVec:
-    """Tasks in the order in which their labels first appear; those that never do come last."""
+    """Tasks in the order in which their labels first appear; tasks without labels come last."""
     seen = signs > 0
     first = np.where(seen.any(axis=0), seen.argmax(axis=0), len(signs))
     return np.argsort(first, kind="stable")

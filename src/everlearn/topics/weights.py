@@ -1,4 +1,4 @@
-"""How the weights of tasks take in a batch: the dual for averaging, sums for Gibbs."""
+"""Update the weights of tasks by a batch: a dual problem for averaging, sums for Gibbs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState
 
-_TOLERANCE = 1e-3
-_MOST_SWEEPS = 50
+_TOLERANCE, _MOST_SWEEPS = 1e-3, 50
+"""The dual ascent ends when no margin is missed by more, in margins, or after so many sweeps."""
 _WORTH_SHARING = 1_000_000
-"""Multiplications in inverting precisions that are worth sending some to another thread."""
+"""Multiplications in inverting precisions from which on threads share them."""
 
 
 def solve_dual(
@@ -33,8 +33,13 @@ def solve_dual(
 ) -> tuple[FixedSpread, Mat]:
     """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
 
-    `z` (B, K) are topic frequencies, `start` the multipliers to start from. Multipliers of a
-    regression have the sign of the pull.
+    Parameters
+    ----------
+    z : (B, K), topic frequencies
+    box : largest multiplier, as in the dual of a support vector machine
+    start : (B, Q), multipliers to start from, because the last round's are near
+
+    Multipliers of a regression have the sign of the pull.
     """
     mean, signs, values = weights.mean.copy(), targets.signs, targets.values
     given = demands(signs, values, start, loss.margin, box, loss.regression)
@@ -67,7 +72,7 @@ def update_weights(
     lengths: Vec,
     multipliers: Mat,
 ) -> tuple[FixedSpread | Gaussians | None, Mat]:
-    """Weights that the draws ask for, and the multipliers of the averaging loss.
+    """Weights after these draws, and the multipliers of the averaging loss.
 
     `weights` are those before the batch, `lengths` (B,) the tokens of each document, at least 1.
     """
@@ -83,7 +88,7 @@ def update_weights(
 
 
 def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
-    """Multipliers (B, Q) as if each document came alone."""
+    """Multipliers (B, Q) in closed form, as if each document were alone in its batch."""
     own = loss.variance * (z**2).sum(axis=1)
     empty = own == 0.0
     slack = np.maximum(loss.margin - signs * (z @ mean.T), 0.0)
@@ -98,7 +103,7 @@ def tilts(mean: Mat, signs: NDArray[np.int8], multipliers: Mat | float, n: Vec |
 
 
 def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
-    """Signs and offsets of the hinges, two for each number that is to be met."""
+    """Signs and offsets of the hinges; a number has two, one for each side of its tube."""
     if not loss.regression:
         return targets.signs, targets.values
     signs, values = targets.signs, targets.values
@@ -111,7 +116,7 @@ def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
 def _moments(
     weights: Gaussians, engine: Engine | None, rng: np.random.Generator | None
 ) -> tuple[Mat, Cube]:
-    """Means and covariances, or weights that are drawn; many topics are worth sharing out."""
+    """Means and covariances of the weights, or one draw of them with covariances of 0."""
     q, k = weights.shift.shape
     if rng is not None:
         return weights.draw(rng), np.zeros((q, k, k))
@@ -136,7 +141,7 @@ def make_hinges(
     engine: Engine | None = None,
     rng: np.random.Generator | None = None,
 ) -> Hinges:
-    """The losses of a batch under the Gibbs classifier, or under weights drawn from it.
+    """The hinges of a batch under the posterior of the weights, or under weights drawn from it.
 
     A tube around a number is two hinges that share their weights.
     """
@@ -177,8 +182,8 @@ def add_evidence(
 ) -> Gaussians:
     """Natural parameters after a batch (BayesPA eq. 28).
 
-    Products of topic frequencies, tallies (n_kept, B, K) over lengths, and of `inverses`
-    (n_kept, B, hinges) are averaged over sweeps, not the frequencies themselves.
+    The sum is over products of topic frequencies, tallies (n_kept, B, K) over lengths, and of
+    `inverses` (n_kept, B, hinges). It averages these products over sweeps, not the frequencies.
     """
     precision, shift = weights.precision.copy(), weights.shift.copy()
     signs, offsets = hinge_targets(loss, targets)

@@ -8,11 +8,11 @@ from numpy.testing import assert_array_equal
 
 from everlearn.core.documents import Documents
 from everlearn.topics.batches import as_bags
+from everlearn.topics.births import add_spare_topics, drop_empty_topics, select_topics
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import first_state
 from everlearn.topics.steps import Draws
-from everlearn.topics.structure import add_spare_topics, drop_empty_topics, keep_topics
 
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
 GIBBS = Loss("gibbs", 164.0, 1.0, 10.0)
@@ -219,10 +219,10 @@ class TestSettled:
 def test_what_is_left_keeps_its_ids_and_none_is_given_twice(loss):
     learner = replace(BORN, loss=loss)
     offered = add_spare_topics(learner, state_of(learner), ALL)
-    left = keep_topics(offered, np.array([0, 1, 2, 4]))
+    left = select_topics(offered, np.array([0, 1, 2, 4]))
     assert left.ids.tolist() == [0, 1, 2, 11]
     assert left.codes.tolist() == [0, 1, 2, 1]
     assert left.tables.tolist() == [1, 2, 3, 0]
     assert left.next_id == 12
     np.testing.assert_allclose(left.weights.mean, offered.weights.mean[:, [0, 1, 2, 4]])
-    assert keep_topics(offered, np.arange(3)).next_id == 10
+    assert select_topics(offered, np.arange(3)).next_id == 10

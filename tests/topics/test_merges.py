@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from everlearn.topics.merges import JointEvidence, merge_is_due, merge_topics
 from everlearn.topics.priors import SharedSticks
 from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import FixedSpread, Gaussians, first_state
-from everlearn.topics.structure import JointEvidence, merge_is_due, merge_topics
 
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
 GIBBS = Loss("gibbs", 164.0, 1.0, 10.0)
@@ -66,7 +66,7 @@ def test_judges_follow_what_is_joined():
     tallies = np.random.default_rng(0).poisson(9.0, (30, 3)).astype(float)
     judge = JointEvidence(learner, tallies, 1.0)
     assert merge_topics(learner, replace(state, codes=np.zeros(3, int)), judge).n_topics == 1
-    joined = judge.joined(np.array([0, 1, 0]))
+    joined = judge.after_merge(np.array([0, 1, 0]))
     np.testing.assert_array_equal(joined.tallies[:, 0], tallies[:, 0] + tallies[:, 2])
     np.testing.assert_array_equal(joined.tallies[:, 1], tallies[:, 1])
 

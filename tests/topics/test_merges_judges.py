@@ -10,18 +10,18 @@ from everlearn.core.documents import Documents
 from everlearn.engine.opening import open_engine
 from everlearn.metrics.topics import completion_log_likelihood
 from everlearn.testing.data import planted_topics
-from everlearn.topics import structure as merge_judges
-from everlearn.topics.priors import SharedSticks
-from everlearn.topics.sampling import infer_expected
-from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import first_state, word_factors
-from everlearn.topics.structure import (
+from everlearn.topics import merges as merge_judges
+from everlearn.topics.merges import (
     Completion,
     JointEvidence,
     document_gain,
     merge_topics,
     word_gain,
 )
+from everlearn.topics.predict import infer_expected
+from everlearn.topics.priors import SharedSticks
+from everlearn.topics.settings import TopicSettings
+from everlearn.topics.state import first_state, word_factors
 
 LEARNER = TopicSettings(SharedSticks(5.0, 1.0), 0.1)
 PLANTED = planted_topics(120, 3, 30, 40, random_state=0)
@@ -115,7 +115,7 @@ def test_gains_of_parts_of_the_words_add_up(monkeypatch):
         judge = Completion.of(LEARNER, PLANTED.documents, engine)
         assert judge is not None
         whole = judge.gains(state, pairs)
-        monkeypatch.setattr(merge_judges, "_NUMBERS", 6 * 37)
+        monkeypatch.setattr(merge_judges, "_BLOCK_NUMBERS", 6 * 37)
         np.testing.assert_allclose(judge.gains(state, pairs), whole, rtol=1e-9)
 
 
