@@ -90,15 +90,15 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from labelled documents, forgetting anything learned before.
+        """Learn from labelled documents, and forget anything learned before.
 
         Parameters
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
             numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags stay on
-            their workers in a `MedLDAClassifier` without `word_weights` and collapsed counts, and
-            are brought here otherwise. `y` may be a Dask collection too, and is brought here.
+            their workers in a `MedLDAClassifier` without `word_weights` and collapsed counts.
+            Other models bring them into this process, as all do with a collection `y`.
         y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
             A class for each document, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too. A document without any label still
@@ -129,8 +129,8 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
         y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All classes that will ever come; needed at the first call unless `y` is an indicator
-            matrix, for which they are the names of its columns.
+            All classes that will ever come. The first call needs them, unless `y` is an indicator
+            matrix; then they are the names of its columns, if given.
 
         Returns
         -------
@@ -189,12 +189,12 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
 
     @available_if(_has_variances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Mat:
-        """How weights drawn from their posterior would vote; for `loss="gibbs"` without words.
+        """Share of the votes for each class, if weights drawn from their posterior vote.
 
-        The probability that the score is positive, topic proportions being taken as they are. It
-        says how sure the model is of its weights, not how often such a document has the label.
-        For several classes it is the probability that the drawn classifiers say yes to this class
-        alone, given that they say yes to exactly one.
+        There with `loss="gibbs"` and without `word_weights`. It is the probability that the score
+        is positive, given the topic proportions. So it says how sure the model is of its weights,
+        not how often such a document has the label. For several classes it is the probability that
+        the drawn classifiers say yes to this class alone, given that they say yes to exactly one.
 
         Parameters
         ----------
@@ -210,22 +210,23 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
         return self._fitted().outputs.votes(standard)
 
     def explain(self, x: Any, n: int = 5, label: Any = None) -> Explanation:
-        """Why a document has or has not a label: label, then topics, then words, with margins.
+        """Why a document has a label or not: what its topics, and words in them, add to the score.
 
         Parameters
         ----------
         x : document
             One text, list of words, array of word numbers or row of counts.
         n : int, default=5
-            Topics, and words of each, that are told.
+            Number of topics, and of words of each, to show.
         label : class or name of a column, default=None
-            What to ask about; None is the predicted class or, of an indicator matrix, the label
-            with the largest score, which need not be predicted.
+            The label to explain. None is the predicted class or, for an indicator matrix, the
+            label with the largest score, which need not be predicted.
 
         Returns
         -------
         explanation : Explanation
-            Prints as text; see its attributes. The parts of all topics and words are the score.
+            Print it, or read its attributes. With all topics and words the parts add up to the
+            score.
         """
         fit = self._fitted()
         check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
@@ -333,36 +334,35 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
 
 
 class MedHDPClassifier(MaxMarginClassifier):
-    """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
+    """Online classifier of documents by their topics that finds the number of topics (MedHDP).
 
-    As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
-    every batch an empty topic is offered to classes that have none, and to others in turn, and
-    dropped if it stays empty. Topics of a class are joined when its words and documents are more
-    probable with one.
+    As `MedLDAClassifier` with shared topics. Every batch gets a few empty topics: for classes that
+    have none, and for others in turn. The model keeps those that its documents use. It merges
+    topics of a class when one topic explains their words and documents better.
 
     Parameters
     ----------
     max_topics : int, default=1000
-        There are never more. With anchors each class needs a topic, so fewer topics than classes
-        are an error. Of the labels of an indicator matrix those that come first get one.
-    loss, C, anchors, word_weights
+        Most topics. With anchors, each class needs a topic, and fewer topics than classes are an
+        error. Of the labels of an indicator matrix, those that come first get one.
+    loss, C, anchors, word_weights, batch_size, n_passes, retention
         As in `MedLDAClassifier`.
-    batch_size, n_passes, retention, vocabulary, stop_words, text
+    vocabulary, stop_words, text
         As in `MedLDAClassifier`.
-    options : SamplerOptions, mapping of its fields or None, default=None
-        As in `MedLDAClassifier`. `stick_prior` says how many topics to expect in the corpus, and
-        `word_factor="collapsed"` is what the paper has.
+    options : SamplerOptions, dict or None, default=None
+        As in `MedLDAClassifier`. `stick_prior` says how many topics to expect in the corpus,
+        `concentration` how many in a document.
     engine, random_state, verbose
         As in `MedLDAClassifier`.
 
     Attributes
     ----------
     n_topics_, n_components_ : int
-        Topics in use.
+        Number of topics in use.
     classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
         As in `MedLDAClassifier`.
     n_samples_seen_, n_tokens_seen_, n_rounds_ : int
-        What was learned from, and rounds of the last batch.
+        Documents and tokens learned from, and rounds of the last batch.
 
     Examples
     --------
@@ -445,53 +445,56 @@ _FEWEST_TOPICS, _MOST_FOR_LABELS = 10, 100
 
 
 class MedLDAClassifier(MaxMarginClassifier):
-    """Online maximum-margin topic model with a fixed number of topics (MedLDA, BayesPA).
+    """Online classifier of documents by their topics, with a fixed number of topics (MedLDA).
 
-    Topics are learned so that documents of different labels lie apart in them by a margin, and
-    every batch of documents updates topics and weights once: a single pass is usually enough.
+    The model learns topics that separate the labels by a margin. Every batch of documents updates
+    topics and weights once (BayesPA), so a single pass is usually enough.
 
     Parameters
     ----------
     n_topics : int or None, default=None
-        None is one topic a class, or two without anchors (10 at least); two a column of an
-        indicator matrix (100 at most); and 10 for each task if `strategy="ovr"`.
+        Number of topics. None is one for each class, 10 at least; without anchors, two for each
+        class. For an indicator matrix it is two for each column, from 10 to 100. With
+        `strategy="ovr"` each class has 10.
     loss : {"averaging", "gibbs"}, default="averaging"
-        "averaging": the mean weights shall meet the margins; quick. "gibbs": weights drawn from
-        their posterior shall meet them on average; covariances of the weights are learned, which
-        takes n_topics squared numbers for each task.
+        "averaging" asks the mean weights to meet the margins, and is quick. "gibbs" asks weights
+        drawn from their posterior to meet them on average, and gives `predict_proba`. It keeps
+        n_topics squared numbers for each task.
     strategy : {"shared", "ovr"}, default="shared"
-        Whether all tasks share their topics, or several classes have a model each, one against
-        the rest. Two classes, and an indicator matrix, are always "shared".
+        "shared" has the same topics for all classes. "ovr" has a model for each class against the
+        rest. Two classes and an indicator matrix are always "shared".
     C : float or None, default=None
-        Weight of the hinge loss of missing a margin of 1. None chooses by loss, kind of labels and
-        `anchors`. Larger values fit the labels harder.
+        Weight of the hinge loss of missing a margin of 1. Larger values fit the labels harder.
+        None chooses by the loss, the kind of labels and `anchors`.
     anchors : bool, default=True
-        Whether each topic expects documents of one class from the start. False is the plain paper,
-        which is less accurate: with more than a few classes its topics collapse into one unless
-        margins are met soon, as they are by its own defaults.
+        Whether each topic expects documents of one class from the start. False is the model as
+        published, which is less accurate: with more than a few classes its topics may collapse
+        into one.
     word_weights : bool, default=False
         Whether words have weights of their own beside the topics, learned on what these miss.
+        Often more accurate, in more memory.
     batch_size : int, "all" or None, default=None
-        Documents that are learned together; None is 512, or 256 for an indicator matrix and without
-        anchors. "all" of a call, with many `n_rounds` (see `options`), is batch MedLDA.
+        Documents of a batch. None is 512, or 256 for an indicator matrix and without anchors.
+        "all" makes one batch of each call; with many `n_rounds` (see `options`) it is batch
+        MedLDA.
     n_passes : int, default=1
-        Passes over the documents in `fit`, each of which counts them once more.
+        Passes over the documents in `fit`. Each pass counts them once more.
     retention : float, default=1.0
-        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
-        Less follows a stream that drifts. Weights of the averaging loss follow it anyway.
+        Share of the evidence of earlier batches that is left at each batch. 1 forgets nothing.
+        Smaller values follow a stream that drifts. Weights of the averaging loss follow it anyway.
     vocabulary : sequence or mapping of words, default=None
-        The words, in the order of the columns; None lets tokens and texts bring them.
+        The words, in the order of the columns. None takes them from the documents.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
-    text : TextOptions, mapping of its fields or None, default=None
-        How texts become words (`token_pattern`), and how many words at most (`max_features`).
-    options : SamplerOptions, mapping of its fields or None, default=None
-        Rarely used parameters of the sampler, such as `shuffle`, `n_rounds` and `ghosts`.
+    text : TextOptions, dict or None, default=None
+        How texts become words, see `TextOptions`.
+    options : SamplerOptions, dict or None, default=None
+        Rarely used parameters, see `SamplerOptions`.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores;
-        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
+        Where to compute. None uses all cores of this machine; "dask", a `distributed.Client` or
+        an address ("tcp://...") a cluster. All engines give the same bits.
     random_state : int, RandomState instance or None, default=None
-        Determines all draws.
+        Seed of all draws.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -502,9 +505,9 @@ class MedLDAClassifier(MaxMarginClassifier):
     coef_ : ndarray of shape (n_tasks, n_topics)
         Mean weights of the topics, in units of the margin.
     n_topics_, n_components_ : int
-        Topics in use.
+        Number of topics in use.
     component_ids_ : ndarray of shape (n_topics,)
-        Permanent numbers of the topics.
+        Permanent ids of the topics.
     components_ : ndarray of shape (n_topics, n_words)
         Dirichlet parameters of the topics.
     topic_shares_ : ndarray of shape (n_topics,)
@@ -512,7 +515,7 @@ class MedLDAClassifier(MaxMarginClassifier):
     vocabulary_ : ndarray of shape (n_words,)
         The word of each column.
     n_samples_seen_, n_tokens_seen_ : int
-        What was learned from.
+        Documents and tokens learned from, each counted as often as it was visited.
     n_rounds_ : int
         Rounds of the last batch; with `strategy="ovr"` the most of any class's.
 

@@ -34,21 +34,20 @@ _DEFAULTS: Final[Mapping[LossKind, tuple[float, float]]] = {
 
 
 class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
-    """Online maximum-margin topic model that predicts a number (MedLDA, BayesPA).
+    """Online regression of a number on the topics of documents (MedLDA).
 
-    Topics are learned so that a number is a linear function of a document's topic proportions,
-    up to a tube of half-width `epsilon` that costs nothing.
+    The model learns topics such that the number is a linear function of a document's topic
+    proportions. Errors of up to `epsilon` cost nothing.
 
     Parameters
     ----------
     n_topics : int, default=20
-        The number of topics.
+        Number of topics.
     loss : {"averaging", "gibbs"}, default="averaging"
         As in `MedLDAClassifier`.
     epsilon : float, default=0.1
-        Half-width of the tube around a number within which an error costs nothing, in standard
-        deviations of `y`. Those are estimated from the first targets, until 32 have come that are
-        not all equal.
+        Error that costs nothing, in standard deviations of `y`. These are estimated from the first
+        targets, until 32 have come that are not all equal.
     C : float or None, default=None
         Weight of the loss. None is 2 for "averaging" and 0.6 for "gibbs". Smaller values learn
         less from outliers.
@@ -56,16 +55,17 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
         As in `MedLDAClassifier`.
     n_passes, retention, vocabulary, stop_words, text
         As in `MedLDAClassifier`.
-    options : SamplerOptions, mapping of its fields or None, default=None
-        As in `MedLDAClassifier`. `n_rounds` is by default 2 for the averaging loss, which sees
-        targets in the second round, and 1 for the Gibbs loss.
+    options : SamplerOptions, dict or None, default=None
+        As in `MedLDAClassifier`. None for `variance` is 0.1 for "averaging" and 100 for "gibbs".
+        None for `n_rounds` is 2 for "averaging", which sees targets from the second round on, and
+        1 for "gibbs".
     engine, random_state, verbose
         As in `MedLDAClassifier`.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_topics,)
-        What a document that fills a topic is predicted to have, less `intercept_`.
+        Predicted number of a document with this topic alone, minus `intercept_`.
     intercept_ : float
         Mean of the first targets.
     n_topics_, component_ids_, components_, topic_shares_, vocabulary_, n_rounds_
@@ -131,7 +131,7 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
 
     @property
     def coef_(self) -> Vec:
-        """What a document that fills a topic is predicted to have, less `intercept_`."""
+        """Predicted number of a document with this topic alone, minus `intercept_`."""
         learned = self._fitted()
         weights = learned.states[0].weights
         assert weights is not None
@@ -143,7 +143,7 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
         return self._fitted().outputs.mean
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from documents with numbers, forgetting anything learned before.
+        """Learn from documents with numbers, and forget anything learned before.
 
         Parameters
         ----------
@@ -216,20 +216,20 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
         return self._numbers(self._read(X))
 
     def explain(self, x: Any, n: int = 5) -> NumberExplanation:
-        """Why a document gets its number: topics, then words, with what each topic adds.
+        """Why a document gets its number: what its topics, and words in them, add to it.
 
         Parameters
         ----------
         x : document
             One text, list of words, array of word numbers or row of counts.
         n : int, default=5
-            Topics, and words of each, that are told.
+            Number of topics, and of words of each, to show.
 
         Returns
         -------
         explanation : NumberExplanation
-            Prints as text; see its attributes. Intercept and the parts of all topics are the
-            number.
+            Print it, or read its attributes. The intercept and the parts of all topics add up to
+            the number.
         """
         state = self._fitted().states[0]
         check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)

@@ -155,7 +155,7 @@ CLASSIFIER_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "batch_size": (Options((None,)), *TOPIC_CONSTRAINTS["batch_size"]),
 }
 Setting: TypeAlias = Literal["shared", "own", "multilabel", "hdp"]
-"""Classes that share topics, tasks with topics of their own, an indicator matrix, or an HDP."""
+"""Classes that share topics, classes with topics of their own, an indicator matrix, or an HDP."""
 _ANCHORED: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
     ("shared", "averaging"): (1600.0, 4e-4 / 16**2),
     ("shared", "gibbs"): (328.0, 10.0 / 164**2),
@@ -166,10 +166,10 @@ _ANCHORED: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
     ("hdp", "averaging"): (16_000.0, 1e-3 / 16**2),
     ("hdp", "gibbs"): (328.0, 10.0 / 164**2),
 }
-"""C and variance of classifiers, chosen on training documents that were held out.
+"""C and variance of classifiers with anchors, chosen on training documents that were held out.
 
-The paper has margins of 164 and more. Scores are in units of the margin here, so that C is larger
-by it, and the variance smaller by its square.
+The paper has margins of 164 and more. Scores are in units of the margin, so that C is larger by
+the margin, and the variance smaller by its square.
 """
 _PLAIN: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
     ("shared", "averaging"): (16_000.0, 1e-3 / 16**2),
@@ -177,13 +177,13 @@ _PLAIN: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
     ("hdp", "averaging"): (16_000.0, 4e-3 / 16**2),
     ("hdp", "gibbs"): (160.0, 10.0 / 16**2),
 }
-"""The same without anchors, where margins must be met before classes collapse into one topic."""
+"""The same without anchors: margins must be met early, or classes collapse into one topic."""
 _MOST_ROUNDS: Final = 500
-"""Rounds of a batch that ends when it falls no longer, unless the parameters say how many."""
+"""Rounds of a batch with a tolerance, where the user gives no number."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}
-"""Constraint of a number of things to show."""
+"""Constraint of `n`, a number of things to show."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
-"""The same, where pairs are made of them."""
+"""The same, if they are compared in pairs."""
 
 
 def max_margin_loss(

@@ -22,54 +22,57 @@ from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import TopicSettings
 
 _START_TOPICS = 20
+"""Topics that "infer" starts with, where the options give no number."""
 _NO_TASKS = np.empty(0, np.int64)
 
 
 class TopicModel(TopicEstimator[None]):
     """Online topic model: LDA, or an HDP that finds the number of topics.
 
-    `fit` learns from a corpus in one or more passes, `partial_fit` from documents that need not
-    come again; memory depends on words and topics, never on documents.
+    `fit` learns from a corpus, `partial_fit` from documents that need not come again. Memory
+    depends on the numbers of words and topics, not on that of documents.
 
     Parameters
     ----------
     n_topics : int or "infer", default=50
-        The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
+        Number of topics of LDA, or "infer" for a hierarchical Dirichlet process. "infer" starts
+        with many topics. Later batches of at least 50 documents merge those that predict words
+        better as one.
     max_topics : int, default=1000
-        There are never more.
+        Most topics that "infer" may have.
     batch_size : int or "all", default=256
-        Documents that are learned together; "all" of a call makes it a batch sampler.
+        Documents of a batch. "all" makes one batch of each call.
     warmup_documents : int, default=2000
-        The first documents get 50 sweeps, because early topics are still random. `fit` learns them
-        all together, but for a quarter that "infer" keeps to judge topics by. 0 learns them like
-        all others, as do a batch of "all" and Dask collections.
+        The first documents get 50 sweeps, because early topics are still random. `fit` learns
+        them in one batch, but for a quarter that "infer" keeps to decide about merges. 0 learns
+        them like all others, as do `batch_size="all"` and Dask collections.
     n_passes : int, default=1
-        Passes over the documents in `fit`, each of which counts them once more.
+        Passes over the documents in `fit`. Each pass counts them once more.
     retention : float, default=1.0
-        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
-        Less follows a stream that drifts.
+        Share of the evidence of earlier batches that is left at each batch. 1 forgets nothing.
+        Smaller values follow a stream that drifts.
     vocabulary : sequence or mapping of words, default=None
-        The words, in the order of the columns; None lets tokens and texts bring them.
+        The words, in the order of the columns. None takes them from the documents.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
-    text : TextOptions, mapping of its fields or None, default=None
-        How texts become words (`token_pattern`), and how many words at most (`max_features`).
-    options : SamplerOptions, mapping of its fields or None, default=None
-        Rarely used parameters of the sampler, such as `doc_topic_prior` and `shuffle`.
+    text : TextOptions, dict or None, default=None
+        How texts become words, see `TextOptions`.
+    options : SamplerOptions, dict or None, default=None
+        Rarely used parameters, see `SamplerOptions`.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores;
-        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
+        Where to compute. None uses all cores of this machine; "dask", a `distributed.Client` or
+        an address ("tcp://...") a cluster. All engines give the same bits.
     random_state : int, RandomState instance or None, default=None
-        Determines all draws.
+        Seed of all draws.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     n_topics_, n_components_ : int
-        Topics in use.
+        Number of topics in use.
     component_ids_ : ndarray of shape (n_topics,)
-        Permanent numbers of the topics.
+        Permanent ids of the topics.
     components_ : ndarray of shape (n_topics, n_words)
         Dirichlet parameters of the topics.
     topic_shares_ : ndarray of shape (n_topics,)
@@ -77,7 +80,7 @@ class TopicModel(TopicEstimator[None]):
     vocabulary_ : ndarray of shape (n_words,)
         The word of each column.
     n_samples_seen_, n_tokens_seen_ : int
-        What was learned from.
+        Documents and tokens learned from, each counted as often as it was visited.
 
     Examples
     --------
@@ -131,7 +134,7 @@ class TopicModel(TopicEstimator[None]):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from a corpus, forgetting anything learned before.
+        """Learn from a corpus, and forget anything learned before.
 
         Parameters
         ----------
@@ -139,7 +142,7 @@ class TopicModel(TopicEstimator[None]):
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
             numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags of
             documents stay on their workers if the number of topics is given and counts are not
-            collapsed, and are brought here otherwise.
+            collapsed. Otherwise the model brings them into this process.
         y : None
             Ignored.
 
@@ -190,7 +193,7 @@ class TopicModel(TopicEstimator[None]):
     def score_samples(self, X: Any) -> Vec:
         """Log-likelihood of the held-out half of each document, per word.
 
-        Topics are inferred from one half of the tokens and must predict the other (document
+        The model infers topics from one half of the tokens and predicts the other half (document
         completion). The halves depend on the document alone.
 
         Parameters
