@@ -15,7 +15,7 @@ from everlearn.kernels.draws import content_keys
 from everlearn.testing.data import planted_topics
 from everlearn.topics import fit as topic_fit
 from everlearn.topics.kernels.sampler import WordFactors
-from everlearn.topics.kernels.words import fade
+from everlearn.topics.kernels.words import decay_counts
 from everlearn.topics.predict import infer_sampled
 from everlearn.topics.state import Gaussians
 from oracles.documents import expected_proportions
@@ -80,7 +80,7 @@ class TestRetention:
     def test_counts_fade_and_end_as_nothing(self):
         counts = np.array([[4.0, 0.0], [1.0, 1e-9]])
         totals = counts.sum(axis=0)
-        fade(0.5, counts, totals)
+        decay_counts(0.5, counts, totals)
         assert counts.tolist() == [[2.0, 0.0], [0.5, 0.0]]
         assert totals.tolist() == [2.5, 0.0]
 

@@ -9,7 +9,7 @@ from everlearn.core.arrays import Mat, Vec
 from everlearn.engine.protocol import Engine
 from everlearn.kernels.draws import stream_keys
 from everlearn.topics.batches import Batch, renumber_words
-from everlearn.topics.kernels.collapsed import Live, sweep_collapsed
+from everlearn.topics.kernels.collapsed import LiveCounts, sweep_collapsed
 from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.kernels.sampler import (
     CONTINUE,
@@ -155,7 +155,7 @@ class CollapsedSampler:
         distinct, bags = renumber_words(batch.bags)
         counts = np.zeros((len(distinct), k))
         scale = self._factors.scale.copy()
-        self._live = Live(bags.words.astype(np.int64), counts, 1.0 / scale, scale)
+        self._live = LiveCounts(bags.words.astype(np.int64), counts, 1.0 / scale, scale)
         self._streams = stream_keys(state.seed, state.clock, 0, n)
         self._topics = np.zeros(batch.n_tokens, np.uint16)
         self._tallies = np.zeros((n, k))

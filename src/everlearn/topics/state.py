@@ -12,7 +12,7 @@ from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.engine.protocol import Engine
 from everlearn.topics.kernels.gaussians import invert
 from everlearn.topics.kernels.sampler import Bags, Topics, WordFactors
-from everlearn.topics.kernels.words import add_topics, fade, learn_words
+from everlearn.topics.kernels.words import add_topics, decay_counts, learn_words
 from everlearn.topics.settings import Loss, TopicSettings
 
 
@@ -290,7 +290,7 @@ class CountBuffer:
 
     def decay(self, share: float) -> None:
         """Keep this share of all counts."""
-        fade(share, self.counts, self.totals)
+        decay_counts(share, self.counts, self.totals)
 
     def add_draws(self, bags: Bags, kept: Topics, weight: float, totals: Vec) -> None:
         """Add `weight` for every token and kept sweep; `totals` (K,) are the tokens of topics."""

@@ -10,7 +10,7 @@ from everlearn.kernels.draws import LARGEST_INVERSE, stream_keys
 from everlearn.topics.batches import as_bags
 from everlearn.topics.kernels import choices, collapsed
 from everlearn.topics.kernels import hinges as kernels
-from everlearn.topics.kernels.collapsed import Live, sweep_collapsed
+from everlearn.topics.kernels.collapsed import LiveCounts, sweep_collapsed
 from everlearn.topics.kernels.gibbs import sample_augmented
 from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE, UNIFORM, Samples, WordFactors
@@ -114,7 +114,7 @@ class TestConditionals:
     def prepared(self, z, alpha, inverses, labels):
         s = kernels.scratch(NO_BAGS, len(alpha), len(inverses))
         s.tally[:] = oracle.tally(z, len(alpha))
-        s.held[:] = alpha + s.tally
+        s.masses[:] = alpha + s.tally
         hinges = make_hinges([labels])
         kernels.set_exponent(0, len(z), inverses, hinges, s)
         return s, hinges
@@ -164,7 +164,7 @@ class TestConditionals:
                 s.tally[new] += 1.0
                 if not s.ready[new]:
                     kernels.make_coupling(new, hinges, s)
-                kernels.scale_gains(s.gains, s.boosts, s.drops, z[i], new)
+                kernels.scale_gains(s.gains, s.boosts, s.inverse_boosts, z[i], new)
                 assert kernels.least_of(s.gains) == s.gains.min()
                 z[i] = new
                 gains = s.gains.copy()
@@ -395,7 +395,7 @@ class Batch:
         n_topics = counts.shape[1]
         totals = counts.sum(0) + smoothing * len(counts)
         self.factors = WordFactors(counts, smoothing, 1.0 / totals)
-        self.live = Live(
+        self.live = LiveCounts(
             places.astype(np.int64), np.zeros((len(distinct), n_topics)), totals, 1.0 / totals
         )
         self.distinct = distinct
