@@ -150,17 +150,6 @@ def test_a_change_of_scale_does_not_change_what_is_predicted(name: str) -> None:
         np.testing.assert_array_equal(new, old)
 
 
-def test_parts_of_the_targets_have_the_scale_of_all() -> None:
-    y = np.random.default_rng(0).normal(5.0, 3.0, ENOUGH)
-    found = (
-        Scale.of(y[:1]).with_numbers(np.array([np.nan])).with_numbers(y[1:7]).with_numbers(y[7:])
-    )
-    assert found.n == ENOUGH
-    assert found.mean == pytest.approx(y.mean())
-    assert found.spread == pytest.approx(y.std())
-    assert found.with_numbers(y + 100.0) is found
-
-
 @both
 def test_what_a_mask_hides_does_not_matter(name: str) -> None:
     mask = np.arange(len(LABELS)) % 3 == 0

@@ -1,4 +1,4 @@
-"""Options of topic models: topics that are drawn, evidence that fades, weights that are drawn."""
+"""Topics and scores of new documents: expected ones, and drawn ones."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everlearn import MedHDPClassifier, MedLDAClassifier, MedLDARegressor, TopicModel, load
+from everlearn import MedHDPClassifier, MedLDAClassifier, MedLDARegressor, TopicModel
 from everlearn.core.documents import Documents
 from everlearn.core.random import stream
+from everlearn.engine.local import SerialEngine, ThreadEngine
 from everlearn.engine.opening import open_engine
 from everlearn.kernels.draws import content_keys
 from everlearn.testing.data import planted_topics
-from everlearn.topics import fit as topic_fit
 from everlearn.topics.kernels.sampler import WordFactors
-from everlearn.topics.kernels.words import decay_counts
-from everlearn.topics.predict import infer_sampled
+from everlearn.topics.predict import infer_expected, infer_sampled
 from everlearn.topics.state import Gaussians
 from oracles.documents import expected_proportions
 from support.corpora import change, made
@@ -76,78 +75,6 @@ class TestSampledTopics:
         assert not set(keys.tolist()) & set(content_keys(4, *arrays).tolist())
 
 
-class TestRetention:
-    def test_counts_fade_and_end_as_nothing(self):
-        counts = np.array([[4.0, 0.0], [1.0, 1e-9]])
-        totals = counts.sum(axis=0)
-        decay_counts(0.5, counts, totals)
-        assert counts.tolist() == [[2.0, 0.0], [0.5, 0.0]]
-        assert totals.tolist() == [2.5, 0.0]
-
-    @pytest.mark.parametrize("params", [{}, {"n_topics": "infer"}])
-    def test_tokens_of_old_batches_count_a_power_of_it(self, params):
-        settings = {"n_topics": 4, "batch_size": 100, "engine": "serial", **params}
-        model = TopicModel(retention=0.5, random_state=0, **settings)
-        tokens = []
-        for rows in (slice(0, 100), slice(100, 200), slice(200, 300)):
-            model.partial_fit(PLANTED.X[rows])
-            tokens.append(PLANTED.X[rows].sum())
-        left = (model.components_ - model._current_settings().smoothing).sum()
-        assert left == pytest.approx(tokens[0] / 4 + tokens[1] / 2 + tokens[2])
-
-    def test_all_of_it_is_the_model_without(self):
-        whole = classifier(loss="gibbs", retention=1.0).fit(PLANTED.X, PLANTED.labels)
-        plain = classifier(loss="gibbs").fit(PLANTED.X, PLANTED.labels)
-        np.testing.assert_array_equal(whole.components_, plain.components_)
-        np.testing.assert_array_equal(whole.coef_, plain.coef_)
-
-    def test_weights_fall_back_to_the_prior(self):
-        rng = np.random.default_rng(0)
-        x, means = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3))
-        prior = Gaussians(np.broadcast_to(np.eye(3) / 4.0, (2, 3, 3)), means / 4.0)
-        learned = Gaussians(prior.precision + x @ x.transpose(0, 2, 1), prior.shift + x[:, 0])
-        half = learned.decay(0.5, means, 4.0)
-        np.testing.assert_allclose(half.precision, (prior.precision + learned.precision) / 2)
-        np.testing.assert_allclose(half.shift, (prior.shift + learned.shift) / 2)
-        np.testing.assert_allclose(learned.decay(0.0, means, 4.0).mean, means)
-
-    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
-    def test_words_that_change_sides_are_followed(self, loss):
-        late = PLANTED.X[:, ::-1].tocsr()  # the words of each topic become those of another
-        scores = {}
-        for retention in (1.0, 0.7):
-            model = classifier(loss=loss, retention=retention)
-            for X in (*[PLANTED.X] * 5, late):
-                model.partial_fit(X, PLANTED.labels, classes=np.arange(4))
-            scores[retention] = model.score(late, PLANTED.labels)
-        assert scores[0.7] > 0.9
-        assert scores[0.7] > scores[1.0] + 0.05
-
-    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
-    def test_saved_and_loaded_goes_on_as_if_never_stopped(self, loss, tmp_path):
-        model = classifier(loss=loss, retention=0.8).fit(PLANTED.X, PLANTED.labels)
-        model.save(tmp_path / "model.evl")
-        again = load(tmp_path / "model.evl")
-        for one in (model, again):
-            one.partial_fit(PLANTED.X[:120], PLANTED.labels[:120])
-        np.testing.assert_array_equal(model.components_, again.components_)
-        np.testing.assert_array_equal(model.coef_, again.coef_)
-
-    def test_a_failure_in_the_middle_is_undone(self, monkeypatch):
-        model = classifier(retention=0.5).fit(PLANTED.X, PLANTED.labels)
-        before, learn = model.components_.copy(), topic_fit.learn_batch
-
-        def fail(learner: Any, state: Any, *rest: Any, **known: int) -> Any:
-            if state.clock > 6:
-                raise RuntimeError("stop")
-            return learn(learner, state, *rest, **known)
-
-        monkeypatch.setattr(topic_fit, "learn_batch", fail)
-        with pytest.raises(RuntimeError, match="stop"):
-            model.partial_fit(PLANTED.X[:100], PLANTED.labels[:100])
-        np.testing.assert_array_equal(model.components_, before)
-
-
 class TestDrawnWeights:
     def test_their_moments_are_those_of_the_gaussians(self):
         rng = np.random.default_rng(0)
@@ -200,3 +127,19 @@ class TestDrawnWeights:
         )
         with pytest.raises(ValueError, match=message):
             classifier(decision="drawn").fit(PLANTED.X, PLANTED.labels)
+
+
+def test_inference_does_not_depend_on_the_engine():
+    rng = np.random.default_rng(0)
+    documents = Documents.from_dense(rng.poisson(3.0, (50, 40)))
+    counts = rng.gamma(0.3, 10.0, (40, 32))
+    factors = WordFactors(counts, 0.1, 1.0 / counts.sum(axis=0))
+    alpha = np.full(32, 0.2)
+    alone = infer_expected(documents, factors, alpha, 3, SerialEngine())
+    with ThreadEngine(3) as engine:
+        threads = infer_expected(documents, factors, alpha, 3, engine)
+    np.testing.assert_array_equal(alone, threads)
+    np.testing.assert_array_equal(
+        infer_expected(documents[7:9], factors, alpha, 3, SerialEngine()), alone[7:9]
+    )
+    assert infer_expected(documents[:0], factors, alpha, 3, SerialEngine()).shape == (0, 32)
