@@ -73,8 +73,8 @@ def learn_batch(
         prior, rounds = select_topics(prior, left), rounds._replace(draws=draws)
     state, info = _learn_draws(settings, prior, batch, rounds)
     if offsets is not None:
-        signs, box = batch.targets.signs, settings.max_word_multiplier
-        words = CountBuffer(state).learn_words(batch.bags, offsets, signs, box)
+        signs, max_multiplier = batch.targets.signs, settings.max_word_multiplier
+        words = CountBuffer(state).learn_words(batch.bags, offsets, signs, max_multiplier)
         state = replace(state, words=words)
     if due and settings.anchored:
         (tallies,) = tally_topics(batch.bags, rounds.draws.topics[None], state.n_topics)

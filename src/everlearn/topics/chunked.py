@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import psi
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.documents import Documents
@@ -24,7 +23,7 @@ from everlearn.topics.corpus import ChunkedDocuments
 from everlearn.topics.kernels.sampler import WordFactors
 from everlearn.topics.kernels.words import add_topics
 from everlearn.topics.objective import monitor_of
-from everlearn.topics.sampling import factors_of_logs, first_topics
+from everlearn.topics.sampling import factors_of, first_topics
 from everlearn.topics.settings import TopicSettings
 from everlearn.topics.state import CountBuffer, FixedSpread, Gaussians, TopicState
 from everlearn.topics.steps import AveragingStep, Block, Draws, GibbsStep, Step
@@ -182,11 +181,7 @@ class ChunkedSampler:
             weight = settings.ghosts / settings.n_kept
             counts = counts + weight * self.counts
             totals += weight * self.counts.sum(axis=0)
-        totals += settings.smoothing * state.n_words
-        if settings.word_factor != "digamma":
-            return WordFactors(counts, settings.smoothing, 1.0 / totals)
-        table = psi(counts + settings.smoothing) - psi(totals)
-        return WordFactors(factors_of_logs(table), 0.0, np.ones(k))
+        return factors_of(settings, counts, totals, state.n_words)
 
 
 def learn_chunked_batch(

@@ -108,7 +108,7 @@ class DocumentInfo:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReader:
-    """Reads a chunk on its worker as the estimator would read it here.
+    """Reads a chunk on its worker as the estimator would read it in this process.
 
     twin : an estimator with the same parameters that can travel
     ids : whether rows of numbers are known to be word numbers
@@ -138,7 +138,7 @@ class DocumentReader:
 
 @contextmanager
 def open_chunks(estimator: DocumentEstimator, X: Any, y: Any) -> Iterator[Corpus]:
-    """The documents of a collection, checked and numbered on their workers; `y` comes here."""
+    """The documents of a collection, read on their workers, and `y`, brought into this process."""
     parts = parts_of(type(estimator).__name__, "X", X)
     reader = DocumentReader(twin_of(estimator))
     with open_collection(estimator) as engine:

@@ -34,7 +34,7 @@ from everlearn.text.inputs import (
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.topics.corpus import Corpus, open_chunks
 from everlearn.topics.fit import TopicFit, check_unchanged
-from everlearn.topics.params import COUNT, PAIRS, SamplerOptions, check_options, most_rounds
+from everlearn.topics.params import COUNT, MOST_ROUNDS, PAIRS, SamplerOptions, check_options
 from everlearn.topics.predict import topic_proportions
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import TopicSettings
@@ -258,7 +258,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
             self._word_prior(options),
             word_factor=options.word_factor,
             init=options.init,
-            n_rounds=most_rounds(options, n_rounds),
+            n_rounds=int(options.n_rounds or (n_rounds if options.tol is None else MOST_ROUNDS)),
             n_sweeps=self._sweeps(options),
             burn_in=int(options.burn_in),
             tol=None if options.tol is None else float(options.tol),
@@ -288,9 +288,19 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
     def _check_params(self) -> None:
         super()._check_params()
-        owner, loss = type(self).__name__, getattr(self, "loss", None)
-        options, unused = self._sampler(), self._unused_options
-        check_options(owner, options, unused, n_sweeps=self._sweeps(options), loss=loss)
+        options = self._sampler()
+        check_options(
+            type(self).__name__,
+            options,
+            self._unused_options,
+            n_sweeps=self._sweeps(options),
+            loss=getattr(self, "loss", None),
+            max_topics=getattr(self, "max_topics", None) if self._grows() else None,
+        )
+
+    def _grows(self) -> bool:
+        """Whether the model finds the number of topics."""
+        return bool(getattr(self, "n_topics", "infer") == "infer")
 
     def _sampler(self) -> SamplerOptions:
         """What the `options` parameter stands for."""
@@ -342,13 +352,12 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
     def _learns_in_chunks(self) -> bool:
         """Whether chunks of documents may stay on their workers.
 
-        They may not if one document must see another: with collapsed counts all tokens do, topics
-        that are born are judged by documents here, and words' own weights learn from one document
-        after the other.
+        They may not if one document depends on another. With collapsed counts all tokens do,
+        topics that are born need documents in this process to decide about merges, and words' own
+        weights learn from one document after the other.
         """
-        grows = getattr(self, "n_topics", "infer") == "infer"
         collapsed = self._sampler().word_factor == "collapsed"
-        return not (grows or collapsed or getattr(self, "word_weights", False))
+        return not (self._grows() or collapsed or getattr(self, "word_weights", False))
 
     def _completion(self, X: Any) -> tuple[Vec, IntVec]:
         """Log-likelihood and number of the held-out words of each document."""

@@ -107,7 +107,8 @@ def check_unchanged(settings: TopicSettings, fit: TopicFit[Any]) -> None:
             )
 
     if settings.loss is not None and fit.weight_prior is not None:
-        check("loss", _kind_of(state), settings.loss.kind)
+        kind = "gibbs" if isinstance(state.weights, Gaussians) else "averaging"
+        check("loss", kind, settings.loss.kind)
         check("word_weights", state.words is not None, settings.max_word_multiplier > 0)
         if len(fit.states) != settings.n_models:
             raise ValueError(
@@ -121,11 +122,6 @@ def check_unchanged(settings: TopicSettings, fit: TopicFit[Any]) -> None:
             check("n_topics", state.n_topics, settings.n_topics)
     elif settings.n_topics is not None:
         check("n_topics", state.n_topics, settings.n_topics)
-
-
-def _kind_of(state: TopicState) -> str:
-    """The loss that a state's weights belong to."""
-    return "gibbs" if isinstance(state.weights, Gaussians) else "averaging"
 
 
 def fit_corpus(

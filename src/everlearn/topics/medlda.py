@@ -37,7 +37,6 @@ from everlearn.topics.params import (
     COUNT,
     SamplerOptions,
     Setting,
-    check_start,
     default_rounds,
     default_strength,
     max_margin_loss,
@@ -264,8 +263,8 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
         )
         batch_size = common.batch_size
         if self.batch_size is None:
-            early = anchors and space.kind != "multilabel"
-            batch_size = _BATCH if early else _SMALLER_BATCH
+            large = anchors and space.kind != "multilabel"
+            batch_size = _BATCH if large else _SMALLER_BATCH
         return replace(
             common,
             loss=max_margin_loss(
@@ -428,10 +427,6 @@ class MedHDPClassifier(MaxMarginClassifier):
 
     def _sweeps(self, options: SamplerOptions) -> int:
         return int(options.n_sweeps or (2 if self.anchors else 3))
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_start(type(self).__name__, self._sampler(), self.max_topics)
 
     def _check_start(self, space: LabelSpace) -> None:
         if space.kind != "multilabel":

@@ -150,7 +150,7 @@ class Completion:
 
 
 _GROWTH, _PERIOD = 1.25, 2**14
-"""Merges are due when the documents have grown by this factor, and after so many documents."""
+"""Merges are due when documents have grown by the factor, and each time the period is over."""
 _WORDS_COMPARED: Final = 2000
 """Most frequent words by which similar topics are found."""
 

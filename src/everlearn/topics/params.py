@@ -178,7 +178,7 @@ _PLAIN: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
     ("hdp", "gibbs"): (160.0, 10.0 / 16**2),
 }
 """The same without anchors: margins must be met early, or classes collapse into one topic."""
-_MOST_ROUNDS: Final = 500
+MOST_ROUNDS: Final = 500
 """Rounds of a batch with a tolerance, where the user gives no number."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}
 """Constraint of `n`, a number of things to show."""
@@ -230,20 +230,19 @@ def default_rounds(setting: Setting, kind: LossKind, *, anchors: bool) -> int:
     return 2 if kind == "averaging" else 1
 
 
-def most_rounds(options: SamplerOptions, default: int) -> int:
-    """Most rounds in a batch: as the options say, else `default`, or 500 with a tolerance."""
-    return int(options.n_rounds or (default if options.tol is None else _MOST_ROUNDS))
-
-
 def check_options(
     owner: str,
     options: SamplerOptions,
     unused: Collection[str],
     *,
     n_sweeps: int,
-    loss: LossKind | None = None,
+    loss: LossKind | None,
+    max_topics: int | None,
 ) -> None:
-    """Refuse options that mean nothing to the estimator `owner`, or contradict its parameters."""
+    """Refuse options that mean nothing to the estimator `owner`, or contradict its parameters.
+
+    `max_topics` is None for a given number of topics, `loss` without labels.
+    """
     plain, place = SamplerOptions(), f"SamplerOptions of {owner}"
     for name in unused:
         if (value := getattr(options, name)) != getattr(plain, name):
@@ -261,13 +260,9 @@ def check_options(
             f"the 'decision' parameter of {place} can be 'drawn' only if loss is 'gibbs': other "
             f"weights have no posterior. Got loss={loss!r}."
         )
-
-
-def check_start(owner: str, options: SamplerOptions, max_topics: int) -> None:
-    """Refuse to start with more topics than there may ever be."""
     start = options.start_topics
-    if start is not None and start > max_topics:
+    if max_topics is not None and start is not None and start > max_topics:
         raise ValueError(
-            f"the 'start_topics' parameter of SamplerOptions of {owner} must be at most "
-            f"max_topics, which is {max_topics}. Got {start} instead."
+            f"the 'start_topics' parameter of {place} must be at most max_topics, which is "
+            f"{max_topics}. Got {start} instead."
         )

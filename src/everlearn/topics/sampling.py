@@ -112,8 +112,7 @@ class IndependentSampler:
         the words of the batch only, as are digammas, because that costs time for each word.
         """
         settings, state = self._settings, self._state
-        digamma = settings.word_factor == "digamma"
-        if self._draws is None and not digamma:
+        if self._draws is None and settings.word_factor != "digamma":
             return word_factors(settings, state), self._batch.bags
         k = state.n_topics
         if self._own_words is None:
@@ -125,20 +124,19 @@ class IndependentSampler:
             weight = settings.ghosts / settings.n_kept
             add_topics(bags, self._draws.kept, weight, counts)
             totals += weight * self._draws.totals.sum(axis=0)
-        totals += settings.smoothing * state.n_words
-        if digamma:
-            table = psi(counts + settings.smoothing) - psi(totals)
-            return WordFactors(factors_of_logs(table), 0.0, np.ones(k)), bags
-        return WordFactors(counts, settings.smoothing, 1.0 / totals), bags
+        return factors_of(settings, counts, totals, state.n_words), bags
 
 
-def factors_of_logs(table: Mat) -> Mat:
-    """Factors from expected logarithms (words, topics).
-
-    Only their ratios in a row matter, and none may be 0, or its topic could never be drawn.
-    """
-    relative = table - table.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(np.maximum(relative, _LEAST_EXPONENT)))
+def factors_of(settings: TopicSettings, counts: Mat, totals: Vec, n_words: int) -> WordFactors:
+    """Word factors from counts of some words (words, K), and the totals (K,) of all words."""
+    smoothing = settings.smoothing
+    totals = totals + smoothing * n_words
+    if settings.word_factor != "digamma":
+        return WordFactors(counts, smoothing, 1.0 / totals)
+    # Only ratios in a row matter, and none may be 0, or its topic could never be drawn.
+    logs = psi(counts + smoothing) - psi(totals)
+    relative = np.maximum(logs - logs.max(axis=1, keepdims=True), _LEAST_EXPONENT)
+    return WordFactors(np.exp(relative), 0.0, np.ones(len(totals)))
 
 
 class CollapsedSampler:

@@ -304,13 +304,19 @@ class CountBuffer:
         self.totals[:k] += weight * counts.sum(axis=0)
 
     def learn_words(
-        self, bags: Bags, offsets: Mat, signs: NDArray[np.int8], box: float
+        self, bags: Bags, offsets: Mat, signs: NDArray[np.int8], max_multiplier: float
     ) -> WordWeights:
         """The linear term after these documents; `offsets` (B, Q) are the scores of the topics."""
         assert self.words is not None
         words = self.words
         n_documents = learn_words(
-            bags, offsets, signs, box, words.n_documents, words.frequencies, words.weights
+            bags,
+            offsets,
+            signs,
+            max_multiplier,
+            words.n_documents,
+            words.frequencies,
+            words.weights,
         )
         return replace(words, n_documents=n_documents)
 
@@ -357,7 +363,7 @@ def n_codes(n_tasks: int) -> int:
 
 
 def code_means(codes: IntVec, n_tasks: int, margin: float) -> Mat:
-    """Prior means (n_tasks, n_topics): the margin for a topic's own task, minus it elsewhere.
+    """Prior means (n_tasks, n_topics): the margin for a topic's own task, else minus the margin.
 
     For a single task code 0 stands for yes and code 1 for no; code -1 is no anchor at all.
     """

@@ -17,7 +17,7 @@ from everlearn.topics.batches import Targets
 from everlearn.topics.checkpoint import TOPIC_MODEL_FIT
 from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.fit import TopicFit, check_unchanged, fit_corpus, learn_documents, start_fit
-from everlearn.topics.params import TOPIC_CONSTRAINTS, SamplerOptions, check_start
+from everlearn.topics.params import TOPIC_CONSTRAINTS, SamplerOptions
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import TopicSettings
 
@@ -251,8 +251,3 @@ class TopicModel(TopicEstimator[None]):
     def _begin(self, settings: TopicSettings, words: WordSpace) -> TopicFit[None]:
         """What is known before the first document."""
         return start_fit(settings, words, None, _NO_TASKS, self._new_seed())
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        if self.n_topics == "infer":
-            check_start(type(self).__name__, self._sampler(), self.max_topics)

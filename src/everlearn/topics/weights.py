@@ -18,7 +18,7 @@ from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState
 
 _TOLERANCE, _MOST_SWEEPS = 1e-3, 50
-"""The dual ascent ends when no margin is missed by more, in margins, or after so many sweeps."""
+"""The dual ascent ends at this accuracy, in margins, or after this number of sweeps."""
 _WORTH_SHARING = 1_000_000
 """Multiplications in inverting precisions from which on threads share them."""
 
@@ -28,7 +28,7 @@ def solve_dual(
     weights: FixedSpread,
     z: Mat,
     targets: Targets,
-    box: float,
+    max_multiplier: float,
     start: Mat,
 ) -> tuple[FixedSpread, Mat]:
     """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
@@ -36,13 +36,13 @@ def solve_dual(
     Parameters
     ----------
     z : (B, K), topic frequencies
-    box : largest multiplier, as in the dual of a support vector machine
+    max_multiplier : box constraint of the dual, as C is for a support vector machine
     start : (B, Q), multipliers to start from, because the last round's are near
 
     Multipliers of a regression have the sign of the pull.
     """
     mean, signs, values = weights.mean.copy(), targets.signs, targets.values
-    given = demands(signs, values, start, loss.margin, box, loss.regression)
+    given = demands(signs, values, start, loss.margin, max_multiplier, loss.regression)
     width = loss.margin if loss.regression else 0.0
     limits = (width, _TOLERANCE * loss.margin, _MOST_SWEEPS)
     ascend_weights(z, loss.variance, mean, *given, *limits)
@@ -87,12 +87,14 @@ def update_weights(
     return found, multipliers
 
 
-def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
+def first_multipliers(
+    loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], max_multiplier: float
+) -> Mat:
     """Multipliers (B, Q) in closed form, as if each document were alone in its batch."""
     own = loss.variance * (z**2).sum(axis=1)
     empty = own == 0.0
     slack = np.maximum(loss.margin - signs * (z @ mean.T), 0.0)
-    wanted = np.minimum(slack / np.where(empty, 1.0, own)[:, None], box)
+    wanted = np.minimum(slack / np.where(empty, 1.0, own)[:, None], max_multiplier)
     return np.where((signs == 0) | empty[:, None], 0.0, wanted)
 
 

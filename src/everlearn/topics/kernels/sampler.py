@@ -222,7 +222,7 @@ def _first_multipliers(
     margins: Margins,
     margin: float,
     variance: float,
-    box: float,
+    max_multiplier: float,
     s: _Scratch,
 ) -> None:
     """Multipliers in closed form, as if the document were alone and kept its first topics."""
@@ -238,7 +238,7 @@ def _first_multipliers(
         for q in range(n_present):
             score += tally[present[q]] * weights[task, present[q]]
         slack = max(0.0, margin - sign * score / n) / square
-        multipliers[d, task] = 0.0 if sign == 0 else min(box, slack)
+        multipliers[d, task] = 0.0 if sign == 0 else min(max_multiplier, slack)
 
 
 @kernel(SUMMED)
@@ -290,12 +290,12 @@ def sample_documents(
 
     Parameters
     ----------
-    closed_form : margin, variance and box, the largest multiplier, for multipliers that are made
-        from the first topics; a box of 0 uses the given ones
+    closed_form : margin, variance and largest multiplier, for multipliers that are made from the
+        first topics; a largest multiplier of 0 uses the given ones
     schedule : number of sweeps, how many of them are dropped, and how topics start
     """
     n_sweeps, burn_in, start = schedule
-    margin, variance, box = closed_form
+    margin, variance, max_multiplier = closed_form
     s = _scratch(bags, alpha)
     exponent, tilt = np.empty(alpha.size), np.empty(alpha.size, np.float32)
     for d in range(bags.indptr.size - 1):
@@ -309,8 +309,8 @@ def sample_documents(
             n_present = _recount(bags, d, out.topics, s)
         else:
             n_present, word = _sweep(bags, d, out.topics, 0, word, start, s)
-        if box > 0.0:
-            _first_multipliers(d, n, n_present, margins, margin, variance, box, s)
+        if max_multiplier > 0.0:
+            _first_multipliers(d, n, n_present, margins, margin, variance, max_multiplier, s)
         if _tilt(d, n, margins, exponent, tilt):
             _tilt_products(bags.indptr[d + 1] - bags.indptr[d], tilt, s)
         for sweep in range(n_sweeps):

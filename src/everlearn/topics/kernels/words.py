@@ -118,7 +118,7 @@ def learn_words(
     bags: Bags,
     offsets: Mat,
     signs: NDArray[np.int8],
-    box: float,
+    max_multiplier: float,
     n_documents: float,
     frequencies: Vec,
     weights: Mat,
@@ -129,7 +129,7 @@ def learn_words(
     ----------
     offsets : (B, Q), scores of the topics in units of the margin
     signs : (B, Q), 0 for no label
-    box : largest multiplier
+    max_multiplier : largest multiplier
     frequencies, weights : (W,) and (W, Q), documents with each word, and weights; changed
 
     Returns
@@ -151,7 +151,7 @@ def learn_words(
         active = False
         for q in range(scores.size):
             loss = max(0.0, 1.0 - signs[d, q] * scores[q])
-            pulls[q] = signs[d, q] * min(box, loss)
+            pulls[q] = signs[d, q] * min(max_multiplier, loss)
             active = active or pulls[q] != 0.0
         if active:
             _learn(bags, d, variances, x, pulls, weights)
