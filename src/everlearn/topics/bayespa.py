@@ -1,6 +1,8 @@
 """Learn one batch: draw its topics under the weights of the tasks, then add what was drawn.
 
-This is BayesPA of Shi and Zhu, and the same without labels.
+This is BayesPA of Shi and Zhu, and the same without labels. `learn_batch` does, in this order: decay
+old evidence, merge topics (without labels), add spare topics, draw topics and weights in rounds, drop
+empty topics, add the draws to the counts, and merge topics (with labels).
 """
 
 from __future__ import annotations
@@ -57,9 +59,10 @@ def learn_batch(
     if due and settings.loss is None and state.clock > 0:
         judge = Completion.of(settings, batch.documents, engine)
         state = state if judge is None else merge_topics(settings, state, judge)
-    offsets = None
+    offsets = None  # taken before learning, so that words learn what unseen documents would miss
     if settings.max_word_multiplier > 0 and state.weights is not None:
         offsets = topic_scores(settings, state, batch.documents, state.weights.mean, engine)
+    # All topics of a new model may be dropped if they stay empty, later only the spare ones.
     n_old = 0 if state.clock == 0 and settings.grows else state.n_topics
     prior = add_spare_topics(settings, state, batch.targets.signs)
     sampler = (
@@ -88,8 +91,8 @@ class InnerRounds(NamedTuple):
 
     draws : of the last round
     multipliers : of the averaging loss, before the last round
-    n_rounds : how many there were
-    converged : False if the objective was still falling at the last one
+    n_rounds : number of rounds
+    converged : False if the objective was still falling in the last round
     """
 
     draws: Draws

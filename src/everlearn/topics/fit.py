@@ -93,9 +93,9 @@ def start_fit(
 
 
 def check_unchanged(settings: TopicSettings, fit: TopicFit[Any]) -> None:
-    """Refuse settings with which learning cannot go on: what they say was otherwise at its start.
+    """Refuse settings under which what was learned cannot go on.
 
-    Parameters without influence on the form of the model may change.
+    The kind and the prior of the weights, and a given number of topics, must stay as they were.
     """
     state = fit.states[0]
 
