@@ -1,8 +1,8 @@
 """Learn one batch: draw its topics under the weights of the tasks, then add what was drawn.
 
-This is BayesPA of Shi and Zhu, and the same without labels. `learn_batch` does, in this order: decay
-old evidence, merge topics (without labels), add spare topics, draw topics and weights in rounds, drop
-empty topics, add the draws to the counts, and merge topics (with labels).
+This is BayesPA of Shi and Zhu, and the same without labels. `learn_batch` does, in this order:
+decay old evidence, merge topics (without labels), add spare topics, draw topics and weights in
+rounds, drop empty topics, add the draws to the counts, and merge topics (with labels).
 """
 
 from __future__ import annotations
