@@ -23,11 +23,11 @@ from everlearn.store.schema import (
 PAGE = Path(__file__).parents[1] / "docs" / "file_format.md"
 HEAD = f"""# What is in a model file?
 
-A file `model.evl` is an uncompressed zip of `header.json` and one `.npy` member for each array. Any zip tool
-and `numpy.load` can read it. Loading a file runs no code.
+A file `model.evl` is an uncompressed zip of `header.json` and one `.npy` member for each array.
+Any zip tool and `numpy.load` can read it. Loading a file runs no code.
 
-`header.json` holds the format version ({FORMAT_VERSION}), the version of everlearn, and a table of the members
-with dtype, shape and SHA-256. Under `model` it holds:
+`header.json` holds the format version ({FORMAT_VERSION}), the version of everlearn, and a table of
+the members with dtype, shape and SHA-256. Under `model` it holds:
 
 | Entry | Content |
 |---|---|
@@ -35,7 +35,7 @@ with dtype, shape and SHA-256. Under `model` it holds:
 | `params` | the parameters of the constructor |
 | `learned` | what was learned, see the tables below |
 | `feature_names` | names of columns, or null |
-| `stream` | only in files of `everlearn learn`: how far each source is learned, and how records are read |
+| `stream` | in files of `everlearn learn`: how far each source is learned, and its fields |
 
 How to read the tables:
 
