@@ -44,7 +44,7 @@ def test_agreement_of_equal_partitions_is_one():
         ([0, 1, 1], r"one for each of the 4 rows, got the shape \(3,\)"),
     ],
 )
-def test_labels_that_are_no_classes_are_told(labels, message):
+def test_labels_that_are_no_classes_are_refused(labels, message):
     with pytest.raises(ValueError, match=f"the 'labels' of Truth must be .*{message}"):
         agreement(np.zeros(4, np.intp), Truth("class", np.array(labels), ("a", "b")), 1)
 

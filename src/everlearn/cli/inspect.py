@@ -33,14 +33,14 @@ def report(
         fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
     with told_errors():
         from everlearn.io.log import read_log
-        from everlearn.report.stream import StreamStory, write_stream_report
+        from everlearn.report.stream import StreamReport, write_stream_report
         from everlearn.stream.learn import log_path, quarantine_path
         from everlearn.stream.session import Session
 
         session = Session.load(model)
         reasons = Counter(str(line.get("reason")) for line in read_log(quarantine_path(model)))
         log = list(read_log(log_path(model)))
-        write_stream_report(StreamStory(model.name, session, log, reasons), output)
+        write_stream_report(StreamReport(model.name, session, log, reasons), output)
     typer.echo(str(output))
 
 
