@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from everlearn.core.arrays import Mat
 from everlearn.estimator.history import AcceptedMove, History
-from everlearn.report.study import MOVE_KINDS, Agreement, Component, Study, Truth, curve, move_text
+from everlearn.report.study import MOVE_NAMES, Agreement, Component, Study, Truth, curve, move_text
 from everlearn.stream.summary import Part
 
 Figure: TypeAlias = dict[str, Any]
@@ -207,7 +207,7 @@ def _move_lanes(history: History, noun: str) -> list[Figure]:
     """A lane of marks for each kind of move. A mark counts moves, and lists them on hover."""
     width = max([*(m.rows for m in history.moves), 1]) / _MOVE_BINS
     lanes = []
-    for kind in MOVE_KINDS:
+    for kind, name in MOVE_NAMES.items():
         bins: dict[int, list[AcceptedMove]] = defaultdict(list)
         for move in history.moves:
             if move.kind == kind:
@@ -216,7 +216,7 @@ def _move_lanes(history: History, noun: str) -> list[Figure]:
         lanes.append(
             {
                 "x": [sum(m.rows for m in moves) / len(moves) for moves in groups],
-                "y": [f"{kind}s"] * len(groups),
+                "y": [name] * len(groups),
                 "yaxis": "y3",
                 "mode": "markers+text",
                 "text": [str(len(moves)) for moves in groups],
@@ -265,8 +265,8 @@ def _growth_layout(study: Study, last: int, most: int) -> Figure:
             "domain": [0.0, 0.17],
             "type": "category",
             "categoryorder": "array",
-            "categoryarray": [f"{kind}s" for kind in reversed(MOVE_KINDS)],
-            "range": [-0.6, len(MOVE_KINDS) - 0.4],
+            "categoryarray": list(MOVE_NAMES.values())[::-1],
+            "range": [-0.6, len(MOVE_NAMES) - 0.4],
         },
         "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
         "shapes": [_mark_line(m.rows) for m in marks],

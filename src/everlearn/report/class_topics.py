@@ -64,11 +64,11 @@ def _by_shares(model: TopicClassifier, found: Sequence[Stage]) -> list[str]:
     )
     tables = [_shares(stage, names, topics) for stage in found]
     columns = _main_columns(tables, _MIN_SHARE)
-    darkest = max(float(np.nanmax(shares, initial=LEAST)) for shares in tables)
+    strongest = max(float(np.nanmax(shares, initial=LEAST)) for shares in tables)
     pictures = []
     for i, (stage, shares) in enumerate(zip(found, tables, strict=True)):
         figure = _heat(
-            shares[:, columns] / darkest,
+            shares[:, columns] / strongest,
             shares[:, columns],
             names,
             topics[columns],
@@ -79,8 +79,8 @@ def _by_shares(model: TopicClassifier, found: Sequence[Stage]) -> list[str]:
         pictures.append(chart(f"chart-classes-{i}", figure, label))
     how = (
         "Average shares of the topics in the documents of each class. They come from batches that "
-        "the model had not learned yet. A topic has the same column in all pictures. The darkest "
-        f"cell is {darkest:.0%}; shares under {LEAST:.0%} count as 0."
+        "the model had not learned yet. A topic has the same column in all pictures. The "
+        f"strongest colour is {strongest:.0%}; shares under {LEAST:.0%} count as 0."
     )
     words = _top_words(model)
     heads = ["class", "main topics", "top words of the first"]

@@ -28,6 +28,7 @@ from everlearn.report.page import (
 )
 from everlearn.report.pictures import ink_image
 from everlearn.report.study import (
+    MOVE_NAMES,
     Agreement,
     Assigned,
     Component,
@@ -205,7 +206,7 @@ def _moves(study: Study) -> str:
     history = study.model.history_
     tallies = [
         (
-            f"{t.kind}s",
+            MOVE_NAMES[t.kind],
             f"{t.accepted:,}",
             f"{t.refused:,}",
             f"{t.gain:,.1f}" if t.accepted else "–",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.core.moves import ALL_MOVES
 from everlearn.estimator.history import AcceptedMove, History, Point
 from everlearn.metrics.clustering import (
     adjusted_mutual_information,
@@ -17,7 +17,8 @@ from everlearn.metrics.clustering import (
 )
 from everlearn.mixture.estimator import DPMixture
 
-MOVE_KINDS = ALL_MOVES
+MOVE_NAMES: Final = {"birth": "births", "merge": "merges", "delete": "deletions"}
+"""The kinds of moves, and their plurals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def curve(study: Study) -> tuple[Point, ...]:
 def move_tallies(history: History) -> tuple[MoveTally, ...]:
     """Moves by kind. Gains are those of the moves that the history still holds."""
     tallies = []
-    for kind in MOVE_KINDS:
+    for kind in MOVE_NAMES:
         gains = [move.gain for move in history.moves if move.kind == kind]
         accepted = history.counts.get(f"{kind} accepted", 0)
         refused = history.counts.get(f"{kind} refused", 0)
