@@ -29,7 +29,9 @@ COLOURS = {
 
 
 class Learned:
-    """Stands for a model that has a history and nothing else."""
+    """Stands for a model that has a history and has learned nothing since."""
+
+    n_samples_seen_ = 0
 
     def __init__(self, history: History) -> None:
         self.history_ = history

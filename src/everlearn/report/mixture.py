@@ -115,7 +115,6 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
         classes = agreement(rows.labels, study.truth, study.model.n_components_)
     found = components(study, rows, classes)
     sections = (
-        _growth(study),
         section(
             "components",
             "What it found",
@@ -129,6 +128,7 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
             component_table(study, found),
         ),
         _comparison(study, classes, found),
+        _growth(study),
         _moves(study),
         memory_section(study.model),
         *more,

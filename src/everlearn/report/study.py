@@ -181,8 +181,17 @@ def components(study: Study, rows: Assigned, classes: Agreement | None) -> tuple
 
 
 def curve(study: Study) -> tuple[Point, ...]:
-    """Points after laps and the further points of the study, in the order of learning."""
-    points = {(p.rows, p.lap): p for p in (*study.model.history_.points, *study.trace)}
+    """Points after laps and the further points of the study, in the order of learning.
+
+    The last point is the present state of the model.
+    """
+    model = study.model
+    points = {(p.rows, p.lap): p for p in (*model.history_.points, *study.trace)}
+    if points:
+        rows, lap = max(points)
+        if model.n_samples_seen_ > rows:  # some batches end without a lap
+            now = Point(lap, model.n_samples_seen_, model.bound_, model.n_components_)
+            points[now.rows, lap] = now
     return tuple(points[key] for key in sorted(points))
 
 
