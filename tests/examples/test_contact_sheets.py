@@ -102,7 +102,7 @@ def test_images_may_be_files_of_which_those_shown_are_read(study, tmp_path, form
     assert shown(contact_sheets(study, files, n_examples=2)) == expected
 
 
-def test_plotly_that_is_missing_is_asked_for(study, monkeypatch):
+def test_a_page_with_charts_needs_plotly(study, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'everlearn\[report\]'"):

@@ -100,7 +100,7 @@ def test_empty_documents_have_the_form_that_is_known(known):
 
 
 @pytest.mark.parametrize("known", ["counts", "ids"])
-def test_strings_are_strings_whatever_is_known(known):
+def test_a_known_form_does_not_change_strings(known):
     assert document_form([["a"]], known) == "tokens"
     assert document_form(["a"], known) == "texts"
 

@@ -14,7 +14,6 @@ from everlearn.core.text import counted
 from everlearn.estimator.tree_view import FittedTree
 from everlearn.io.folders import files_below, mark
 from everlearn.io.formats import IMAGES, ending_of
-from everlearn.registry import BY_KEY
 from everlearn.report import charts
 from everlearn.report.class_topics import topics_by_class
 from everlearn.report.page import (
@@ -97,7 +96,7 @@ def render_stream(report: StreamReport) -> str:
     sections = (
         NO_SCRIPT,
         _images(session, paths),
-        _found(model, columns),
+        _found(session, columns),
         topics_by_class(model, report.log),
         _growth(report),
         _structure(report),
@@ -144,8 +143,9 @@ def _key_numbers(session: Session) -> list[tuple[str, str]]:
     ]
 
 
-def _found(model: Any, columns: Sequence[str] | None) -> str:
+def _found(session: Session, columns: Sequence[str] | None) -> str:
     """The parts of the model as a tree, or as bars and a table."""
+    model = session.model
     permanent = has_permanent_ids(model)
     promise = (
         "Numbers with a # are permanent ids: they mean the same in every report, log and file of "
@@ -158,15 +158,14 @@ def _found(model: Any, columns: Sequence[str] | None) -> str:
         "What it found",
         paragraph(promise) if permanent else "",
         *(
-            _tree(model, tree, heads)
+            _tree(tree, heads, "row" if session.layout.form == "rows" else "document")
             if tree is not None
             else _parts(parts_of(model, columns), heads, "#" if permanent else "")
         ),
     )
 
 
-def _tree(model: Any, tree: FittedTree, heads: _Heads) -> tuple[str, ...]:
-    noun = "row" if BY_KEY[model.checkpoint_key].form == "rows" else "document"
+def _tree(tree: FittedTree, heads: _Heads, noun: str) -> tuple[str, ...]:
     how = (
         f"The area of a {heads.part} is the number of {noun}s whose path passes it. Click to go "
         "into a branch, and on the bar above to leave it. The list below has the id, the expected "
