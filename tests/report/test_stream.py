@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from everlearn.cli.main import app
 from everlearn.cli.run import carry_out
+from everlearn.stream.summary import Part
 from support.browser import needs_browser, opened
 from support.stream_cases import CASES, FILES
 
@@ -76,12 +77,24 @@ def test_images_are_shown_by_topic_while_they_are_there(tmp_path):
         ("topics from a folder", ["topic", "top words", "share"]),
         ("classifier from texts", ["topic", "evidence for", "top words", "share"]),
         ("classifier from rows", ["class", "largest weights"]),
+        ("regressor from a table", ["output", "largest weights"]),
+        ("ppca from a table", ["component", "largest loadings", "share"]),
     ],
 )
 def test_columns_say_what_parts_are(tmp_path, name, heads):
     found = reported(tmp_path, name).read_text("utf-8").split("What it found")[1]
     row = found.split("</tr>")[0].split("<thead>")[1]
     assert re.findall(r"<th[^>]*>(.*?)</th>", row) == heads
+
+
+def test_a_column_that_would_be_empty_is_left_out(tmp_path, monkeypatch):
+    """As with a mixture of PPCAs, whose members have no description."""
+    members = [Part(0, 0.6), Part(1, 0.4)]
+    monkeypatch.setattr("everlearn.report.stream.parts_of", lambda *_: members)
+    found = reported(tmp_path, "ppca from a table").read_text("utf-8").split("What it found")[1]
+    head, first, *_ = found.split("</tr>")
+    assert re.findall(r"<th[^>]*>(.*?)</th>", head.split("<thead>")[1]) == ["component", "share"]
+    assert re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", first) == ["0", "60.00%"]
 
 
 @pytest.mark.parametrize(

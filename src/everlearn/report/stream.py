@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -184,33 +184,29 @@ def _parts(found: Sequence[Part], heads: _Heads, mark: str) -> tuple[str, ...]:
 
     Linear models have one part for each class or output, whose name stands in place of an id.
     """
-    with_shares = any(part.share is not None for part in found)
     with_classes = any(part.speaks_for for part in found)
-    named = with_classes and not mark
-    texts = [heads.part, heads.about]
-    if with_classes and not named:
-        texts.insert(1, "evidence for")
-    rows = []
-    for part in found[:_MAX_LINES]:
-        cells = [part.speaks_for or "" if named else f"{mark}{part.id}"]
-        if with_classes and not named:
-            cells.append(part.speaks_for or "")
-        cells.append(heads.separator.join(part.about))
-        if with_shares:
-            cells.append("" if part.share is None else f"{part.share:.2%}")
-        rows.append(cells)
-    chart = ""
-    if with_shares:
+    columns: list[tuple[str, Callable[[Part], str]]] = []
+    if mark or not with_classes:
+        columns.append((heads.part, lambda part: f"{mark}{part.id}"))
+    if with_classes:
+        head = "evidence for" if mark else heads.part
+        columns.append((head, lambda part: part.speaks_for or ""))
+    if any(part.about for part in found):
+        columns.append((heads.about, lambda part: heads.separator.join(part.about)))
+    n_texts, order, chart = len(columns), "", ""
+    if any(part.share is not None for part in found):
+        columns.append(("share", lambda part: "" if part.share is None else f"{part.share:.2%}"))
+        order = ", largest first"
         label = f"Shares of the {len(found)} {heads.parts}; the table below lists them."
         chart = charts.chart("chart-shares", charts.share_bars(found, mark), label)
-    more = len(found) - len(rows)
+    more = len(found) - _MAX_LINES
     return (
         chart,
         table(
-            f"{heads.parts.capitalize()}{', largest first' if with_shares else ''}",
-            [*texts, "share"] if with_shares else texts,
-            rows,
-            text_columns=len(texts),
+            f"{heads.parts.capitalize()}{order}",
+            [head for head, _ in columns],
+            [[cell(part) for _, cell in columns] for part in found[:_MAX_LINES]],
+            text_columns=n_texts,
         ),
         paragraph(f"and {more:,} smaller ones.") if more > 0 else "",
     )
