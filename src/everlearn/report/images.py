@@ -56,7 +56,9 @@ def photograph(
     picture = Image.fromarray(pixels_of(image, "photograph"))
     picture.thumbnail((longest, longest))
     shape = (picture.height, picture.width)
-    return embedded(_jpeg(picture), "image/jpeg", shape, alt, kind, title)
+    file = BytesIO()
+    picture.save(file, "JPEG", quality=_JPEG_QUALITY, optimize=True)
+    return embedded(file.getvalue(), "image/jpeg", shape, alt, kind, title)
 
 
 def drawing(pixels: Pixels, alt: str, kind: str = "photo", title: str = "") -> str:
@@ -88,12 +90,6 @@ def png_file(pixels: Pixels) -> bytes:
 def write_png(pixels: Pixels, path: Path) -> None:
     """Write a picture to a PNG file."""
     path.write_bytes(png_file(pixels))
-
-
-def _jpeg(picture: Image.Image) -> bytes:
-    file = BytesIO()
-    picture.save(file, "JPEG", quality=_JPEG_QUALITY, optimize=True)
-    return file.getvalue()
 
 
 def topic_colour(topic: int) -> Colour:
