@@ -1,4 +1,4 @@
-"""Figures 4 to 9 and tables 2 and 3 of the BayesPA paper."""
+"""Figures 4 to 9 and tables 2 and 3 of the BayesPA paper: what each setting does to accuracy."""
 
 from dataclasses import replace
 from functools import partial
@@ -25,13 +25,14 @@ from everlearn import MedHDPClassifier, MedLDAClassifier, SamplerOptions
 
 
 def numbers_of_topics(measured: list[str]) -> Table:
-    """Figure 4."""
+    """Figure 4: accuracy and time by the number of topics."""
     table = Table(
-        "Numbers of topics (Figure 4)",
+        "Number of topics (Figure 4)",
         ["model", "topics", "accuracy", "CPU s"],
-        "Means of three seeds; batch models without anchors, as in the tables above, trained until "
-        "their objective falls by no more than a ten-thousandth a round, and an SVM on topics that "
-        f"know no labels (one seed).\n\n{plots.link('bayespa_topics', 'Numbers of topics')}",
+        "Means of three seeds. Batch models have no anchors and train until a round lowers their "
+        "objective by no more than a ten-thousandth, as above. The last rows are an SVM on LDA "
+        "topics, which are learned without labels (one seed).\n\n"
+        + plots.link("bayespa_topics", "Number of topics"),
     )
     batch = {**COLLAPSED, **FREE, "options": replace(COUNTING, **UNTIL_IT_ENDS)}
     models = {
@@ -55,11 +56,12 @@ def numbers_of_topics(measured: list[str]) -> Table:
 
 
 def starting_topics(measured: list[str]) -> Table:
+    """Topics and accuracy of MedHDP by the number of topics it starts with."""
     table = Table(
         "MedHDP from different starts",
-        ["loss", "start", "topics found", "accuracy, mean of 3"],
-        "A start with fewer topics than classes is filled up to one a class, so 5 and 20 are the "
-        "same run; only 60 is another start.",
+        ["loss", "start topics", "topics found", "accuracy, mean of 3 seeds"],
+        "`start_topics` hardly matters. A start with fewer topics than classes gets one topic for "
+        "each class, so 5 and 20 are the same run; only 60 is another start.",
     )
     for loss in ("averaging", "gibbs"):
         for k in (5, 20, 60):
@@ -74,11 +76,12 @@ def starting_topics(measured: list[str]) -> Table:
 
 
 def batch_sizes(measured: list[str]) -> Table:
-    """Figures 6 and 7."""
+    """Figures 6 and 7: accuracy and time by the size of batches."""
     table = Table(
         "Batch sizes (Figures 6 and 7)",
         ["model", "batch size", "accuracy", "CPU s"],
-        f"MedLDA has 40 topics.\n\n{plots.link('bayespa_batches', 'Batch sizes')}",
+        "Batch sizes are numbers of documents. MedLDA has 40 topics; one seed.\n\n"
+        + plots.link("bayespa_batches", "Batch sizes"),
     )
     for model, given in ((MedLDAClassifier, {"n_topics": THEIR_TOPICS}), (MedHDPClassifier, {})):
         for loss in ("averaging", "gibbs"):
@@ -102,12 +105,13 @@ def batch_sizes(measured: list[str]) -> Table:
 
 
 def rounds_and_sweeps(measured: list[str]) -> Table:
-    """Figure 8: the time is linear in both."""
+    """Figure 8: accuracy and time by rounds and sweeps."""
     table = Table(
         "Rounds I and sweeps J (Figure 8)",
-        ["loss", "anchors", "I", "J", "accuracy", "CPU s"],
-        "40 topics. Without anchors the averaging loss is blind in the first round, as the paper "
-        f"says.\n\n{plots.link('bayespa_rounds', 'Rounds and sweeps')}",
+        ["loss", "anchors", "rounds I", "sweeps J", "accuracy", "CPU s"],
+        "MedLDA with 40 topics; one seed. Without anchors the averaging loss cannot use labels in "
+        "the first round, as the paper says.\n\n"
+        + plots.link("bayespa_rounds", "Rounds and sweeps"),
     )
     for loss, anchors in (("averaging", True), ("averaging", False), ("gibbs", True)):
         plain = {} if anchors else PLAIN
@@ -124,17 +128,25 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
                 0,
             )
             measured.append(found["measured"])
-            table.add(loss, anchors, i, j, f"{found['accuracy']:.4f}", f"{found['cpu']:.2f}")
+            table.add(
+                loss,
+                "yes" if anchors else "no",
+                i,
+                j,
+                f"{found['accuracy']:.4f}",
+                f"{found['cpu']:.2f}",
+            )
     plots.rounds_and_sweeps(table)
     return table
 
 
 def burn_ins(measured: list[str]) -> Table:
-    """Table 3."""
+    """Table 3: accuracy by sweeps and burn-in, beside the paper's."""
     table = Table(
         "Samples and burn-in (Table 3)",
-        ["loss", "J", "burn-in", "accuracy, mean of 3", "the paper's"],
-        f"40 topics.\n\n{plots.link('bayespa_burn_ins', 'Samples and burn-in')}",
+        ["loss", "sweeps J", "burn-in sweeps", "accuracy, mean of 3 seeds", "accuracy, paper"],
+        "MedLDA with 40 topics. Burn-in sweeps are dropped: their samples do not count.\n\n"
+        + plots.link("bayespa_burn_ins", "Samples and burn-in"),
     )
     paper = {
         ("averaging", 1, 0): 0.802, ("averaging", 3, 0): 0.803, ("averaging", 3, 2): 0.803,
@@ -157,11 +169,11 @@ def burn_ins(measured: list[str]) -> Table:
 
 
 def training_times(measured: list[str]) -> Table:
-    """By rounds, sweeps and documents; the paper says that they are linear in each."""
+    """CPU time by rounds, sweeps and documents; the paper says that it is linear in each."""
     table = Table(
         "Training time by rounds, sweeps and documents",
-        ["loss", "of", "amount", "CPU s"],
-        "40 topics; three sweeps for rounds, and one round for sweeps. ",
+        ["loss", "varied", "value", "CPU s"],
+        "MedLDA with 40 topics. Rounds vary with three sweeps, sweeps with one round. ",
     )
     whole = newsgroups()
     order = np.random.default_rng(1).permutation(whole.X.shape[0])
@@ -188,7 +200,8 @@ def training_times(measured: list[str]) -> Table:
             r = np.corrcoef([amount for amount, _ in found], [one["cpu"] for _, one in found])
             straight.append(float(r[0, 1]) ** 2)
     table.note += (
-        f"A straight line explains at least {min(straight):.1%} of the variance of each.\n\n"
+        "Time is linear in each, as the paper says: a straight line explains at least "
+        f"{min(straight):.1%} of the variance.\n\n"
         + plots.link("bayespa_times", "Training times")
     )
     plots.training_times(table)
@@ -200,8 +213,10 @@ def remedies(measured: list[str]) -> Table:
     table = Table(
         "Many topics, few documents (Figure 9)",
         ["loss", "topics", "one pass", "five passes", "ten ghosts"],
-        "alt.atheism against talk.religion.misc, 856 training and 569 test documents, mean of 5 "
-        f"seeds.\n\n{plots.link('bayespa_remedies', 'Many topics, few documents')}",
+        "Accuracy for alt.atheism against talk.religion.misc, mean of 5 seeds, with 856 training "
+        "and 569 test documents. One pass loses accuracy as topics become many. Five passes, or "
+        "ten ghosts (each document counts as ten copies), keep it.\n\n"
+        + plots.link("bayespa_remedies", "Many topics, few documents"),
     )
     data = atheism_or_religion()
     ways: dict[str, dict[str, Any]] = {
@@ -227,12 +242,13 @@ def remedies(measured: list[str]) -> Table:
 
 
 def class_topics(measured: list[str]) -> Table:
-    """Table 2: average topic proportions of classes grow sparse while documents come."""
+    """Table 2: average topic proportions of classes grow sparse along the pass."""
     table = Table(
         "Topics of classes (Table 2)",
-        ["class", "documents seen", "topics with over 10 %", "largest", "its top words"],
-        "Average topic proportions over training documents of the class, MedLDA averaging with 40 "
-        "topics; beside the picture, the top words of each class's largest topic at the end.\n\n"
+        ["class", "documents seen", "topics above 10 %", "largest share", "its top words"],
+        "Average topic proportions over the training documents of a class, for five of the 20 "
+        "classes. MedLDA averaging with 40 topics. The picture shows all classes, with the top "
+        "words of each class's largest topic at the end.\n\n"
         "![Average topic proportions](../images/bayespa_classes.png)",
     )
     found = remembered("bayespa", "class-topics-words", _class_topics)
