@@ -1,4 +1,4 @@
-"""Rows with missing pixels: what OnlinePPCA and its competitors make of them."""
+"""Single runs with missing pixels: scores and errors of `OnlinePPCA` and its competitors."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ LATE_PIXELS = 16
 
 
 def at_random(way: dict[str, Any], seed: int, share: float) -> dict[str, Any]:
-    """Class after class with pixels missing at random; scores are those of complete rows."""
+    """Learn class after class with pixels missing at random; score complete rows."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     parts = []
     for c in order_of(seed):
@@ -21,7 +21,7 @@ def at_random(way: dict[str, Any], seed: int, share: float) -> dict[str, Any]:
 
 
 def at_first(way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """All classes mixed; the last two lines of the image are missing in the first half."""
+    """Learn mixed classes; the last two lines of the image are missing in the first half."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     X = rng.permutation(data.X)
     half = len(X) // 2
@@ -43,7 +43,7 @@ def _learned(
         sums, counts = np.zeros(data.X.shape[1]), np.full(data.X.shape[1], 1e-9)
         for task, part in enumerate(parts):
             rows = part
-            if fill:  # with the mean of what came so far
+            if fill:  # with the mean of the values so far
                 sums, counts = (
                     sums + np.nansum(part, axis=0),
                     counts + (~np.isnan(part)).sum(axis=0),

@@ -1,4 +1,4 @@
-"""Runs of OnlinePPCA and of its competitors, on digits one class after the other."""
+"""Single runs of `OnlinePPCA` and of its competitors on streams of digits: scores and CPU time."""
 
 import time
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ PEER_BATCH = 50
 
 @dataclass(frozen=True)
 class Digits:
-    """Rows and classes, and how they are learned."""
+    """Rows and classes, with the rank, the batch size and the marks of their streams."""
 
     X: np.ndarray
     y: np.ndarray
@@ -57,8 +57,8 @@ def digits(name: str) -> Digits:
 # ------------------------------------------------------------------------- competitors
 
 
-class Known:
-    """Some PPCA with a score."""
+class Scored:
+    """A PPCA with a score."""
 
     model: PPCA
 
@@ -66,17 +66,17 @@ class Known:
         return float(self.model.log_likelihood(X).mean())
 
 
-class Oracle(Known):
-    """What all rows so far say."""
+class Oracle(Scored):
+    """The PPCA of maximum likelihood for all rows so far."""
 
     def __init__(self, seen: Moments, q: int) -> None:
         self.model = seen.ppca(q)
 
 
-class Peer(Known):
-    """scikit-learn's IncrementalPCA as a PPCA: its directions, the noise of all variance left.
+class Peer(Scored):
+    """scikit-learn's IncrementalPCA as a PPCA, with the noise of all variance that is left.
 
-    Its own noise variance knows of the directions of the last batch only.
+    Its own noise variance knows the directions of the last batch only.
     """
 
     def __init__(self, q: int, rank: int) -> None:
@@ -169,7 +169,7 @@ def fed(model: Any, X: np.ndarray, batch: int, task: Any = None) -> None:
 def one_after_the_other(
     name: str, way: dict[str, Any], seed: int, last: int | None = None
 ) -> dict[str, Any]:
-    """Class after class: the table of scores, the reconstruction error, and the time."""
+    """Learn class after class: the table of scores, the reconstruction error and CPU seconds."""
     data, rng = digits(name), np.random.default_rng(seed)
     model, learning = made(data, way), ContinualEvaluator(data.held_out())
     learning.begin()
@@ -214,7 +214,7 @@ def cumulative(name: str, seed: int) -> dict[str, Any]:
 
 
 def batch_em(name: str, seed: int) -> dict[str, Any]:
-    """EM from random loadings, all rows at once."""
+    """Score, iterations and CPU seconds of EM from random loadings, on all rows at once."""
     data = digits(name)
     model = OnlinePPCA(
         data.q, fit_method="em", tol=EM_TOLERANCE, max_iter=3000, engine="serial", random_state=seed
@@ -226,7 +226,7 @@ def batch_em(name: str, seed: int) -> dict[str, Any]:
 
 
 def shuffled(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """All classes mixed: test scores along the stream, and rows to 95 % of what can be gained."""
+    """Learn all classes mixed: test scores along the stream, at the marks, and CPU seconds."""
     data = digits(name)
     X = np.random.default_rng(seed).permutation(data.X)[: data.marks[-1]]
     model, curve, cpu = made(data, way), [], 0.0
@@ -240,13 +240,13 @@ def shuffled(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
     return {"curve": curve, "marks": nearest, "cpu": cpu}
 
 
-# ------------------------------------------------------------- where rows do not count alike
+# ------------------------------------------------- drift, weights, returns, mixtures, units
 
 
 def drifting(way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Contrast falls to a quarter along a stream of mixed classes; rows are scored, then learned.
+    """Scores on a stream whose contrast falls to a quarter; each batch is scored, then learned.
 
-    Also the mean score of all classes at the end of a stream of one class after the other.
+    `classes` is the mean score after a stream of one class after the other.
     """
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     X = rng.permutation(data.X)
@@ -268,7 +268,7 @@ def drifting(way: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def unequal(way: str, seed: int) -> dict[str, Any]:
-    """Classes of 380, 190, 95, ... rows, all of which are to count alike."""
+    """Scores after classes of 380, 190, 95, ... rows that should count alike."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     order = order_of(seed)
     parts = [data.of_class(c, rng)[: max(380 >> i, 12)] for i, c in enumerate(order)]
@@ -289,7 +289,7 @@ def unequal(way: str, seed: int) -> dict[str, Any]:
 
 
 def returning(way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Every class comes in three visits; how it is remembered when it returns, and at the end."""
+    """Scores of classes that come in three visits: just before each return, and at the end."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     parts = {c: np.array_split(data.of_class(c, rng), 3) for c in range(CLASSES)}
     model, remembered, held_out = made(data, way), [], data.held_out()
@@ -306,7 +306,7 @@ def returning(way: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def mixtures(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """A mixture of up to ten PPCAs, class after class, or fitted to all rows at once."""
+    """Scores of a mixture of up to ten PPCAs, class after class or fitted to all rows at once."""
     data, rng = digits(name), np.random.default_rng(seed)
     way = dict(way)
     at_once = way.pop("at_once", False)
@@ -336,7 +336,7 @@ def mixtures(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def units(way: dict[str, Any], scale: float, seed: int) -> dict[str, Any]:
-    """The end of a class-incremental stream with rows in other units; None if learning fails."""
+    """Score after one class after the other, with rows in other units; None if learning fails."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     model = made(data, way)
     try:
