@@ -43,8 +43,9 @@ objective stops falling, in all eight comparisons, as the paper says. A batch mo
 could stop after two rounds, though: it is then as accurate and takes about twice the online time.
 
 Data: 20 Newsgroups by date (11,269 training and 7,505 test documents), without English stop words
-and single letters. Accuracy is on the test documents. CPU seconds are training time on one thread.
-Settings are the library's defaults unless a row says otherwise; the appendix says how we chose them.
+and single letters. Accuracy is on the test documents. CPU seconds are training time on one
+thread. Settings are the library's defaults unless a row says otherwise; the appendix says how we
+chose them.
 
 | term | meaning |
 | --- | --- |
@@ -64,14 +65,15 @@ own model. Accuracies and F1 scores below are those of held-out training documen
 
 **Merges of HDP topics.** We chose the rule on planted documents and on held-out training documents.
 
-**Spare topics of MedHDP.** We had judged on the test documents of this page that spare topics belong
-to classes. Held-out training documents agree: one spare topic for each class gives .902 (averaging),
-.900 (Gibbs) and a micro-F1 of .816 on Reuters; three that belong to no class give .902, .897 and
-.800. Three spare topics, for classes in turn, are as good as one for each class, and faster
-(docs/math/bayespa.md, section 3). So are tokens that the Gibbs loss places with their labels
-(section 2).
+**Spare topics of MedHDP.** We had judged on the test documents of this page that spare topics
+belong to classes. Held-out training documents agree: one spare topic for each class gives .902
+(averaging), .900 (Gibbs) and a micro-F1 of .816 on Reuters; three that belong to no class give
+.902, .897 and .800. Three spare topics, for classes in turn, are as good as one for each class,
+and faster (docs/math/bayespa.md, section 3). So are tokens that the Gibbs loss places with their
+labels (section 2).
 
-**100 topics for many labels.** We had judged this limit on the test documents, too. Micro-F1 of MedLDA:
+**100 topics for many labels.** We had judged this limit on the test documents, too. Micro-F1 of
+MedLDA:
 
 | topics | Reuters | BibTeX |
 | --- | --- | --- |

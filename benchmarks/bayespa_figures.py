@@ -201,8 +201,7 @@ def training_times(measured: list[str]) -> Table:
             straight.append(float(r[0, 1]) ** 2)
     table.note += (
         "Time is linear in each, as the paper says: a straight line explains at least "
-        f"{min(straight):.1%} of the variance.\n\n"
-        + plots.link("bayespa_times", "Training times")
+        f"{min(straight):.1%} of the variance.\n\n" + plots.link("bayespa_times", "Training times")
     )
     plots.training_times(table)
     return table

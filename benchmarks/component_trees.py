@@ -25,16 +25,15 @@ ROOM = 500
 STREAM_ROWS = 100
 HEAD = """## Trees of components (hierarchical component analysis)
 
-Data: optdigits, 3,823 training rows and 1,797 test rows of other writers, with 64 features from 0 to
-16, not scaled. Errors are squared distances: for a tree, from a row to its projection on the loadings
-of its likeliest path; for PCA, to its projection on as many components as a path has levels (L).
-"Log p" is the log-density of a test row in nats; higher is better.
+Data: optdigits, 3,823 training rows and 1,797 test rows of other writers, with 64 features from 0
+to 16, not scaled. Errors are squared distances: for a tree, from a row to its projection on the
+loadings of its likeliest path; for PCA, to its projection on as many components as a path has
+levels (L). "Log p" is the log-density of a test row in nats; higher is better.
 
 ![Loadings on a tree of depth 3 with 14 nodes](../images/component_tree.png)
 
-The picture shows the loadings of a tree of depth 3, purple where negative and orange where positive;
-the signs are arbitrary. The number below each node is the number of rows that pass it.
-"""
+The picture shows the loadings of a tree of depth 3, purple where negative and orange where
+positive; the signs are arbitrary. The number below each node is the number of rows that pass it."""
 
 
 def tables(measured: set[str]) -> Iterator[Table]:
@@ -93,8 +92,14 @@ def _reconstruction(measured: set[str]) -> Table:
     table = Table(
         "Reconstruction of digits",
         [
-            "L", "nodes", "error, PCA, train", "error, PCA, test", "error, tree, train",
-            "error, tree, test", "log p", "CPU s",
+            "L",
+            "nodes",
+            "error, PCA, train",
+            "error, PCA, test",
+            "error, tree, train",
+            "error, tree, test",
+            "log p",
+            "CPU s",
         ],
         "Trees of all depths have a lower error than PCA. `max_nodes` is the number of nodes of "
         f"the paper's trees. Mean and standard deviation of {SEEDS} seeds.",

@@ -34,41 +34,40 @@ from the first call of a kernel and updates visual words by at most 4,096 rows a
 MODEL_FILE = "out/reproduce/memory_bounded/faces.evl"
 HEAD = """# Topic models in bounded memory
 
-`make reproduce PAPER=memory_bounded` writes this page: three experiments with `ClumpedTopicModel` on
-images of Caltech-101.
+`make reproduce PAPER=memory_bounded` writes this page: three experiments with `ClumpedTopicModel`
+on images of Caltech-101.
 
 **Measured:** bound, time and memory of learning with a limit on memory, beside batch learning (E1)
 and along a stream of faces (E2); retrieval of images, beside visual words (E3).
 
-**Result:** With at most 4,000 clumps and first clumps, learning takes a seventh of the time of batch
-learning and a fifth of its memory, and gains 98 % of what batch learning adds to the bound (E1). All
-435 faces, 13.9 million pixels, take at most 208 MB (E2). Retrieval is as good as with visual words:
-1-NN accuracy 0.261 beside 0.241 with a budget of 10,000 descriptors, within the error (E3).
+**Result:** With at most 4,000 clumps and first clumps, learning takes a seventh of the time of
+batch learning and a fifth of its memory, and gains 98 % of what batch learning adds to the bound
+(E1). All 435 faces, 13.9 million pixels, take at most 208 MB (E2). Retrieval is as good as with
+visual words: 1-NN accuracy 0.261 beside 0.241 with a budget of 10,000 descriptors, within the
+error (E3).
 
-What makes E1 fast is first clumping, not the limit: batch learning with first clumps is as fast. The
-limit saves memory. Without first clumps, bounded learning takes about half the time of batch
+What makes E1 fast is first clumping, not the limit: batch learning with first clumps is as fast.
+The limit saves memory. Without first clumps, bounded learning takes about half the time of batch
 learning, because each search sees a sixth of the images and the clumps of the others. The paper
 reports 3.09 h for batch learning and 0.68 h for bounded learning in E1, and 15 h, 85 topics and
 257 MB in E2.
 
 Every run has its own process, E1 on one thread, E2 and E3 on two. Other programs ran at the same
-time. Settings are the library's defaults unless a table says otherwise. A pixel is the point
-(X, Y, L\\*, a\\*, b\\*): X and Y are divided by the sides of the image, colours by 100. Bounds depend
-on this scale.
-"""
+time. Settings are the library's defaults unless a table says otherwise. A pixel is the point (X,
+Y, L\\*, a\\*, b\\*): X and Y are divided by the sides of the image, colours by 100. Bounds depend
+on this scale."""
 APPENDIX = """## Appendix: how we chose the settings
 
 **Price of a topic.** The default is 0.075 nats a pixel. It was chosen on faces of the same set.
 
 **Smoothing of retrieval.** `retrieve` adds half an average document to each document, because the
 paper's score rules out a document for each topic that it has no point of. We chose the half by
-finding training images of the same category for 1,200 training images. With a budget of 10,000, 1-NN
-accuracy was 0.222 without smoothing, and 0.271, 0.278, 0.261 and 0.230 with 0.2, 0.5, 1 and 2
-documents.
+finding training images of the same category for 1,200 training images. With a budget of 10,000,
+1-NN accuracy was 0.222 without smoothing, and 0.271, 0.278, 0.261 and 0.230 with 0.2, 0.5, 1 and
+2 documents.
 
-**Memory.** At the first call of any kernel numba imports its compiler, which takes 43 MB in all runs.
-Peak memory does not count it.
-"""
+**Memory.** At the first call of any kernel numba imports its compiler, which takes 43 MB in all
+runs. Peak memory does not count it."""
 
 
 def reproduce() -> None:
@@ -227,7 +226,13 @@ def _stream(measured: set[str]) -> Table:
     table = Table(
         "E2: all 435 faces (13.9 million pixels) in 44 rounds of ten, two threads",
         [
-            "nats a topic", "images", "K", "wall s", "CPU s", "peak MB", "kept kB",
+            "nats a topic",
+            "images",
+            "K",
+            "wall s",
+            "CPU s",
+            "peak MB",
+            "kept kB",
             "kept kB by formula",
         ],
         "The first column is the price of a topic (`topic_price`): 2,400 nats is the default for "

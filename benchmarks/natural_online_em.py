@@ -59,21 +59,22 @@ CURVES = ["oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task, EM", "print
 
 HEAD = """# Components that do not forget: the claims of naturally constrained online EM
 
-`make reproduce PAPER=natural_online_em` writes this page. The paper is D. Pamplona and A. Manzanera,
-*Naturally constrained online expectation maximization*, ICPR 2020. We had only its slides, so the
-protocol is ours and no figures of the paper stand beside ours.
+`make reproduce PAPER=natural_online_em` writes this page. The paper is D. Pamplona and A.
+Manzanera, *Naturally constrained online expectation maximization*, ICPR 2020. We had only its
+slides, so the protocol is ours and no figures of the paper stand beside ours.
 
-**Measured:** test log-likelihood of `OnlinePPCA` on digits that come one class after the other, beside
-plain online EM, batch learning (the oracle) and scikit-learn's IncrementalPCA.
+**Measured:** test log-likelihood of `OnlinePPCA` on digits that come one class after the other,
+beside plain online EM, batch learning (the oracle) and scikit-learn's IncrementalPCA.
 
-**Result:** With the exact constraint, `OnlinePPCA` ends within 0.1 % of the oracle on both data sets.
-Plain online EM with the same stream loses more than half of the score on MNIST and all of it on
-optdigits. With equal weights, the exact constraint is incremental PCA of the same rank and gives the
-same figures; it helps where rows do not count alike, under drift, and in mixtures.
+**Result:** With the exact constraint, `OnlinePPCA` ends within 0.1 % of the oracle on both data
+sets. Plain online EM with the same stream loses more than half of the score on MNIST and all of
+it on optdigits. With equal weights, the exact constraint is incremental PCA of the same rank and
+gives the same figures; it helps where rows do not count alike, under drift, and in mixtures.
 
 Data: all 3,823 rows of optdigits (pixels / 16, q = 10 components, batches of 5), and 2,000 rows a
-class of MNIST (pixels / 255, q = 20, batches of 10; 5,000 test rows). Every model sees each row once.
-Figures are means and standard deviations of 5 seeds; each seed has its own order of classes and rows.
+class of MNIST (pixels / 255, q = 20, batches of 10; 5,000 test rows). Every model sees each row
+once. Figures are means and standard deviations of 5 seeds; each seed has its own order of classes
+and rows.
 
 | name in the tables | method |
 | --- | --- |
@@ -89,38 +90,38 @@ Figures are means and standard deviations of 5 seeds; each seed has its own orde
 | ..., previous | the reference is the model before each step: the slides' update taken literally |
 | rank q, rank 2q | directions kept; `OnlinePPCA` keeps 2q unless said |
 | IncrementalPCA | scikit-learn's, which keeps q or 2q components and is cut to q |
-"""
+"""  # noqa: E501
 CLAIMS = """## Which claims of the slides hold
 
 | claim | exact constraint | what the tables say |
 | --- | --- | --- |
-| It avoids forgetting. | holds | It ends within 0.1 % of the oracle. The printed step does not hold: "printed, task" halves the forgetting on optdigits and still ends below zero, and "printed, previous" is plain online EM within a nat. |
+| It avoids forgetting. | holds | It ends within 0.1 % of the oracle. The printed step forgets: "printed, task" halves the forgetting on optdigits and still ends below zero, and "printed, previous" is plain online EM within a nat. |
 | It converges faster than online EM. | holds | It needs about a fifth of the rows on optdigits, and far fewer on MNIST. The forms with "previous" are not faster; "gain" with a weight of 100 is far slower at first. |
 | By step is better than by task, and costs more. | does not hold | By step and by task are the same model. With the EM solver, by task ends some 10 % lower; "gain" works by step and fails by task. The exact step is cheaper than all other constrained forms. |
 | Interference is positive by step and negative by task. | does not hold | See below. |
 
-*Forgetting* is not zero for the oracle either: one PPCA of fixed rank has to give up what is special
-to a class. *Interference* of the oracle is negative (-6 and -56 nats), so a good model must have the
-same. Beyond the oracle, it is slightly positive both by step and by task, and more so for the EM
-solver on MNIST. That is about as much as classes were learned less well when they came. Where it is
-clearly positive ("gain, task", "gain, previous", "ewc"), classes were not learned when they came (see
-"current"), so there was nothing to lose.
+*Forgetting* is not zero for the oracle either: one PPCA of fixed rank has to give up what is
+special to a class. *Interference* of the oracle is negative (-6 and -56 nats), so a good model
+must have the same. Beyond the oracle, it is slightly positive both by step and by task, and more
+so for the EM solver on MNIST. That is about as much as classes were learned less well when they
+came. Where it is clearly positive ("gain, task", "gain, previous", "ewc"), classes were not
+learned when they came (see "current"), so there was nothing to lose.
 
 ## What else the tables say
 
-- With equal weights the exact constraint *is* incremental PCA of the same rank. scikit-learn's, which
-  keeps 2q components and is cut to q, gives the same figures. It takes less time here because its
-  batches are ten or five times as large; `python -m benchmarks components` compares equal batches.
-  All gain over rank q comes from the directions kept.
+- With equal weights the exact constraint *is* incremental PCA of the same rank. scikit-learn's,
+  which keeps 2q components and is cut to q, gives the same figures. It takes less time here
+  because its batches are ten or five times as large; `python -m benchmarks components` compares
+  equal batches. All gain over rank q comes from the directions kept.
 - Whether plain online EM forgets depends on its step size: 1/k does not.
-- How low online EM ends depends on the last class. With the ones at the end, the narrowest class, it
-  is far below zero on MNIST. None of the five orders ends with ones, and there it is not. It starts
-  well here, because `OnlinePPCA` learns the first rows exactly: EM starts from a model of as many rows
-  as it needs.
-- *Forward* transfer of the exact constraint is that of the oracle: about -3 nats on optdigits and +180
-  on MNIST, with as large a spread over orders of classes. Online EM that forgets has less. The figure
-  says more about how wide a model is than about what it knows: on optdigits 1/k, which lags behind,
-  has the most.
+- How low online EM ends depends on the last class. With the ones at the end, the narrowest class,
+  it is far below zero on MNIST. None of the five orders ends with ones, and there it is not. It
+  starts well here, because `OnlinePPCA` learns the first rows exactly: EM starts from a model of
+  as many rows as it needs.
+- *Forward* transfer of the exact constraint is that of the oracle: about -3 nats on optdigits and
+  +180 on MNIST, with as large a spread over orders of classes. Online EM that forgets has less.
+  The figure says more about how wide a model is than about what it knows: on optdigits 1/k, which
+  lags behind, has the most.
 - The printed step depends on the units of the rows. Without clipping it can diverge (last table).
 
 ## Where the constraint helps
@@ -131,22 +132,22 @@ clearly positive ("gain, task", "gain, previous", "ewc"), classes were not learn
 | unequal classes | Weights double the mean score over classes. |
 | mixtures | Learned class by class in one pass, a mixture is as good as batch EM on all rows, and its components follow the classes. |
 | tasks that return | No better than incremental PCA. |
-| up to 30 % of pixels missing at random | Scores as incremental PCA of rows filled with means. |
+| up to 30 % of pixels missing at random | Scores as well as incremental PCA of rows filled with means. |
 | 50 % missing, or pixels that come late | Closer to batch EM than filled incremental PCA is. Batch EM is better than both wherever much is missing. |
 | imputed pixels | Incremental PCA of filled rows is slightly better where pixels are missing at random, the constraint where some came late. The EM solver counts what it filled in, and is behind both where pixels are missing at random. |
-"""
+"""  # noqa: E501
 APPENDIX = """## Appendix: how we chose the settings
 
-- We picked the weights of "gain", "ewc" and "printed" on these data beforehand, which flatters them.
+- We picked the weights of "gain", "ewc" and "printed" on these data beforehand, which flatters
+  them.
 - To save time, MNIST has only the competitors that the claims are about. 1/k, "gain", "ewc" and
   "previous" ran on optdigits alone, where none of them comes as close to the oracle as the exact
   constraint.
 - Batch EM stops when an iteration gains less than 0.001 nats per row.
-- IncrementalPCA learns batches of 50. We compute its noise from all variance that is left, because its
-  own attribute knows the last batch only.
-- `make reproduce` also writes pages for a browser, with the curves and scores of the first order of
-  classes, to `out/reproduce/natural_online_em/`.
-"""
+- IncrementalPCA learns batches of 50. We compute its noise from all variance that is left,
+  because its own attribute knows the last batch only.
+- `make reproduce` also writes pages for a browser, with the curves and scores of the first order
+  of classes, to `out/reproduce/natural_online_em/`."""
 
 
 # ------------------------------------------------------------------------------- class by class

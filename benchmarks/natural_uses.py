@@ -106,7 +106,9 @@ def weights(measured: Measured) -> Table:
         "IncrementalPCA, rank 2q": "peer",
     }
     for way, how in ways.items():
-        _add_means(table, way, over_seeds(measured, f"weights-{how}", unequal, how), "mean", "worst")
+        _add_means(
+            table, way, over_seeds(measured, f"weights-{how}", unequal, how), "mean", "worst"
+        )
     return table
 
 

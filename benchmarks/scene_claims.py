@@ -1,4 +1,4 @@
-"""Which claims of the Par-InGMM paper hold in the runs of the scene experiment, and ours."""
+"""The claims of the Par-InGMM paper, and ours, checked on the runs of the scene experiment."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.scene_runs import FEATURES, MODELS, OURS
 
 SIZES = (10, 102)
-"""Categories of a scene."""
+"""Numbers of categories in a scene."""
 PAPERS_OWN = OURS[:4]
 DIAGONAL = ("diagonal, Wishart", "Par-InGMM")
 PEERS = ("KMeans, true K", "BayesianGaussianMixture, 2 K")
@@ -18,21 +18,20 @@ SCORES = {
     "v_measure": "V",
     "ami": "AMI",
 }
-"""The paper's, by the names of our metrics."""
+"""Names of our metrics, with their columns in the paper."""
 FEWEST = 5
-"""Resamples, each with a seed of its own, that can say which of two is better or steadier."""
+"""Fewest resamples for a statement about which of two models is better or varies less."""
 
 Runs = dict[tuple[str, int, str], list[dict[str, Any]]]
-"""Features, categories and model: a run for each resample, in their order."""
+"""Runs of all resamples in order, by features, number of categories and model."""
 
-WHY = """\
-The paper has 5,000 images of a category, and 30 are here. Its Wishart prior is worth 102 rows
-of unit variance in each component, so it hardly cuts at all where a category has 30. Par-InGMM's
-is worth 1.8: it finds tight components, each of one category or of a part of it, and leaves the
-rest of all categories in one wide component. A shared spread allows neither. Gradients and textures
-say little about these categories, and the diagonal models then stay with a few components where a
-resample has 300 images.
-"""
+WHY = """\ Most claims about the order of models do not hold here. The paper has 5,000 images of a
+category, and we have 30. The Wishart prior weighs as much as 102 rows of unit variance in each
+component, so it hardly splits categories of 30. The Par-InGMM prior weighs as much as 1.8 rows:
+it finds tight components, each of one category or a part of it, and leaves the rest of all
+categories in one wide component. A shared spread allows neither. HOG and LBP features say little
+about these categories, so the diagonal models keep a few components where a resample has 300
+images."""
 
 
 def claims(runs: Runs) -> str:
@@ -45,12 +44,12 @@ def claims(runs: Runs) -> str:
 
 
 def mean(known: list[dict[str, Any]], key: str) -> float:
-    """Of an entry of the runs."""
+    """Mean of an entry of the runs."""
     return statistics.fmean(run[key] for run in known)
 
 
 def cpu_a_lap(known: list[dict[str, Any]]) -> float | None:
-    """Seconds; None of models that have no laps."""
+    """CPU seconds divided by laps; None for models without laps."""
     laps = sum(len(run["trace"]) for run in known)
     return sum(run["cpu"] for run in known) / laps if laps else None
 
@@ -62,7 +61,7 @@ def _verdict(holds: bool) -> str:
 def _same_resamples(
     runs: Runs, features: str, size: int, names: tuple[str, ...]
 ) -> list[list[dict[str, Any]]]:
-    """The runs of some models, as many of each: the first ones that all have."""
+    """The runs of each model on the resamples that all the models have."""
     known = [runs[features, size, name] for name in names]
     n = min(len(found) for found in known)
     return [found[:n] for found in known]
@@ -106,10 +105,10 @@ def fewest(runs: Runs, size: int) -> list[str]:
 
 
 def costs(runs: Runs, size: int) -> list[str]:
-    """A lap of the diagonal models is cheaper, and so is that of a component."""
+    """A lap of the diagonal models is cheaper, and so is a lap divided by its components."""
 
     def a_component(known: list[dict[str, Any]]) -> float:
-        """K changes from lap to lap: what is divided by is the sum over them."""
+        """CPU seconds divided by the components of all laps, because K changes from lap to lap."""
         laps = sum(k for run in known for _, k in run["trace"])
         return sum(run["cpu"] for run in known) / laps
 
@@ -130,7 +129,7 @@ def costs(runs: Runs, size: int) -> list[str]:
 
 
 def steadiness(runs: Runs, size: int) -> list[str]:
-    """Variances of the scores over the same resamples."""
+    """The scores of the diagonal models vary less over the same resamples."""
     lines = []
     for features in FEATURES:
         for name in DIAGONAL:
@@ -178,7 +177,7 @@ def against_peers(runs: Runs, size: int) -> list[str]:
 
 
 def _difference(ours: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
-    """By how much we are better on the same resamples, and how far that can be relied on."""
+    """Mean difference in AMI on the same resamples, with its standard error."""
     pairs = [a["ami"] - b["ami"] for a, b in zip(ours, others, strict=True)]
     found = f"paired difference {statistics.fmean(pairs):+.4f}"
     if len(pairs) < 2:
