@@ -33,7 +33,8 @@ levels (L). "Log p" is the log-density of a test row in nats; higher is better.
 ![Loadings on a tree of depth 3 with 14 nodes](../images/component_tree.png)
 
 The picture shows the loadings of a tree of depth 3, purple where negative and orange where
-positive; the signs are arbitrary. The number below each node is the number of rows that pass it."""
+positive; the signs are arbitrary. The number below each node is the number of rows that pass it.
+"""
 
 
 def tables(measured: set[str]) -> Iterator[Table]:

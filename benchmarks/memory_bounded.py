@@ -55,7 +55,8 @@ reports 3.09 h for batch learning and 0.68 h for bounded learning in E1, and 15 
 Every run has its own process, E1 on one thread, E2 and E3 on two. Other programs ran at the same
 time. Settings are the library's defaults unless a table says otherwise. A pixel is the point (X,
 Y, L\\*, a\\*, b\\*): X and Y are divided by the sides of the image, colours by 100. Bounds depend
-on this scale."""
+on this scale.
+"""
 APPENDIX = """## Appendix: how we chose the settings
 
 **Price of a topic.** The default is 0.075 nats a pixel. It was chosen on faces of the same set.
@@ -67,7 +68,8 @@ finding training images of the same category for 1,200 training images. With a b
 2 documents.
 
 **Memory.** At the first call of any kernel numba imports its compiler, which takes 43 MB in all
-runs. Peak memory does not count it."""
+runs. Peak memory does not count it.
+"""
 
 
 def reproduce() -> None:

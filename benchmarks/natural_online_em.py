@@ -147,7 +147,8 @@ APPENDIX = """## Appendix: how we chose the settings
 - IncrementalPCA learns batches of 50. We compute its noise from all variance that is left,
   because its own attribute knows the last batch only.
 - `make reproduce` also writes pages for a browser, with the curves and scores of the first order
-  of classes, to `out/reproduce/natural_online_em/`."""
+  of classes, to `out/reproduce/natural_online_em/`.
+"""
 
 
 # ------------------------------------------------------------------------------- class by class

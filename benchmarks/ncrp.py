@@ -37,7 +37,8 @@ APPENDIX = """## Appendix: how we chose the settings of topic trees
 
 We chose three settings on planted trees and on a fifth of each training part, never on test
 parts: the number of sweeps, how the prior of words grows, and the size of a stream's reservoir.
-The training documents of one fold are test documents of another, though."""
+The training documents of one fold are test documents of another, though.
+"""
 
 
 def reproduce() -> None:

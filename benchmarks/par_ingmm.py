@@ -93,13 +93,15 @@ scores.
 The paper clusters ten categories of Places365, 5,000 images each, by HOG, LBP and VGG19 features.
 We have 30 images of each of the 102 folders of Caltech-101. So compare the order of scores with
 the paper's, not their size. CPU seconds are those of all threads on a busy machine: the mixtures
-visit rows on one thread, but linear algebra and scikit-learn use all."""  # noqa: E501
+visit rows on one thread, but linear algebra and scikit-learn use all.
+"""  # noqa: E501
 APPENDIX = """## Appendix: how we chose the settings
 
 - The five starts of "diagonal, shared" were chosen on these resamples of ten categories. The best
   start is the one with the highest bound.
 - The mixtures learn from batches of up to 1,000 rows: one batch for 10 categories, three for 102.
-  The paper has 15 batches."""
+  The paper has 15 batches.
+"""
 
 
 def reproduce() -> None:

@@ -25,13 +25,15 @@ FEWEST = 5
 Runs = dict[tuple[str, int, str], list[dict[str, Any]]]
 """Runs of all resamples in order, by features, number of categories and model."""
 
-WHY = """\ Most claims about the order of models do not hold here. The paper has 5,000 images of a
+WHY = """\
+Most claims about the order of models do not hold here. The paper has 5,000 images of a
 category, and we have 30. The Wishart prior weighs as much as 102 rows of unit variance in each
 component, so it hardly splits categories of 30. The Par-InGMM prior weighs as much as 1.8 rows:
 it finds tight components, each of one category or a part of it, and leaves the rest of all
 categories in one wide component. A shared spread allows neither. HOG and LBP features say little
 about these categories, so the diagonal models keep a few components where a resample has 300
-images."""
+images.
+"""
 
 
 def claims(runs: Runs) -> str:
