@@ -176,8 +176,8 @@ def accuracies(measured: list[str]) -> Table:
         ("linear SVM, sublinear tf-idf", "", remembered("bayespa", "svm", _svm)),
         ("LDA, 40 topics, 3 passes, then SVM", THEIR_TOPICS, lda_and_svm(THEIR_TOPICS)),
     ):
-        measured.append(found["measured"])
-        table.add(name, f"{found['accuracy']:.4f}", "", topics, f"{found['cpu']:.2f}")
+        accuracy, cpu = pages.cells(found, measured)
+        table.add(name, accuracy, "", topics, cpu)
     return table
 
 

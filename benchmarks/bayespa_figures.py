@@ -48,11 +48,15 @@ def numbers_of_topics(measured: list[str]) -> Table:
             )
             table.add(name, k, f"{np.mean(values):.4f}", f"{cpu:.2f}")
     for k in (20, 40, 80):
-        found = lda_and_svm(k)
-        measured.append(found["measured"])
-        table.add("LDA, then SVM", k, f"{found['accuracy']:.4f}", f"{found['cpu']:.2f}")
+        table.add("LDA, then SVM", k, *cells(lda_and_svm(k), measured))
     plots.numbers_of_topics(table)
     return table
+
+
+def cells(found: dict[str, Any], measured: list[str]) -> tuple[str, str]:
+    """Accuracy and CPU seconds of a fit, whose place of measurement is noted."""
+    measured.append(found["measured"])
+    return f"{found['accuracy']:.4f}", f"{found['cpu']:.2f}"
 
 
 def starting_topics(measured: list[str]) -> Table:
@@ -65,12 +69,8 @@ def starting_topics(measured: list[str]) -> Table:
     )
     for loss in ("averaging", "gibbs"):
         for k in (5, 20, 60):
-            values, _, topics = summary(
-                f"start-{loss}-{k}",
-                lambda k=k, loss=loss: MedHDPClassifier(start_topics=k, loss=loss),
-                measured,
-                3,
-            )
+            make = partial(MedHDPClassifier, start_topics=k, loss=loss)
+            values, _, topics = summary(f"start-{loss}-{k}", make, measured, 3)
             table.add(loss, k, span(topics), f"{np.mean(values):.4f}")
     return table
 
@@ -86,20 +86,9 @@ def batch_sizes(measured: list[str]) -> Table:
     for model, given in ((MedLDAClassifier, {"n_topics": THEIR_TOPICS}), (MedHDPClassifier, {})):
         for loss in ("averaging", "gibbs"):
             for size in (1, 16, 64, 256, 512):
-                found = run(
-                    f"batch-{model.__name__}-{loss}-{size}",
-                    lambda m=model, loss=loss, size=size, given=given: m(
-                        loss=loss, batch_size=size, **given
-                    ),
-                    0,
-                )
-                measured.append(found["measured"])
-                table.add(
-                    f"{model.__name__}, {loss}",
-                    size,
-                    f"{found['accuracy']:.4f}",
-                    f"{found['cpu']:.2f}",
-                )
+                make = partial(model, loss=loss, batch_size=size, **given)
+                found = run(f"batch-{model.__name__}-{loss}-{size}", make, 0)
+                table.add(f"{model.__name__}, {loss}", size, *cells(found, measured))
     plots.batch_sizes(table)
     return table
 
@@ -116,26 +105,17 @@ def rounds_and_sweeps(measured: list[str]) -> Table:
     for loss, anchors in (("averaging", True), ("averaging", False), ("gibbs", True)):
         plain = {} if anchors else PLAIN
         for i, j in ((1, 1), (1, 3), (1, 6), (1, 12), (2, 3), (4, 3)):
-            found = run(
-                f"ij-{loss}-{anchors}-{i}-{j}",
-                lambda loss=loss, i=i, j=j, plain=plain: MedLDAClassifier(
-                    n_topics=THEIR_TOPICS,
-                    loss=loss,
-                    n_sweeps=j,
-                    options=SamplerOptions(n_rounds=i),
-                    **plain,
-                ),
-                0,
+            options = SamplerOptions(n_rounds=i)
+            make = partial(
+                MedLDAClassifier,
+                n_topics=THEIR_TOPICS,
+                loss=loss,
+                n_sweeps=j,
+                options=options,
+                **plain,
             )
-            measured.append(found["measured"])
-            table.add(
-                loss,
-                "yes" if anchors else "no",
-                i,
-                j,
-                f"{found['accuracy']:.4f}",
-                f"{found['cpu']:.2f}",
-            )
+            found = run(f"ij-{loss}-{anchors}-{i}-{j}", make, 0)
+            table.add(loss, "yes" if anchors else "no", i, j, *cells(found, measured))
     plots.rounds_and_sweeps(table)
     return table
 
@@ -155,14 +135,11 @@ def burn_ins(measured: list[str]) -> Table:
         ("gibbs", 5, 0): 0.808, ("gibbs", 5, 2): 0.803, ("gibbs", 5, 4): 0.792,
     }  # fmt: skip
     for (loss, j, b), theirs in paper.items():
-        values, _, _ = summary(
-            f"burn-{loss}-{j}-{b}",
-            lambda loss=loss, j=j, b=b: MedLDAClassifier(
-                n_topics=THEIR_TOPICS, loss=loss, n_sweeps=j, options=SamplerOptions(burn_in=b)
-            ),
-            measured,
-            3,
+        options = SamplerOptions(burn_in=b)
+        make = partial(
+            MedLDAClassifier, n_topics=THEIR_TOPICS, loss=loss, n_sweeps=j, options=options
         )
+        values, _, _ = summary(f"burn-{loss}-{j}-{b}", make, measured, 3)
         table.add(loss, j, b, f"{np.mean(values):.4f}", theirs)
     plots.burn_ins(table)
     return table
@@ -227,13 +204,9 @@ def remedies(measured: list[str]) -> Table:
         for k in (5, 10, 20, 40, 80):
             cells = []
             for name, way in ways.items():
-                values, _, _ = summary(
-                    f"small-{loss}-{k}-{name}",
-                    lambda loss=loss, k=k, way=way: MedLDAClassifier(loss=loss, n_topics=k, **way),
-                    measured,
-                    SEEDS,
-                    data,
-                )
+                make = partial(MedLDAClassifier, loss=loss, n_topics=k, **way)
+                key = f"small-{loss}-{k}-{name}"
+                values, _, _ = summary(key, make, measured, SEEDS, data)
                 cells.append(f"{np.mean(values):.3f}")
             table.add(loss, k, *cells)
     plots.remedies(table)

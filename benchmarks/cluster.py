@@ -261,8 +261,8 @@ def scaling_tables(found: dict[str, Cost]) -> str:
         "", ["symbol", "meaning", "value"],
         rows=[
             ["a", "CPU seconds of a worker for a row in a lap", f"{row:.2e}"],
-            ["g", "CPU seconds of the coordinator for a step", f"{fixed:.3f}"],
-            ["h", "and for each worker, by the difference of one and two", f"{each:.3f}"],
+            ["g", "CPU seconds of the coordinator for a step, without workers", f"{fixed:.3f}"],
+            ["h", "CPU seconds of the coordinator for a step and a worker", f"{each:.3f}"],
             ["S", "bytes of a set of statistics, and of a posterior", f"{statistics:,}"],
             ["b", "bytes a second of the coordinator's network (assumed: 10 Gbit/s)", "1.25e9"],
         ],

@@ -4,6 +4,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -12,7 +13,7 @@ from sklearn.decomposition import PCA
 
 from benchmarks.component_figures import tree_of_loadings
 from benchmarks.corpora import DATA
-from benchmarks.remember import remembered
+from benchmarks.remember import remembered_in
 from benchmarks.table import Table
 from everlearn import ComponentTree
 from everlearn.components import search
@@ -47,12 +48,6 @@ def tables(measured: set[str]) -> Iterator[Table]:
 def digits() -> tuple[np.ndarray, np.ndarray]:
     with np.load(DATA / "optdigits" / "optdigits.npz") as file:
         return file["X_train"].astype(float), file["X_test"].astype(float)
-
-
-def _run(measured: set[str], key: str, run: Any) -> dict[str, Any]:
-    result = remembered("ncrp", key, run)
-    measured.add(result["measured"])
-    return result
 
 
 def _fitted(**params: Any) -> tuple[ComponentTree, float]:
@@ -109,12 +104,8 @@ def _reconstruction(measured: set[str]) -> Table:
     for depth, nodes in NODES.items():
         pca = PCA(depth).fit(X)
         runs = [
-            _run(
-                measured,
-                f"fixed-{depth}-{seed}",
-                lambda d=depth, n=nodes, s=seed: _measures(
-                    *_fitted(depth=d, max_nodes=n, random_state=s)
-                ),
+            remembered_in(
+                measured, "ncrp", f"fixed-{depth}-{seed}", partial(_fixed, depth, nodes, seed)
             )
             for seed in range(SEEDS)
         ]
@@ -128,6 +119,11 @@ def _reconstruction(measured: set[str]) -> Table:
             f"{_mean(runs, 'cpu')}, most {max(run['cpu'] for run in runs):.1f}",
         )
     return table
+
+
+def _fixed(depth: int, nodes: int, seed: int) -> dict[str, Any]:
+    """A tree of a fixed number of nodes."""
+    return _measures(*_fitted(depth=depth, max_nodes=nodes, random_state=seed))
 
 
 def _mean(runs: list[dict[str, Any]], name: str, digits: int = 1) -> str:
@@ -148,7 +144,8 @@ def _growth(measured: set[str]) -> Table:
     )
     for depth in GROWN:
         for seed in range(GROWN_SEEDS):
-            run = _run(measured, f"grown-{depth}-{seed}", lambda d=depth, s=seed: _grown(d, s))
+            key = f"grown-{depth}-{seed}"
+            run = remembered_in(measured, "ncrp", key, partial(_grown, depth, seed))
             table.add(
                 depth, seed, run["nodes"], f"{run['test']:.1f}", f"{run['log_p']:.2f}",
                 f"{run['best']:.2f}", f"{run['cpu']:.0f}",
@@ -197,7 +194,7 @@ def _one_pass(measured: set[str]) -> Table:
     )
     for depth in (2, 3):
         runs = [
-            _run(measured, f"pass-{depth}-{seed}", lambda d=depth, s=seed: _passed(d, s))
+            remembered_in(measured, "ncrp", f"pass-{depth}-{seed}", partial(_passed, depth, seed))
             for seed in range(SEEDS)
         ]
         table.add(

@@ -1,9 +1,8 @@
 """CPU time of a lap of `DPMixture` against the two matrix products that it needs, in one run."""
 
-import time
-
 import numpy as np
 
+from benchmarks.clock import cpu_seconds
 from benchmarks.table import Table
 from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
 from everlearn.core.priors.dp import DPPrior
@@ -62,14 +61,8 @@ def _measure(n_components: int, dtype: type[np.floating]) -> tuple[float, float]
                 np.dot(shares.T, features)
 
         pairs = [
-            (_cpu_seconds(lambda: visit(state, 0, Plan(), runner)), _cpu_seconds(products))
+            (cpu_seconds(lambda: visit(state, 0, Plan(), runner)), cpu_seconds(products))
             for _ in range(REPEATS)
         ]
     laps, dots = zip(*pairs, strict=True)
     return min(laps), min(dots)
-
-
-def _cpu_seconds(work) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks import figures
 from benchmarks.images import caltech, faces
 from benchmarks.own_process import in_own_process
-from benchmarks.remember import remembered
+from benchmarks.remember import remembered_in
 from benchmarks.table import ROOT, Table, write_page
 from everlearn import load
 from everlearn.images.pixels import labels_as_image, pixel_points
@@ -86,9 +86,7 @@ def _run(measured: set[str], name: str, key: str, **arguments: Any) -> dict[str,
         return in_own_process("benchmarks.clumped_runs", name, **arguments)
 
     given = {**arguments, "run": name, "measure": MEASURE}
-    result = remembered("memory_bounded", key, made, given)
-    measured.add(result["measured"])
-    return result
+    return remembered_in(measured, "memory_bounded", key, made, given)
 
 
 # ------------------------------------------------------------------------------- E1

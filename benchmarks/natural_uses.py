@@ -19,7 +19,7 @@ from benchmarks.natural_runs import (
     units,
 )
 from benchmarks.reference.printed_ppca import PrintedStep
-from benchmarks.remember import remembered
+from benchmarks.remember import remembered_in
 from benchmarks.table import Table
 from everlearn.metrics.continual import continual_summary
 
@@ -34,8 +34,7 @@ def over_seeds(measured: Measured, key: str, run: Callable[..., Any], *arguments
     results = []
     for seed in SEEDS:
         plain = "".join(c if c.isalnum() or c in ".-" else "_" for c in f"{key}-{seed}")
-        results.append(remembered(PAPER, plain, lambda seed=seed: run(*arguments, seed)))
-    measured.update(result["measured"] for result in results)
+        results.append(remembered_in(measured, PAPER, plain, partial(run, *arguments, seed)))
     return results
 
 

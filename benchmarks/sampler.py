@@ -2,12 +2,12 @@
 
 import importlib.util
 import os
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.clock import cpu_seconds, wall_seconds
 from benchmarks.corpora import DATA, Corpus, newsgroups
 from benchmarks.table import Table
 from everlearn import MedHDPClassifier, MedLDAClassifier, TopicModel
@@ -60,7 +60,7 @@ def _ours(model: Any) -> float:
     X = data.X[order]
     labels = {k: v[order] if k == "y" else v for k, v in labels.items()}
     model.partial_fit(X, **labels)
-    seconds = min(_cpu(lambda: model.partial_fit(X, **labels)) for _ in range(PASSES))
+    seconds = min(cpu_seconds(lambda: model.partial_fit(X, **labels)) for _ in range(PASSES))
     return float(X.sum()) * (model.n_sweeps + 1) / seconds
 
 
@@ -81,7 +81,7 @@ def _tomotopy(kind: str, **settings: float) -> float:
     X = newsgroups().X
     model = tomotopy_model(kind, X, **settings)
     model.train(20, workers=1)
-    seconds = min(_cpu(lambda: model.train(SWEEPS, workers=1)) for _ in range(PASSES))
+    seconds = min(cpu_seconds(lambda: model.train(SWEEPS, workers=1)) for _ in range(PASSES))
     return float(X.sum()) * SWEEPS / seconds
 
 
@@ -114,19 +114,7 @@ def _add_threads(table: Table, name: str, model: Any, data: Corpus) -> None:
 def _both(data: Corpus, model: Any) -> tuple[float, float]:
     """Seconds of a pass on one thread, and on all cores."""
     one, all_cores = (
-        _wall(model.set_params(engine=engine, random_state=0).fit, data.X, data.y)
+        wall_seconds(partial(model.set_params(engine=engine, random_state=0).fit, data.X, data.y))
         for engine in ("serial", "threads")
     )
     return one, all_cores
-
-
-def _cpu(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def _wall(work: Callable[..., object], *given: object) -> float:
-    start = time.perf_counter()
-    work(*given)
-    return time.perf_counter() - start

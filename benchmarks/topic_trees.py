@@ -4,13 +4,14 @@ import statistics
 import time
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tomotopy
 
 from benchmarks.corpora import newsgroups
-from benchmarks.remember import remembered
+from benchmarks.remember import remembered_in
 from benchmarks.table import ROOT, Table
 from benchmarks.tree_corpora import (
     FILES,
@@ -58,10 +59,9 @@ def parts(measured: set[str]) -> list[Table]:
     return [*tables, _surplus(measured), _sorted_stream(measured), _trees(measured)]
 
 
-def _remember(measured: set[str], name: str, run: Any) -> dict[str, Any]:
-    result = remembered(PAPER, name, run)
-    measured.add(result["measured"])
-    return result
+def _key(part: str, corpus_name: str) -> str:
+    """The beginning of the name of a cached run."""
+    return f"{part}-{corpus_name.replace(' ', '').replace('.', '')}"
 
 
 # ----------------------------------------------------------------- three corpora
@@ -85,8 +85,8 @@ def _held_out(measured: set[str], prior: float) -> Table:
     runs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for fold in range(FOLDS):
         for name in FILES:
-            key = f"text-{name.replace(' ', '').replace('.', '')}-{prior:g}-{fold}"
-            run = _remember(measured, key, lambda n=name, f=fold: _fold(n, prior, f))
+            key = f"{_key('text', name)}-{prior:g}-{fold}"
+            run = remembered_in(measured, PAPER, key, partial(_fold, name, prior, fold))
             runs[name].append(run)
     for name, found in runs.items():
         for way in [*WAYS, TOMOTOPY]:
@@ -160,9 +160,9 @@ def _surplus(measured: set[str]) -> Table:
         f"{FOLDS} folds, topic prior {DEFAULT.topic_word_prior:g}.",
     )
     for name in FILES:
-        key = f"surplus-{name.replace(' ', '').replace('.', '')}"
+        key = _key("surplus", name)
         runs = [
-            _remember(measured, f"{key}-{fold}", lambda n=name, f=fold: _tidied(n, f))
+            remembered_in(measured, PAPER, f"{key}-{fold}", partial(_tidied, name, fold))
             for fold in range(FOLDS)
         ]
         means = {of: statistics.mean(run[of] for run in runs) for of in runs[0] if of != "measured"}
@@ -215,7 +215,7 @@ def _sorted_stream(measured: set[str]) -> Table:
         f"and standard deviation of {NEWS_SEEDS} seeds.",
     )  # fmt: skip
     for order in ("shuffled", "sorted"):
-        run = _remember(measured, f"news-{order}", lambda o=order: _news(o))
+        run = remembered_in(measured, PAPER, f"news-{order}", partial(_news, order))
         cells = [_spread(run["runs"], key) for key in ("all", "first", "last")]
         nodes, cpu = (statistics.mean(r[key] for r in run["runs"]) for key in ("nodes", "cpu"))
         table.add(order, *cells, f"{nodes:.0f}", f"{cpu:.1f}")
@@ -270,8 +270,8 @@ def _trees(measured: set[str]) -> Table:
         "Trees of all documents, default settings. A level whose prior is near 0.01 is off.",
     )  # fmt: skip
     for name in FILES:
-        key = f"tree-{name.replace(' ', '').replace('.', '')}"
-        run = _remember(measured, key, lambda n=name: _tree(n))
+        key = _key("tree", name)
+        run = remembered_in(measured, PAPER, key, partial(_tree, name))
         table.add(name, run["nodes"], run["levels"], run["branches"])
         (ROOT / "docs" / "papers" / f"ncrp_{key}.txt").write_text(run["drawn"] + "\n")
     return table
