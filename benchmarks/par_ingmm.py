@@ -130,7 +130,7 @@ def _write(complete: bool) -> None:
         for model in MODELS
     }
     measured = [run["measured"] for known in runs.values() for run in known]
-    content: list[Table | str] = [claims(runs), _beside_the_paper(runs, complete)]
+    content: list[Table | str] = [*claims(runs), _beside_the_paper(runs, complete)]
     for size in SIZES:
         content += [_means(runs, size, complete), _variances(runs, size, complete)]
     content += [_at_equal_k(complete), _curves(runs)]
