@@ -91,7 +91,7 @@ def _run(measured: set[str], name: str, key: str, **arguments: Any) -> dict[str,
 
 # ------------------------------------------------------------------------------- E1
 
-WAYS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, Any]] = {
     "batch": {"batch_size": None, "max_clumps": None, "first_clumps": 0},
     "batch, first clumps": {"batch_size": None, "max_clumps": None, "first_clumps": 500},
     "4000 clumps": {"batch_size": EPOCH, "max_clumps": 4000, "first_clumps": 0},
@@ -99,13 +99,13 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def _faces(measured: set[str], key: str, seed: int, **how: Any) -> dict[str, Any]:
-    return _run(measured, "segmentation", f"{key}-{seed}", seed=seed, n=IMAGES, **how)
+def _faces(measured: set[str], key: str, seed: int, **settings: Any) -> dict[str, Any]:
+    return _run(measured, "segmentation", f"{key}-{seed}", seed=seed, n=IMAGES, **settings)
 
 
 def _one_topic(measured: set[str], seed: int) -> float:
-    how = WAYS["4000 clumps, first clumps"]
-    return _faces(measured, "one", seed, **how, max_topics=1)["bound"]
+    settings = METHODS["4000 clumps, first clumps"]
+    return _faces(measured, "one", seed, **settings, max_topics=1)["bound"]
 
 
 def _segmentation(measured: set[str]) -> Iterator[Table]:
@@ -139,14 +139,14 @@ def _segmentation(measured: set[str]) -> Iterator[Table]:
         "| kept kB | size of the model between epochs |\n"
         "| compression cost | what the bound lost when pixels became clumps |",
     )
-    rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
+    rows: dict[str, list[list[float]]] = {method: [] for method in METHODS}
     for seed in range(SUBSETS):
         base = _one_topic(measured, seed)
-        batch = _faces(measured, "batch", seed, **WAYS["batch"])
-        for way, how in WAYS.items():
-            run = _faces(measured, way.replace(" ", "_").replace(",", ""), seed, **how)
+        batch = _faces(measured, "batch", seed, **METHODS["batch"])
+        for method, settings in METHODS.items():
+            run = _faces(measured, method.replace(" ", "_").replace(",", ""), seed, **settings)
             gained = batch["bound"] - base
-            rows[way].append(
+            rows[method].append(
                 [
                     run["K"],
                     run["K"] / batch["K"],
@@ -163,10 +163,10 @@ def _segmentation(measured: set[str]) -> Iterator[Table]:
                     run["compression_loss"],
                 ]
             )
-            each.add(seed, way, *_shown(rows[way][-1]))
-    for way, found in rows.items():
+            each.add(seed, method, *_shown(rows[method][-1]))
+    for method, found in rows.items():
         means = [statistics.mean(column) for column in zip(*found, strict=True)]
-        mean.add(way, *_shown(means))
+        mean.add(method, *_shown(means))
     yield mean
     yield each
 
@@ -179,7 +179,7 @@ def _shown(row: list[float]) -> list[str]:
 def _limits(measured: set[str]) -> Table:
     """Bound, time and memory of the first subset by limits of clumps and of groups."""
     base = _one_topic(measured, 0)
-    gained = _faces(measured, "batch", 0, **WAYS["batch"])["bound"] - base
+    gained = _faces(measured, "batch", 0, **METHODS["batch"])["bound"] - base
     table = Table(
         "E1: limits of clumps and groups, subset 0",
         [

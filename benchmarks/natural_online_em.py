@@ -13,7 +13,7 @@ from examples.continual_page import continual_page
 from benchmarks import figures
 from benchmarks.natural_runs import (
     CLASSES,
-    WAYS,
+    METHODS,
     batch_em,
     cumulative,
     one_after_the_other,
@@ -43,11 +43,11 @@ from everlearn.metrics.continual import (
     seen_so_far,
 )
 
-MNIST_WAYS = [
+MNIST_METHODS = [
     "oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task", "Nat-oEM task, EM",
     "printed, task", "IncrementalPCA, rank 2q",
 ]  # fmt: skip
-INCREMENTAL = {"optdigits": list(WAYS), "mnist": MNIST_WAYS}
+INCREMENTAL = {"optdigits": list(METHODS), "mnist": MNIST_METHODS}
 MIXED = {
     "optdigits": [
         "oEM, 0.02", "oEM, k^-0.6", "oEM, 1/k", "Nat-oEM step", "gain, previous",
@@ -174,16 +174,18 @@ def _oracles(measured: Measured, name: str) -> list[dict[str, Any]]:
     return over_seeds(measured, f"{name}-oracle", cumulative, name)
 
 
-def _summaries(measured: Measured, name: str, way: str) -> list[ContinualSummary]:
+def _summaries(measured: Measured, name: str, method: str) -> list[ContinualSummary]:
     oracles = _oracles(measured, name)
     return [
         continual_summary(run["scores"], initial=run["initial"], oracle=oracle["scores"])
-        for run, oracle in zip(_runs(measured, name, way), oracles, strict=True)
+        for run, oracle in zip(_runs(measured, name, method), oracles, strict=True)
     ]
 
 
-def _runs(measured: Measured, name: str, way: str) -> list[dict[str, Any]]:
-    return over_seeds(measured, f"{name}-classes-{way}", one_after_the_other, name, WAYS[way])
+def _runs(measured: Measured, name: str, method: str) -> list[dict[str, Any]]:
+    return over_seeds(
+        measured, f"{name}-classes-{method}", one_after_the_other, name, METHODS[method]
+    )
 
 
 def class_by_class(measured: Measured, name: str) -> Table:
@@ -205,11 +207,11 @@ def class_by_class(measured: Measured, name: str) -> Table:
         continual_summary(o["scores"], initial=o["initial"], oracle=o["scores"]) for o in oracles
     ]
     table.add("batch, all rows so far (oracle)", *_cells(own, final), "", "")
-    for way in INCREMENTAL[name]:
-        runs = _runs(measured, name, way)
+    for method in INCREMENTAL[name]:
+        runs = _runs(measured, name, method)
         table.add(
-            way,
-            *_cells(_summaries(measured, name, way), final),
+            method,
+            *_cells(_summaries(measured, name, method), final),
             mean([run["reconstruction"] for run in runs], 2),
             f"{statistics.mean(run['cpu'] for run in runs):.1f}",
         )
@@ -240,8 +242,8 @@ def _picture(measured: Measured, name: str) -> None:
         return np.mean([seen_so_far(table) for table in tables], axis=0).tolist()
 
     lines = {"oracle": seen([o["scores"] for o in _oracles(measured, name)])}
-    for way in CURVES:
-        lines[way] = seen([run["scores"] for run in _runs(measured, name, way)])
+    for method in CURVES:
+        lines[method] = seen([run["scores"] for run in _runs(measured, name, method)])
     low = -1.2 * abs(lines["oracle"][-1])
     across = list(range(1, 11))
     up = "nats per row, classes so far"
@@ -252,7 +254,7 @@ def _curves(
     name: str, x: list[int], lines: dict[str, list[float]], low: float, across: str, up: str
 ) -> None:
     """Draw curves, cut at `low`."""
-    shown = {way: [max(v, low) for v in line] for way, line in lines.items()}
+    shown = {method: [max(v, low) for v in line] for method, line in lines.items()}
     figures.curves(name, x, shown, across, up if shown == lines else f"{up} (cut at {low:.0f})")
 
 
@@ -272,18 +274,18 @@ def forgetting_by_class(measured: Measured, name: str) -> list[Table]:
         ["method", *map(str, range(CLASSES))],
         f"{nats}A digit that comes last in an order loses nothing in that order.",
     )
-    for way in ["oracle", *INCREMENTAL[name]]:
-        runs = _oracles(measured, name) if way == "oracle" else _runs(measured, name, way)
+    for method in ["oracle", *INCREMENTAL[name]]:
+        runs = _oracles(measured, name) if method == "oracle" else _runs(measured, name, method)
         lost = np.array([lost_since_best(run["scores"]) for run in runs])
         named = [row[np.argsort(order_of(s))] for s, row in zip(SEEDS, lost, strict=True)]
-        by_time.add(way, *(f"{value:.1f}" for value in lost.mean(axis=0)))
-        by_name.add(way, *(f"{value:.1f}" for value in np.mean(named, axis=0)))
+        by_time.add(method, *(f"{value:.1f}" for value in lost.mean(axis=0)))
+        by_name.add(method, *(f"{value:.1f}" for value in np.mean(named, axis=0)))
     return [by_time, by_name]
 
 
 def write_report(measured: Measured, name: str) -> None:
     """Write a page for a browser: curves and scores of the first order of classes."""
-    tables = {way: _runs(measured, name, way)[0]["scores"] for way in CURVES}
+    tables = {method: _runs(measured, name, method)[0]["scores"] for method in CURVES}
     html = continual_page(
         tables,
         [str(c) for c in order_of(0)],
@@ -308,8 +310,8 @@ def _by_em(measured: Measured, name: str) -> str:
 def mixed_classes(measured: Measured, name: str) -> Table:
     """Scores along one pass with all classes mixed: how fast each competitor learns."""
     runs = {
-        way: over_seeds(measured, f"{name}-mixed-{way}", shuffled, name, WAYS[way])
-        for way in MIXED[name]
+        method: over_seeds(measured, f"{name}-mixed-{method}", shuffled, name, METHODS[method])
+        for method in MIXED[name]
     }
     marks = list(runs["Nat-oEM step"][0]["marks"])
     oracles = _oracles(measured, name)
@@ -325,19 +327,19 @@ def mixed_classes(measured: Measured, name: str) -> Table:
         f"(../images/natural_{name}_mixed.png)",
     )
     start = max(np.mean([run["curve"][0][1] for run in found]) for found in runs.values())
-    for way, found in runs.items():
+    for method, found in runs.items():
         curve = np.mean([[point[1] for point in run["curve"]] for run in found], axis=0)
         at = [point[0] for point in found[0]["curve"]]
         reached = [n for n, v in zip(at, curve, strict=True) if v >= start + 0.95 * (best - start)]
         table.add(
-            way,
+            method,
             *(mean([run["marks"][mark] for run in found]) for mark in marks),
             f"{reached[0]:,}" if reached else "-",
             f"{statistics.mean(run['cpu'] for run in found):.1f}",
         )
     lines = {
-        way: np.mean([[p[1] for p in run["curve"][4:]] for run in found], axis=0).tolist()
-        for way, found in runs.items()
+        method: np.mean([[p[1] for p in run["curve"][4:]] for run in found], axis=0).tolist()
+        for method, found in runs.items()
     }
     at = [point[0] for point in runs["Nat-oEM step"][0]["curve"][4:]]
     low = min(lines["Nat-oEM step"]) - 0.3 * abs(best)

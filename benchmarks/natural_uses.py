@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.natural_gaps import at_first, at_random
 from benchmarks.natural_runs import (
     EM_TASK,
-    WAYS,
+    METHODS,
     drifting,
     mixtures,
     one_after_the_other,
@@ -44,9 +44,9 @@ def mean(values: list[float], digits: int = 1) -> str:
     return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
 
 
-def _add_means(table: Table, way: str, runs: list[Any], *keys: str) -> None:
+def _add_means(table: Table, method: str, runs: list[Any], *keys: str) -> None:
     """A row of the table: means and standard deviations of some results of the runs."""
-    table.add(way, *(mean([run[key] for run in runs]) for key in keys))
+    table.add(method, *(mean([run[key] for run in runs]) for key in keys))
 
 
 def narrowest_last(measured: Measured) -> Table:
@@ -59,10 +59,10 @@ def narrowest_last(measured: Measured) -> Table:
         "others.",
     )
     run = partial(one_after_the_other, last=1)
-    for way in ("oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task"):
-        runs = over_seeds(measured, f"mnist-last-{way}", run, "mnist", WAYS[way])
+    for method in ("oEM, 0.02", "oEM, k^-0.6", "Nat-oEM step", "Nat-oEM task"):
+        runs = over_seeds(measured, f"mnist-last-{method}", run, "mnist", METHODS[method])
         ends = [found["scores"][-1] for found in runs]
-        table.add(way, mean([float(np.mean(end)) for end in ends]), mean([min(e) for e in ends]))
+        table.add(method, mean([float(np.mean(end)) for end in ends]), mean([min(e) for e in ends]))
     return table
 
 
@@ -77,16 +77,16 @@ def drift(measured: Measured) -> Table:
         "same settings, the mean over classes after a stream of one class after the other (oracle "
         "16.1).",
     )
-    ways = {"oEM, 0.02": WAYS["oEM, 0.02"], "oEM, k^-0.6": WAYS["oEM, k^-0.6"]}
+    methods = {"oEM, 0.02": METHODS["oEM, 0.02"], "oEM, k^-0.6": METHODS["oEM, k^-0.6"]}
     for n in (500, 2000):
-        ways[f"Nat-oEM step, at most {n:,} rows"] = {
+        methods[f"Nat-oEM step, at most {n:,} rows"] = {
             "constraint": "step", "max_reference_rows": n
         }  # fmt: skip
-    ways["Nat-oEM step"] = WAYS["Nat-oEM step"]
-    ways["IncrementalPCA, rank 2q"] = WAYS["IncrementalPCA, rank 2q"]
-    for way, how in ways.items():
-        runs = over_seeds(measured, f"drift-{way}", drifting, how)
-        _add_means(table, way, runs, "prequential", "end", "classes")
+    methods["Nat-oEM step"] = METHODS["Nat-oEM step"]
+    methods["IncrementalPCA, rank 2q"] = METHODS["IncrementalPCA, rank 2q"]
+    for method, settings in methods.items():
+        runs = over_seeds(measured, f"drift-{method}", drifting, settings)
+        _add_means(table, method, runs, "prequential", "end", "classes")
     return table
 
 
@@ -98,15 +98,19 @@ def weights(measured: Measured) -> Table:
         "Nats per row. optdigits, one class after the other, of 380, 190, 95, 47, 23 and then 12 "
         "rows. Weights make every class count as 380 rows. IncrementalPCA takes no weights.",
     )
-    ways = {
+    methods = {
         "batch, weighted (oracle)": "oracle",
         "Nat-oEM step, weighted": "weighted",
         "Nat-oEM step, all rows alike": "plain",
         "IncrementalPCA, rank 2q": "peer",
     }
-    for way, how in ways.items():
+    for method, settings in methods.items():
         _add_means(
-            table, way, over_seeds(measured, f"weights-{how}", unequal, how), "mean", "worst"
+            table,
+            method,
+            over_seeds(measured, f"weights-{settings}", unequal, settings),
+            "mean",
+            "worst",
         )
     return table
 
@@ -118,12 +122,12 @@ def returns(measured: Measured) -> Table:
         ["method", "a class before it returns", "all classes at the end"],
         "Nats per row. Every class of optdigits comes in three visits, in a new order each round.",
     )
-    for way in (
+    for method in (
         "oEM, 0.02", "oEM, k^-0.6", "gain, task", "printed, task", "Nat-oEM task, EM",
         "Nat-oEM task", "Nat-oEM step", "IncrementalPCA, rank 2q",
     ):  # fmt: skip
-        runs = over_seeds(measured, f"returns-{way}", returning, WAYS[way])
-        _add_means(table, way, runs, "return", "final")
+        runs = over_seeds(measured, f"returns-{method}", returning, METHODS[method])
+        _add_means(table, method, runs, "return", "final")
     return table
 
 
@@ -138,18 +142,18 @@ def gaps(measured: Measured) -> Table:
         "others; lower is better. IncrementalPCA takes no gaps, so we fill them with the mean of "
         "the pixel so far.",
     )
-    ways = {
+    methods = {
         "batch EM, all rows at once": {"at_once": True},
         "Nat-oEM step": {"constraint": "step"},
         "Nat-oEM task, EM": EM_TASK,
         "IncrementalPCA, rank 2q, filled": {"peer": 2, "fill": True},
     }
     for share in (0.1, 0.3, 0.5, None):
-        for way, how in ways.items():
+        for method, settings in methods.items():
             run = at_first if share is None else partial(at_random, share=share)
-            runs = over_seeds(measured, f"gaps-{way}-{share or 'first'}", run, how)
+            runs = over_seeds(measured, f"gaps-{method}-{share or 'first'}", run, settings)
             table.add(
-                way,
+                method,
                 "two lines at first" if share is None else f"{share:.0%} at random",
                 mean([r["final"] for r in runs]),
                 mean([r["imputation"] for r in runs], 3),
@@ -167,23 +171,23 @@ def mixture_table(measured: Measured, name: str) -> Table:
         "it may be that of a rare class. NMI compares the likeliest PPCA of a test row with its "
         "class; 1 is perfect agreement.",
     )
-    ways: dict[str, dict[str, Any]] = {
+    methods: dict[str, dict[str, Any]] = {
         "batch EM, 10 PPCAs": {"at_once": True},
         "mixture, Nat-oEM step": {"constraint": "step"},
         "mixture, Nat-oEM task, EM": EM_TASK,
-        "mixture, oEM, 0.02": WAYS["oEM, 0.02"],
+        "mixture, oEM, 0.02": METHODS["oEM, 0.02"],
         "one PPCA, Nat-oEM step": {"constraint": "step", "n_mixtures": 1},
     }
-    for way, how in ways.items():
-        runs = over_seeds(measured, f"{name}-mixture-{way}", mixtures, name, how)
+    for method, settings in methods.items():
+        runs = over_seeds(measured, f"{name}-mixture-{method}", mixtures, name, settings)
         found = [continual_summary(r["scores"]) for r in runs if r["scores"]]
         table.add(
-            way,
+            method,
             mean([r["final"] for r in runs]),
             mean([s.consolidation for s in found]) if found else "",
             mean([s.forgetting for s in found]) if found else "",
             mean([r["used"] for r in runs]),
-            mean([r["nmi"] for r in runs], 2) if how.get("n_mixtures") != 1 else "",
+            mean([r["nmi"] for r in runs], 2) if settings.get("n_mixtures") != 1 else "",
             f"{statistics.mean(r['cpu'] for r in runs):.1f}",
         )
     return table
@@ -198,21 +202,21 @@ def other_units(measured: Measured) -> Table:
         'units: nats per row. Both columns should be equal. "fails": parameters were not finite '
         "any more for at least one seed.",
     )
-    ways = {
-        "Nat-oEM step": WAYS["Nat-oEM step"],
+    methods = {
+        "Nat-oEM step": METHODS["Nat-oEM step"],
         "Nat-oEM task, EM": EM_TASK,
-        "gain, task": WAYS["gain, task"],
-        "printed, task, complete, weight 20, clipped": WAYS["printed, task"],
+        "gain, task": METHODS["gain, task"],
+        "printed, task, complete, weight 20, clipped": METHODS["printed, task"],
         "printed, task, marginal, weight 0.5, not clipped": _loose(0.5),
         "printed, task, marginal, weight 5, not clipped": _loose(5.0),
     }
-    for way, how in ways.items():
+    for method, settings in methods.items():
         cells = []
         for scale in (1.0, 16.0):
-            runs = over_seeds(measured, f"units-{way}-{scale}", units, how, scale)
+            runs = over_seeds(measured, f"units-{method}-{scale}", units, settings, scale)
             scores = [run["final"] for run in runs]
             cells.append("fails" if None in scores else mean(scores, 2))
-        table.add(way, *cells)
+        table.add(method, *cells)
     return table
 
 

@@ -13,13 +13,13 @@ from benchmarks.figures import staircases
 from benchmarks.scene_claims import PAPERS_OWN, SCORES, SIZES, Runs, claims, cpu_a_lap, mean
 from benchmarks.scene_pages import sheets_page, write_sheets
 from benchmarks.scene_runs import (
+    AT_TRUE_K,
     FEATURES,
     MANY,
     MODELS,
     N_COMPONENTS,
     OURS,
     PER_CATEGORY,
-    TOLD,
     Scene,
     clustered,
     described,
@@ -116,8 +116,8 @@ def reproduce() -> None:
                 clustered(Scene(features, size, resample), model)
             _write(complete=False)
     for features, resample in product(FEATURES, range(RESAMPLES)):
-        for model in TOLD:
-            clustered(Scene(features, SIZES[0], resample), model, told=True)
+        for model in AT_TRUE_K:
+            clustered(Scene(features, SIZES[0], resample), model, true_k=True)
     _write(complete=True)
 
 
@@ -146,9 +146,9 @@ def _write(complete: bool) -> None:
         print("written to", page)
 
 
-def _known(features: str, size: int, model: str, told: bool = False) -> list[dict[str, Any]]:
+def _known(features: str, size: int, model: str, true_k: bool = False) -> list[dict[str, Any]]:
     scenes = (Scene(features, size, r) for r in range(RESAMPLES))
-    return [clustered(scene, model, told) for scene in scenes if is_done(scene, model, told)]
+    return [clustered(scene, model, true_k) for scene in scenes if is_done(scene, model, true_k)]
 
 
 def _means(runs: Runs, size: int, shown: bool) -> Table:
@@ -197,7 +197,7 @@ def _variances(runs: Runs, size: int, shown: bool) -> Table:
 
 
 def _at_equal_k(shown: bool) -> Table:
-    """The families, each told the true number of categories."""
+    """The families, each with the true number of components."""
     size = SIZES[0]
     table = Table(
         f"{size} categories: families at equal K",
@@ -208,8 +208,8 @@ def _at_equal_k(shown: bool) -> Table:
         shown=shown,
     )
     for features in FEATURES:
-        for model in TOLD:
-            if known := _known(features, size, model, told=True):
+        for model in AT_TRUE_K:
+            if known := _known(features, size, model, true_k=True):
                 k = f"{mean(known, 'n_clusters'):.1f}"
                 table.add(
                     features, model, k, *(f"{mean(known, key):.3f}" for key in SCORES), len(known)

@@ -34,7 +34,7 @@ PAPER = "ncrp"
 FOLDS = 5
 PRIORS = (1.0, 0.5)
 DEFAULT, OPTIONS = TopicTree(), TreeOptions()
-WAYS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, Any]] = {
     "variational, Gibbs start": {},
     "variational, incremental start": {"n_sweeps": 0, "options": {"n_passes": 20}},
     "Gibbs": {"options": {"n_passes": 0}},
@@ -89,24 +89,24 @@ def _held_out(measured: set[str], prior: float) -> Table:
             run = remembered_in(measured, PAPER, key, partial(_fold, name, prior, fold))
             runs[name].append(run)
     for name, found in runs.items():
-        for way in [*WAYS, TOMOTOPY]:
-            table.add(name, way, *_cells(found, way))
+        for method in [*METHODS, TOMOTOPY]:
+            table.add(name, method, *_cells(found, method))
         table.add(name, "unigram", f"{statistics.mean(r['unigram'] for r in found):.3f}", *"-----")
     return table
 
 
-def _cells(runs: list[dict[str, Any]], way: str) -> list[str]:
-    def mean(key: str, of: str = way) -> float:
+def _cells(runs: list[dict[str, Any]], method: str) -> list[str]:
+    def mean(key: str, of: str = method) -> float:
         return statistics.mean(run[of][key] for run in runs)
 
-    ahead = sum(run[way]["completion"] > run[TOMOTOPY]["completion"] for run in runs)
+    ahead = sum(run[method]["completion"] > run[TOMOTOPY]["completion"] for run in runs)
     return [
         f"{mean('completion'):.4f}",
         f"{mean('paper'):.4f}",
         f"{mean('nodes'):.0f}",
         f"{mean('cpu'):.2f}",
         f"{mean('cpu') / mean('cpu', TOMOTOPY):.2f}",
-        "-" if way == TOMOTOPY else f"{ahead} of {len(runs)}",
+        "-" if method == TOMOTOPY else f"{ahead} of {len(runs)}",
     ]
 
 
@@ -116,13 +116,13 @@ def _fold(name: str, prior: float, fold: int) -> dict[str, Any]:
     train, test = split(X, fold, FOLDS)
     _warm_up(train)
     found: dict[str, Any] = {"unigram": unigram(train, test)}
-    for way, how in WAYS.items():
-        model = TopicTree(topic_word_prior=prior, random_state=fold, engine="serial", **how)
+    for method, settings in METHODS.items():
+        model = TopicTree(topic_word_prior=prior, random_state=fold, engine="serial", **settings)
         began = time.process_time()
         model.fit(train)
         cpu = time.process_time() - began
         state = model._learned.state
-        found[way] = _row(scores(state.topics, state.word_prior, test), model.n_nodes_, cpu)
+        found[method] = _row(scores(state.topics, state.word_prior, test), model.n_nodes_, cpu)
     topics, cpu = tomotopy_tree(train, prior, fold + 1)
     found[TOMOTOPY] = _row(scores(topics, prior, test), len(topics.tree), cpu)
     return found
@@ -134,8 +134,8 @@ def _row(both: tuple[float, float], nodes: int, cpu: float) -> dict[str, float]:
 
 def _warm_up(X: Any) -> None:
     """Compile what runs need, so that their time is that of learning."""
-    for how in ({"n_sweeps": 10}, {"learning": "stream", "batch_size": 20, "reservoir": 5}):
-        TopicTree(engine="serial", random_state=0, **how).fit(X[:60]).score(X[:5])
+    for settings in ({"n_sweeps": 10}, {"learning": "stream", "batch_size": 20, "reservoir": 5}):
+        TopicTree(engine="serial", random_state=0, **settings).fit(X[:60]).score(X[:5])
 
 
 # --------------------------------------------------------------- surplus nodes

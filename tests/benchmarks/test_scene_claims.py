@@ -139,8 +139,8 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     page = importlib.import_module("benchmarks.par_ingmm")
     done, drawn, written = set(), [], []
 
-    def clustered(scene, model, told=False):
-        done.add((scene, model, told))
+    def clustered(scene, model, true_k=False):
+        done.add((scene, model, true_k))
         return run()
 
     spent = {"wall": 1.0, "cpu": 2.0}
@@ -149,7 +149,7 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     for name, value in {
         "DATA": ROOT,
         "clustered": clustered,
-        "is_done": lambda scene, model, told=False: (scene, model, told) in done,
+        "is_done": lambda scene, model, true_k=False: (scene, model, true_k) in done,
         "is_described": lambda name: False,
         "described": lambda name: {**end, "measured": "a machine at 1234567"},
         "staircases": lambda *given: None,
@@ -164,7 +164,7 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     assert len(said) == len(set(said))  # rows are printed once, of the page that is complete
     tables = [part for part in written[-1] if isinstance(part, page.Table)]
     (equal,) = (table for table in tables if "equal K" in table.title)
-    assert len(equal.rows) == len(page.FEATURES) * len(page.TOLD)
+    assert len(equal.rows) == len(page.FEATURES) * len(page.AT_TRUE_K)
     (beside,) = (table for table in tables if "beside the paper" in table.title)
     assert beside.rows[-5] == [
         "CNN", "Par-InGMM", "4.0",
