@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from everlearn.cli.exits import UNREAD, USAGE
+from everlearn.cli.exits import BROKEN_PIPE, USAGE
 from everlearn.stream.session import Session
 from support.stream_cases import FILES, WORDS, environment, learned
 
@@ -162,4 +162,4 @@ class TestLooking:
         ) as process:
             process.stdout.close()
             assert process.stderr.read() == b""
-        assert process.returncode == UNREAD
+        assert process.returncode == BROKEN_PIPE

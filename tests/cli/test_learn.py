@@ -16,8 +16,8 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from everlearn.cli.exits import BAD_MODEL, BAD_RECORD, FAILED, LOCKED, USAGE
+from everlearn.cli.learn import learn_in_terminal
 from everlearn.cli.main import app
-from everlearn.cli.run import carry_out
 from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
 from everlearn.io.lock import only_writer
@@ -34,7 +34,7 @@ class TestLearning:
     def test_running_again_learns_nothing_twice(self, tmp_path, name):
         request = learned(tmp_path, name)
         once = request.model.read_bytes()
-        assert carry_out(request, quiet=True) == 0
+        assert learn_in_terminal(request, quiet=True) == 0
         assert request.model.read_bytes() == once
 
     @pytest.mark.parametrize("name", FILES)
@@ -63,7 +63,7 @@ class TestLearning:
         path = tmp_path / "rows.jsonl"
         with open(path, "a") as file:
             file.write('{"a": 1, "b": 2, "c": 3, "d": 4}\n' * 5)
-        carry_out(request, quiet=True)
+        learn_in_terminal(request, quiet=True)
         assert Session.load(request.model).ledger.records == 240 - 3 + 5
 
     def test_a_file_is_learned_once_however_it_is_called(self, tmp_path, invoke, monkeypatch):
@@ -99,7 +99,7 @@ class TestLearning:
             assert "cut" not in line
         with open(request.sources[0], "a") as file:
             file.write('{"a": ' + "x" * 100_000 + "}\n")
-        assert carry_out(request, quiet=True) == 0
+        assert learn_in_terminal(request, quiet=True) == 0
         *_, last = read_log(Path(f"{request.model}.quarantine.jsonl"))
         assert len(last["record"]) == 65_536
         assert last["cut"]
@@ -328,7 +328,7 @@ def test_what_killed_writers_left_is_removed_at_the_next_start(tmp_path, monkeyp
         with pytest.raises(ZeroDivisionError):
             Session.load(request.model).save(request.model)
     assert len(list(tmp_path.glob(".*.evl.tmp"))) == 1
-    assert carry_out(request, quiet=True) == 0
+    assert learn_in_terminal(request, quiet=True) == 0
     assert not list(tmp_path.glob(".*.evl.tmp"))
 
 

@@ -6,10 +6,10 @@ import time
 import numpy as np
 import pytest
 
-from everlearn.errors import CheckpointError
-from everlearn.io.batches import Bad, Chunk
+from everlearn.errors import CheckpointError, LockedError
+from everlearn.io.batches import BadRecord, Chunk
 from everlearn.io.ledger import MAX_SOURCES, Ledger, Progress
-from everlearn.io.lock import LockedError, only_writer
+from everlearn.io.lock import only_writer
 from everlearn.io.log import BatchLog, read_log
 from everlearn.io.reader import Reader
 
@@ -262,6 +262,6 @@ def test_one_writer_at_a_time(tmp_path):
 
 
 def test_bad_records_stay_with_their_rows():
-    chunk = Chunk(0, list("abcd"), [1, 2, 3, 4], None, {1: Bad("why"), 3: Bad("so")})
+    chunk = Chunk(0, list("abcd"), [1, 2, 3, 4], None, {1: BadRecord("why"), 3: BadRecord("so")})
     assert set(chunk.part(1, 3).bad) == {0}
     assert chunk.part(3, 4).bad[0].reason == "so"

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from everlearn.errors import SourceError
 from everlearn.io import splitter as cutting
 from everlearn.io.batches import Batcher, Chunk, batch_size
 from everlearn.io.ledger import Progress, digest
 from everlearn.io.lines import LineSource, PipeSource
 from everlearn.io.opening import open_sources
-from everlearn.io.sources import SourceError
 from everlearn.io.splitter import BLOCK, cut_lines
 
 
@@ -35,7 +35,7 @@ def rows(source, start=None):
 
 
 def opened(path, **kwargs):
-    (source,) = open_sources([str(path)], None, **kwargs)
+    (source,) = open_sources([str(path)], **kwargs)
     return source
 
 
@@ -338,7 +338,7 @@ class TestFiles:
     @pytest.mark.parametrize("y", [np.full((3, 2), 0.5), np.full((3, 2), "p"), np.zeros((3, 1, 2))])
     def test_other_matrices_of_labels_are_refused(self, tmp_path, y):
         np.savez(tmp_path / "a.npz", X=np.eye(3), y=y)
-        with pytest.raises(SourceError, match="one label a row"):
+        with pytest.raises(SourceError, match="one label for each row"):
             rows(opened(tmp_path / "a.npz"))
 
     def test_compressed_lines(self, tmp_path):
@@ -380,11 +380,11 @@ class TestFiles:
         ("name", "content", "words"),
         [
             ("a.npy", b"nonsense", "no table of rows"),
-            ("a.parquet", b"nonsense", "no Parquet file"),
-            ("a.xls", b"", "none of the endings"),
+            ("a.parquet", b"nonsense", "not a Parquet file"),
+            ("a.xls", b"", "unknown ending"),
             ("a.npy.gz", b"", "unpack it first"),
-            ("a.md", b"", "give the folder"),
-            ("a.PNG", b"", "give the folder"),
+            ("a.md", b"", "Give the folder"),
+            ("a.PNG", b"", "Give the folder"),
         ],
     )
     def test_what_cannot_be_read_is_named(self, tmp_path, name, content, words):
@@ -399,8 +399,8 @@ class TestFiles:
         (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
         monkeypatch.chdir(tmp_path)
         for other in ("a.csv", "./a.csv", str(tmp_path / "a.csv"), "link.csv"):
-            with pytest.raises(SourceError, match="given twice"):
-                open_sources(["a.csv", other], None)
+            with pytest.raises(SourceError, match="got the same one twice"):
+                open_sources(["a.csv", other])
         assert opened("./a.csv").name == "a.csv"
 
 
@@ -434,7 +434,7 @@ class TestFolders:
     def test_a_folder_of_data_files_is_all_of_them(self, tmp_path):
         (tmp_path / "b.jsonl").write_text("1\n")
         (tmp_path / "a.jsonl").write_text("2\n")
-        names = [source.name for source in open_sources([str(tmp_path)], None)]
+        names = [source.name for source in open_sources([str(tmp_path)])]
         assert names == [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
 
     def test_a_text_that_is_not_text_is_bad(self, tmp_path):
@@ -450,7 +450,7 @@ class TestFolders:
     def test_a_folder_of_many_things_is_refused(self, tmp_path):
         (tmp_path / "a.txt").write_text("x")
         (tmp_path / "b.jsonl").write_text("1\n")
-        with pytest.raises(SourceError, match="both"):
+        with pytest.raises(SourceError, match=r"holds data files \(\.jsonl\) and texts \(\.txt\)"):
             opened(tmp_path)
 
     def test_files_are_told_by_name(self, tmp_path):
@@ -522,7 +522,7 @@ class TestBatches:
             chunk = Chunk(source, list(range(n, n + length)), range(n, n + length))
             batches += batcher.add(chunk)
             n += length
-        rest = batcher.rest()
+        rest = batcher.flush()
         assert all(batch_size(batch) == size for batch in batches)
         assert batch_size(rest) < size
         everything = [row for batch in [*batches, rest] for chunk in batch for row in chunk.rows]

@@ -5,8 +5,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from everlearn.cli.learn import learn_in_terminal
 from everlearn.cli.main import app
-from everlearn.cli.run import carry_out
 from everlearn.stream.summary import Part
 from support.browser import needs_browser, opened
 from support.stream_cases import CASES, FILES
@@ -14,7 +14,7 @@ from support.stream_cases import CASES, FILES
 
 def reported(folder, name):
     request, _ = CASES[name].request(folder, folder / "m<b>.evl")
-    carry_out(request, quiet=True)
+    learn_in_terminal(request, quiet=True)
     page = folder / "page.html"
     result = CliRunner().invoke(app, ["report", str(request.model), "-o", str(page)])
     assert result.exit_code == 0, result.output

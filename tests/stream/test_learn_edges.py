@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from everlearn.cli.exits import USAGE
-from everlearn.cli.run import Request, carry_out
+from everlearn.cli.learn import learn_in_terminal
 from everlearn.io.log import read_log
 from everlearn.report.page import save_page
-from everlearn.stream import learn as labels_module
-from everlearn.stream.learn import Pace
+from everlearn.stream import labels
+from everlearn.stream.learn import LearnRequest, Schedule
 from everlearn.stream.session import Session
 from support.stream_cases import environment, image_folder, json_rows, json_texts, learned
 
@@ -105,13 +105,13 @@ class TestFolders:
         shutil.copy(json_rows(tmp_path), folder / "rows.jsonl")
         layout = {"kind": "mixture", "batch": 20, "columns": tuple("abcd")}
         model = folder / "m.evl"
-        request = Request(model, (str(folder),), layout, {"random_state": 3}, Pace())
-        assert carry_out(request, quiet=True) == 0
+        request = LearnRequest(model, (str(folder),), layout, {"random_state": 3}, Schedule())
+        assert learn_in_terminal(request, quiet=True) == 0
         whole, log = model.read_bytes(), Path(f"{model}.log.jsonl").read_bytes()
         model.unlink()  # the log and the lock are what a killed run leaves
         assert log
         assert Path(f"{model}.lock").exists()
-        assert carry_out(request, quiet=True) == 0
+        assert learn_in_terminal(request, quiet=True) == 0
         assert model.read_bytes() == whole
 
     def test_parts_of_a_path_are_columns(self, tmp_path, invoke):
@@ -191,17 +191,17 @@ class TestStops:
     def test_a_stop_while_labels_are_looked_for_ends_as_a_stop(self, tmp_path, monkeypatch, capsys):
         path = tmp_path / "rows.csv"
         path.write_text(TABLE)
-        request = Request(
-            tmp_path / "m.evl", (str(path),), {"kind": "classifier", "batch": 8}, {}, Pace()
+        request = LearnRequest(
+            tmp_path / "m.evl", (str(path),), {"kind": "classifier", "batch": 8}, {}, Schedule()
         )
-        with_form = labels_module.with_form
+        with_form = labels.with_form
 
         def interrupted(chunk, layout):
             signal.raise_signal(signal.SIGTERM)
             return with_form(chunk, layout)
 
-        monkeypatch.setattr(labels_module, "with_form", interrupted)
-        assert carry_out(request) == 128 + signal.SIGTERM
+        monkeypatch.setattr(labels, "with_form", interrupted)
+        assert learn_in_terminal(request) == 128 + signal.SIGTERM
         assert not request.model.exists()
         assert "Stopped before the first batch" in " ".join(capsys.readouterr().err.split())
         assert os.listdir(tmp_path) == ["rows.csv"]
@@ -210,11 +210,13 @@ class TestStops:
     def test_quiet_silences_warnings(self, tmp_path, quiet, capsys):
         path = tmp_path / "rows.jsonl"
         path.write_text("[1, 2]\n" * 20 + "[1, ")
-        request = Request(tmp_path / "m.evl", (str(path),), {"kind": "mixture"}, {}, Pace())
+        request = LearnRequest(
+            tmp_path / "m.evl", (str(path),), {"kind": "mixture"}, {}, Schedule()
+        )
         handler = logging.StreamHandler()
         logging.getLogger("everlearn").addHandler(handler)
         try:
-            assert carry_out(request, quiet=quiet) == 0
+            assert learn_in_terminal(request, quiet=quiet) == 0
         finally:
             logging.getLogger("everlearn").removeHandler(handler)
         assert ("is not finished" in capsys.readouterr().err) != quiet

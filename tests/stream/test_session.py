@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,7 +38,7 @@ def check_usable(session, path, sources):
     session.save(path)
     again = Session.load(path)
     assert again.ledger.batches == session.ledger.batches
-    answers = list(predictions(session, open_sources(sources, None, label=session.layout.label)))
+    answers = list(predictions(session, open_sources(sources, label=session.layout.label)))
     assert answers
     assert json.loads(json.dumps(answers, allow_nan=False))
 
@@ -82,7 +81,7 @@ def test_many_readers_and_one_writer(tmp_path):
     """Two states in turn; whoever reads sees one of them, never a mixture."""
     request = learned(tmp_path, "mixture from an array")
     session = Session.load(request.model)
-    before = replace(session, model=type(session.model)(random_state=3).partial_fit(np.eye(4)))
+    before = session.with_model(type(session.model)(random_state=3).partial_fit(np.eye(4)))
     states = {s.model.n_samples_seen_: s.model.means_.tobytes() for s in (before, session)}
     assert len(states) == 2
     stop, faults = threading.Event(), []
