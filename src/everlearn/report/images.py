@@ -347,7 +347,8 @@ def _stem(name: str) -> str:
 
 def images_by_topic(session: Session, paths: Sequence[str]) -> str:
     """A section with some of the images of a model, each beside the same image by topic."""
-    side, model = session.layout.image_side, session.model
+    side = session.layout.image_side
+    model: Any = session.model  # a ClumpedTopicModel, as the caller has checked
     images, labels, names = [], [], []
     for path in paths[:: -(-len(paths) // _MAX_IMAGES)]:
         try:

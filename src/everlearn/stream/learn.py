@@ -40,6 +40,7 @@ from everlearn.stream.models import (
     StreamModel,
     allows_missing,
     has_bound,
+    has_classes,
     has_components,
     learns_batch_by_batch,
     learns_row_by_row,
@@ -427,7 +428,7 @@ def partial_fit(model: StreamModel, batch: PreparedBatch) -> None:
     """Learn a batch; a classifier is told all classes, which the batch may not have."""
     if batch.y is None:
         model.partial_fit(batch.X)
-    elif batch.layout.kind_of_model.target == "class":
+    elif has_classes(model):
         model.partial_fit(batch.X, batch.y, classes=list(batch.layout.classes or ()))
     else:
         model.partial_fit(batch.X, batch.y)

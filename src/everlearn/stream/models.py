@@ -27,7 +27,7 @@ class StreamModel(Protocol):
     random_state: Any
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn one batch; classifiers take `classes` too."""
+        """Learn one batch."""
 
     def score(self, X: Any, y: Any = None) -> float:
         """How well the model explains the records."""
@@ -125,7 +125,8 @@ class LinearModel(StreamModel, Protocol):
 class ClassTopicsModel(TopicsModel, LinearModel, Protocol):
     """Trait "class_topics": topics that explain classes."""
 
-    classes_: NDArray[Any]
+    @property
+    def classes_(self) -> NDArray[Any]: ...
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]: ...
 
@@ -133,7 +134,10 @@ class ClassTopicsModel(TopicsModel, LinearModel, Protocol):
 class LabelModel(StreamModel, Protocol):
     """A classifier."""
 
-    classes_: NDArray[Any]
+    @property
+    def classes_(self) -> NDArray[Any]: ...
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self: ...
 
     def predict(self, X: Any) -> NDArray[Any]: ...
 
