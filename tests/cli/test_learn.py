@@ -278,7 +278,7 @@ class TestStopping:
         monkeypatch.setattr(FileLock, "acquire", denied)
         result = invoke("learn", request.model, request.sources[0])
         assert result.exit_code == FAILED
-        assert "Permission denied; the model is as it was" in result.stderr
+        assert "Permission denied; the model is unchanged" in result.stderr
         assert repr(str(request.model)) in result.stderr
 
     def test_a_link_to_a_model_is_the_model(self, invoke, tmp_path):
@@ -316,7 +316,7 @@ class TestStopping:
             check=False,
         )
         assert done.returncode == FAILED, done.stderr
-        assert "File too large; the last checkpoint is as it was" in done.stderr
+        assert "File too large; the last checkpoint is intact" in done.stderr
         assert request.model.read_bytes() == before
 
 
@@ -336,7 +336,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),
         [
-            (["rows.jsonl"], USAGE, "say what it shall be by --kind"),
+            (["rows.jsonl"], USAGE, "Begin one with --kind"),
             (["none.csv", "--kind", "mixture"], USAGE, "there is no file or folder"),
             (["rows.jsonl", "--kind", "mixture", "--set", "foo=1"], USAGE, "no parameter 'foo'"),
             (["rows.jsonl", "--kind", "mixture", "--set", "family=round"], USAGE, "one of"),
@@ -345,7 +345,7 @@ class TestErrors:
             (["rows.jsonl", "--kind", "mixture", "--every", "0.5"], USAGE, "whole number"),
             (["rows.jsonl", "--kind", "classifier", "-s", "n_topics=4"], USAGE, "no parameter"),
             (["rows.jsonl", "--kind", "mixture", "--columns", "a,q"], USAGE, "none of 240 records"),
-            (["rows.jsonl", "--kind", "mixture", "--strict"], BAD_RECORD, "rows.jsonl, at"),
+            (["rows.jsonl", "--kind", "mixture", "--strict"], BAD_RECORD, "rows.jsonl', place"),
             (["rows.jsonl", "--kind", "topics"], USAGE, "none of 240 records"),
             (["rows.jsonl", "--kind", "mixture", "--memory", "a lot"], USAGE, "memory_budget"),
             (["-", "--kind", "classifier"], USAGE, "--classes"),
@@ -367,16 +367,24 @@ class TestErrors:
             (
                 ["rows.jsonl", "--kind", "mixture", "--classes", "a,b"],
                 USAGE,
-                "--classes is of no use to a model of the kind 'mixture'",
+                "--classes does not apply to kind 'mixture'",
             ),
             (["rows.jsonl", "--kind", "mixture", "--text", "a"], USAGE, "not learn from texts"),
-            (["rows.jsonl", "--kind", "topics", "--columns", "a"], USAGE, "--columns is of no use"),
-            (["rows.jsonl", "--kind", "topics", "--label", "a"], USAGE, "--label is of no use"),
-            (["rows.jsonl", "--kind", "topics", "--image-side", "9"], USAGE, "--image-side is of"),
+            (
+                ["rows.jsonl", "--kind", "topics", "--columns", "a"],
+                USAGE,
+                "--columns does not apply",
+            ),
+            (["rows.jsonl", "--kind", "topics", "--label", "a"], USAGE, "--label does not apply"),
+            (
+                ["rows.jsonl", "--kind", "topics", "--image-side", "9"],
+                USAGE,
+                "--image-side does not",
+            ),
             (
                 ["rows.jsonl", "--kind", "topics", "--memory", "1GB"],
                 USAGE,
-                "TopicModel cannot be given --memory, which is for the kinds mixture, clumped",
+                "TopicModel has no parameter 'memory_budget', which is for the kinds mixture, clumped",
             ),
         ],
     )
@@ -413,7 +421,7 @@ class TestErrors:
             (["--kind", "topics"], "--kind was 'mixture'"),
             (["--kind", "mixture", "--batch", "7"], "--batch was 20"),
             (["--columns", "a,b"], "--columns was"),
-            (["--seed", "4"], "--seed belongs to the beginning"),
+            (["--seed", "4"], "the seed (random_state) was 3"),
         ],
     )
     def test_a_model_is_read_as_it_was_begun(self, invoke, tmp_path, change, words):

@@ -39,7 +39,7 @@ class TestSeeds:
         assert (tmp_path / "m.evl").read_bytes() == before
         result = invoke(*command, "--seed", "4")
         assert result.exit_code == USAGE
-        assert "begun with 3" in result.stderr
+        assert "(random_state) was 3" in result.stderr
 
 
 class TestNames:
@@ -91,7 +91,7 @@ class TestFolders:
         folder = image_folder(tmp_path)
         result = invoke("learn", tmp_path / "m.evl", folder, "--kind", "topics")
         assert result.exit_code == USAGE
-        assert "learns from texts, got images" in result.stderr
+        assert "learns from texts, but the records are images" in result.stderr
 
     def test_texts_are_no_images(self, tmp_path, invoke):
         (tmp_path / "lines.txt").write_text("images/01.png\n" * 5)
@@ -135,7 +135,7 @@ class TestMessages:
         [
             (b"a,a,label\n1,2,p\n", "'a' twice"),
             (b"\xff,\xfe\n1,2\n", "must name its columns"),
-            (b"a,c,label\n1,2,p\n", "columns ['b'] are missing"),
+            (b"a,c,label\n1,2,p\n", "columns ['b'] of the model are missing"),
         ],
     )
     def test_a_file_of_a_folder_that_cannot_be_read_is_named(
@@ -168,7 +168,7 @@ class TestMessages:
         result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.jsonl", "--kind", "mixture")
         assert result.exit_code == USAGE
         assert "none of 5 records could be learned" in result.stderr
-        assert "there is nothing in it" in result.stderr
+        assert "the record is empty" in result.stderr
 
 
 class TestStops:
@@ -203,7 +203,7 @@ class TestStops:
         monkeypatch.setattr(labels, "with_form", interrupted)
         assert learn_in_terminal(request) == 128 + signal.SIGTERM
         assert not request.model.exists()
-        assert "Stopped before the first batch" in " ".join(capsys.readouterr().err.split())
+        assert "Stopped before the first batch, so" in " ".join(capsys.readouterr().err.split())
         assert os.listdir(tmp_path) == ["rows.csv"]
 
     @pytest.mark.parametrize("quiet", [False, True])

@@ -213,7 +213,7 @@ class TestScores:
         assert learn_in_terminal(request, quiet=True) == 0
         result = invoke("audit", request.model, *request.sources)
         assert result.exit_code == USAGE
-        assert "could be scored" in result.stderr
+        assert "could not score any batch" in result.stderr
         assert "--score-every" not in result.stderr
 
 
@@ -228,7 +228,7 @@ class TestSettings:
             ("clumped from images", ["--set", "family=diagonal"], "'family'"),
             ("clumped from images", ["--set", "topic_price=3"], "'topic_price'"),
             ("classifier from rows", ["--set", "loss=gibbs"], "loss='averaging'"),
-            ("mixture from JSON lines", ["--set", "random_state=4"], "begun with 3"),
+            ("mixture from JSON lines", ["--set", "random_state=4"], "(random_state) was 3"),
             ("mixture from JSON lines", ["--classes", "a,b"], "does not learn from classes"),
             ("classifier from rows", ["--memory", "1MB"], "for the kinds mixture, clumped"),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,10 @@ def exit_on_errors() -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """What an error says, and the source in which it happened, which is noted on it."""
-    names = [name for name in getattr(error, "__notes__", ()) if name not in str(error)]
-    return f"{error} (in {names[0]!r})" if names else str(error)
+    """What an error says, and the source in which it happened, which is noted on it.
+
+    The library speaks of option 'label', whoever calls it. On the command line that is --label.
+    """
+    text = re.sub(r"\boption '([a-z-]+)'", r"--\1", str(error))
+    names = [name for name in getattr(error, "__notes__", ()) if name not in text]
+    return f"{text} (in {names[0]!r})" if names else text

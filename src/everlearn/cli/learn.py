@@ -125,15 +125,18 @@ def learn_in_terminal(request: LearnRequest, *, quiet: bool = False, as_json: bo
 
 def _summary(model: Path, session: Session, *, is_stopped: bool) -> str:
     from everlearn.core.text import counted
+    from everlearn.stream.learn import quarantine_path
 
     ledger = session.ledger
-    bad = f", {counted(ledger.bad, 'bad one')} set aside" if ledger.bad else ""
     if session.model_or_none is None:
-        if is_stopped:
-            return f"Stopped before the first batch was learned{bad}; there is no {model} yet."
-        return f"The sources hold no records, so {model} was not written."
-    learned = f"{counted(ledger.records, 'record')} learned"
-    return f"{model}: {learned} in {counted(ledger.batches, 'batch', 'batches')}{bad}."
+        why = "Stopped before the first batch" if is_stopped else "The sources hold no records"
+        return f"{why}, so {model} was not written."
+    learned, batches = (
+        counted(ledger.records, "record"),
+        counted(ledger.batches, "batch", "batches"),
+    )
+    bad = f", {counted(ledger.bad, 'bad one')} set aside in {quarantine_path(model)}"
+    return f"{model} has learned {learned} in {batches}{bad if ledger.bad else ''}."
 
 
 def parse_names(option: str, text: str) -> tuple[str, ...]:

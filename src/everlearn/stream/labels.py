@@ -26,8 +26,8 @@ def find_classes(
     """
     if not all(source.rewinds for source in sources):
         raise UsageError(
-            "standard input cannot be read twice to find all labels. List them with the option "
-            "'classes', such as spam,ham"
+            "standard input cannot be read twice to find all labels. List them with "
+            "option 'classes', such as spam,ham"
         )
     found: set[str] = set()
     for number, source in enumerate(sources):
@@ -43,7 +43,7 @@ def find_classes(
     if len(found) < 2:
         raise UsageError(
             f"a classifier needs at least two labels in the field {layout.label!r}, "
-            f"found {sorted(found)}. Choose the field with the option 'label'"
+            f"found {', '.join(sorted(found)) or 'none'}. Choose the field with option 'label'"
         )
     return tuple(sorted(found))
 

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from everlearn.core.text import counted
 from everlearn.engine.local import one_blas_thread
 from everlearn.engine.opening import standing
 from everlearn.errors import BadRecordError, UsageError
@@ -223,7 +224,7 @@ class StreamLearner:
         if self.session.model_or_none is None and ledger.bad and not self.stop.is_set():
             reasons = Counter(str(line["reason"]) for line in read_log(self._quarantine.path))
             raise UsageError(
-                f"none of {ledger.bad:,} records could be learned, mostly because: "
+                f"none of {counted(ledger.bad, 'record')} could be learned, mostly because: "
                 f"{reasons.most_common(1)[0][0]}. All are in {str(self._quarantine.path)!r}"
             )
         return self.session
@@ -380,8 +381,8 @@ class StreamLearner:
     def _bad_record_error(self, origin: Origin, bad: BadRecord) -> BadRecordError:
         source = self.sources[origin.source]
         return BadRecordError(
-            f"bad record in {source.name!r} at {source.where(origin.place)}: {bad.reason}: "
-            f"{bad.record[:MAX_REASON]}"
+            f"bad record in {source.name!r}, place {source.where(origin.place)}: {bad.reason}. It "
+            f"is: {bad.record[:MAX_REASON]}"
         )
 
     def _places(self, batch: PreparedBatch) -> dict[str, list[int]]:

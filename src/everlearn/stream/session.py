@@ -88,15 +88,15 @@ def open_session(path: Path, options: Mapping[str, Any], params: Mapping[str, An
         known = getattr(session.layout, name)
         if value != known:
             raise UsageError(
-                f"option {name.replace('_', '-')!r} is {known!r} since {str(path)!r} was begun and "
-                f"cannot change, got {value!r}"
+                f"option {name.replace('_', '-')!r} was {_plain(known)!r} when {str(path)!r} was "
+                f"begun and cannot be {_plain(value)!r} now"
             )
     model = session.model
     seed = params.get("random_state", model.random_state)
     if seed != model.random_state:
         raise UsageError(
-            f"the seed (random_state) is {model.random_state!r} since {str(path)!r} was begun and "
-            f"cannot change, got {seed!r}"
+            f"the seed (random_state) was {model.random_state!r} when {str(path)!r} was begun and "
+            f"cannot be {seed!r} now"
         )
     if params:
         changes = constructor_params(type(model), params, model)
@@ -108,11 +108,15 @@ def open_session(path: Path, options: Mapping[str, Any], params: Mapping[str, An
     return session
 
 
+def _plain(value: Any) -> Any:
+    return ",".join(value) if isinstance(value, tuple) else value
+
+
 def _begin(path: Path, options: Mapping[str, Any], params: Mapping[str, Any]) -> Session:
     if options.get("kind") not in KINDS:
         given = f", got {options['kind']!r}" if "kind" in options else ""
         raise UsageError(
-            f"there is no model {str(path)!r} yet. To begin one, option 'kind' must be one of "
+            f"there is no model {str(path)!r} yet. Begin one with option 'kind', which is one of "
             f"{', '.join(KINDS)}{given}"
         )
     layout = Layout(**options)
