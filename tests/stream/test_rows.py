@@ -1,4 +1,4 @@
-"""Records read all at once are, to the bit, those read one by one."""
+"""Rows parsed in bulk are the same, to the bit, as rows parsed one by one."""
 
 import io
 import json
