@@ -147,6 +147,24 @@ class TestFiles:
         assert request.model.read_bytes() == before
 
 
+class TestSummary:
+    def test_it_says_what_was_learned_and_whether_anything_was_new(self, tmp_path, invoke):
+        command = ["learn", tmp_path / "m.evl", json_rows(tmp_path)]
+        first = " ".join(invoke(*command, "--kind", "mixture", "--columns", "a,b").stderr.split())
+        assert "m.evl has learned 238 records in 1 batch, 2 bad ones set aside in" in first
+        assert "m.evl.quarantine.jsonl" in first
+        assert "No new records" not in first
+        again = " ".join(invoke(*command).stderr.split())
+        assert "No new records." in again
+        assert "m.evl has learned 238 records in 1 batch" in again
+
+    def test_options_of_the_library_are_told_as_options_of_the_command(self, tmp_path, invoke):
+        (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
+        result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "classifier")
+        assert result.exit_code == USAGE
+        assert "found none. Choose the field with --label" in result.stderr
+
+
 class TestQuiet:
     @pytest.mark.parametrize("quiet", [False, True])
     def test_quiet_silences_warnings(self, tmp_path, quiet, capsys):

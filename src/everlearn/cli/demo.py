@@ -62,7 +62,7 @@ def demo(
         texts = _write_lines(folder / "docstrings.jsonl", corpus)
         common = (texts, "--batch", "100", "--set", "stop_words=english")
         run.learn("tree", *common, "--kind", "tree")
-        run.say("Learn to tell the package of a docstring, with topics that explain it.")
+        run.say("Learn to predict the package of a docstring, with topics that explain it.")
         classes = ",".join(sorted(set(corpus.labels)))
         packages = ("--label", "package", "--classes", classes, "--score-every", "1")
         run.learn("packages", *common, "--kind", "classifier", *packages)

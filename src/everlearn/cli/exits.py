@@ -68,7 +68,7 @@ def exit_on_errors() -> Iterator[None]:
 def _message(error: Exception) -> str:
     """What an error says, and the source in which it happened, which is noted on it.
 
-    The library speaks of option 'label', whoever calls it. On the command line that is --label.
+    The library calls options by name, as in "option 'label'". On the command line that is --label.
     """
     text = re.sub(r"\boption '([a-z-]+)'", r"--\1", str(error))
     names = [name for name in getattr(error, "__notes__", ()) if name not in text]

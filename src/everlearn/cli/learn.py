@@ -118,12 +118,13 @@ def learn_in_terminal(request: LearnRequest, *, quiet: bool = False, as_json: bo
         session = learn_stream(request, stop=stop, on_batch=show)
     if not quiet and not as_json:
         OutputConsole(stderr=True).print(
-            _summary(request.model, session, is_stopped=bool(caught)), markup=False
+            _summary(request.model, session, progress.n_batches, is_stopped=bool(caught)),
+            markup=False,
         )
     return 128 + caught[0] if caught else 0
 
 
-def _summary(model: Path, session: Session, *, is_stopped: bool) -> str:
+def _summary(model: Path, session: Session, n_new: int, *, is_stopped: bool) -> str:
     from everlearn.core.text import counted
     from everlearn.stream.learn import quarantine_path
 
@@ -136,7 +137,8 @@ def _summary(model: Path, session: Session, *, is_stopped: bool) -> str:
         counted(ledger.batches, "batch", "batches"),
     )
     bad = f", {counted(ledger.bad, 'bad one')} set aside in {quarantine_path(model)}"
-    return f"{model} has learned {learned} in {batches}{bad if ledger.bad else ''}."
+    start = "" if n_new or is_stopped else "No new records. "
+    return f"{start}{model} has learned {learned} in {batches}{bad if ledger.bad else ''}."
 
 
 def parse_names(option: str, text: str) -> tuple[str, ...]:

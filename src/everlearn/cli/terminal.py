@@ -34,6 +34,7 @@ class LearnProgress(ProgressLine):
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(not quiet, None, OutputConsole(stderr=True), bad="", components="")
+        self.n_batches = 0
 
     @staticmethod
     def _columns() -> tuple[ProgressColumn, ...]:
@@ -45,7 +46,8 @@ class LearnProgress(ProgressLine):
         )
 
     def show(self, line: Mapping[str, Any]) -> None:
-        """Show a line of the run log."""
+        """Show a line of the run log, one for each batch."""
+        self.n_batches += 1
         bad = f"{line['bad']:,} bad" if line["bad"] else ""
         components = f"{line['components']:,} components" if "components" in line else ""
         self._update(completed=line["records"], bad=bad, components=components)

@@ -129,6 +129,7 @@ def show_audit(audit: Audit) -> None:
     """Print the scores of an audit, then and now."""
     table = _table("Scores when learned and now", ("batch", "records", "then", "now", "change"))
     table.add_column("when learned")
+    table.caption = "A higher score is better; a negative change is forgetting."
     step = max(1, len(audit.batches) // _MAX_ROWS)
     for batch in audit.batches[::step]:
         style = "red" if batch.change < 0 else "green"
@@ -191,8 +192,8 @@ def _part_table(title: str, parts: Sequence[Part], mark: str) -> Table:
     table = _table(title, ("id", *shares), (*classes, "about"))
     for part in parts[:_MAX_ROWS]:
         share = [_share(part.share)] if shares else []
-        told = [Text(part.speaks_for or "")] if classes else []
-        table.add_row(f"{mark}{part.id}", *share, *told, Text(" ".join(part.about)))
+        speaks_for = [Text(part.speaks_for or "")] if classes else []
+        table.add_row(f"{mark}{part.id}", *share, *speaks_for, Text(" ".join(part.about)))
     if len(parts) > _MAX_ROWS:
         table.caption = f"and {len(parts) - _MAX_ROWS} smaller ones"
     return table

@@ -71,11 +71,6 @@ class LineSource(FileSource):
 
     format: LineFormat = "jsonl"
 
-    def _open(self) -> io.FileIO | gzip.GzipFile:
-        if is_packed(self.name):
-            return gzip.open(self.name, "rb")
-        return open(self.name, "rb", buffering=0)
-
     def _head(self, n_bytes: int) -> bytes:
         with self._unpacked() as file:
             return _read_fully(file.read, n_bytes)
@@ -84,7 +79,8 @@ class LineSource(FileSource):
     def _unpacked(self) -> Iterator[io.FileIO | gzip.GzipFile]:
         """The open file. An error of unpacking in the block names the file."""
         try:
-            with self._open() as file:
+            packed = is_packed(self.name)
+            with gzip.open(self.name) if packed else open(self.name, "rb", buffering=0) as file:
                 yield file
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise SourceError(f"{self.name!r} cannot be unpacked: {error}") from error
@@ -105,39 +101,36 @@ class LineSource(FileSource):
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The records from `start` on. A broken last line may still be growing and stays unread."""
         with self._unpacked() as file:
-            yield from self._chunks(file, number, start)
+            names = None
+            if self.format in _DELIMITERS:
+                names, first = table_head(_reader_of(file), self.format)
+                start = replace(start, position=max(start.position, first))
+            file.seek(0)
+            self._first = _read_fully(file.read, min(HEAD, start.position))
+            file.seek(start.position)
+            if file.tell() < start.position:  # only now the length of a compressed file is known
+                raise self._shorter()
+            read = self._remembering_first_bytes(_reader_of(file))
+            for lines in cut_lines(read, start.position, _quoting(self.format)):
+                if self.format == "jsonl":
+                    check_json_lines(lines, repr(self.name))
+                chunk = chunk_of(number, lines, self.format, names)
+                last = len(chunk) - 1
+                if not lines.are_finished and chunk.part(last, last + 1).parsed().bad:
+                    _LOG.warning(
+                        "the last line of %r is not finished; the next run will read it", self.name
+                    )
+                    chunk = chunk.part(0, last)
+                yield chunk
 
-    def _chunks(
-        self, file: io.FileIO | gzip.GzipFile, number: int, start: Progress
-    ) -> Iterator[Chunk]:
-        names = None
-        if self.format in _DELIMITERS:
-            names, first = table_head(_reading(file), self.format)
-            start = replace(start, position=max(start.position, first))
-        file.seek(0)
-        self._first = _read_fully(file.read, min(HEAD, start.position))
-        file.seek(start.position)
-        read_some = _reading(file)
-
-        def read(n_bytes: int) -> bytes:
-            block = read_some(n_bytes)
+    def _remembering_first_bytes(self, read: Read) -> Read:
+        def read_and_remember(n_bytes: int) -> bytes:
+            block = read(n_bytes)
             if len(self._first) < HEAD:
                 self._first = (self._first + block)[:HEAD]
             return block
 
-        if file.tell() < start.position:  # only now the length of a compressed file is known
-            raise self._shorter()
-        for lines in cut_lines(read, start.position, _quoting(self.format)):
-            if self.format == "jsonl":
-                check_json_lines(lines, repr(self.name))
-            chunk = chunk_of(number, lines, self.format, names)
-            last = len(chunk) - 1
-            if not lines.are_finished and chunk.part(last, last + 1).parsed().bad:
-                _LOG.warning(
-                    "the last line of %r is not finished; the next run will read it", self.name
-                )
-                chunk = chunk.part(0, last)
-            yield chunk
+        return read_and_remember
 
 
 def _quoting(form: str) -> bytes | None:
@@ -185,7 +178,7 @@ def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
     return (), 0
 
 
-def _reading(file: io.FileIO | gzip.GzipFile) -> Read:
+def _reader_of(file: io.FileIO | gzip.GzipFile) -> Read:
     """A function that reads from the file, and returns what there is without waiting for more."""
     return file.read1 if isinstance(file, gzip.GzipFile) else file.read
 

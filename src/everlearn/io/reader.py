@@ -49,7 +49,7 @@ class Reader(Generic[P]):
     ledger : how far they were learned before
     size : records of a batch
     preparer : turns records into what a model takes, in the reading thread
-    idle : if a pipe is silent for so many seconds, its records make a smaller batch
+    idle : seconds until the records of a silent pipe make a smaller batch
     """
 
     def __init__(

@@ -7,10 +7,11 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from everlearn.errors import SourceError
@@ -18,6 +19,9 @@ from everlearn.io.batches import Chunk
 from everlearn.io.formats import ending_of
 from everlearn.io.ledger import HEAD, Progress
 from everlearn.io.sources import CHUNK, FileSource, different_names
+
+Table: TypeAlias = Any
+"""An array of rows, or a sparse table."""
 
 
 @dataclass(slots=True)
@@ -55,7 +59,7 @@ class ArraySource(FileSource):
             raise self._shorter()
         return progress
 
-    def _opened(self) -> tuple[Any, Any]:
+    def _opened(self) -> tuple[Table, NDArray[Any] | None]:
         """The table and the labels of the file, whose first bytes are remembered."""
         if self._is_mapped:
             table, labels = self._load(self.name)
@@ -81,7 +85,7 @@ class ArraySource(FileSource):
                 rows = [(*row, y) for row, y in zip(rows.tolist(), given, strict=True)]
             yield Chunk(number, rows, range(first + 1, first + n + 1), names)
 
-    def _load(self, file: str | BinaryIO) -> tuple[Any, Any]:
+    def _load(self, file: str | BinaryIO) -> tuple[Table, NDArray[Any] | None]:
         try:
             mapped: Literal["r"] | None = "r" if isinstance(file, str) else None
             loaded = np.load(file, mmap_mode=mapped, allow_pickle=False)
@@ -102,13 +106,13 @@ class ArraySource(FileSource):
             raise SourceError(f"{self.name!r} holds no table of rows: {why}") from error
 
 
-def _first_bytes(array: Any, n_bytes: int) -> bytes:
+def _first_bytes(array: NDArray[Any], n_bytes: int) -> bytes:
     """First bytes of the rows of an array, fewer if it is small."""
     rows = -(-n_bytes // max(1, array[:1].nbytes))
     return bytes(np.ascontiguousarray(array[:rows]).tobytes()[:n_bytes])
 
 
-def _rows_of(array: Any, name: str) -> Any:
+def _rows_of(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.dtype.kind not in "biuf":
@@ -118,7 +122,7 @@ def _rows_of(array: Any, name: str) -> Any:
     return array
 
 
-def _labels_of(array: Any, name: str) -> Any:
+def _labels_of(array: NDArray[Any], name: str) -> NDArray[Any]:
     """One label for each row, or a matrix of 0 and 1."""
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -131,7 +135,7 @@ def _labels_of(array: Any, name: str) -> Any:
     return array
 
 
-def _label_list(labels: Any) -> list[Any]:
+def _label_list(labels: NDArray[Any]) -> list[Any]:
     """Labels as records have them; a row of a matrix becomes the list of its columns with a 1."""
     if labels.ndim == 1:
         return list(labels.tolist())

@@ -70,7 +70,7 @@ class History:
 
 
 def history_of(lines: Iterable[Mapping[str, Any]]) -> History:
-    """The history that the lines of a run log tell."""
+    """The history in the lines of a run log."""
     first = last = None
     latest: deque[tuple[str, str]] = deque(maxlen=_RECENT)
     n = 0

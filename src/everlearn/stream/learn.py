@@ -72,8 +72,8 @@ class Schedule:
     ----------
     every_seconds : seconds between two checkpoints
     every_batches : batches between two checkpoints; None means by `every_seconds`
-    score_every : score every so many batches, before and after learning; 0 scores none
-    idle : learn the records of a pipe that has been silent for so many seconds
+    score_every : batches from one score to the next; 0 scores none
+    idle : seconds until the records of a silent pipe are learned as a smaller batch
     """
 
     every_seconds: float = 30.0
@@ -426,7 +426,7 @@ class StreamLearner:
 
 
 def partial_fit(model: StreamModel, batch: PreparedBatch) -> None:
-    """Learn a batch; a classifier is told all classes, which the batch may not have."""
+    """Learn a batch. A classifier gets all classes, because the batch may not have them all."""
     if batch.y is None:
         model.partial_fit(batch.X)
     elif has_classes(model):
@@ -436,7 +436,7 @@ def partial_fit(model: StreamModel, batch: PreparedBatch) -> None:
 
 
 def score_of(model: StreamModel, batch: PreparedBatch) -> float | None:
-    """How well the model explains the batch; None if it cannot tell."""
+    """How well the model explains the batch; None if it cannot be scored."""
     try:
         score = model.score(batch.X) if batch.y is None else model.score(batch.X, batch.y)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a stream needs of a model: protocols, and which estimators have more to tell.
+"""What a stream needs of a model: protocols, and which estimators have which traits.
 
 Every estimator that `everlearn learn` offers is a `StreamModel`. What only some of them have is a
 trait in their row of the registry; the functions `has_...` ask for it.

@@ -77,7 +77,7 @@ def open_session(path: Path, options: Mapping[str, Any], params: Mapping[str, An
     Parameters
     ----------
     path : the model file
-    options : how records shall be read, by names of `Layout`; those not named keep their values
+    options : how to read records, by names of `Layout`; names that are missing keep their values
     params : parameters of the estimator to set
     """
     if not path.exists():

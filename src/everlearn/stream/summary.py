@@ -121,7 +121,7 @@ def facts_of(model: StreamModel) -> dict[str, int | float]:
 
 
 def memory_of(model: StreamModel) -> Mapping[str, int | None]:
-    """Bytes by what they are for, if the model keeps such an account."""
+    """Bytes by purpose, from the model's own report; empty if it has none."""
     return model.memory_report() if has_memory_report(model) else {}
 
 
