@@ -85,17 +85,17 @@ class LineSource(FileSource):
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise SourceError(f"{self.name!r} cannot be unpacked: {error}") from error
 
-    def _grows(self) -> bool:
+    def _can_grow(self) -> bool:
         return True
 
-    def _settled(self, place: int) -> int:
+    def _fixed_bytes(self, place: int) -> int:
         return place
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from; a file that is shorter than before is an error."""
         progress = FileSource.resume(self, known)
         if not is_packed(self.name) and progress.position > os.stat(self.name).st_size:
-            raise self._shorter()
+            raise self._shorter_error()
         return progress
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
@@ -106,10 +106,10 @@ class LineSource(FileSource):
                 names, first = table_head(_reader_of(file), self.format)
                 start = replace(start, position=max(start.position, first))
             file.seek(0)
-            self._first = _read_fully(file.read, min(HEAD, start.position))
+            self._head_read = _read_fully(file.read, min(HEAD, start.position))
             file.seek(start.position)
             if file.tell() < start.position:  # only now the length of a compressed file is known
-                raise self._shorter()
+                raise self._shorter_error()
             read = self._remembering_first_bytes(_reader_of(file))
             for lines in cut_lines(read, start.position, _quoting(self.format)):
                 if self.format == "jsonl":
@@ -126,8 +126,8 @@ class LineSource(FileSource):
     def _remembering_first_bytes(self, read: Read) -> Read:
         def read_and_remember(n_bytes: int) -> bytes:
             block = read(n_bytes)
-            if len(self._first) < HEAD:
-                self._first = (self._first + block)[:HEAD]
+            if len(self._head_read) < HEAD:
+                self._head_read = (self._head_read + block)[:HEAD]
             return block
 
         return read_and_remember
@@ -208,8 +208,8 @@ class PipeSource:
 
     def __init__(self, stdin: ByteReader, form: LineFormat = "jsonl") -> None:
         self._stdin, self._format = stdin, form
-        self._first = b""
-        self._ahead = b""
+        self._head_read = b""
+        self._read_ahead = b""
         self._waiting = threading.Event()
 
     def is_waiting(self) -> bool:
@@ -220,37 +220,34 @@ class PipeSource:
         """The place to go on from, or the start of a new stream."""
         if not known.position:
             return Progress(self.name)
-        self._ahead = b""
+        self._read_ahead = b""
         for i, (size, wanted) in enumerate(known.prefixes):
-            self._ahead += self._fully(size - len(self._ahead))
-            if i and len(self._ahead) < size:
+            self._read_ahead += _read_fully(self._wait_for, size - len(self._read_ahead))
+            if i and len(self._read_ahead) < size:
                 raise SourceError("standard input is shorter than the part that was learned before")
-            if digest(self._ahead) != wanted:
+            if digest(self._read_ahead) != wanted:
                 return Progress(self.name)
-        self._first, self._ahead = self._ahead, b""
-        missing = known.position - len(self._first)
-        while missing > 0 and (piece := self._arrived(min(BLOCK, missing))):
+        self._head_read, self._read_ahead = self._read_ahead, b""
+        missing = known.position - len(self._head_read)
+        while missing > 0 and (piece := self._wait_for(min(BLOCK, missing))):
             missing -= len(piece)
         if missing > 0:
             raise SourceError("standard input is shorter than the part that was learned before")
         return known
 
-    def _arrived(self, n_bytes: int) -> bytes:
+    def _wait_for(self, n_bytes: int) -> bytes:
         self._waiting.set()
         block = self._stdin.read(n_bytes) or b""
         self._waiting.clear()
         return block
 
-    def _fully(self, n_bytes: int) -> bytes:
-        return _read_fully(self._arrived, n_bytes)
-
     def _read(self, n_bytes: int) -> bytes:
-        if self._ahead:
-            block, self._ahead = self._ahead[:n_bytes], self._ahead[n_bytes:]
+        if self._read_ahead:
+            block, self._read_ahead = self._read_ahead[:n_bytes], self._read_ahead[n_bytes:]
         else:
-            block = self._arrived(n_bytes)
-        if len(self._first) < HEAD:
-            self._first = (self._first + block)[:HEAD]
+            block = self._wait_for(n_bytes)
+        if len(self._head_read) < HEAD:
+            self._head_read = (self._head_read + block)[:HEAD]
         return block
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
@@ -258,7 +255,7 @@ class PipeSource:
         names: tuple[str, ...] | None = None
         table = self._format in _DELIMITERS
         if table and start.position:
-            names = table_head(io.BytesIO(self._first).read, self._format)[0]
+            names = table_head(io.BytesIO(self._head_read).read, self._format)[0]
         for lines in cut_lines(self._read, start.position, _quoting(self._format)):
             if table and names is None:
                 names, first = table_head(io.BytesIO(lines[0].data).read, self._format)
@@ -269,7 +266,7 @@ class PipeSource:
 
     def advanced(self, progress: Progress, places: Places) -> Progress:
         """Progress after the records with these places are learned."""
-        return advance(progress, int(places[-1]), self._first[: places[-1]])
+        return advance(progress, int(places[-1]), self._head_read[: places[-1]])
 
     def where(self, place: int) -> int:
         """A place in the words of messages and logs: bytes."""

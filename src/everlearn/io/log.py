@@ -35,7 +35,7 @@ class BatchLog:
     def write(self, line: Mapping[str, Any]) -> None:
         """Append a line. The first one creates the file."""
         if self._file is None:
-            self._file = self._opened()
+            self._file = self._open()
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
         self._file.write(text.encode("utf-8", "replace") + b"\n")
 
@@ -47,9 +47,9 @@ class BatchLog:
     def cut(self) -> None:
         """Drop lines of batches that are not in the checkpoint."""
         if self._file is None and self.path.exists():
-            self._file = self._opened()
+            self._file = self._open()
 
-    def _opened(self) -> BinaryIO:
+    def _open(self) -> BinaryIO:
         mode: Literal["r+b", "w+b"] = "r+b" if self.path.exists() else "w+b"
         file = open(self.path, mode)  # noqa: SIM115  # closed by __exit__
         file.truncate(_length_up_to(file, self._last))

@@ -58,7 +58,7 @@ class FileSource:
 
     name: str
     rewinds: bool = True
-    _first: bytes = field(default=b"", init=False, repr=False, compare=False)
+    _head_read: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -77,14 +77,14 @@ class FileSource:
         head = self._head(length)
         if digest(head) == wanted:
             return known
-        if self._grows() and 0 < len(head) < length and not _differs(head, known):
-            raise self._shorter()
+        if self._can_grow() and 0 < len(head) < length and not _differs(head, known):
+            raise self._shorter_error()
         return Progress(self.key)
 
     def advanced(self, progress: Progress, places: Places) -> Progress:
         """Progress after the records with these places are learned."""
         place = int(places[-1])
-        return advance(progress, place, self._first[: self._settled(place)], FILE_STEPS)
+        return advance(progress, place, self._head_read[: self._fixed_bytes(place)], FILE_STEPS)
 
     def is_waiting(self) -> bool:
         """False: a file never waits."""
@@ -94,15 +94,15 @@ class FileSource:
         """A place in the words of messages and logs."""
         return place
 
-    def _settled(self, place: int) -> int:
+    def _fixed_bytes(self, place: int) -> int:
         """How many first bytes cannot change any more once this place is reached."""
         return HEAD
 
-    def _grows(self) -> bool:
+    def _can_grow(self) -> bool:
         """Whether records may be appended without a change of what is there."""
         return False
 
-    def _shorter(self) -> SourceError:
+    def _shorter_error(self) -> SourceError:
         return SourceError(
             f"{self.name!r} is shorter than the part that was learned before. If it holds other "
             "records now, rename it"

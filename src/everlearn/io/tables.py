@@ -46,33 +46,33 @@ class ArraySource(FileSource):
             return _first_bytes(self._load(self.name)[0], n_bytes)
         return FileSource._head(self, n_bytes)
 
-    def _grows(self) -> bool:
+    def _can_grow(self) -> bool:
         return self._is_mapped
 
-    def _settled(self, place: int) -> int:
+    def _fixed_bytes(self, place: int) -> int:
         return place * self._row_bytes
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from; an array with fewer rows than before is an error."""
         progress = FileSource.resume(self, known)
         if self._is_mapped and progress.position > self._load(self.name)[0].shape[0]:
-            raise self._shorter()
+            raise self._shorter_error()
         return progress
 
-    def _opened(self) -> tuple[Table, NDArray[Any] | None]:
+    def _open(self) -> tuple[Table, NDArray[Any] | None]:
         """The table and the labels of the file, whose first bytes are remembered."""
         if self._is_mapped:
             table, labels = self._load(self.name)
-            self._first, self._row_bytes = _first_bytes(table, HEAD), table[:1].nbytes
+            self._head_read, self._row_bytes = _first_bytes(table, HEAD), table[:1].nbytes
             return table, labels
         with open(self.name, "rb") as file:
-            self._first = file.read(HEAD)
+            self._head_read = file.read(HEAD)
             file.seek(0)
             return self._load(file)
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The rows from there on."""
-        table, labels = self._opened()
+        table, labels = self._open()
         if labels is not None and len(labels) != table.shape[0]:
             raise SourceError(f"{self.name!r} has {table.shape[0]} rows and {len(labels)} labels")
         for first in range(start.position, table.shape[0], CHUNK):
@@ -164,7 +164,7 @@ class ParquetSource(FileSource):
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The rows from there on. Row groups before them are skipped unread."""
         with _arrow_errors(self.name) as parquet, open(self.name, "rb") as opened:
-            self._first = opened.read(HEAD)
+            self._head_read = opened.read(HEAD)
             file = parquet.ParquetFile(opened)
             done = 0
             for group in range(file.num_row_groups):
