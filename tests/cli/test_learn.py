@@ -71,7 +71,7 @@ class TestStopping:
         process.stdin.close()
         assert Session.load(model).ledger.records == 2
 
-    def test_whoever_stops_listening_loses_no_line_of_the_log(self, tmp_path):
+    def test_a_closed_pipe_loses_no_line_of_the_log(self, tmp_path):
         path = tmp_path / "rows.csv"
         path.write_text(TABLE * 1 + TABLE.split("\n", 1)[1] * 9)
         process = subprocess.Popen(
@@ -158,7 +158,7 @@ class TestSummary:
         assert "No new records." in again
         assert "m.evl has learned 238 records in 1 batch" in again
 
-    def test_options_of_the_library_are_told_as_options_of_the_command(self, tmp_path, invoke):
+    def test_errors_name_options_as_they_are_typed(self, tmp_path, invoke):
         (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
         result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "classifier")
         assert result.exit_code == USAGE
@@ -238,7 +238,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_wrong_use_is_told_and_leaves_no_model(
+    def test_wrong_usage_is_an_error_and_leaves_no_model(
         self, invoke, tmp_path, monkeypatch, arguments, code, words
     ):
         monkeypatch.chdir(tmp_path)

@@ -37,7 +37,7 @@ class TestFolders:
             (tmp_path / name).write_text("x")
         assert rows(opened(tmp_path)) == ["x"]
 
-    def test_files_are_told_by_name(self, tmp_path):
+    def test_messages_name_the_file(self, tmp_path):
         (tmp_path / "a.txt").write_text("x")
         source = opened(tmp_path)
         assert source.where(records(source)[0][1]) == "a.txt"

@@ -30,7 +30,7 @@ class TestLedger:
             {"bad": None},
         ],
     )
-    def test_what_is_no_ledger_is_refused(self, change):
+    def test_a_forged_ledger_is_refused(self, change):
         header, arrays = Ledger().to_checkpoint()
         with pytest.raises(CheckpointError):
             Ledger.from_checkpoint({**header, **change}, arrays)

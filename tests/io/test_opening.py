@@ -27,7 +27,7 @@ class TestRefused:
             ("a.PNG", b"", "Give the folder"),
         ],
     )
-    def test_what_cannot_be_read_is_named(self, tmp_path, name, content, words):
+    def test_unreadable_files_are_refused_by_name(self, tmp_path, name, content, words):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(SourceError, match=words):
             rows(opened(tmp_path / name))
@@ -61,7 +61,7 @@ class TestFolders:
         with pytest.raises(SourceError, match="holds no texts"):
             opened(tmp_path)
 
-    def test_what_cannot_be_read_compressed_is_no_source(self, tmp_path):
+    def test_compressed_arrays_and_images_are_no_source(self, tmp_path):
         (tmp_path / "a.npy.gz").write_bytes(b"")
         (tmp_path / "a.png.gz").write_bytes(b"")
         with pytest.raises(SourceError, match="holds no texts"):

@@ -105,7 +105,7 @@ class TestShorter:
             source.resume(progress)
 
     @pytest.mark.parametrize("n_left", [1, 3, 30, 100, 199])
-    def test_so_is_a_small_one(self, tmp_path, n_left):
+    def test_a_shorter_small_file_is_refused(self, tmp_path, n_left):
         path = tmp_path / "a.jsonl"
         path.write_text("1\n" * 200)
         source = opened(path)
@@ -118,7 +118,7 @@ class TestShorter:
         assert len(records(source, source.resume(progress))) == 20
 
     @pytest.mark.parametrize("n_bytes", [400, 200_000])
-    def test_so_are_compressed_files_and_arrays(self, tmp_path, n_bytes):
+    def test_shorter_compressed_files_and_arrays_are_refused(self, tmp_path, n_bytes):
         n = n_bytes // 2
         path = tmp_path / "a.jsonl.gz"
         path.write_bytes(gzip.compress(b"1\n" * n))

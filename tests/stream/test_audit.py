@@ -42,7 +42,7 @@ class TestSources:
 
 
 class TestScores:
-    def test_what_was_kept_of_a_batch_is_scored_and_audited(self, tmp_path, invoke, monkeypatch):
+    def test_good_records_of_a_batch_are_scored_and_audited(self, tmp_path, invoke, monkeypatch):
         for name in ("partial_fit", "score"):
             method = picky(getattr(DPMixture, name), lambda X: (X > 1e9).any(), most=0)
             monkeypatch.setattr(DPMixture, name, method)
@@ -58,7 +58,7 @@ class TestScores:
         card = json.loads(invoke("audit", request.model, *request.sources, "--json").stdout)
         assert [mark["records"] for mark in card["marks"]] == [7, 5]
 
-    def test_scores_that_could_not_be_had_are_told_as_such(self, tmp_path, invoke, monkeypatch):
+    def test_batches_without_scores_are_an_error_of_audit(self, tmp_path, invoke, monkeypatch):
         monkeypatch.setattr(DPMixture, "score", picky(DPMixture.score, lambda X: True, most=0))
         request = rows_request(tmp_path, schedule=Schedule(score_every=1), kind="mixture")
         assert learn_in_terminal(request, quiet=True) == 0

@@ -41,7 +41,7 @@ class TestForms:
         assert "'points'" in result.stderr or '"points"' in result.stderr
         assert not (tmp_path / "m.evl").exists()
 
-    def test_what_is_no_record_is_told_and_does_not_say_what_records_are(self, tmp_path, invoke):
+    def test_a_bare_number_is_bad_and_does_not_decide_the_form(self, tmp_path, invoke):
         path = tmp_path / "rows.jsonl"
         path.write_text('5\nnull\n"text"\n' + "[1, 2]\n[2, 4]\n" * 20)
         result = invoke("learn", tmp_path / "m.evl", path, "--kind", "mixture", "-q")
@@ -64,7 +64,7 @@ class TestForms:
         (line,) = read_log(tmp_path / "m.evl.quarantine.jsonl")
         assert line["record"] == first
 
-    def test_records_with_nothing_in_them_are_told_as_such(self, tmp_path, invoke):
+    def test_empty_records_are_named_as_the_reason(self, tmp_path, invoke):
         (tmp_path / "a.jsonl").write_text("{}\n" * 5)
         result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.jsonl", "--kind", "mixture")
         assert result.exit_code == USAGE

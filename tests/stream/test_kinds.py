@@ -42,6 +42,6 @@ def test_fields_that_are_not_named_stay_as_they_are_in_a_model() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(settings: dict[str, Any], words: str) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         constructor_params(TopicModel, settings)

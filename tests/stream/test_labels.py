@@ -40,7 +40,7 @@ class TestLabels:
 
 
 class TestSearch:
-    def test_a_stop_while_labels_are_looked_for_ends_as_a_stop(self, tmp_path, monkeypatch, capsys):
+    def test_a_stop_during_the_search_leaves_no_model(self, tmp_path, monkeypatch, capsys):
         path = tmp_path / "rows.csv"
         path.write_text(TABLE)
         request = LearnRequest(

@@ -68,7 +68,7 @@ class TestLearning:
         for name, array in by_hand[1].items():
             assert array.tobytes() == by_tool[1][name].tobytes()
 
-    def test_what_is_added_to_a_file_is_learned(self, tmp_path):
+    def test_lines_appended_to_a_file_are_learned(self, tmp_path):
         request = learned(tmp_path, "mixture from JSON lines")
         path = tmp_path / "rows.jsonl"
         with open(path, "a") as file:
@@ -185,7 +185,7 @@ class TestBadRecords:
         assert "cannot be unpacked" in result.stderr
         assert Session.load(model).ledger.records > 200
 
-    def test_what_no_record_fits_is_told(self, tmp_path, invoke):
+    def test_a_field_that_no_record_has_is_named_as_the_reason(self, tmp_path, invoke):
         result = invoke("learn", tmp_path / "m.evl", json_texts(tmp_path), "-q",
                         "--kind", "topics", "--text", "body")  # fmt: skip
         assert result.exit_code == USAGE
@@ -263,7 +263,7 @@ class TestKilled:
         assert model.read_bytes() == whole
 
 
-def test_what_killed_writers_left_is_removed_at_the_next_start(tmp_path, monkeypatch):
+def test_leftovers_of_killed_writers_are_removed_at_the_next_start(tmp_path, monkeypatch):
     request = learned(tmp_path, "mixture from an array")
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", lambda path: None)
@@ -354,6 +354,33 @@ class TestWithoutATerminal:
             roots = {name.partition(".")[0] for name in imports}
             assert not names & {"print", "exit", "_exit", "argv", "stdout", "stderr"}, path
             assert not roots & {"rich", "typer", "click", "signal", "argparse"}, path
+
+
+def test_an_error_between_model_and_ledger_is_not_saved(tmp_path, monkeypatch):
+    """The file of the next run is that of a run without the error."""
+    options = {"kind": "mixture", "batch": 20, "columns": tuple("abcd")}
+    request = LearnRequest(
+        tmp_path / "m.evl", (str(json_rows(tmp_path)),), options, {"engine": "serial"},
+        Schedule(every_batches=100, score_every=2),
+    )  # fmt: skip
+    n_calls, score = [0], DPMixture.score
+
+    def failing(self, X):
+        n_calls[0] += 1
+        if n_calls[0] == 3:  # after the third batch is learned
+            raise RuntimeError("broken")
+        return score(self, X)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DPMixture, "score", failing)
+        with pytest.raises(RuntimeError, match="broken"):
+            learn_stream(request)
+    assert not request.model.exists()
+    again = learn_stream(request)
+    assert again.ledger.records == again.model.n_samples_seen_ == 237
+    whole = learn_stream(replace(request, model=tmp_path / "whole.evl"))
+    assert whole.ledger.records == 237
+    assert (tmp_path / "whole.evl").read_bytes() == request.model.read_bytes()
 
 
 def test_a_first_good_batch_that_the_model_refuses_ends_with_the_reason(tmp_path, monkeypatch):

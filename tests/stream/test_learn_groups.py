@@ -41,7 +41,7 @@ def call_sizes(monkeypatch):
     return sizes
 
 
-class TestAtOnce:
+class TestOneCall:
     @pytest.mark.parametrize(
         "schedule",
         [
@@ -71,7 +71,7 @@ class TestAtOnce:
         ids=["all", "checkpoints", "scores"],
     )
     @pytest.mark.parametrize("params", [{}, {"batch_size": 5}, {"n_mixtures": 2}])
-    def test_models_that_are_told_where_batches_end_learn_several(
+    def test_models_that_learn_batch_by_batch_take_several(
         self, tmp_path, monkeypatch, schedule, params
     ):
         numbers, each = [], OnlinePPCA.partial_fit_each

@@ -17,7 +17,7 @@ from support.stream_rows import HARD, TINY, is_good, picky, rows_request
 
 class TestStrict:
     @pytest.mark.parametrize("name", ["mixture from JSON lines", "classifier from rows"])
-    def test_it_leaves_what_it_had_learned_before_the_bad_record(self, tmp_path, name):
+    def test_batches_before_the_bad_record_are_saved(self, tmp_path, name):
         """And no part of the batch that the record is in, which would be learned again."""
         request, _ = CASES[name].request(tmp_path, tmp_path / "m.evl")
         good = [line for line in json_rows(tmp_path).read_text().splitlines() if is_good(line)]
@@ -37,7 +37,7 @@ class TestStrict:
         assert learn_in_terminal(strict, quiet=True) == 0
         assert request.model.read_bytes() == mended
 
-    def test_nor_of_one_that_the_model_refuses(self, tmp_path):
+    def test_a_record_that_the_model_refuses_ends_it_too(self, tmp_path):
         request = rows_request(
             tmp_path, schedule=Schedule(every_batches=100, score_every=0), params=HARD
         )
@@ -50,7 +50,7 @@ class TestStrict:
         assert left.ledger.records == left.model.n_samples_seen_ == 16
         assert np.isfinite(left.model.coef_).all()
 
-    def test_what_the_model_takes_in_halves_is_learned(self, tmp_path, monkeypatch):
+    def test_a_batch_that_is_learned_in_halves_is_no_error(self, tmp_path, monkeypatch):
         """A batch that is refused as a whole, none of whose records is."""
         monkeypatch.setattr(DPMixture, "partial_fit", picky(DPMixture.partial_fit, lambda X: True))
         request = replace(rows_request(tmp_path, schedule=Schedule(), kind="mixture"), strict=True)

@@ -102,13 +102,13 @@ def test_tables(lines, missing, block):
     check(raw(lines, "csv", names, block=block), CLASSIFIER, missing=missing)
 
 
-class TestAtOnce:
-    """Plain lines are not looked at one by one, so that reading is quick."""
+class TestInBulk:
+    """Plain lines are not parsed one by one, so that reading is quick."""
 
     @pytest.fixture(autouse=True)
     def not_one_by_one(self, monkeypatch):
         def refuse(*args):
-            raise AssertionError(f"looked at one by one: {args[0]}")
+            raise AssertionError(f"parsed one by one: {args[0]}")
 
         monkeypatch.setattr(rows, "numbers_of_row", refuse)
 

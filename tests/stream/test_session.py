@@ -41,7 +41,7 @@ class TestSettings:
             ("classifier from rows", ["--memory", "1MB"], "for the kinds mixture, clumped"),
         ],
     )
-    def test_they_are_told(self, tmp_path, invoke, name, option, words):
+    def test_they_are_refused_by_name(self, tmp_path, invoke, name, option, words):
         request, _ = CASES[name].request(tmp_path, tmp_path / "m.evl")
         assert learn_in_terminal(request, quiet=True) == 0
         before, set_aside = request.model.read_bytes(), Path(f"{request.model}.quarantine.jsonl")

@@ -200,6 +200,8 @@ class StreamLearner:
     _saved_batches: int = field(init=False)
     _saved_at: float = field(init=False)
     _seconds_per_batch: float = np.inf
+    _model_is_ahead: bool = False
+    """Whether the model has learned records that the ledger does not have yet."""
 
     def __post_init__(self) -> None:
         self._saved_batches = self.session.ledger.batches
@@ -217,8 +219,9 @@ class StreamLearner:
             try:
                 self._learn_all()
             finally:
-                # Also after an error: what came through a pipe cannot be read again.
-                if self.session.ledger.batches > self._saved_batches:
+                # Also after an error: what came through a pipe cannot be read again. But if the
+                # error came between model and ledger, the next run would learn records twice.
+                if self.session.ledger.batches > self._saved_batches and not self._model_is_ahead:
                     self._save()
         ledger = self.session.ledger
         if self.session.model_or_none is None and ledger.bad and not self.stop.is_set():
@@ -286,7 +289,9 @@ class StreamLearner:
             # A strict run may end below, and must not leave half of a batch in the model.
             model = copy.deepcopy(model) if self.strict else model
         else:
+            self._model_is_ahead = True
             return model, batch, []
+        self._model_is_ahead = not self.strict
         _, refused = apply_to_good(batch, lambda part: partial_fit(model, part))
         if len(refused) == len(batch) and not self.session.ledger.records:
             raise UsageError(f"the model refuses all records: {refused[0][1].reason}")
@@ -331,6 +336,7 @@ class StreamLearner:
                 partial_fit(model, join_batches(batches))
         except ValueError:  # the estimator is as it was before
             return False
+        self._model_is_ahead = True
         self._record([LearnedBatch(one.prepared, one.progress, {}) for one in group], start)
         return True
 
@@ -345,6 +351,7 @@ class StreamLearner:
             ledger = self.session.ledger.after(progress, len(batch), len(batch.bad))
             self.session = replace(self.session, ledger=ledger, layout=batch.layout)
             lines.append({"batch": ledger.batches, **changes, **self._counts()})
+        self._model_is_ahead = False
         for (batch, _, _), line in zip(learned, lines, strict=True):
             for origin, bad in batch.bad:
                 self._quarantine.write({"batch": line["batch"], **self._describe(origin, bad)})
