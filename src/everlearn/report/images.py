@@ -23,6 +23,7 @@ from everlearn.images.files import SUFFIXES, AnyImage, Pixels, as_pixels, pixels
 from everlearn.images.pixels import enlarged, labels_as_image, pixel_points
 from everlearn.report.page import page, paragraph, section
 from everlearn.report.pictures import embedded
+from everlearn.stream.models import has_points
 from everlearn.stream.session import Session
 
 LONGEST_SIDE: Final = 256
@@ -347,8 +348,9 @@ def _stem(name: str) -> str:
 
 def images_by_topic(session: Session, paths: Sequence[str]) -> str:
     """A section with some of the images of a model, each beside the same image by topic."""
-    side = session.layout.image_side
-    model: Any = session.model  # a ClumpedTopicModel, as the caller has checked
+    side, model = session.layout.image_side, session.model
+    if not has_points(model):
+        return ""
     images, labels, names = [], [], []
     for path in paths[:: -(-len(paths) // _MAX_IMAGES)]:
         try:

@@ -177,11 +177,13 @@ class TokensModel(StreamModel, Protocol):
     def n_tokens_seen_(self) -> int: ...
 
 
-class PointsModel(StreamModel, Protocol):
-    """Trait "points": documents made of points."""
+class PointsModel(ComponentModel, Protocol):
+    """Trait "points": documents made of points, each of which has a topic."""
 
     @property
     def n_points_seen_(self) -> int: ...
+
+    def assign(self, X: Any) -> IntVec: ...
 
 
 class MemoryModel(StreamModel, Protocol):
