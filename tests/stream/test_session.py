@@ -1,4 +1,4 @@
-"""Options and parameters of a model that exists: which may change."""
+"""Options and parameters: impossible ones, and those that a model cannot change any more."""
 
 from pathlib import Path
 
@@ -6,9 +6,35 @@ import pytest
 
 from everlearn.cli.exits import USAGE
 from everlearn.cli.learn import learn_in_terminal
-from support.stream_cases import CASES
+from everlearn.errors import UsageError
+from everlearn.stream.session import open_session
+from support.stream_cases import CASES, learned
 
 TABLE = "a,b,label\n" + "".join(f"{i % 7},{i % 5},g{i % 2}\n" for i in range(40))
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"color": "red"}, "no option 'color'; choose from kind, batch"),
+            ({"batch": 0}, "'batch' must be an integer of at least 1, got 0"),
+            ({"image_side": True}, "'image-side' must be an integer of at least 1, got True"),
+            ({"columns": "a,b"}, "'columns' must be a list of different names, got 'a,b'"),
+            ({"columns": ["a", "a"]}, "'columns' must be a list of different names"),
+            ({"classes": []}, "'classes' must be a list of different names"),
+            ({"label": 3}, "'label' must be a text, got 3"),
+            ({"kind": ["mixture"]}, "'kind' must be a text"),
+        ],
+    )
+    def test_impossible_ones_are_refused_by_name(self, tmp_path, options, words):
+        with pytest.raises(UsageError, match=words):
+            open_session(tmp_path / "m.evl", {"kind": "mixture", **options}, {})
+
+    def test_lists_and_tuples_are_the_same(self, tmp_path):
+        request = learned(tmp_path, "mixture from JSON lines")
+        session = open_session(request.model, {"columns": list("abcd")}, {})
+        assert session.layout.columns == tuple("abcd")
 
 
 class TestSeeds:

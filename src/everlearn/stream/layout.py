@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
-from everlearn.errors import CheckpointError
+from everlearn.errors import CheckpointError, UsageError
 from everlearn.registry import Form
 from everlearn.stream.kinds import KINDS, Kind
 
@@ -80,3 +80,32 @@ class Layout:
             raise CheckpointError("the header's 'layout' does not say how records are read")
         columns, classes = (None if names is None else tuple(names) for names in lists)
         return cls(**{**data, "columns": columns, "classes": classes})
+
+
+_OPTIONS: Final = ("kind", "batch", "text", "label", "columns", "classes", "image_side")
+"""Fields of a layout that users may set; records show the others."""
+
+
+def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a layout as users give them; a UsageError names one that cannot be."""
+    checked: dict[str, Any] = {}
+    for name, value in options.items():
+        option = name.replace("_", "-")
+        if name not in _OPTIONS:
+            raise UsageError(f"there is no option {option!r}; choose from {', '.join(_OPTIONS)}")
+        if name in ("batch", "image_side"):
+            if type(value) is not int or value < 1:
+                raise UsageError(
+                    f"option {option!r} must be an integer of at least 1, got {value!r}"
+                )
+        elif name in ("columns", "classes"):
+            is_list = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+            if not is_list or not all(value) or len(set(value)) < len(value) or not value:
+                raise UsageError(
+                    f"option {option!r} must be a list of different names, got {value!r}"
+                )
+            value = tuple(value)
+        elif not isinstance(value, str):
+            raise UsageError(f"option {option!r} must be a text, got {value!r}")
+        checked[name] = value
+    return checked

@@ -112,7 +112,7 @@ def learn_stream(
     stop: threading.Event | None = None,
     on_batch: OnBatch = lambda line: None,
 ) -> Session:
-    """Learn what is new in the sources, and return what the model file holds at the end.
+    r"""Learn what is new in the sources, and return what the model file holds at the end.
 
     Nothing is learned twice: the file knows how far each source was learned. A run that was
     killed goes on from its last checkpoint.
@@ -133,6 +133,18 @@ def learn_stream(
         Another process is learning into the file.
     BadRecordError
         A record cannot be learned, and the request is strict.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = Path(folder, "rows.csv")
+    ...     n_bytes = rows.write_text("x,y\n" + "1,2\n3,4\n" * 50)
+    ...     request = LearnRequest(Path(folder, "m.evl"), [str(rows)], {"kind": "mixture"})
+    ...     first = learn_stream(request)
+    ...     again = learn_stream(request)  # nothing is new
+    >>> first.ledger.records, again.ledger.records
+    (100, 100)
     """
     path = request.model
     if not path.parent.is_dir():

@@ -16,7 +16,7 @@ from everlearn.stream.kinds import (
     check_params_fit_kind,
     constructor_params,
 )
-from everlearn.stream.layout import Layout
+from everlearn.stream.layout import Layout, checked_options
 from everlearn.stream.models import StreamModel
 
 
@@ -80,6 +80,7 @@ def open_session(path: Path, options: Mapping[str, Any], params: Mapping[str, An
     options : how to read records, by names of `Layout`; names that are missing keep their values
     params : parameters of the estimator to set
     """
+    options = checked_options(options)
     if not path.exists():
         return _begin(path, options, params)
     session = Session.load(path)
