@@ -12,10 +12,9 @@ import pytest
 
 from conftest import REPOSITORY
 from everlearn import load
-from everlearn.cli import run
-from everlearn.cli.run import Request, carry_out
 from everlearn.io.sources import Source
-from everlearn.stream.learn import Pace
+from everlearn.stream import learn as loop
+from everlearn.stream.learn import LearnRequest, learn_stream
 
 PATH = REPOSITORY / "docs" / "skeletons" / "source.py"
 SPEC = importlib.util.spec_from_file_location("everlearn.skeleton_source", PATH)
@@ -38,11 +37,9 @@ def add_rows(path: Path, rows: np.ndarray) -> None:
 
 def learn(monkeypatch: pytest.MonkeyPatch, model: Path, data: Path) -> None:
     source: Source = SKELETON.SQLiteSource(str(data), TABLE)
-    monkeypatch.setattr(run, "open_sources", lambda *_, **__: [source])
-    request = Request(
-        model, (source.name,), {"kind": "mixture", "batch": 100}, {"engine": "serial"}, Pace()
-    )
-    assert carry_out(request, quiet=True) == 0
+    monkeypatch.setattr(loop, "open_sources", lambda *_, **__: [source])
+    options = {"kind": "mixture", "batch": 100}
+    learn_stream(LearnRequest(model, (source.name,), options, {"engine": "serial"}))
 
 
 def test_rows_come_in_order_with_names_and_places(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 import everlearn
 from everlearn.core.text import megabytes
 from everlearn.store.archive import replacement
+from everlearn.stream.models import StreamModel
 from everlearn.stream.summary import memory_of, told_size
 
 
@@ -96,7 +97,7 @@ _SIZE_NAMES: Final[Mapping[str, str]] = {
 }
 
 
-def memory_section(model: object) -> str:
+def memory_section(model: StreamModel) -> str:
     """How much memory the parts of a model take. Empty for models without `memory_report`."""
     report = memory_of(model)
     if not report:
