@@ -29,8 +29,9 @@ from everlearn.estimator.collections import open_rows
 from everlearn.estimator.families import DataSummary, resolve_family
 from everlearn.mixture.inputs import checked_rows
 from everlearn.mixture.local import LocalRunner, MixtureStep, Plan
-from everlearn.mixture.memoized import open_batches, start_posterior, visit
+from everlearn.mixture.memoized import open_batches, visit
 from everlearn.mixture.model import Mixture
+from everlearn.mixture.search import start_posterior
 from everlearn.mixture.state import State
 from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch, open_corpus
 from everlearn.topics.settings import Targets

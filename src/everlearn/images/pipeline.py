@@ -22,7 +22,6 @@ from everlearn.images.checkpoint import FEATURES, PIPELINE, SavedPipeline
 from everlearn.images.files import AnyImage
 from everlearn.images.networks import CNNFeatures, weights_digest
 from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.inputs import check_same_model
 from everlearn.ppca.scaled import ScaledPCA
 from everlearn.store.schema import Arrays, Reading, check_keys
 
@@ -126,7 +125,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         if not begins:
             self.check_settings()
         if hasattr(mixture, "_learned"):  # the mixture would refuse too, but after images are read
-            check_same_model(mixture, mixture._learned)
+            mixture._check_same_model(mixture._learned)
         with self._learning(new_components=begins):
             rows = features.transform(X)
             if begins:
