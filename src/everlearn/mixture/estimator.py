@@ -570,11 +570,12 @@ class DPMixture(
         )
 
     def _check_params(self) -> None:
-        if isinstance(self.family, str) and self.family in ("spherical", "tied"):
+        family: object = self.family
+        if isinstance(family, str) and family in ("spherical", "tied"):
             raise ValueError(
                 f"the 'family' parameter of {type(self).__name__} must be one of "
                 f"{', '.join(map(repr, FAMILIES))}: each component has its own variance in each "
-                f"feature. Use 'diagonal' or 'full'. Got {self.family!r} instead."
+                f"feature. Use 'diagonal' or 'full'. Got {family!r} instead."
             )
         super()._check_params()
         with named_errors(self, "prior"):
