@@ -1,7 +1,8 @@
 """Turn a memory budget into limits of components, rows and blocks.
 
-A quarter of the budget is for the rows of the window, a quarter for blocks of rows in work, half
-for statistics: the sums, one set for each open batch, and what moves measure and try.
+A quarter of the budget is for the rows of the window, and a quarter for blocks of rows that are
+processed. Half is for statistics: the sums, one set for each open batch, and what moves measure
+and try.
 """
 
 from __future__ import annotations

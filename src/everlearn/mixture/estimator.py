@@ -65,7 +65,7 @@ class DPMixture(
         Distribution of a component: a Gaussian with diagonal or full covariance, a Gaussian with
         mean zero and full covariance, or a multinomial over counts. "diagonal" may be written as
         "diag", and allows missing values (NaN). Use "full" if features are correlated within a
-        cluster and there are not too many of them.
+        cluster. Its work and memory grow with the square of the number of features.
     prior : str or mapping, default="data"
         How large components are before they have seen rows. "data" scales the prior to the first
         rows. "shared" (diagonal) finds one spread for all components: use it for many features
@@ -83,8 +83,8 @@ class DPMixture(
         is one for every 10 rows, at most `max_components`: use it with `prior="shared"` and many
         clusters, then merges find their number.
     n_init : int, default=1
-        Number of starts to try there. The one with the highest bound is kept. More starts take
-        more time and find better components.
+        Number of starts to try where `init_components` is used. The one with the highest bound is
+        kept. More starts take more time, and may find better components.
     batch_size : int or None, default=None
         Rows of a batch. None means 1000, or a tenth of the data in `fit` if that is more. A
         memory budget may need larger batches.

@@ -30,7 +30,7 @@ LEARNERS: Final[Mapping[str, Learner]] = {
     "stochastic": StochasticLearner(),
 }
 SETTLING_ROWS: Final = 256
-"""Until a stream has so many rows, it starts again each time that their number has doubled."""
+"""A stream with fewer rows starts again each time that their number has doubled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class MixtureStep:
     def assign(
         self, posterior: MixturePosterior, features: Table, weights: Vec | None
     ) -> Assignment:
-        """Optimal responsibilities at fixed globals."""
+        """Optimal responsibilities at a fixed posterior."""
         eta = posterior.eta.astype(self.dtype, copy=False)
         with _ignore_invalid():
             scores = np.ascontiguousarray(features @ eta.T)

@@ -110,7 +110,7 @@ def _recentred(state: State, model: Mixture) -> State:
 
 
 def _summed(states: list[State], base: State | None) -> State:
-    """All components side by side; those that the base has are one in all models."""
+    """The sum of all models. Components of the base are shared, all others stay apart."""
     shared = 0 if base is None else base.next_id
     next_id = max(shared, states[0].next_id)
     named: list[Signed] = []

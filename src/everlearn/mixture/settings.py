@@ -9,7 +9,7 @@ from typing import Any, Final
 FAMILY_ALIASES: Final[Mapping[str, str]] = {"diag": "diagonal"}
 """Other names of families, as in scikit-learn."""
 MAX_BUDGET_WORKERS: Final = 2
-"""Blocks of rows in work at the same time if there is a memory budget."""
+"""Most blocks of rows to process at the same time if there is a memory budget."""
 
 
 def family_of(name: str) -> str:
@@ -45,5 +45,5 @@ class MixtureSettings:
 
     @property
     def most_workers(self) -> int | None:
-        """Most blocks of rows that may be in work at the same time, or None for no limit."""
+        """Most blocks of rows to process at the same time, or None for no limit."""
         return None if self.memory_budget is None else MAX_BUDGET_WORKERS

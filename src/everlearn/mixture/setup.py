@@ -27,7 +27,7 @@ from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.state import State
 
 ROWS_PER_START: Final = 10
-"""With `init_components="many"`, there is one component for so many rows at the start."""
+"""Rows for each component at the start with `init_components="many"`."""
 _BATCH_ROWS: Final = 1000
 _MAX_BATCHES: Final = 10
 _MAX_BUDGET_BATCHES: Final = 4
