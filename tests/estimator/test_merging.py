@@ -22,7 +22,7 @@ from everlearn.linear.regressor import (
     BayesianPassiveAggressiveRegressor,
 )
 from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.merging import _sealed
+from everlearn.mixture.merging import sealed_state
 from everlearn.ppca.estimator import OnlinePPCA
 from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
@@ -127,7 +127,7 @@ class TestMixtures:
     def test_batches_of_the_base_count_once(self):
         base = DPMixture(random_state=0, engine="serial", moves=())
         base.partial_fit(POINTS[:100], batch_id="old").partial_fit(POINTS[100:300])
-        base._learned = replace(base._learned, state=_sealed(base))
+        base._learned = replace(base._learned, state=sealed_state(base))
         shards = [
             copy.deepcopy(base).partial_fit(POINTS[i : i + 100], batch_id=i) for i in (300, 400)
         ]

@@ -108,6 +108,8 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         Rows learned from.
     converged_ : bool
         Whether the last `fit` converged within `max_iter`. False without a `fit`.
+    n_iter_ : int
+        Rounds of learning so far. A round of `fit` visits all rows.
     n_features_in_ : int
         Columns of a row.
 
@@ -472,9 +474,14 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
 
     @property
     def converged_(self) -> bool:
-        """Whether the last `fit` settled before `max_sweeps`; False without a `fit`."""
+        """Whether the last `fit` converged within `max_iter`. False without a `fit`."""
         self._fitted()
         return self._learned.converged
+
+    @property
+    def n_iter_(self) -> int:
+        """Rounds of learning so far. A round of `fit` visits all rows."""
+        return self._fitted().clock
 
     # ---------------------------------------------------------------------- inner
 

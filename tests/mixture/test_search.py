@@ -1,12 +1,12 @@
-"""Fitting: starts, restarts, and laps until the bound stands still."""
+"""Starts, restarts, samples, and laps until the bound stays the same."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.core.random import stream
-from everlearn.mixture import memoized as fitting
-from everlearn.mixture.memoized import Schedule
+from everlearn.mixture import search
+from everlearn.mixture.learner import Schedule
 from everlearn.mixture.state import State
 from oracles.cases import named
 from oracles.runs import (
@@ -14,32 +14,31 @@ from oracles.runs import (
     SOME,
     STILL,
     assert_stats,
+    ignore,
     lively,
     model_of,
     never_falls,
     rows_of,
     runner_of,
     started,
+    tools_of,
 )
 
 
-def quiet(info):
-    """Nobody listens."""
-
-
-def fit(case, seed=0, moves=None, on_lap=quiet, weighted=False, **schedule):
+def fit(case, seed=0, moves=None, on_lap=ignore, weighted=False, **schedule):
     plan = Schedule(
         **{"batch_rows": 100, "max_laps": 60, "tol": 1e-6, "sample_rows": 120} | schedule
     )
     rows = rows_of(case, weighted)
-    return fitting.fit(model_of(case), rows, seed, runner_of(case), moves or lively(), plan, on_lap)
+    tools = tools_of(runner_of(case), moves or lively(), schedule=plan, on_lap=on_lap)
+    return search.fit_all(model_of(case), rows, seed, tools)
 
 
 class TestFit:
     def test_it_settles_and_never_falls(self, case):
         told = []
         result = fit(case, on_lap=told.append, weighted=True)
-        assert result.settled
+        assert result.converged
         assert tuple(told) == result.laps
         assert never_falls([info.bound for info in told])
         assert result.state.bound() == told[-1].bound
@@ -49,7 +48,7 @@ class TestFit:
     def test_it_stops_when_laps_run_out(self):
         result = fit(PLAIN, max_laps=2)
         assert len(result.laps) == 2
-        assert not result.settled
+        assert not result.converged
 
     def test_batches_are_as_large_as_asked(self):
         sizes = [len(b.rows) for b in fit(PLAIN, batch_rows=100, max_laps=1).state.batches]
@@ -67,10 +66,12 @@ class TestFit:
     def test_continuing_is_the_same_as_not_stopping(self, case):
         runner, moves = runner_of(case), lively()
         state = started(case, 2, 1, runner=runner)
-        long, short = (Schedule(100, laps, 0.0) for laps in (6, 3))
-        whole = fitting.run_laps(state, runner, moves, long, quiet).state
-        half = fitting.run_laps(state, runner, moves, short, quiet).state
-        rest = fitting.run_laps(half, runner, moves, short, quiet).state
+        long, short = (
+            tools_of(runner, moves, schedule=Schedule(100, laps, 0.0)) for laps in (6, 3)
+        )
+        whole = search.run_laps(state, long).state
+        half = search.run_laps(state, short).state
+        rest = search.run_laps(half, short).state
         assert_stats(rest.total, whole.total, rtol=0, atol=0)
         assert rest.next_id == whole.next_id
         assert rest.birth_trials == whole.birth_trials
@@ -79,21 +80,21 @@ class TestFit:
 class TestStart:
     def test_one_component_starts_at_the_prior(self, case, model, runner):
         empty = State.empty(model, 0)
-        posterior = fitting.start_posterior(empty, rows_of(case), runner)
+        posterior = search.start_posterior(empty, rows_of(case), runner)
         assert_array_equal(posterior.eta, empty.posterior().eta)
 
     def test_several_start_from_seeds(self, case, model, runner, weighted):
         rows = rows_of(case, weighted)
         empty = State.empty(model, 0, n_components=4, next_id=7)
-        posterior = fitting.start_posterior(empty, rows, runner)
+        posterior = search.start_posterior(empty, rows, runner)
         assert posterior.ids.tolist() == [7, 8, 9, 10]
         assert len(np.unique(posterior.eta, axis=0)) == 4
-        again = fitting.start_posterior(empty, rows, runner)
+        again = search.start_posterior(empty, rows, runner)
         assert_array_equal(posterior.eta, again.eta)
 
     def test_fewer_rows_than_components(self, case, model, runner):
         empty = State.empty(model, 0, n_components=5)
-        posterior = fitting.start_posterior(empty, rows_of(case)[2:5], runner)
+        posterior = search.start_posterior(empty, rows_of(case)[2:5], runner)
         assert len(posterior) == 5
         assert np.isfinite(posterior.eta).all()
 
@@ -118,10 +119,10 @@ class TestStart:
         assert a.state.bound() != b.state.bound()
 
 
-class TestWarmStart:
+class TestSample:
     @pytest.fixture(autouse=True)
     def _small(self, monkeypatch):
-        monkeypatch.setattr(fitting, "WARM_START_ABOVE", 200)
+        monkeypatch.setattr(search, "SAMPLE_ABOVE", 200)
 
     @named(SOME)
     def test_a_sample_decides_on_the_structure(self, case):
@@ -139,15 +140,15 @@ class TestWarmStart:
 
     def test_it_reaches_what_a_cold_start_reaches(self, monkeypatch):
         warm = fit(PLAIN).state
-        monkeypatch.setattr(fitting, "WARM_START_ABOVE", 10**9)
+        monkeypatch.setattr(search, "SAMPLE_ABOVE", 10**9)
         cold = fit(PLAIN).state
         assert_allclose(warm.bound(), cold.bound(), rtol=0.01)
 
     def test_the_sample_has_the_rows_of_its_seed(self):
-        runner, schedule = runner_of(PLAIN), Schedule(100, 2, 1e-6, sample_rows=120)
+        schedule = Schedule(100, 2, 1e-6, sample_rows=120)
+        tools = tools_of(runner_of(PLAIN), STILL, schedule=schedule)
         states = [
-            fitting.learn_sample(model_of(PLAIN), rows_of(PLAIN), seed, runner, STILL, schedule)
-            for seed in (1, 1, 2)
+            search.fit_sample(model_of(PLAIN), rows_of(PLAIN), seed, tools) for seed in (1, 1, 2)
         ]
         assert [s.n_open for s in states] == [120] * 3
         rows = [s.batches[0].rows.X for s in states]

@@ -1,4 +1,4 @@
-"""Records read all at once are, to the bit, those read one by one."""
+"""Rows parsed in bulk are the same, to the bit, as rows parsed one by one."""
 
 import io
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from everlearn.io.lines import chunk_of
 from everlearn.io.splitter import cut_lines
-from everlearn.stream import records
+from everlearn.stream import rows
 from everlearn.stream.layout import Layout
 from everlearn.stream.records import RecordPreparer
 
@@ -102,15 +102,15 @@ def test_tables(lines, missing, block):
     check(raw(lines, "csv", names, block=block), CLASSIFIER, missing=missing)
 
 
-class TestAtOnce:
-    """Plain lines are not looked at one by one, so that reading is quick."""
+class TestInBulk:
+    """Plain lines are not parsed one by one, so that reading is quick."""
 
     @pytest.fixture(autouse=True)
     def not_one_by_one(self, monkeypatch):
         def refuse(*args):
-            raise AssertionError(f"looked at one by one: {args[0]}")
+            raise AssertionError(f"parsed one by one: {args[0]}")
 
-        monkeypatch.setattr(records, "_numbers", refuse)
+        monkeypatch.setattr(rows, "numbers_of_row", refuse)
 
     @pytest.mark.parametrize(
         "line",
@@ -132,7 +132,7 @@ class TestAtOnce:
 
     @pytest.mark.parametrize("ending", ["", "\r"])
     def test_tables_are_not_even_split(self, ending, monkeypatch):
-        monkeypatch.setattr(RecordPreparer, "_of_records", None)
+        monkeypatch.setattr(RecordPreparer, "_read_records", None)
         lines = [f"{i}.5,{-i},g{i % 2}{ending}" for i in range(1, 5)]
         found = prepared(raw(lines, "csv", ("b", "a", "label")), CLASSIFIER, False)
         assert found.X.tolist() == [[-i, i + 0.5] for i in range(1, 5)]

@@ -1,4 +1,4 @@
-"""Ventures: never a lower bound, no trace if given up, and worth their laps."""
+"""Births that cost at first: they raise the bound in the end, or leave no trace."""
 
 from dataclasses import replace
 
@@ -9,15 +9,22 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from everlearn.engine.rows import Rows
-from everlearn.mixture import memoized as fitting
+from everlearn.mixture import search
 from everlearn.mixture.births import ATTEMPTS
 from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.memoized import MOST_LAPS, Schedule, lap, venture
-from oracles.runs import PLAIN, assert_stats, lively, model_of, never_falls, runner_of, started
-
-
-def quiet(info):
-    """Nobody listens."""
+from everlearn.mixture.learner import Schedule
+from everlearn.mixture.memoized import lap
+from everlearn.mixture.search import MAX_TRY_LAPS, fit_all, try_costly_births
+from oracles.runs import (
+    PLAIN,
+    assert_stats,
+    lively,
+    model_of,
+    never_falls,
+    runner_of,
+    started,
+    tools_of,
+)
 
 
 def settled(case, runner, n_batches=2, k=1, laps=12):
@@ -27,12 +34,12 @@ def settled(case, runner, n_batches=2, k=1, laps=12):
     return state
 
 
-class TestVenture:
+class TestCostlyBirths:
     @pytest.mark.parametrize("number", range(len(ATTEMPTS)))
     def test_it_pays_or_leaves_no_trace(self, case, runner, number):
         state = settled(case, runner)
-        tried = venture(state, runner, lively(), number)
-        assert 1 <= tried.n_laps <= MOST_LAPS
+        tried = try_costly_births(state, runner, lively(), number)
+        assert 1 <= tried.n_laps <= MAX_TRY_LAPS
         assert tried.state.clock == state.clock + tried.n_laps
         if tried.info is None:
             same = replace(tried.state, clock=state.clock)
@@ -49,7 +56,7 @@ class TestVenture:
         moves = lively()
         births = replace(moves.births, least_parts=2)
         _, plain = lap(state, runner, replace(moves, births=births))
-        after, bold = lap(state, runner, replace(moves, births=births, n_bold=1))
+        after, bold = lap(state, runner, replace(moves, births=births, n_forced_births=1))
         gains = [m.gain for m in plain.moves if m.kind == "birth"]
         assert len(gains) >= 2
         assert max(gains) < 0
@@ -62,36 +69,33 @@ class TestVenture:
         runner = runner_of(PLAIN)
         state = settled(PLAIN, runner)
         k = len(state.total)
-        tried = venture(state, runner, lively(max_components=k), 0)
+        tried = try_costly_births(state, runner, lively(max_components=k), 0)
         assert len(tried.state.total) <= k
 
 
 class TestInAFit:
-    def test_laps_of_ventures_count(self, case):
+    def test_their_laps_count(self, case):
         told = []
         plan = Schedule(100, 30, 1e-6)
-        rows = Rows(case.X)
-        result = fitting.fit(model_of(case), rows, 0, runner_of(case), lively(), plan, told.append)
+        tools = tools_of(runner_of(case), lively(), schedule=plan, on_lap=told.append)
+        result = fit_all(model_of(case), Rows(case.X), 0, tools)
         assert tuple(told) == result.laps
         assert len(told) < result.state.clock <= 30
         assert never_falls([info.bound for info in told])
 
     def test_a_fit_settles_when_too_few_laps_are_left(self, monkeypatch):
-        monkeypatch.setattr(fitting, "MOST_LAPS", 99)
-        plan = Schedule(100, 60, 1e-6)
-        result = fitting.fit(
-            model_of(PLAIN), Rows(PLAIN.X), 0, runner_of(PLAIN), lively(), plan, quiet
-        )
-        assert result.settled
+        monkeypatch.setattr(search, "MAX_TRY_LAPS", 99)
+        tools = tools_of(runner_of(PLAIN), lively())
+        result = fit_all(model_of(PLAIN), Rows(PLAIN.X), 0, tools)
+        assert result.converged
         assert result.state.clock == len(result.laps) < 60
 
     def test_there_are_none_without_births(self):
         moves = lively(kinds=frozenset({"merge", "delete"}))
         plan = Schedule(100, 60, 1e-6, start_components=6)
-        result = fitting.fit(
-            model_of(PLAIN), Rows(PLAIN.X), 0, runner_of(PLAIN), moves, plan, quiet
-        )
-        assert result.settled
+        tools = tools_of(runner_of(PLAIN), moves, schedule=plan)
+        result = fit_all(model_of(PLAIN), Rows(PLAIN.X), 0, tools)
+        assert result.converged
         assert result.state.clock == len(result.laps)
 
     @pytest.mark.slow
@@ -108,6 +112,6 @@ class TestInAFit:
                 for seed in range(4)
             ]
 
-        with_ventures = bounds()
-        monkeypatch.setattr(fitting, "_FUTILE", 0)
-        assert np.mean(with_ventures) > np.mean(bounds()) + 30.0
+        with_costly_births = bounds()
+        monkeypatch.setattr(search, "_MAX_FUTILE", 0)
+        assert np.mean(with_costly_births) > np.mean(bounds()) + 30.0
