@@ -4,7 +4,19 @@ from __future__ import annotations
 
 
 class UsageError(ValueError):
-    """An argument of the command line does not fit the model or the data."""
+    """A parameter or an option does not fit the model or the data."""
+
+
+class SourceError(ValueError):
+    """A source of records cannot be read at all. A bad record within one is set aside instead."""
+
+
+class BadRecordError(ValueError):
+    """A record cannot be learned, and the run is strict."""
+
+
+class LockedError(RuntimeError):
+    """Another process is learning into the same model file."""
 
 
 class CheckpointError(ValueError):

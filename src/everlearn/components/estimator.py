@@ -106,10 +106,10 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         Rows seen, bound and nodes after each round, accepted moves, and counts of moves judged.
     n_samples_seen_ : int
         Rows learned from.
-    n_iter_ : int
-        Rounds of learning: those of the last `fit`, and of the batches since then.
     converged_ : bool
         Whether the last `fit` converged within `max_iter`. False without a `fit`.
+    n_iter_ : int
+        Rounds of learning so far. A round of `fit` visits all rows.
     n_features_in_ : int
         Columns of a row.
 
@@ -473,15 +473,15 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         return self._learned.n_rows
 
     @property
-    def n_iter_(self) -> int:
-        """Rounds of learning: those of the last `fit`, and of the batches since then."""
-        return max(1, int(self.history_.curve[-1, 0]))
-
-    @property
     def converged_(self) -> bool:
-        """Whether the last `fit` converged within `max_iter`; False without a `fit`."""
+        """Whether the last `fit` converged within `max_iter`. False without a `fit`."""
         self._fitted()
         return self._learned.converged
+
+    @property
+    def n_iter_(self) -> int:
+        """Rounds of learning so far. A round of `fit` visits all rows."""
+        return self._fitted().clock
 
     # ---------------------------------------------------------------------- inner
 
