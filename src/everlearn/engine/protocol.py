@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any, Protocol, TypeVar
 
-from everlearn.core.stats import Summable, total
+from everlearn.core.stats import Summable, TreeSum
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
@@ -122,13 +122,14 @@ def add_up(
     # the engine nor on the number of workers: that is why all engines give the same bits.
     infos: list[Info] = []
     remaining = iter(results)
-
-    def parts_of(chunk: Sequence[Any]) -> Iterator[S]:
+    whole = TreeSum[S]()
+    for chunk in chunks:
+        part_of_chunk = TreeSum[S]()
         for part, info in islice(remaining, len(chunk)):
+            part_of_chunk.add(part)
             infos.append(info)
-            yield part
-
-    return total(total(parts_of(chunk)) for chunk in chunks), infos
+        whole.add(part_of_chunk.result())
+    return whole.result(), infos
 
 
 class Engine(Protocol):
