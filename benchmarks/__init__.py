@@ -1,1 +1,1 @@
-"""Measurements of speed and quality on this machine; run with `make bench` or `make reproduce`."""
+"""Measurements: `make bench` writes docs/benchmarks.md, `make reproduce` writes docs/papers/."""

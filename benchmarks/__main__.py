@@ -1,6 +1,4 @@
-"""`make bench`: every measurement, or those named in ARGS, into docs/benchmarks.md."""
-
-import sys
+"""Measure speed, memory and quality, and write the tables of docs/benchmarks.md (`make bench`)."""
 
 from benchmarks import (
     against_sklearn,
@@ -14,40 +12,51 @@ from benchmarks import (
     sampler,
     stream,
 )
+from benchmarks.command_line import chosen
 from benchmarks.table import replace_section
 
 PARTS = {
-    "lap": lap.run,
-    "sklearn": against_sklearn.run,
-    "stream": stream.run,
-    "documents": documents_stream.run,
-    "pipe": pipe.run,
-    "pace": pipe.paces,
-    "sampler": sampler.against_tomotopy,
-    "threads": sampler.threads,
-    "words": held_out.run,
-    "components": components.against_sklearn,
-    "rows": components.row_by_row,
-    "linear": linear.run,
-    "cluster": cluster.run,
+    "lap": (lap.run, "a lap of DPMixture against np.dot"),
+    "sklearn": (against_sklearn.run, "DPMixture against BayesianGaussianMixture"),
+    "stream": (stream.run, "DPMixture on ten million rows: time and memory"),
+    "documents": (documents_stream.run, "ClumpedTopicModel on ten million points"),
+    "pipe": (pipe.run, "everlearn learn on ten gigabytes from a pipe: memory"),
+    "pace": (pipe.paces, "everlearn learn against partial_fit: speed"),
+    "sampler": (sampler.against_tomotopy, "topic samplers against tomotopy: speed"),
+    "threads": (sampler.threads, "topic samplers: two threads against one"),
+    "words": (held_out.run, "TopicModel against scikit-learn and tomotopy: held-out words"),
+    "components": (components.against_sklearn, "OnlinePPCA against IncrementalPCA: speed"),
+    "rows": (components.row_by_row, "OnlinePPCA on a million rows one by one"),
+    "linear": (linear.run, "linear models against LinearSVC and BayesianRidge: quality"),
+    "cluster": (cluster.run, "a Dask cluster: two workers against one"),
 }
 
 HEAD = """# Benchmarks
 
-What `make bench` measured, or for one part of it `make bench ARGS=rows` (the parts are in
-`benchmarks/__main__.py`). Timings are compared within one run, never across machines.
+`make bench` writes this page; `make bench ARGS=rows` measures one part again. `python -m benchmarks
+--help` lists the parts. Compare figures within a section only: each was measured in one run, on the
+machine named below it.
+
+**Measured:** speed, memory and quality of everlearn beside scikit-learn, tomotopy and plain NumPy.
+
+**Result:** Memory levels off over ten million rows, ten million points of documents and ten
+gigabytes through a pipe. `DPMixture` finds planted clusters four to five times as fast as
+scikit-learn's BayesianGaussianMixture and predicts new rows better. Topic samplers draw tokens
+1.3 to 3.3 times as fast as tomotopy's. tomotopy's LDA predicts held-out words better than one
+pass of `TopicModel` (perplexity 4,298 beside 4,849), in almost six times the CPU time.
+
+"CPU s" are seconds of all threads of a process, "wall s" are seconds by the clock.
 """
 
 
-def main(names: list[str]) -> None:
-    unknown = sorted(set(names) - set(PARTS))
-    if unknown:
-        sys.exit(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    for name in names or PARTS:
-        table = PARTS[name]()
+def main() -> None:
+    """Measure the parts that the command line names, or all."""
+    parts = {name: what for name, (_, what) in PARTS.items()}
+    for name in chosen("python -m benchmarks", __doc__, parts):
+        table = PARTS[name][0]()
         if table is not None:
             print("written to", replace_section("benchmarks.md", HEAD, table))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -8,11 +8,11 @@ from benchmarks.table import Table
 
 Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
 Curve: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[float]]
-"""Passes, CPU seconds and accuracies."""
+"""Passes, CPU seconds and accuracies of a model."""
 
 
 def link(name: str, text: str) -> str:
-    """The picture in a page below docs/papers/."""
+    """Markdown for a picture in a page below docs/papers/."""
     return f"![{text}](../images/{name}.png)"
 
 
@@ -23,7 +23,7 @@ def lines(
     y: str,
     where: Mapping[str, str] | None = None,
 ) -> Lines:
-    """One line for all rows whose `label` is the same, of those that are as in `where`."""
+    """One line for each value of the column `label`; only rows that match `where` count."""
     place = {name: i for i, name in enumerate(table.columns)}
     found: Lines = {}
     for row in table.rows:
@@ -39,7 +39,7 @@ def _both(
     table: Table, label: str, x: str, across: str, *, accuracy: str = "accuracy",
     where: Mapping[str, str] | None = None, log: bool = False,
 ) -> list[Panel]:  # fmt: skip
-    """Accuracy and CPU seconds over the same numbers."""
+    """Two panels over the same column: accuracy, and CPU seconds."""
     good, slow = (lines(table, label, x, y, where) for y in (accuracy, "CPU s"))
     return [
         Panel("accuracy", across, "", good, log),
@@ -67,8 +67,8 @@ def burn_ins(table: Table) -> None:
     found = []
     for loss in dict.fromkeys(row[0] for row in table.rows):
         ours, theirs = (
-            lines(table, "burn-in", "J", whose, {"loss": loss})
-            for whose in ("accuracy, mean of 3", "the paper's")
+            lines(table, "burn-in sweeps", "sweeps J", column, {"loss": loss})
+            for column in ("accuracy, mean of 3 seeds", "accuracy, paper")
         )
         each = {f"{b} dropped": line for b, line in ours.items()}
         each |= {f"{b} dropped, the paper": line for b, line in theirs.items()}
@@ -78,8 +78,14 @@ def burn_ins(table: Table) -> None:
 
 def training_times(table: Table) -> None:
     found = [
-        Panel(what, what, "CPU s", lines(table, "loss", "amount", "CPU s", {"of": what}), zero=True)
-        for what in dict.fromkeys(row[1] for row in table.rows)
+        Panel(
+            varied,
+            varied,
+            "CPU s",
+            lines(table, "loss", "value", "CPU s", {"varied": varied}),
+            zero=True,
+        )
+        for varied in dict.fromkeys(row[1] for row in table.rows)
     ]
     panels("bayespa_times", found)
 
@@ -91,13 +97,13 @@ def batch_sizes(table: Table) -> None:
 def rounds_and_sweeps(table: Table) -> None:
     named = Table(table.title, ["model", *table.columns])
     for loss, anchors, *rest in table.rows:
-        model = loss if anchors == "True" else f"{loss}, no anchors"
+        model = loss if anchors == "yes" else f"{loss}, no anchors"
         named.rows.append([model, loss, anchors, *rest])
     panels(
         "bayespa_rounds",
         [
-            *_both(named, "model", "J", "sweeps J, one round", where={"I": "1"}),
-            *_both(named, "model", "I", "rounds I, three sweeps", where={"J": "3"}),
+            *_both(named, "model", "sweeps J", "sweeps J, one round", where={"rounds I": "1"}),
+            *_both(named, "model", "rounds I", "rounds I, three sweeps", where={"sweeps J": "3"}),
         ],
     )
 

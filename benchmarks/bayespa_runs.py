@@ -1,10 +1,10 @@
-"""Fits of the BayesPA experiments, each remembered: accuracy, CPU seconds and topics."""
+"""Single fits of the BayesPA experiments: accuracy, CPU seconds and topics, cached on disk."""
 
 import statistics
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,26 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.corpora import Corpus, newsgroups
 from benchmarks.remember import remembered
-from everlearn import TopicModel
+from everlearn import SamplerOptions, TopicModel
 
 SEEDS = 5
 PLAIN = {"anchors": False, "C": 16e3, "variance": 1e-3 / 16**2}
-"""The settings of the paper without anchors, for the averaging loss."""
+"""The constants of the paper for the averaging loss, without anchors."""
 PLAIN_GIBBS = {"loss": "gibbs", "anchors": False, "C": 328.0, "variance": 1.0 / 164**2}
-"""The same for the Gibbs loss."""
+"""The constants of the paper for the Gibbs loss, without anchors."""
 THEIR_TOPICS = 40
-"""What most experiments of the paper have, for 20 classes."""
+"""Topics in most experiments of the paper, for 20 classes."""
+
+
+def model_of(kind: Callable[..., Any], **params: Any) -> Any:
+    """An estimator. Fields of its `SamplerOptions` are given by plain names."""
+    names = {field.name for field in fields(SamplerOptions)} & set(params)
+    options = SamplerOptions(**{name: params.pop(name) for name in names})
+    return kind(**params, options=options)
 
 
 def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = None) -> dict:
-    """Accuracy, CPU seconds, numbers of topics and of rounds of one fit, remembered."""
+    """Accuracy, CPU seconds, topics and rounds of one fit, from the cache if it is there."""
 
     def measure() -> dict[str, Any]:
         corpus = newsgroups() if data is None else data
@@ -35,7 +42,7 @@ def run(name: str, make: Callable[[], Any], seed: int, data: Corpus | None = Non
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             options = getattr(model, "options", None)
-            if options is not None and options.tol is not None:  # timed without being watched
+            if options is not None and options.tol is not None:  # time it without the check
                 rounds = model.fit(corpus.X, corpus.y).n_rounds_
                 model.set_params(options=replace(options, tol=None, n_rounds=rounds))
             start = time.process_time()
@@ -72,7 +79,7 @@ def span(values: list[int]) -> str:
 
 
 def lda_and_svm(n_topics: int) -> dict[str, Any]:
-    """Topics that know no labels, and a linear SVM on their proportions, remembered."""
+    """A linear SVM on the proportions of LDA topics, which are learned without labels."""
 
     def measure() -> dict[str, Any]:
         data = newsgroups()

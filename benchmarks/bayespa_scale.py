@@ -1,5 +1,6 @@
-"""200,000 abstracts in one pass, each model in a process of its own.
+"""200,000 abstracts in one pass against a linear SVM: F1, tokens a second, memory.
 
+Each model runs in its own process, so that memory compares.
 `python -m benchmarks.bayespa_scale stream '{"name": ...}'` makes one run and prints its result.
 """
 
@@ -31,17 +32,18 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def scale(measured: list[str]) -> Table:
+    """F1, rate and memory of every model."""
     table = Table(
         "200,000 arXiv abstracts in one pass",
         [
-            "model", "micro-F1, last tenth", "tokens a second", "resident MB at a tenth",
-            "at the end", "most after any call",
+            "model", "micro-F1, last tenth", "tokens a second", "resident MB after a tenth",
+            "resident MB at the end", "highest resident MB",
         ],
-        "163 labels, 12,000 words, 14.2 million tokens, by date, in calls of 10,000; each call is "
-        "predicted before it is learned, and F1 is that of the last two calls. All cores; the rate "
-        "is of learning alone. Resident memory is that of a process of the run's own, after each "
-        "call, and includes all the documents. The SVM is given for comparison: of the same "
-        "documents it has seen as many as the models have before the last tenth, three times over.",
+        "163 labels, 12,000 words, 14.2 million tokens, sorted by date, in calls of 10,000 "
+        "documents. The model predicts each of the last two calls before it learns it; F1 is that "
+        "of these predictions. The rate is that of learning alone, on all cores. Resident memory "
+        "is that of the whole process after each call, and includes all documents. The SVM learns "
+        "the same documents before the last tenth, in three passes.",
     )  # fmt: skip
     for name in [*MODELS, SVM]:
         key = "arxiv-own-" + "".join(c if c.isalnum() else "-" for c in name)
@@ -60,15 +62,15 @@ def scale(measured: list[str]) -> Table:
 
 
 def scale_cells(found: dict[str, Any]) -> list[str]:
-    """What the table says of a run."""
+    """The cells of a run in the table."""
     sizes = found.get("resident", [])
-    told = [sizes[len(sizes) // 10 - 1], sizes[-1], max(sizes)] if sizes else []
-    memory = [f"{size:.0f}" for size in told] or [""] * 3
+    shown = [sizes[len(sizes) // 10 - 1], sizes[-1], max(sizes)] if sizes else []
+    memory = [f"{size:.0f}" for size in shown] or [""] * 3
     return [f"{found['micro']:.4f}", f"{found['rate']:,.0f}", *memory]
 
 
 def stream(name: str, data: Stream | None = None) -> dict[str, Any]:
-    """Learn the documents in calls; the last two are predicted before they are learned."""
+    """Learn the documents in calls; predict each of the last two before it is learned."""
     model = MODELS[name]().set_params(random_state=0)
     data = arxiv() if data is None else data
     n, seconds = data.X.shape[0], 0.0
@@ -87,7 +89,7 @@ def stream(name: str, data: Stream | None = None) -> dict[str, Any]:
 
 
 def svm(data: Stream | None = None) -> dict[str, Any]:
-    """One linear SVM a label, by stochastic gradients, with the regularisation of C = 1."""
+    """One linear SVM for each label, by stochastic gradients, regularised as with C = 1."""
     data = arxiv() if data is None else data
     n = data.X.shape[0] - TEST
     start = time.perf_counter()

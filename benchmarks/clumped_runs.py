@@ -1,5 +1,6 @@
-"""Runs of the memory-bounded topic model, each in a process of its own, so that memory compares.
+"""Single runs of `ClumpedTopicModel` and of visual words: bounds, accuracies, time and memory.
 
+Each runs in its own process, so that memory compares.
 `python -m benchmarks.clumped_runs NAME JSON` makes one run and prints its result as JSON.
 """
 
@@ -26,17 +27,17 @@ HELD_OUT = 5
 RAW_ITERATIONS = 3
 DESCRIPTORS = 500
 SHOWN, EXAMPLES = 5, 120
-"""Neighbours that are looked for, and every how many queries they are kept for pictures."""
+"""Neighbours of a query, and the step between the queries that are kept for pictures."""
 WORD_ROWS = 4096
-"""Descriptors of an update of the visual words."""
+"""Descriptors in one update of the visual words."""
 DESCRIPTOR_PRICE = 20_000.0
-"""Above the default of 960, for time's sake: fewer topics, as many visual words."""
+"""Above the default of 960 to save time: fewer topics, and as many visual words."""
 
 
 def import_baseline() -> float:
     """Resident memory of a process that has imported all it needs, in MB.
 
-    At the first call of whatever kernel numba imports its compiler, so one is called.
+    At the first call of any kernel numba imports its compiler, so this calls one.
     """
     set_sums(np.zeros(1, np.int32), np.ones((1, 1)), np.ones(1), np.zeros(1), np.zeros((1, 1)))
     return memory_mb()[0]
@@ -54,7 +55,7 @@ def warm_up() -> None:
 
 
 def subset(seed: int, n: int) -> tuple[Images, Images]:
-    """Faces to learn from, and others to be tested on."""
+    """Faces to learn from, and other faces to test on."""
     every = faces()
     order = np.random.default_rng(seed).permutation(len(every))
     return every.chosen(order[:n]), every.chosen(order[n : n + HELD_OUT])
@@ -71,7 +72,7 @@ def segmentation(
     max_topics: int = 10_000,
     threads: bool = False,
 ) -> dict[str, Any]:
-    """Learn topics of the pixels of n faces; what was found, and what it took."""
+    """Learn topics of the pixels of n faces: topics, bounds, time and memory."""
     baseline = import_baseline()
     warm_up()
     ready = memory_mb()[0]
@@ -189,7 +190,7 @@ def split_images(y: np.ndarray, test_share: float = 0.25) -> tuple[np.ndarray, n
 
 
 def retrieval(*, points: int, max_groups: int | None = None) -> dict[str, Any]:
-    """1-NN accuracy with topics learned in the bytes of so many points, and with visual words."""
+    """1-NN accuracy with topics learned in the bytes of `points` descriptors, and visual words."""
     X, y = descriptors(), caltech().y
     train, test = split_images(y)
 
@@ -239,7 +240,7 @@ def visual_words(
     words = MiniBatchKMeans(n_words, random_state=0, n_init=3)
     for start in range(0, len(train), 60):
         rows = np.concatenate(documents(train[start : start + 60]))
-        for part in np.array_split(rows, -(-len(rows) // WORD_ROWS)):  # an update a call
+        for part in np.array_split(rows, -(-len(rows) // WORD_ROWS)):  # each call is one update
             words.partial_fit(part)
 
     def histograms(which: np.ndarray) -> np.ndarray:

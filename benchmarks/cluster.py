@@ -1,6 +1,7 @@
-"""Worker processes: how much faster two are than one, and how many bytes a step moves.
+"""Two worker processes of a Dask cluster against one: time and bytes of a step.
 
-`python -m benchmarks.cluster 0.1` does it with a tenth of the data and writes nothing.
+Also writes the figures of docs/scaling.md. `python -m benchmarks.cluster 0.1` measures with a tenth
+of the data and writes nothing.
 """
 
 import importlib
@@ -28,11 +29,13 @@ from everlearn.estimator.collections import open_rows
 from everlearn.estimator.families import DataSummary, resolve_family
 from everlearn.mixture.inputs import checked_rows
 from everlearn.mixture.local import LocalRunner, MixtureStep, Plan
-from everlearn.mixture.memoized import open_batches, start_posterior, visit
+from everlearn.mixture.memoized import open_batches, visit
 from everlearn.mixture.model import Mixture
+from everlearn.mixture.search import start_posterior
 from everlearn.mixture.state import State
-from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch, open_corpus
-from everlearn.topics.settings import Targets
+from everlearn.topics.batches import Targets
+from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch
+from everlearn.topics.corpus import open_chunks
 
 N_ROWS, N_FEATURES, N_COMPONENTS = 2_000_000, 50, 50
 N_DOCUMENTS, N_WORDS, N_TOPICS, LENGTH = 200_000, 2000, 50, 100
@@ -40,9 +43,9 @@ LAPS = 2
 RUNS = 5
 CHUNKS = 80
 STEPS = 10
-"""Batches of a lap or a pass, each of which is a step."""
+"""Batches of a lap or a pass; each is one step."""
 MESSAGES = 16_000
-"""Bytes that processes may write in a step besides, for each worker."""
+"""Bytes of messages that processes may write in a step, for each worker."""
 _WRITTEN = [0]
 
 
@@ -104,7 +107,7 @@ def written() -> int:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one step: seconds, CPU seconds here and of the busiest worker, bytes between processes."""
+    """One step: wall s, CPU s here and of the busiest worker, bytes between processes."""
 
     wall: float
     here: float
@@ -113,7 +116,7 @@ class Cost:
 
     @property
     def alone(self) -> float:
-        """Seconds on an idle machine: what cannot be done side by side."""
+        """Seconds on an idle machine: the work that does not run in parallel."""
         return self.here + self.busiest
 
 
@@ -134,7 +137,7 @@ def cluster(n_workers: int) -> Iterator[Any]:
 
 
 def step_cost(client: Any, lap: Callable[[], None]) -> Cost:
-    """A step's share of what laps cost, after one that nobody looks at."""
+    """Cost of a step: a share of what laps cost after a first lap that does not count."""
     lap()
     before = _meters(client)
     for _ in range(LAPS):
@@ -177,16 +180,16 @@ def topics_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
     model = TopicModel(n_topics=N_TOPICS, random_state=0)
     with cluster(n_workers) as client:
         model.set_params(engine=client)
-        with open_corpus(model, document_parts(n), None) as corpus:
-            learned = model._begin(corpus.words)
-            learner, state = model._current(learned), learned.states[0]
+        with open_chunks(model, document_parts(n), None) as corpus:
+            settings = model._settings(None)
+            (state,) = model._begin(settings, corpus.words).states
             batches = corpus.documents.blocks(n // STEPS)
 
             def lap() -> None:
                 nonlocal state
                 for batch in batches:
                     asked = ChunkedBatch(batch, Targets.none(len(batch)))
-                    state, _ = learn_chunked_batch(learner, state, asked, corpus.engine)
+                    state, _ = learn_chunked_batch(settings, state, asked, corpus.engine)
 
             cost = step_cost(client, lap)
     return cost, *[len(cloudpickle.dumps(state.counts))] * 2
@@ -201,18 +204,18 @@ def run(scale: float = 1.0) -> Table:
     table = Table(
         "Worker processes of a Dask cluster",
         [
-            "model", "items", "workers", "s a step", "CPU s here", "CPU s, busiest worker",
-            "times as fast as 1", "by CPU time", "MB moved a step", "of the bound",
+            "model", "items", "workers", "wall s a step", "CPU s, coordinator",
+            "CPU s, busiest worker", "speed-up by wall time", "speed-up by CPU time",
+            "MB moved a step", "share of the limit",
         ],
-        f"A step visits a tenth of the data, which were made on the workers in {CHUNKS} chunks and "
-        f"stay there. Mixture: {N_FEATURES} features, {N_COMPONENTS} components, memoized; topics: "
-        f"{N_TOPICS} of {N_WORDS:,} words, documents of {LENGTH}. Workers have one thread. *By CPU "
-        "time* compares the CPU time here plus that of the busiest worker, which is what a step "
-        "takes on a machine with nothing else to do. Bytes are those written to sockets by "
-        "all processes; the bound is twice a posterior and a set of statistics, because they go "
-        f"through the scheduler, and {MESSAGES // 1000} kB of messages for each worker. "
-        f"The best of {RUNS} runs in turn. "
-        "Asked for: 1.7 times as fast; bytes that do not grow with the data.",
+        "Two workers are nearly twice as fast as one, and the bytes of a step do not grow with the "
+        f"data. A step visits a tenth of the data, which the workers made in {CHUNKS} chunks and "
+        f"keep. Mixture: {N_FEATURES} features, {N_COMPONENTS} components, memoized. Topics: "
+        f"{N_TOPICS} of {N_WORDS:,} words, documents of {LENGTH}. Workers have one thread; best of "
+        f"{RUNS} runs in turn. CPU time compares the coordinator plus the busiest worker: the time "
+        "of a step on an idle machine. MB are what all processes write to sockets. The limit, "
+        "for each worker, is a posterior and a set of statistics, twice because both go through "
+        f"the scheduler, and {MESSAGES // 1000} kB of messages. Goal: a speed-up of 1.7.",
     )  # fmt: skip
     found: dict[str, Cost] = {}
     for name, cost_of, n in (
@@ -249,7 +252,7 @@ def write_scaling(found: dict[str, Cost]) -> None:
 
 
 def scaling_tables(found: dict[str, Cost]) -> str:
-    """What was measured, and what the formula makes of it."""
+    """Tables of the measured symbols and of what the formula predicts for larger clusters."""
     one, two = found["mixture 1"], found["mixture 2"]
     width, k = 2 * N_FEATURES, N_COMPONENTS
     statistics = 8 * k * (width + 3)
@@ -260,8 +263,8 @@ def scaling_tables(found: dict[str, Cost]) -> str:
         "", ["symbol", "meaning", "value"],
         rows=[
             ["a", "CPU seconds of a worker for a row in a lap", f"{row:.2e}"],
-            ["g", "CPU seconds of the coordinator for a step", f"{fixed:.3f}"],
-            ["h", "and for each worker, by the difference of one and two", f"{each:.3f}"],
+            ["g", "CPU seconds of the coordinator for a step, without workers", f"{fixed:.3f}"],
+            ["h", "CPU seconds of the coordinator for a step and a worker", f"{each:.3f}"],
             ["S", "bytes of a set of statistics, and of a posterior", f"{statistics:,}"],
             ["b", "bytes a second of the coordinator's network (assumed: 10 Gbit/s)", "1.25e9"],
         ],

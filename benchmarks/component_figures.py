@@ -1,4 +1,4 @@
-"""Loadings drawn on their tree."""
+"""Draw the loadings of a `ComponentTree` on its tree."""
 
 import matplotlib as mpl
 import numpy as np
@@ -13,7 +13,7 @@ _CELL = 1.15
 
 
 def tree_of_loadings(name: str, model: ComponentTree, side: int = 8) -> None:
-    """Each node as a square image, below its parent, with the rows that pass it."""
+    """Draw each node as a square image below its parent, with the number of rows that pass it."""
     tree = model.tree_
     places = _places(tree)
     width = max(x for x, _ in places.values()) + 1
@@ -42,7 +42,7 @@ def tree_of_loadings(name: str, model: ComponentTree, side: int = 8) -> None:
 
 
 def _places(tree: object) -> dict[int, tuple[float, int]]:
-    """Column and level of each node: last ones side by side, others above their children."""
+    """Column and level of each node: leaves side by side, others above their children."""
     places: dict[int, tuple[float, int]] = {}
     free = 0
 

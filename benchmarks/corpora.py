@@ -1,4 +1,4 @@
-"""The text collections of the reproductions, as counts and labels."""
+"""Load the text collections of the reproductions, as counts and labels."""
 
 from dataclasses import dataclass
 from functools import cache

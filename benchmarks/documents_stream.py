@@ -1,4 +1,7 @@
-"""Ten million points of endless documents through `ClumpedTopicModel`, and peers on a sample."""
+"""`ClumpedTopicModel` on ten million points of documents: time, memory and ARI along the stream.
+
+Two clusterers that know no documents learn a sample of the same points, for comparison.
+"""
 
 import time
 
@@ -16,7 +19,7 @@ BUDGET = "1MB"
 
 
 class Documents:
-    """Documents of planted topics, three to each; any number of them."""
+    """An endless source of documents with three planted topics each."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -30,15 +33,20 @@ class Documents:
 
 
 def run() -> Table:
-    """One row for each mark along the stream, then what peers make of a sample."""
+    """One row for each mark along the stream, then the scores of the peers."""
     table = Table(
         "An endless stream of documents",
-        ["what", "points", "CPU ms an epoch", "resident MB", "kept kB", "topics", "ARI"],
-        f"{N_TOPICS} planted topics, three to a document of {LENGTH:,} points in {N_FEATURES} "
+        [
+            "model", "points", "CPU ms an epoch", "resident MB of the process",
+            "size of the model, kB", "topics", "ARI",
+        ],
+        "Time an epoch and memory level off. "
+        f"{N_TOPICS} planted topics, three in a document of {LENGTH:,} points in {N_FEATURES} "
         f"dimensions, epochs of {EPOCH} documents, `memory_budget={BUDGET!r}`, `max_groups=50`. "
-        "CPU time is per epoch since the row above; it and memory should be flat. ARI is that of "
-        "50 new documents. Peers learn from a tenth of the stream's first million points.",
-    )
+        "CPU time is that since the line above. ARI compares topics with the planted ones on 50 "
+        "new documents; 1 is perfect. The peers know no documents and learn a tenth of the first "
+        "million points.",
+    )  # fmt: skip
     stream, fresh = Documents(0), Documents(0)
     fresh._rng = np.random.default_rng(1)
     test = [fresh.draw() for _ in range(50)]
@@ -69,10 +77,11 @@ def run() -> Table:
 
 
 def _add_peers(table: Table, X: np.ndarray, test: np.ndarray, truth: np.ndarray) -> None:
-    """Clusterers that know nothing of documents."""
+    """Add the scores of clusterers that know no documents."""
     for peer in (MiniBatchKMeans(N_TOPICS, random_state=0, n_init=3), DPMixture(random_state=0)):
         found = peer.fit(X).predict(test)
         score = adjusted_rand_score(truth, found)
         n = len(np.unique(found))
-        name = type(peer).__name__ + (", told 30" if isinstance(peer, MiniBatchKMeans) else "")
+        given = f", given {N_TOPICS}" if isinstance(peer, MiniBatchKMeans) else ""
+        name = type(peer).__name__ + given
         table.add(name, f"{len(X):,}", "", "", "", n, f"{score:.3f}")

@@ -1,4 +1,4 @@
-"""Figures of the reproductions, as PNG files below docs/images/."""
+"""Draw the figures of the pages as PNG files below docs/images/."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ IMAGES = ROOT / "docs" / "images"
 
 
 def curves(name: str, x: list[float], lines: dict[str, list[float]], across: str, up: str) -> None:
-    """One line for each entry; their names beside the plot, where they cover none."""
+    """Draw one line for each entry, with the names beside the plot."""
     figure, axes = plt.subplots(figsize=(8.5, 4), layout="constrained")
     for label, y in lines.items():
         axes.plot(x, y, marker="o", label=label)
@@ -28,7 +28,7 @@ def curves(name: str, x: list[float], lines: dict[str, list[float]], across: str
 def staircases(
     name: str, panels: dict[str, dict[str, list[tuple[float, int]]]], across: str, up: str
 ) -> None:
-    """Counts that change at moments of their own, on a logarithmic clock; a panel for each set."""
+    """Draw counts as steps over a logarithmic time axis, one panel for each set."""
     figure, axes = plt.subplots(
         1, len(panels), figsize=(6 * len(panels), 4), layout="constrained", squeeze=False
     )
@@ -45,7 +45,7 @@ def staircases(
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines with their names, as x and y; x may be on a logarithmic scale, y begin at zero.
+    """A small plot: lines by name, as x and y. `log` is for x; `zero` starts y at zero.
 
     `ticks` says whether the x of every point is written below.
     """
@@ -60,7 +60,7 @@ class Panel:
 
 
 def panels(name: str, found: Sequence[Panel]) -> None:
-    """Small plots beside one another; a line of the same name has the same colour in all."""
+    """Draw small plots side by side; lines of the same name have the same colour."""
     figure, axes = plt.subplots(
         1, len(found), figsize=(1.5 + 3.4 * len(found), 3.6), layout="constrained", squeeze=False
     )
@@ -88,7 +88,7 @@ def heatmaps(
     name: str, tables: Sequence[np.ndarray], marks: Sequence[int], rows: Sequence[str],
     words: Sequence[str],
 ) -> None:  # fmt: skip
-    """Classes by topics, a map for each number of documents seen, and words beside the last."""
+    """Draw classes by topics, one map for each number of documents, words beside the last."""
     figure, axes = plt.subplots(
         1, len(tables), figsize=(3.4 * len(tables) + 4.5, 5.2), sharey=True, layout="constrained"
     )
@@ -108,7 +108,7 @@ def heatmaps(
 
 
 def pairs(name: str, rows: list[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Images above what was made of each."""
+    """Draw each pair of images one above the other."""
     figure, axes = plt.subplots(
         2, len(rows), figsize=(1.6 * len(rows), 4), layout="constrained", squeeze=False
     )
@@ -120,7 +120,7 @@ def pairs(name: str, rows: list[tuple[np.ndarray, np.ndarray]]) -> None:
 
 
 def rows_of_images(name: str, rows: list[list[tuple[np.ndarray, str]]]) -> None:
-    """Rows of images with their labels, the first apart from those found for it."""
+    """Draw rows of images with labels; a label that differs from the first of its row is red."""
     figure, axes = plt.subplots(
         len(rows), len(rows[0]), figsize=(1.7 * len(rows[0]), 1.6 * len(rows)), layout="constrained"
     )
@@ -134,7 +134,7 @@ def rows_of_images(name: str, rows: list[list[tuple[np.ndarray, str]]]) -> None:
 
 
 def save(figure: plt.Figure, name: str) -> None:
-    """Write the figure and let go of it."""
+    """Write the figure to a file and close it."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGES / f"{name}.png", dpi=110)
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""How well topics predict words they were not shown, against scikit-learn's and tomotopy's."""
+"""`TopicModel` against scikit-learn's and tomotopy's topic models: perplexity of held-out words."""
 
 import importlib.util
 import time
@@ -17,27 +17,26 @@ from everlearn.core.documents import Documents, split_documents
 from everlearn.engine.opening import open_engine
 from everlearn.metrics.topics import completion_log_likelihood, perplexity
 from everlearn.topics.kernels.sampler import WordFactors
-from everlearn.topics.sampling import infer
+from everlearn.topics.predict import infer_expected
 
 TOPICS, SWEEPS, BATCH = 50, 100, 256
 PASSES = 5
-"""Over a document whose topics are inferred, as in `TopicModel`."""
+"""Passes over a document to infer its topics, as in `TopicModel`."""
 
 
 def run() -> Table | None:
-    """Perplexities under one evaluator; nothing without the shared data."""
+    """Perplexities under one evaluator; None without the shared data."""
     if not DATA.exists():
         print("skipped held-out words: no folder of shared data beside the repository")
         return None
     table = Table(
         "Held-out words of 20 Newsgroups",
-        ["model", "topics", "of 0.2 % of the tokens", "perplexity", "CPU s"],
-        "Perplexity by document completion on the test part, smaller is better: one evaluator for "
-        "all models, which takes their topics and their prior of topics, finds the proportions of "
-        f"a document from half of its words and scores the others. One thread, {TOPICS} topics "
-        "unless the model finds their number. The first three rows of ours see every document "
-        f"once; tomotopy sweeps {SWEEPS} times over all of them. The smoothing of topics is each "
-        "library's default.",
+        ["model", "topics", "topics above 0.2 % of the tokens", "perplexity", "CPU s"],
+        "Perplexity of held-out words of the test documents; lower is better. One evaluator scores "
+        "all models: it takes their topics and their prior, infers the proportions of a document "
+        f"from half of its words and scores the other half. One thread; {TOPICS} topics unless the "
+        "model finds their number. The first three rows see every document once; tomotopy sweeps "
+        f"{SWEEPS} times over all. The smoothing of topics is each library's default.",
     )
     data = newsgroups()
     order = np.random.default_rng(0).permutation(data.X.shape[0])
@@ -52,11 +51,11 @@ def run() -> Table | None:
 
 
 def _models() -> dict[str, Callable[[Corpus], tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """Probabilities of words, prior of topics and shares of tokens that models learn."""
+    """Functions that learn a model and return its topics, its prior and the shares of topics."""
     settings = {"random_state": 0, "engine": "serial"}
     models: dict[str, Callable[[Corpus], Any]] = {
         "TopicModel": lambda data: _ours(TopicModel(**settings).fit(data.X)),
-        f"TopicModel, batches of {BATCH} as they come": lambda data: _ours(
+        f"TopicModel.partial_fit, batches of {BATCH}": lambda data: _ours(
             TopicModel(**settings).partial_fit(data.X)
         ),
         'TopicModel(n_topics="infer")': lambda data: _ours(
@@ -117,6 +116,6 @@ def _perplexity(phi: np.ndarray, alpha: np.ndarray, data: Corpus) -> float:
     seen, held_out = split_documents(Documents.from_csr(data.X_test), 0)
     factors = WordFactors(np.ascontiguousarray(phi.T), 0.0, np.ones(len(phi)))
     with open_engine("serial") as engine:
-        theta = infer(seen, factors, np.asarray(alpha, float), PASSES, engine)
+        theta = infer_expected(seen, factors, np.asarray(alpha, float), PASSES, engine)
     found = completion_log_likelihood(theta, phi, held_out)
     return perplexity(float(found.sum()), int(held_out.lengths.sum()))

@@ -1,7 +1,7 @@
-"""The images of the reproductions, decoded one at a time, with their labels.
+"""Load the images of the reproductions, decoded one at a time, with their labels.
 
-They come in parquet files, and reading those takes more memory than learning from what is in them:
-a process of its own unpacks a file once, into an archive from which images are read one by one.
+The images come in parquet files. Reading these takes more memory than learning from the images, so
+a separate process unpacks each file once, into an archive that is read image by image.
 """
 
 import subprocess
@@ -43,7 +43,7 @@ class Photographs(Sequence[Pixels]):
             return read_image(archive.read(self._names[i]))
 
     def files(self) -> list[bytes]:
-        """The bytes of all, as they were on disk."""
+        """The encoded bytes of all images."""
         with ZipFile(self._archive) as archive:
             return [archive.read(name) for name in self._names]
 
@@ -54,7 +54,7 @@ class Photographs(Sequence[Pixels]):
 
 @dataclass(frozen=True)
 class Images:
-    """Images with the position of each one's label in `labels`, and the names of their files."""
+    """Images with the position of each label in `labels`, and the names of their files."""
 
     photographs: Photographs
     y: np.ndarray
@@ -75,7 +75,7 @@ class Images:
 
 
 def unpack(source: Path, target: Path) -> None:
-    """Write the images of a parquet file into an archive, by category, if there are any, and name.
+    """Write the images of a parquet file into an archive, in folders by category if there are any.
 
     The archive gets its name when it is complete.
     """
@@ -92,7 +92,7 @@ def unpack(source: Path, target: Path) -> None:
 
 
 def _unpacked(name: str) -> tuple[Path, list[str]]:
-    """The archive of a parquet file, which is made if it is not there, and what is in it."""
+    """The archive of a parquet file, made if it is missing, and the names in it."""
     source, target = HOME / f"{name}.parquet", UNPACKED / f"{name}.zip"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         command = [sys.executable, "-m", "benchmarks.images", str(source), str(target)]

@@ -1,8 +1,6 @@
-"""Bounds and times on the data sets of the mixture specification, next to its reference rows.
+"""`DPMixture` against a plain NumPy prototype of the same model: bounds, NMI and CPU time.
 
-The reference is a plain NumPy prototype; bnpy and scikit-learn were never ahead of it.
-Priors are those of the reference: Wishart with D + 2 degrees of freedom and unit scale, or the
-Par-InGMM paper's; concentration 1; start from one component.
+Writes docs/papers/mixtures.md. The figures of the prototype are constants below (`CASES`).
 """
 
 import statistics
@@ -28,20 +26,37 @@ FAMILIES = {
     "Par-InGMM": ("diagonal", "par-ingmm"),
     "zero-mean": ("zero-mean", "wishart"),
 }
-HEAD = """# Dirichlet-process mixtures: bounds against the reference
+HEAD = """# Dirichlet-process mixtures: bounds beside a reference
 
-Written by `make reproduce PAPER=mixtures`. The bound is the evidence lower bound with all its
-constants, so larger is better and rows of one data set and prior compare. "Reference" is the
-bound and the CPU time of a plain NumPy prototype of the same specification, on one core of the
-same kind of machine, where known; bnpy and scikit-learn were never ahead of it. Our CPU
-seconds are those of the process, on one thread. "oblique" (8 clusters) and "planted" (20) are made
-by this script, in the manner of two sets whose reference rows cannot be compared; on "oblique" a
-diagonal family rightly cuts clusters into pieces.
+`make reproduce PAPER=mixtures` writes this page.
+
+**Measured:** evidence lower bound, agreement with classes (NMI) and training time of `DPMixture` on
+seven data sets, beside a plain NumPy prototype of the same model ("reference").
+
+**Result:** The median bound of `DPMixture` lies within or above the reference's range in all 14
+comparisons. The gains are largest with the Par-InGMM prior: 9,718 nats on letter and 16,438 nats on
+MNIST. `DPMixture` usually takes more CPU time than the prototype. bnpy and scikit-learn were never
+ahead of the reference.
+
+The bound has all its constants, in nats: larger is better, and rows of the same data and family
+compare. CPU seconds are those of one thread; the reference ran on one core of the same kind of
+machine. NMI compares clusters with the classes of the data: 1 is perfect agreement. Runs differ by
+their seed.
+
+This script makes "oblique" (8 clusters) and "planted" (20 clusters) itself, so they have no
+reference. On "oblique" a diagonal family has to cut clusters into pieces.
+"""
+APPENDIX = """## Appendix: settings
+
+Priors are those of the reference: Wishart with D + 2 degrees of freedom and unit scale, or that of
+the Par-InGMM paper. The concentration is 1, and every run starts from one component.
 """
 
 
 @dataclass(frozen=True)
 class Case:
+    """A data set and a family, with the bound and the CPU seconds of the reference."""
+
     data: str
     family: str
     seeds: int
@@ -81,11 +96,11 @@ def reproduce() -> None:
             "family",
             "components",
             "bound, median",
-            "bound, all",
-            "reference",
+            "bound by seed",
+            "bound, reference",
             "NMI",
             "CPU s",
-            "reference CPU s",
+            "CPU s, reference",
         ],
     )
     measured: list[str] = []
@@ -107,7 +122,7 @@ def reproduce() -> None:
             _range([r["cpu"] for r in runs], ".1f"),
             case.cpu,
         )
-    print("written to", write_page("papers/mixtures.md", HEAD, [table], measured))
+    print("written to", write_page("papers/mixtures.md", HEAD, [table, APPENDIX], measured))
 
 
 def _remembered(case: Case, seed: int) -> dict[str, Any]:

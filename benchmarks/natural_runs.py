@@ -1,4 +1,4 @@
-"""Runs of OnlinePPCA and of its competitors, on digits one class after the other."""
+"""Single runs of `OnlinePPCA` and of its competitors on streams of digits: scores and CPU time."""
 
 import time
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ PEER_BATCH = 50
 
 @dataclass(frozen=True)
 class Digits:
-    """Rows and classes, and how they are learned."""
+    """Rows and classes, with the rank, the batch size and the marks of their streams."""
 
     X: np.ndarray
     y: np.ndarray
@@ -57,8 +57,8 @@ def digits(name: str) -> Digits:
 # ------------------------------------------------------------------------- competitors
 
 
-class Known:
-    """Some PPCA with a score."""
+class Scored:
+    """A PPCA with a score."""
 
     model: PPCA
 
@@ -66,17 +66,17 @@ class Known:
         return float(self.model.log_likelihood(X).mean())
 
 
-class Oracle(Known):
-    """What all rows so far say."""
+class Oracle(Scored):
+    """The PPCA of maximum likelihood for all rows so far."""
 
     def __init__(self, seen: Moments, q: int) -> None:
         self.model = seen.ppca(q)
 
 
-class Peer(Known):
-    """scikit-learn's IncrementalPCA as a PPCA: its directions, the noise of all variance left.
+class Peer(Scored):
+    """scikit-learn's IncrementalPCA as a PPCA, with the noise of all variance that is left.
 
-    Its own noise variance knows of the directions of the last batch only.
+    Its own noise variance knows the directions of the last batch only.
     """
 
     def __init__(self, q: int, rank: int) -> None:
@@ -110,7 +110,7 @@ class Peer(Known):
 
 EM_TASK = {"constraint": "task", "solver": "em", "options": {"step_size": 0.05}}
 SLOW = {"step_size": 0.02}
-WAYS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, Any]] = {
     "oEM, 0.02": {"constraint": None, "options": SLOW},
     "oEM, k^-0.6": {"constraint": None},
     "oEM, 1/k": {"constraint": None, "options": {"step_power": 1.0}},
@@ -139,15 +139,15 @@ WAYS: dict[str, dict[str, Any]] = {
 """
 
 
-def made(data: Digits, way: dict[str, Any]) -> Any:
-    way = dict(way)
-    if "peer" in way:
-        return Peer(data.q, way["peer"] * data.q)
-    if "printed" in way:
-        return PrintedPPCA(data.q, data.batch, SLOW["step_size"], **way["printed"])
-    if "kept" in way:
-        way["options"] = {"kept_components": way.pop("kept") * data.q}
-    return OnlinePPCA(data.q, batch_size=data.batch, engine="serial", random_state=0, **way)
+def made(data: Digits, settings: dict[str, Any]) -> Any:
+    settings = dict(settings)
+    if "peer" in settings:
+        return Peer(data.q, settings["peer"] * data.q)
+    if "printed" in settings:
+        return PrintedPPCA(data.q, data.batch, SLOW["step_size"], **settings["printed"])
+    if "kept" in settings:
+        settings["options"] = {"kept_components": settings.pop("kept") * data.q}
+    return OnlinePPCA(data.q, batch_size=data.batch, engine="serial", random_state=0, **settings)
 
 
 def order_of(seed: int, last: int | None = None) -> list[int]:
@@ -167,11 +167,11 @@ def fed(model: Any, X: np.ndarray, batch: int, task: Any = None) -> None:
 
 
 def one_after_the_other(
-    name: str, way: dict[str, Any], seed: int, last: int | None = None
+    name: str, settings: dict[str, Any], seed: int, last: int | None = None
 ) -> dict[str, Any]:
-    """Class after class: the table of scores, the reconstruction error, and the time."""
+    """Learn class after class: the table of scores, the reconstruction error and CPU seconds."""
     data, rng = digits(name), np.random.default_rng(seed)
-    model, learning = made(data, way), ContinualEvaluator(data.held_out())
+    model, learning = made(data, settings), ContinualEvaluator(data.held_out())
     learning.begin()
     cpu = 0.0
     for c in order_of(seed, last):
@@ -214,7 +214,7 @@ def cumulative(name: str, seed: int) -> dict[str, Any]:
 
 
 def batch_em(name: str, seed: int) -> dict[str, Any]:
-    """EM from random loadings, all rows at once."""
+    """Score, iterations and CPU seconds of EM from random loadings, on all rows at once."""
     data = digits(name)
     model = OnlinePPCA(
         data.q, fit_method="em", tol=EM_TOLERANCE, max_iter=3000, engine="serial", random_state=seed
@@ -225,11 +225,11 @@ def batch_em(name: str, seed: int) -> dict[str, Any]:
     return {"score": model.score(data.X_test), "iterations": model.n_iter_, "cpu": cpu}
 
 
-def shuffled(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """All classes mixed: test scores along the stream, and rows to 95 % of what can be gained."""
+def shuffled(name: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Learn all classes mixed: test scores along the stream, at the marks, and CPU seconds."""
     data = digits(name)
     X = np.random.default_rng(seed).permutation(data.X)[: data.marks[-1]]
-    model, curve, cpu = made(data, way), [], 0.0
+    model, curve, cpu = made(data, settings), [], 0.0
     steps = np.unique(np.geomspace(50, len(X), 24).astype(int) // 50 * 50).tolist()
     for start, stop in zip([0, *steps], steps, strict=False):
         begun = time.process_time()
@@ -240,26 +240,26 @@ def shuffled(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
     return {"curve": curve, "marks": nearest, "cpu": cpu}
 
 
-# ------------------------------------------------------------- where rows do not count alike
+# ------------------------------------------------- drift, weights, returns, mixtures, units
 
 
-def drifting(way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Contrast falls to a quarter along a stream of mixed classes; rows are scored, then learned.
+def drifting(settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Scores on a stream whose contrast falls to a quarter; each batch is scored, then learned.
 
-    Also the mean score of all classes at the end of a stream of one class after the other.
+    `classes` is the mean score after a stream of one class after the other.
     """
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     X = rng.permutation(data.X)
     fade = np.linspace(1.0, 0.25, len(X))[:, None]
     X = 0.5 + fade * (X - 0.5)
-    model, scores = made(data, way), []
+    model, scores = made(data, settings), []
     for start in range(0, len(X), 50):
         batch = X[start : start + 50]
         if start:
             scores.append(model.score(batch))
         fed(model, batch, data.batch)
     late = 0.5 + 0.25 * (data.X_test - 0.5)
-    done = one_after_the_other("optdigits", way, seed)
+    done = one_after_the_other("optdigits", settings, seed)
     return {
         "prequential": float(np.mean(scores[len(scores) // 2 :])),
         "end": model.score(late),
@@ -267,19 +267,19 @@ def drifting(way: dict[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
-def unequal(way: str, seed: int) -> dict[str, Any]:
-    """Classes of 380, 190, 95, ... rows, all of which are to count alike."""
+def unequal(weighing: str, seed: int) -> dict[str, Any]:
+    """Scores after classes of 380, 190, 95, ... rows that should count alike."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     order = order_of(seed)
     parts = [data.of_class(c, rng)[: max(380 >> i, 12)] for i, c in enumerate(order)]
     weights = [np.full(len(part), 380 / len(part)) for part in parts]
-    if way == "oracle":
+    if weighing == "oracle":
         model: Any = OnlinePPCA(data.q, engine="serial")
         model.fit(np.concatenate(parts), sample_weight=np.concatenate(weights))
     else:
-        model = made(data, {"peer": 2} if way == "peer" else {"constraint": "step"})
+        model = made(data, {"peer": 2} if weighing == "peer" else {"constraint": "step"})
         for part, w in zip(parts, weights, strict=True):
-            if way == "weighted":
+            if weighing == "weighted":
                 model.partial_fit(part, sample_weight=w)
             else:
                 fed(model, part, data.batch)
@@ -288,11 +288,11 @@ def unequal(way: str, seed: int) -> dict[str, Any]:
     return {"mean": float(np.mean(scores)), "worst": float(np.min(scores))}
 
 
-def returning(way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Every class comes in three visits; how it is remembered when it returns, and at the end."""
+def returning(settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Scores of classes that come in three visits: just before each return, and at the end."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
     parts = {c: np.array_split(data.of_class(c, rng), 3) for c in range(CLASSES)}
-    model, remembered, held_out = made(data, way), [], data.held_out()
+    model, remembered, held_out = made(data, settings), [], data.held_out()
     for visit in range(3):
         for c in np.random.default_rng([seed, visit]).permutation(CLASSES).tolist():
             if visit:
@@ -305,14 +305,14 @@ def returning(way: dict[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
-def mixtures(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
-    """A mixture of up to ten PPCAs, class after class, or fitted to all rows at once."""
+def mixtures(name: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Scores of a mixture of up to ten PPCAs, class after class or fitted to all rows at once."""
     data, rng = digits(name), np.random.default_rng(seed)
-    way = dict(way)
-    at_once = way.pop("at_once", False)
+    settings = dict(settings)
+    at_once = settings.pop("at_once", False)
     model = OnlinePPCA(
         data.q, batch_size=data.batch, engine="serial", random_state=seed,
-        **{"n_mixtures": CLASSES, **way},
+        **{"n_mixtures": CLASSES, **settings},
     )  # fmt: skip
     learning, start = ContinualEvaluator(data.held_out()), time.process_time()
     if at_once:
@@ -335,10 +335,10 @@ def mixtures(name: str, way: dict[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
-def units(way: dict[str, Any], scale: float, seed: int) -> dict[str, Any]:
-    """The end of a class-incremental stream with rows in other units; None if learning fails."""
+def units(settings: dict[str, Any], scale: float, seed: int) -> dict[str, Any]:
+    """Score after one class after the other, with rows in other units; None if learning fails."""
     data, rng = digits("optdigits"), np.random.default_rng(seed)
-    model = made(data, way)
+    model = made(data, settings)
     try:
         for c in order_of(seed):
             fed(model, data.of_class(c, rng) * scale, data.batch, c)

@@ -1,4 +1,4 @@
-"""Runs in processes of their own, so that memory compares, and what memory they take."""
+"""Make runs in separate processes, so that their memory compares, and measure it."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from benchmarks.table import ROOT
 
 
 def in_own_process(module: str, name: str, /, **arguments: Any) -> dict[str, Any]:
-    """The result of a run of a module that calls `answer`; it shares nothing with others."""
+    """The result of a run in a new process; the module has to call `answer`."""
     command = [sys.executable, "-m", module, name, json.dumps(arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -25,7 +25,7 @@ def answer(runs: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
 
 
 def memory_mb() -> tuple[float, float]:
-    """Resident memory of this process, now and at its highest."""
+    """Resident memory of this process in MiB: now, and the highest so far."""
     lines = Path("/proc/self/status").read_text().splitlines()
     found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if "VmHWM" in line
              or "VmRSS" in line}  # fmt: skip

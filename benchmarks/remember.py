@@ -1,4 +1,4 @@
-"""Results of finished runs, kept in out/reproduce/ so that a reproduction can be resumed."""
+"""Cache of finished runs in out/reproduce/, so that a reproduction can be resumed."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ def remembered(
     run: Callable[[], dict[str, Any]],
     arguments: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The result of a run, which is made if it is not there; with where it was measured.
+    """The result of a run, from the cache or made now, with where it was measured.
 
-    Runs of one name but other arguments, if these are given, are other runs.
+    If arguments are given, runs of the same name with other arguments are different runs.
     """
     path = _path(paper, name, arguments)
     if path.exists() and "measured" in (known := json.loads(path.read_text())):
@@ -32,8 +32,21 @@ def remembered(
     return result
 
 
+def remembered_in(
+    measured: set[str],
+    paper: str,
+    name: str,
+    run: Callable[[], dict[str, Any]],
+    arguments: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """As `remembered`; adds where the run was measured to `measured`."""
+    result = remembered(paper, name, run, arguments)
+    measured.add(result["measured"])
+    return result
+
+
 def is_remembered(paper: str, name: str, arguments: Mapping[str, Any] | None = None) -> bool:
-    """Whether the result of a run is there."""
+    """Whether the result of a run is in the cache."""
     return _path(paper, name, arguments).exists()
 
 

@@ -1,30 +1,28 @@
-"""`make reproduce`: the experiments of each paper, or of the one named, into docs/papers/.
+"""Repeat the experiments of the papers, and write the pages of docs/papers (`make reproduce`).
 
 Every finished run is kept in out/reproduce/, so an interrupted reproduction goes on where it
-stopped; delete that folder to measure anew.
+stopped. Delete that folder to measure everything again.
 """
 
-import sys
-
 from benchmarks import bayespa, memory_bounded, mixtures, natural_online_em, ncrp, par_ingmm
+from benchmarks.command_line import chosen
 
 PAPERS = {
-    "mixtures": mixtures.reproduce,
-    "par_ingmm": par_ingmm.reproduce,
-    "bayespa": bayespa.reproduce,
-    "memory_bounded": memory_bounded.reproduce,
-    "natural_online_em": natural_online_em.reproduce,
-    "ncrp": ncrp.reproduce,
+    "mixtures": (mixtures.reproduce, "DPMixture against a NumPy prototype: bounds"),
+    "par_ingmm": (par_ingmm.reproduce, "DPMixture against KMeans on image features"),
+    "bayespa": (bayespa.reproduce, "MedLDA and MedHDP, online against batch"),
+    "memory_bounded": (memory_bounded.reproduce, "ClumpedTopicModel against batch learning"),
+    "natural_online_em": (natural_online_em.reproduce, "OnlinePPCA: what it forgets"),
+    "ncrp": (ncrp.reproduce, "TopicTree against tomotopy, ComponentTree against PCA"),
 }
 
 
-def main(names: list[str]) -> None:
-    unknown = sorted(set(names) - set(PAPERS))
-    if unknown:
-        sys.exit(f"no paper is called {', '.join(unknown)}; there are {', '.join(PAPERS)}")
-    for name in names or PAPERS:
-        PAPERS[name]()
+def main() -> None:
+    """Repeat the experiments of the papers that the command line names, or of all."""
+    papers = {name: what for name, (_, what) in PAPERS.items()}
+    for name in chosen("python -m benchmarks.reproduce", __doc__, papers):
+        PAPERS[name][0]()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

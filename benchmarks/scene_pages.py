@@ -1,4 +1,4 @@
-"""Pictures of the scene-clustering experiment: a page of contact sheets, some of it as a PNG."""
+"""Pictures of the scene experiment: a page of contact sheets, and its largest clusters as a PNG."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from everlearn.report.mixture import examples
 from everlearn.report.study import Study, Truth, agreement, assigned, components
 
 SHOWN, EXAMPLES = 6, 8
-"""Clusters and images of each in the picture."""
+"""Clusters in the picture, and images of each."""
 
 
 def write_sheets(
     scene: Scene, model_name: str, growth: dict[str, list[tuple[float, int]]], picture: str
 ) -> None:
-    """A page of the clusters that a model finds in a scene, and a picture of the largest."""
+    """Write a page of the clusters that a model finds in a scene, and a picture of the largest."""
     X, y = scene.load()
     images = caltech().chosen(chosen(scene.size, scene.resample, caltech().y))
     names, labels = np.unique(y, return_inverse=True)
@@ -40,7 +40,7 @@ def write_sheets(
 
 
 def sheets_page(scene: Scene) -> Path:
-    """Where the page of a scene is."""
+    """Path of the page of a scene."""
     return KEPT / f"clusters-{scene.features}-{scene.size}.html"
 
 

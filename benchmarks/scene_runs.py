@@ -1,4 +1,4 @@
-"""Single runs of the scene-clustering experiment: features, resamples, and models on them."""
+"""Single runs of the scene experiment: features, resamples, and the scores of models on them."""
 
 import time
 import warnings
@@ -32,7 +32,7 @@ FEATURES = {
 }
 N_COMPONENTS = 100
 MANY = 9_000
-"""Images of the end-to-end run: the set, repeated."""
+"""Images of the end-to-end run: the data set, repeated."""
 PER_CATEGORY = 24
 """Images of each of the 102 categories in a resample, out of 30."""
 
@@ -41,14 +41,14 @@ PER_CATEGORY = 24
 
 
 def described(name: str) -> dict[str, Any]:
-    """Describe, reduce and cluster 9,000 images; what each took."""
+    """Describe, reduce and cluster 9,000 images: seconds of each step."""
     return remembered(
         PAPER, f"end-to-end-{name}", lambda: _end_to_end(name), _params(_shared(random_state=0))
     )
 
 
 def is_described(name: str) -> bool:
-    """Whether that is remembered."""
+    """Whether the end-to-end run is in the cache."""
     return is_remembered(PAPER, f"end-to-end-{name}", _params(_shared(random_state=0)))
 
 
@@ -75,7 +75,7 @@ def _end_to_end(name: str) -> dict[str, Any]:
 
 
 def feature_rows(name: str) -> np.ndarray:
-    """The features of the 3,060 images, which are kept on disk."""
+    """The features of the 3,060 images, cached on disk."""
     path = KEPT / f"features-{name}.npy"
     if not path.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def feature_rows(name: str) -> np.ndarray:
 
 
 def _kept(path: Path, rows: np.ndarray) -> None:
-    """Write a file that is whole or not there."""
+    """Write an array to a file that gets its name when it is complete."""
     partial = path.with_suffix(".part")
     with partial.open("wb") as file:
         np.save(file, rows)
@@ -122,7 +122,7 @@ def chosen(size: int, resample: int, y: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Scene:
-    """Which features of which images."""
+    """Features and a resample of the images."""
 
     features: str
     size: int
@@ -143,7 +143,7 @@ class Scene:
 
 
 def _shared(**params: Any) -> DPMixture:
-    """What image pipelines end in."""
+    """The mixture at the end of image pipelines."""
     return image_pipeline("hog").named_steps["mixture"].set_params(**params)
 
 
@@ -151,8 +151,8 @@ def _dp(family: str, prior: str) -> Callable[[int, int], DPMixture]:
     return lambda k, seed: DPMixture(family=family, prior=prior, random_state=seed, engine="serial")
 
 
-def _told(family: str, prior: str) -> Callable[[int, int], DPMixture]:
-    """The same, told the number of categories: components are neither born nor joined."""
+def _at_true_k(family: str, prior: str) -> Callable[[int, int], DPMixture]:
+    """The same with the true number of components, without births and merges."""
     model = _dp(family, prior)
     return lambda k, seed: model(k, seed).set_params(init_components=k, moves=())
 
@@ -173,36 +173,36 @@ MODELS: dict[str, Callable[[int, int], Any]] = {
     "HDBSCAN": lambda k, seed: HDBSCAN(min_cluster_size=5, copy=True),
 }
 OURS = tuple(MODELS)[:5]
-TOLD: dict[str, Callable[[int, int], Any]] = {
-    "full": _told("full", "wishart"),
-    "zero-mean": _told("zero-mean", "wishart"),
-    "diagonal, Wishart": _told("diagonal", "wishart"),
-    "Par-InGMM": _told("diagonal", "par-ingmm"),
-    "diagonal, shared": _told("diagonal", "shared"),
+AT_TRUE_K: dict[str, Callable[[int, int], Any]] = {
+    "full": _at_true_k("full", "wishart"),
+    "zero-mean": _at_true_k("zero-mean", "wishart"),
+    "diagonal, Wishart": _at_true_k("diagonal", "wishart"),
+    "Par-InGMM": _at_true_k("diagonal", "par-ingmm"),
+    "diagonal, shared": _at_true_k("diagonal", "shared"),
 }
-"""The families at equal K."""
+"""The families with the true number of components."""
 
 
-def clustered(scene: Scene, name: str, told: bool = False) -> dict[str, Any]:
-    """Scores, K, time and laps of a model on a scene, which may be told the true K."""
-    make = (TOLD if told else MODELS)[name]
+def clustered(scene: Scene, name: str, true_k: bool = False) -> dict[str, Any]:
+    """Scores, K, time and laps of a model on a scene, or of a family at the true K."""
+    make = (AT_TRUE_K if true_k else MODELS)[name]
     model = make(scene.size, scene.resample)
-    return remembered(PAPER, _name(scene, name, told), lambda: _run(scene, make), _params(model))
+    return remembered(PAPER, _name(scene, name, true_k), lambda: _run(scene, make), _params(model))
 
 
-def is_done(scene: Scene, name: str, told: bool = False) -> bool:
-    """Whether that run is remembered."""
-    model = (TOLD if told else MODELS)[name](scene.size, scene.resample)
-    return is_remembered(PAPER, _name(scene, name, told), _params(model))
+def is_done(scene: Scene, name: str, true_k: bool = False) -> bool:
+    """Whether that run is in the cache."""
+    model = (AT_TRUE_K if true_k else MODELS)[name](scene.size, scene.resample)
+    return is_remembered(PAPER, _name(scene, name, true_k), _params(model))
 
 
-def _name(scene: Scene, model: str, told: bool) -> str:
-    words = f"{scene.features}-{scene.size}-{model}-{'told-' if told else ''}{scene.resample}"
+def _name(scene: Scene, model: str, true_k: bool) -> str:
+    words = f"{scene.features}-{scene.size}-{model}-{'told-' if true_k else ''}{scene.resample}"
     return words.replace(", ", "-").replace(" ", "-")
 
 
 def _params(model: Any) -> dict[str, str]:
-    """By which runs of other settings are known to be others."""
+    """Parameters of a model, which tell its cached runs from those with other settings."""
     return {name: repr(value) for name, value in model.get_params(deep=False).items()}
 
 

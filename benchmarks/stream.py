@@ -1,4 +1,4 @@
-"""Ten million rows through `partial_fit`: time per row and memory, along the stream."""
+"""`DPMixture.partial_fit` on ten million rows: CPU time a row and memory along the stream."""
 
 import os
 import time
@@ -19,14 +19,14 @@ def run() -> Table:
         "A stream of ten million rows",
         [
             "rows",
-            "CPU µs a row since the last mark",
-            "resident MB",
-            "held by the model",
+            "CPU µs a row",
+            "resident MB of the process",
+            "size of the model",
             "components",
         ],
+        "Time a row and memory do not grow with the stream. "
         f"{N_FEATURES} features, {N_CLUSTERS} planted clusters, batches of {BATCH:,}, "
-        f"`memory_budget={BUDGET!r}`. CPU time is per row since the row above; "
-        "it and memory should be flat.",
+        f"`memory_budget={BUDGET!r}`. CPU time is that since the line above.",
     )
     rng = np.random.default_rng(0)
     means = rng.normal(0, 6, (N_CLUSTERS, N_FEATURES))

@@ -1,4 +1,4 @@
-"""Tables for people: printed as they grow, written as Markdown at the end."""
+"""Tables of measurements: printed while they grow, written as Markdown pages at the end."""
 
 import os
 import platform
@@ -14,20 +14,26 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass
 class Table:
+    """A table with its title and a note below the title."""
+
     title: str
     columns: list[str]
     note: str = ""
     rows: list[list[str]] = field(default_factory=list)
     shown: bool = True
-    """Whether rows are printed as they come."""
+    """Whether each new row is printed."""
+    level: int = 2
+    """Level of the title as a heading."""
 
     def add(self, *cells: object) -> None:
+        """Add a row."""
         self.rows.append([str(cell) for cell in cells])
         if self.shown:
             print(self.title, "|", " | ".join(self.rows[-1]), flush=True)
 
     def markdown(self) -> str:
-        lines = [f"## {self.title}", ""]
+        """The table below its title."""
+        lines = [f"{'#' * self.level} {self.title}", ""]
         if self.note:
             lines += [self.note, ""]
         lines.append("| " + " | ".join(self.columns) + " |")
@@ -37,7 +43,7 @@ class Table:
 
 
 def circumstances() -> str:
-    """Machine, versions and commit that figures measured now belong to."""
+    """Machine, versions and commit of figures that are measured now."""
     packages = ", ".join(f"{p} {version(p)}" for p in ("numpy", "scipy", "scikit-learn", "numba"))
     machine = f"{platform.machine()} with {os.cpu_count()} cores"
     return f"{machine}, Python {platform.python_version()}, {packages}, everlearn at {_commit()}"
@@ -62,7 +68,7 @@ def _commit() -> str:
 
 
 def _together(measured: set[str]) -> list[str]:
-    """Circumstances that differ by the commit alone, as one."""
+    """Circumstances, with those joined that differ by the commit alone."""
     commits: dict[str, list[str]] = {}
     for place, _, commit in (said.rpartition(" at ") for said in sorted(measured)):
         commits.setdefault(place, []).append(commit)
@@ -72,9 +78,9 @@ def _together(measured: set[str]) -> list[str]:
 def write_page(
     name: str, head: str, content: Sequence[Table | str], measured: Iterable[str] = ()
 ) -> Path:
-    """A page below docs/ with where and with what the figures were measured: now, if not said.
+    """Write a page below docs/, with where and with what its figures were measured (default: now).
 
-    Texts between tables are Markdown already.
+    Texts between tables are Markdown.
     """
     found = _together(set(measured) or {circumstances()})
     where = "Measured on " + "; and on ".join(found) + "."
@@ -86,7 +92,7 @@ def write_page(
 
 
 def replace_section(name: str, head: str, table: Table) -> Path:
-    """A page below docs/ in which this table, measured now, stands in place of its last version.
+    """Replace a table, which was measured now, in a page below docs/; add it if it is new.
 
     Every section says where and with what it was measured, because others may be older.
     """

@@ -1,4 +1,4 @@
-"""Corpora of the topic trees, in folds, and tomotopy's hierarchical LDA in our own form."""
+"""What the topic trees are measured with: corpora in folds, scores, and tomotopy's trees."""
 
 import time
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ TOMOTOPY_SWEEPS = 500
 
 
 def corpus(name: str) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Words in at least five documents, documents of at least ten words."""
+    """Counts and words: words in at least five documents, documents of at least ten words."""
     with np.load(DATA / FILES[name]) as file:
         values = file["data"].astype(np.int64), file["indices"], file["indptr"]
         X = sparse.csr_matrix(values, shape=tuple(file["shape"]))
@@ -48,7 +48,7 @@ def split(
 
 
 def scores(topics: TreeTopics, word_prior: float, X: sparse.csr_matrix) -> tuple[float, float]:
-    """Log-likelihood per word by completion, and by the paper's way, of any tree."""
+    """Log-likelihood per word of any tree: by completion, and as the paper scores."""
     whole = Documents.from_csr(X)
     seen, held_out = split_documents(whole, 0)
     paths, step = mean_table(topics, word_prior, NestedPrior(1.0)), PathStep(16, 30)
@@ -59,13 +59,13 @@ def scores(topics: TreeTopics, word_prior: float, X: sparse.csr_matrix) -> tuple
 
 
 def unigram(X: sparse.csr_matrix, X_test: sparse.csr_matrix) -> float:
-    """Log-likelihood per word of the words' frequencies alone."""
+    """Log-likelihood per word under the frequencies of words."""
     shares = np.asarray(X.sum(axis=0)).ravel() + 0.5
     return float((X_test @ np.log(shares / shares.sum())).sum() / X_test.sum())
 
 
 def tomotopy_tree(X: sparse.csr_matrix, word_prior: float, seed: int) -> tuple[TreeTopics, float]:
-    """The tree that tomotopy's sampler ends with, under its learned prior of levels; CPU time."""
+    """The last tree of tomotopy's sampler, with its learned prior of levels, and CPU seconds."""
     model = tomotopy.HLDAModel(depth=3, alpha=LEVELS, eta=word_prior, gamma=1.0, seed=seed)
     documents = Documents.from_csr(X)
     for tokens in _tokens(documents):

@@ -1,4 +1,7 @@
-"""Show clusters of images as contact sheets: those nearest each mean, and the least certain.
+"""Show clusters of images as contact sheets.
+
+`image_pipeline` clusters scikit-learn's handwritten digits. The page shows, for each cluster, the
+images nearest its mean and the least certain ones, and how the number of clusters grew.
 
 python examples/contact_sheets.py            # writes contact_sheets.html
 """
@@ -33,7 +36,7 @@ from everlearn.report.study import (
 )
 
 Trace = Sequence[tuple[float, int]]
-"""Seconds of learning, and how many components there were then."""
+"""Seconds of learning, with the number of components at that time."""
 _THUMBNAIL: Final = 96
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete", "--muted")
 _DASHES = ("solid", "dash", "dot", "dashdot")
@@ -53,17 +56,17 @@ def contact_sheets(
     Parameters
     ----------
     study : Study
-        The mixture, the rows of the images, title and lead, and classes if they are known.
+        The mixture, the rows of the images, title and lead, and the classes if they are known.
     images : sequence of paths, bytes of files or arrays
-        One for each row, of which only those that are shown are read.
+        One for each row. Only those that are shown are read.
     names : sequence of str, default=None
         What each image is called.
     growth : mapping of str to sequence of (seconds, components), default=None
-        How the number of components grew, for each model named; drawn as curves.
+        How the number of components grew, by name of the model; each is a curve.
     max_shown : int, default=60
-        Clusters shown, the largest first.
+        Number of clusters to show, the largest first.
     n_examples : int, default=8
-        Images shown of each, nearest its mean; half as many of those least certain.
+        Number of images nearest the mean to show, and half as many of the least certain ones.
 
     Returns
     -------
@@ -71,7 +74,7 @@ def contact_sheets(
     """
     if len(images) != len(study.rows):
         raise ValueError(
-            f"'images' must be as many as the {len(study.rows)} rows of the study, "
+            f"'images' must have one entry for each of the {len(study.rows)} rows of the study, "
             f"got {len(images)}"
         )
     names = [f"image {i + 1}" for i in range(len(images))] if names is None else names
@@ -92,8 +95,8 @@ def contact_sheets(
         cards.append(f'<li class="contact">{about}{"".join(strips)}</li>')
     few = f"The {max_shown} largest of {len(found)} clusters. " if len(found) > max_shown else ""
     how = (
-        f"{few}The {study.noun}s nearest the mean of each cluster come first, then those whose "
-        "place is least certain. The number is the permanent id of the component."
+        f"{few}Each cluster shows the {study.noun}s nearest its mean, then those whose assignment "
+        "is least certain. The number is the permanent id of the component."
     )
     sheets = section(
         "clusters",
@@ -110,7 +113,7 @@ def contact_sheets(
 
 
 def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
-    """The number of components over the time spent learning, a curve for each model."""
+    """The number of components over the learning time, a curve for each model."""
     lines = [
         {
             "x": [round(seconds, 4) for seconds, _ in trace],
@@ -129,7 +132,7 @@ def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
     ]
     layout = {
         **charts.base_layout(420),
-        "xaxis": {**charts.axis("seconds of learning"), "type": "log", "dtick": "D2"},
+        "xaxis": {**charts.axis("learning time, seconds"), "type": "log", "dtick": "D2"},
         "yaxis": {**charts.axis("components"), "rangemode": "tozero", "tickformat": "d"},
         "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
         "legend": {"orientation": "h", "y": -0.25, "font": {"color": "--muted"}},
@@ -148,7 +151,7 @@ def _key_numbers(
             ("NMI", f"{classes.nmi:.3f}"),
             ("AMI", f"{classes.ami:.3f}"),
         ]
-    pairs.append(("in doubt", f"{np.mean(rows.certainty < 0.9):.1%}"))
+    pairs.append(("uncertain (under 0.9)", f"{np.mean(rows.certainty < 0.9):.1%}"))
     return pairs
 
 
@@ -180,19 +183,19 @@ def _growth(growth: Mapping[str, Trace]) -> str:
     ends = ", ".join(f"{name} {trace[-1][1]}" for name, trace in growth.items() if trace)
     return section(
         "growth",
-        "How many components, and when",
-        paragraph("The number of components after each lap, over the seconds spent learning."),
+        "Number of components",
+        paragraph("The number of components after each lap."),
         charts.chart("chart-growth", growth_chart(growth), f"Curves of components: {ends}."),
     )
 
 
 def main() -> None:
-    """Cluster scikit-learn's handwritten digits by their outlines."""
+    """Cluster handwritten digits by their gradients, and write the page."""
     pixels, digits = load_digits(return_X_y=True)
     light = (255 - 15.9 * pixels).astype(np.uint8).reshape(-1, 8, 8)
     images = [np.kron(one, np.ones((6, 6), np.uint8)) for one in light]
     pipeline = image_pipeline(
-        "hog", n_components=20, mixture=DPMixture(random_state=0), size=48, cell=8
+        "hog", n_components=20, mixture=DPMixture(max_laps=100, random_state=0), size=48, cell=8
     )
     with watched_growth() as growth:
         pipeline.fit(images)
@@ -200,7 +203,7 @@ def main() -> None:
         model=pipeline["mixture"],
         rows=pipeline[:-1].transform(images),
         title="Handwritten digits, in clusters",
-        lead="Described by their gradients, and clustered without labels.",
+        lead="Clustered by their gradients (HOG), without labels.",
         noun="image",
         truth=Truth("digit", digits, tuple("0123456789")),
     )

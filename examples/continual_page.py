@@ -1,4 +1,7 @@
-"""Show what models keep and forget while they learn one task after the other.
+"""Show what models keep and forget when tasks come one after the other.
+
+Two `OnlinePPCA` learn handwritten digits, first all zeros, then all ones and so on. The page
+compares them by the measures of `everlearn.metrics.continual`.
 
 python examples/continual_page.py            # writes continual.html
 """
@@ -35,26 +38,26 @@ def continual_page(
     *,
     initial: ArrayLike | None = None,
     oracle: ArrayLike | None = None,
-    title: str = "What was kept, and what was forgotten",
+    title: str = "Learning one task after the other",
     lead: str = "",
     unit: str = "nats per row",
 ) -> str:
-    """A page about models that learned the same tasks in the same order, in one file.
+    """A page on models that learned the same tasks in the same order, in one file.
 
     Parameters
     ----------
     scores : mapping from names of models to array-likes of shape (n_tasks, n_tasks)
-        R[i, j], the score of task j after task i, as `ContinualEvaluator.scores` has it.
+        R[i, j], the score of task j after task i, such as `ContinualEvaluator.scores`.
     tasks : sequence of str
         Names of the tasks, in the order in which they were learned.
     initial : array-like of shape (n_tasks,), default=None
-        Scores before anything was learned, as `ContinualEvaluator.initial` has them.
+        Scores before learning, such as `ContinualEvaluator.initial`.
     oracle : array-like of shape (n_tasks, n_tasks), default=None
         Scores of models that were fitted to all tasks so far at once.
     title, lead : str
-        What this is, in a line and in a sentence or two.
+        Headline, and a sentence or two below it.
     unit : str, default="nats per row"
-        What a score is measured in.
+        Unit of a score.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) ->
         ]
         colour = _COLOURS[number % len(_COLOURS)]
         dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
-        if name == _ORACLE:  # others often lie on it
+        if name == _ORACLE:  # thin, since other lines often lie on it
             colour, dash = "--ink", "dot"
         data.append(
             {
@@ -172,7 +175,7 @@ def losses(found: Mapping[str, ContinualSummary], unit: str) -> Figure:
 
 
 def score_matrix(values: Mat, tasks: Sequence[str], unit: str) -> Figure:
-    """Scores of all tasks after each; colours follow ranks, so that one low score hides nothing."""
+    """Scores of all tasks after each. Shades are ranks, so that one low score hides nothing."""
     ranks = values.ravel().argsort().argsort().reshape(values.shape) / max(values.size - 1, 1)
     names = [escape(task) for task in tasks]
     text = [[minus(f"{v:,.0f}") for v in row] for row in values.tolist()]
@@ -193,8 +196,8 @@ def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], u
     ]
     return section(
         "consolidation",
-        "Along the stream",
-        paragraph("The mean score of the tasks learned so far, after each of them."),
+        "Mean score",
+        paragraph("The mean score of the tasks learned so far. Higher is better."),
         chart(
             "chart-consolidation",
             consolidation(lines, tasks, unit),
@@ -206,7 +209,7 @@ def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], u
 def _summary(found: Mapping[str, ContinualSummary], unit: str) -> str:
     judged = all(s.regret is not None for s in found.values())
     begun = all(s.forward is not None for s in found.values())
-    forward = "; forward, what they have gained before they are learned" if begun else ""
+    forward = " Forward is what tasks gain before they are learned." if begun else ""
     head = ["model", "final", "worst task", "just learned", "forgetting", "interference"]
     head += ["interference beyond oracle", "regret"] * judged
     head += ["forward"] * begun
@@ -219,14 +222,15 @@ def _summary(found: Mapping[str, ContinualSummary], unit: str) -> str:
             cells.append(s.forward)
         rows.append([name, *(minus(f"{value:,.1f}") for value in cells)])
     words = (
-        "Forgetting is what tasks lose from their best score to the end; interference, what they "
-        f"gain by tasks that come after them{forward}. A model of fixed size must give up what is "
-        "special to a task as others come, so even the best one has negative interference."
+        "Forgetting is what tasks lose from their best score to the end; lower is better. "
+        "Interference is what tasks gain from later tasks, and is negative if these do harm."
+        f"{forward} A model of fixed size must give up detail of a task when others come, so even "
+        "the best model has negative interference."
     )
     content = table(f"Scores at the end, {unit}", head, rows)
     spoken = ", ".join(f"{n} {minus(f'{s.forgetting:,.1f}')}" for n, s in found.items())
     bars = chart("chart-losses", losses(found, unit), f"Bars for each model. Forgetting: {spoken}.")
-    return section("summary", "What was kept", paragraph(words), bars, content)
+    return section("summary", "Forgetting", paragraph(words), bars, content)
 
 
 def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str) -> str:
@@ -239,7 +243,7 @@ def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str
 
 
 def main() -> None:
-    """Learn handwritten digits, one digit after the other."""
+    """Learn one digit after the other, with and without a constraint, and write the page."""
     X, y = load_digits(return_X_y=True)
     held_out = {digit: X[y == digit][::5] for digit in range(10)}
     scores = {}
@@ -255,7 +259,7 @@ def main() -> None:
         scores,
         [str(digit) for digit in range(10)],
         title="Handwritten digits, one digit after the other",
-        lead="OnlinePPCA sees all images of a digit once, then all of the next.",
+        lead="OnlinePPCA sees all images of one digit, then all of the next, each once.",
     )
     save_page(html, Path("continual.html"))
     print("continual.html")

@@ -14,29 +14,61 @@ SOURCES = str(REPOSITORY / "src")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\n\Z")
 """A block is left out if the line before it says why; no page needs that today."""
+PRINTED = re.compile(r"```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""What a block prints stands below it."""
+MARK = "end of the block of line"
 
 
 def script_of(text):
-    """The blocks of a page as one script, in which each line has the number it has on the page."""
+    """The blocks of a page as one script, in which each line has the number it has on the page.
+
+    The line of a closing fence prints a mark, so that it is known what each block printed.
+    """
     code, end = "", 0
     for block in BLOCK.finditer(text):
         if NOT_RUN.search(text[: block.start()]):
             continue
+        line = text.count("\n", 0, block.end(1)) + 1
         code += "\n" * text.count("\n", end, block.start(1)) + block.group(1)
+        code += f"print('{MARK}', {line})"
         end = block.end(1)
     return code
+
+
+def outputs_on(text):
+    """What the page says that a block prints, by the line of the block's closing fence."""
+    found = {}
+    for block in BLOCK.finditer(text):
+        if printed := PRINTED.match(text, block.end(1)):
+            found[text.count("\n", 0, block.end(1)) + 1] = printed.group(1)
+    return found
+
+
+def outputs_of(stdout):
+    """What each block printed, by the line of its closing fence."""
+    parts = re.split(rf"^{MARK} (\d+)\n", stdout, flags=re.MULTILINE)
+    return {int(line): printed for printed, line in zip(parts[::2], parts[1::2], strict=False)}
 
 
 def test_lines_are_numbered_as_on_the_page():
     skipped = "<!-- not run: slow -->\n```python\ny\n```\n"
     text = f"a\n```python\nx = 1\n```\nb\n{skipped}```python\nx += 1\n```\n"
     lines = script_of(text).split("\n")
-    assert [(i, line) for i, line in enumerate(lines, 1) if line] == [(3, "x = 1"), (11, "x += 1")]
+    code = [(i, line) for i, line in enumerate(lines, 1) if line and MARK not in line]
+    assert code == [(3, "x = 1"), (11, "x += 1")]
+
+
+def test_outputs_are_compared_block_by_block():
+    text = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\nprint(2)\n```\n"
+    assert outputs_on(text) == {3: "1\n"}
+    assert outputs_of(f"1\n{MARK} 3\n2\n{MARK} 11\n") == {3: "1\n", 11: "2\n"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_runs_from_top_to_bottom(page, tmp_path):
-    code = script_of(page.read_text("utf-8"))
+    """It also prints what it says; the blocks of the README are compared one by one below."""
+    text = page.read_text("utf-8")
+    code = script_of(text)
     if not code:
         pytest.skip("a page without Python")
     script = tmp_path / f"{page.stem}_page.py"
@@ -51,6 +83,8 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path):
         timeout=240,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+    wanted, printed = outputs_on(text), outputs_of(done.stdout)
+    assert {line: printed[line] for line in wanted} == wanted
 
 
 def test_the_readme_prints_what_it_says(tmp_path):

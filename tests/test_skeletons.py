@@ -1,30 +1,19 @@
 """The files to copy keep what they promise."""
 
-import importlib.machinery
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from conftest import REPOSITORY
 from everlearn import registry
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
 from everlearn.mixture.model import Mixture
-from everlearn.testing.checks import Case, Check, Spoilt, checks_of
-
-
-def skeleton(name: str) -> ModuleType:
-    path = REPOSITORY / "docs" / "skeletons" / f"{name}.py"
-    loader = importlib.machinery.SourceFileLoader(f"everlearn.skeleton_{name}", str(path))
-    module = ModuleType(loader.name)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
-
+from everlearn.testing.checks import Case, Check, Spoilt, checks_of, scikit_learn_checks
+from support.skeletons import skeleton
 
 ESTIMATOR, FAMILY = skeleton("estimator"), skeleton("family")
 X = np.random.default_rng(0).normal(size=(90, 3))
@@ -49,6 +38,13 @@ def test_the_estimator_passes_the_conformance_suite(
     entry = registry.Entry("StreamingMean", ESTIMATOR.__name__, "streaming-mean")
     monkeypatch.setitem(registry.BY_KEY, entry.key, entry)
     check(case, tmp_path)
+
+
+@pytest.mark.parametrize(("estimator", "check"), scikit_learn_checks([ESTIMATOR.StreamingMean()]))
+def test_the_estimator_passes_the_checks_of_scikit_learn(
+    estimator: Any, check: Callable[[Any], None]
+) -> None:
+    check(estimator)
 
 
 def test_the_family_scores_as_the_average_over_its_posterior() -> None:

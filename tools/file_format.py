@@ -23,23 +23,28 @@ from everlearn.store.schema import (
 PAGE = Path(__file__).parents[1] / "docs" / "file_format.md"
 HEAD = f"""# What is in a model file?
 
-Written by `python tools/file_format.py` from the schemas that the code itself uses (format version
-{FORMAT_VERSION}).
+A file `model.evl` is an uncompressed zip of `header.json` and one `.npy` member for each array.
+Any zip tool and `numpy.load` can read it. Loading a file runs no code.
 
-A file `model.evl` is an uncompressed zip of `header.json` and one `.npy` member for each array. The
-header holds the format version, the library version, a table of the members with dtype, shape and
-SHA-256, and under `model`:
+`header.json` holds the format version ({FORMAT_VERSION}), the version of everlearn, and a table of
+the members with dtype, shape and SHA-256. Under `model` it holds:
 
-| entry | what |
+| Entry | Content |
 |---|---|
 | `estimator` | the key of the class in `everlearn/registry.py` |
 | `params` | the parameters of the constructor |
-| `learned` | numbers and names of what was learned, as below |
+| `learned` | what was learned, see the tables below |
 | `feature_names` | names of columns, or null |
+| `stream` | in files of `everlearn learn`: how far each source is learned, and its fields |
 
-Arrays below are members of the zip; everything else is in the header. `*` stands for the
-number of an entry in a list. Names in shapes are sizes: all axes of one name in a file are equally
-long. Reading refuses whatever a table does not allow, and what contradicts itself.
+How to read the tables:
+
+- Arrays are members of the zip. Everything else is in the header.
+- `*` stands for the number of an entry in a list.
+- Names in shapes are sizes. All axes of one name in a file are equally long.
+- `load` refuses a file that breaks a table or contradicts itself.
+
+This page is written by `python tools/file_format.py` from the schemas of the code.
 """
 
 
@@ -70,6 +75,8 @@ def rows(schema: Schema, place: str, note: str = "") -> Iterator[tuple[str, str]
 def page() -> str:
     """The whole page."""
     text = HEAD
+    if missing := [f"`{e.name}`" for e in ESTIMATORS if not hasattr(e.estimator(), "_schema")]:
+        text += f"\nNot in the tables yet: {', '.join(missing)}.\n"
     seen: dict[int, str] = {}
     for entry in ESTIMATORS:
         schema = getattr(entry.estimator(), "_schema", None)

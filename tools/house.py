@@ -1,16 +1,24 @@
 """Print how the code base stands: `python tools/house.py [folder of the package]`.
 
 The figures are mirrors, not gates: none of them is a goal, and nothing fails because of one. They
-show where a reader has a long way.
+show where a reader has a long way. Walks are the functions that one call runs through; they are
+measured by running it, unless another folder is given.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+import tempfile
+import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
 
 SEAMS = {"params", "estimator", "self", "model", "learner", "engine"}
 """Parameters whose type says what a function may touch."""
@@ -73,9 +81,9 @@ def shares(modules: list[Module]) -> dict[str, float]:
 
 
 def single_subclass_bases(modules: list[Module]) -> list[str]:
-    """Classes of our own that exactly one other class inherits from."""
+    """Classes of our own, protocols aside, that exactly one other class inherits from."""
     classes = [n for m in modules for n in ast.walk(m.tree) if isinstance(n, ast.ClassDef)]
-    names = {node.name for node in classes}
+    names = {node.name for node in classes if "Protocol" not in map(ast.unparse, node.bases)}
     heirs: Counter[str] = Counter()
     for node in classes:
         for base in node.bases:
@@ -126,9 +134,96 @@ def one_call_helpers(modules: list[Module]) -> int:
     return sum(names[name] == 1 for name in short if not name.startswith("__"))
 
 
+def walked(call: Callable[[], object]) -> tuple[int, int, int]:
+    """How many functions, modules and packages of everlearn a call runs through.
+
+    Compiled loops are not seen; comprehensions and lambdas are not counted.
+    """
+    seen: set[tuple[str, str]] = set()
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        module = frame.f_globals.get("__name__", "")
+        name = frame.f_code.co_qualname
+        if event == "call" and module.startswith("everlearn") and not name.endswith(">"):
+            seen.add((module, name))
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    modules = {module for module, _ in seen}
+    return len(seen), len(modules), len({".".join(m.split(".")[:2]) for m in modules})
+
+
+def walks(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Of a small batch on the serial engine, after calls that compile and import."""
+    sys.path.insert(0, str(ROOT / "src"))
+    warnings.simplefilter("ignore")
+    import numpy as np
+    from typer.testing import CliRunner
+
+    import everlearn
+    from everlearn.cli.main import app
+    from everlearn.testing.data import planted_mixture, planted_topics, planted_tree
+
+    rows = planted_mixture(600, 3, 4, random_state=0).X
+    topics = planted_topics(90, 3, 30, 20, random_state=0)
+    labels = np.array(["ash", "elm", "fir"])[topics.labels]
+    counts = planted_tree(0, n_documents=60, n_tokens=20).counts
+
+    def mixture(n: int) -> Any:
+        model = everlearn.DPMixture(engine="serial", random_state=0)
+        for i in range(n):
+            model.partial_fit(rows[i * 50 : i * 50 + 50])
+        return model
+
+    def classifier(n: int) -> Any:
+        model = everlearn.MedLDAClassifier(engine="serial", random_state=0)
+        for i in range(n):
+            part = slice(i * 30, i * 30 + 30)
+            first = {"classes": np.unique(labels)} if i == 0 else {}
+            model.partial_fit(topics.X[part], labels[part], **first)
+        return model
+
+    def tree(n: int) -> Any:
+        model = everlearn.TopicTree(engine="serial", random_state=0)
+        for i in range(n):
+            model.partial_fit(counts[i * 30 : i * 30 + 30])
+        return model
+
+    for warm, n in ((mixture, 3), (classifier, 3), (tree, 2)):
+        warm(n)
+    last = slice(60, 90)
+    third, labelled, second = mixture(2), classifier(2), tree(1)
+    table, file = folder / "rows.csv", folder / "mixture.evl"
+    names = ",".join("abc")
+    np.savetxt(table, rows, delimiter=",", header=names, comments="")
+
+    def learn(name: str) -> None:
+        arguments = ["learn", str(folder / name), str(table), "--kind", "mixture", "-q"]
+        result = CliRunner().invoke(app, [*arguments, "--batch", "200"])
+        if result.exit_code:
+            raise RuntimeError(result.output)
+
+    learn("warm.evl")
+    mixture(3).save(file)
+    everlearn.load(file)
+    return {
+        "DPMixture.partial_fit (3rd batch)": walked(lambda: third.partial_fit(rows[100:150])),
+        "MedLDAClassifier.partial_fit (3rd)": walked(
+            lambda: labelled.partial_fit(topics.X[last], labels[last])
+        ),
+        "TopicTree.partial_fit (2nd)": walked(lambda: second.partial_fit(counts[30:])),
+        "everlearn learn (600 rows)": walked(lambda: learn("model.evl")),
+        "DPMixture.save": walked(lambda: third.save(file)),
+        "DPMixture load": walked(lambda: everlearn.load(file)),
+    }
+
+
 def main() -> None:
     """Print everything."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else "src/everlearn")
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "src" / "everlearn"
     modules = [Module(path, root) for path in sorted(root.rglob("*.py"))]
     sizes = [m.n_lines for m in modules if m.n_lines]
     functions = sorted(length(f) for m in modules for f in m.functions)
@@ -145,6 +240,8 @@ def main() -> None:
     parts = ", ".join(f"{name} {share:.1f} %" for name, share in shares(modules).items())
     print(f"lines are           {parts}")
     print(f"imports             {len(edges):>8,}, {inside} of them inside a package")
+    between = Counter((a.package, b.package) for a, b in edges if a.package != b.package)
+    print(f"edges of packages   {len(between):>8}, {sum(between.values())} imports across them")
     print(f"one importer        {sum(count == 1 for count in importers.values()):>8} modules")
     print(f"one-call helpers    {one_call_helpers(modules):>8} of at most 8 lines")
     bases = single_subclass_bases(modules)
@@ -155,6 +252,14 @@ def main() -> None:
     files = Counter(module.package for module in modules)
     for module in modules:
         packages[module.package] += module.n_lines
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    n_test_lines = sum(path.read_text("utf-8").count("\n") for path in tests)
+    print(f"lines of tests      {n_test_lines:>8,} in {len(tests)} files")
+    if len(sys.argv) == 1:
+        print("walks               functions  modules  packages")
+        with tempfile.TemporaryDirectory() as folder:
+            for call, (n_functions, n_modules, n_packages) in walks(Path(folder)).items():
+                print(f"  {call:<36}{n_functions:>5}{n_modules:>6}{n_packages:>6}")
     print("packages")
     for package, count in sorted(packages.items()):
         print(f"  {package:<12}{files[package]:>4} files{count:>8,} lines")

@@ -1,9 +1,10 @@
 """Online EM for PPCA with the formulas that the slides of the paper print.
 
-`OnlinePPCA` departs from the slides in two places, because there they do not do what they are for.
-Here both can be had, to measure what that costs (docs/math/ppca.md, sections 2 and 4):
+`OnlinePPCA` departs from the slides in two places, where the printed formulas miss their goal. This
+module has the printed forms, for the tables of docs/papers/natural_online_em.md (derivation:
+docs/math/ppca.md, sections 2 and 4):
 
-- the statistics are centred with the mean of the moment, which is out of date once it has moved;
+- the statistics are centred with the current mean, and are wrong once the mean has moved;
 - the constraint multiplies by the inverse of the Fisher information, where its maximiser multiplies
   by the information itself.
 """
@@ -166,7 +167,7 @@ class PrintedPPCA:
             self.model = self.step(self.model, self._reference)
 
     def _centred(self, stats: LatentStats) -> LatentStats:
-        """Statistics around the origin, or with second moments around the mean of the moment."""
+        """Statistics around the origin, or with second moments around the current mean."""
         if not self.moving_centre:
             return stats
         assert self.model is not None

@@ -1,11 +1,11 @@
 """Copy this to begin an estimator: the mean of a stream of rows, complete in one file.
 
-It is what `linear/` is in several files: a class that users call, a frozen value of what it has
-learned, a function that learns, and a schema that says what is saved. `tests/test_skeletons.py`
-runs the conformance suite on it.
+It has the parts of every estimator: a class that users call, a frozen value with what is learned, a
+function that learns, and a schema of what is saved. `tests/test_skeletons.py` runs the conformance
+suite on it.
 
-In the package, each part has its own room: `estimator.py`, `fit.py`, `checkpoint.py`. Register the
-class in `src/everlearn/registry.py`.
+In the package, each part has its own file: `estimator.py`, `fit.py`, `checkpoint.py`. Register the
+class in `src/everlearn/registry.py`. `components/` is a complete system to compare with.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.engine.opening import EngineChoice
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin
 from everlearn.estimator.params import Constraint, Interval
 from everlearn.estimator.saving import SaveMixin
@@ -30,7 +31,7 @@ from everlearn.store.schema import Array, Record, Scalar, expect
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanFit:
-    """What the estimator knows: sums of rows, and how many rows there were."""
+    """What is learned: the weighted sum of the rows and of their weights, and their number."""
 
     sums: Vec
     mass: float
@@ -44,12 +45,12 @@ class MeanFit:
 
     @property
     def mean(self) -> Vec:
-        """Of the rows so far."""
+        """Mean of the rows so far."""
         return self.sums / self.mass
 
 
 def learn(known: MeanFit, rows: Mat, retention: float) -> MeanFit:
-    """What is known after more rows. Old values are never changed in place."""
+    """Learn rows. The old value stays as it is."""
     return MeanFit(
         retention * known.sums + rows.sum(axis=0),
         retention * known.mass + len(rows),
@@ -86,7 +87,7 @@ class StreamingMean(SaveMixin, LearnerMixin, BaseEstimator):
     Parameters
     ----------
     retention : float, default=1.0
-        Part of the old evidence that is kept at each batch. Below 1 the mean follows a drift.
+        Part of the old evidence to keep at each batch. Below 1, the mean follows a drift.
     engine, random_state, verbose
         As in all estimators.
 
@@ -108,8 +109,8 @@ class StreamingMean(SaveMixin, LearnerMixin, BaseEstimator):
         self,
         *,
         retention: float = 1.0,
-        engine: Any = None,
-        random_state: Any = None,
+        engine: EngineChoice = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.retention = retention
@@ -126,18 +127,21 @@ class StreamingMean(SaveMixin, LearnerMixin, BaseEstimator):
         return self._learn(getattr(self, "_learned", None), X)
 
     def _learn(self, known: MeanFit | None, X: Any) -> Self:
-        with self._unchanged_on_error():  # whatever fails, the estimator stays as it was
+        with self._unchanged_on_error():  # after any error, the estimator is as before
             self._check_params()
-            rows = np.asarray(checked_table(self, X, reset=known is None))
+            rows = self._rows(X, reset=known is None)
             if known is None:
                 known = MeanFit(np.zeros(rows.shape[1]), 0.0, 0, self._new_seed())
             self._learned = learn(known, rows, float(self.retention))
         return self
 
+    def _rows(self, X: Any, *, reset: bool) -> Mat:
+        return np.asarray(checked_table(self, X, reset=reset, accept_sparse=False))
+
     def score_samples(self, X: Any) -> Vec:
         """Minus the distance of each row from the mean."""
         check_is_fitted(self)
-        rows = np.asarray(checked_table(self, X, reset=False))
+        rows = self._rows(X, reset=False)
         return -np.linalg.norm(rows - self._learned.mean, axis=1)
 
     @property

@@ -1,6 +1,7 @@
 """Copy this to begin a family: independent Poisson counts with a gamma prior on each rate.
 
-The identity that all of everlearn rests on is
+A family gives statistics of rows, the posterior from their sums, and expected log-likelihoods of
+rows. All of everlearn uses this identity:
 
     E_q[log p(x | component k)] = T(x) . eta_k + constant_k + log base of x .
 
@@ -23,14 +24,14 @@ from everlearn.core.arrays import Mat, Table, Vec
 
 
 class Rates(NamedTuple):
-    """Gamma posteriors of the rates of K components: shapes a (K, D), inverse scales b (K, 1)."""
+    """Posteriors Gamma(a, b) of the rates of K components: shapes (K, D), inverse scales (K, 1)."""
 
     a: Mat
     b: Mat
 
 
 class GammaPoisson:
-    """Counts that are independent in each column, with a Gamma(shape, rate) prior."""
+    """Independent Poisson counts in each column, whose rates have a Gamma(shape, rate) prior."""
 
     def __init__(self, n_features: int, shape: float = 1.0, rate: float = 1.0) -> None:
         self.n_features, self.shape, self.rate = n_features, shape, rate
@@ -45,41 +46,41 @@ class GammaPoisson:
         return np.ascontiguousarray(X, dtype)
 
     def log_base(self, X: Table) -> Vec:
-        """What depends on the row alone."""
-        return -gammaln(np.asarray(X) + 1.0).sum(axis=1)
+        """The part of the log-likelihood that no component changes, (n,)."""
+        return np.asarray(-gammaln(np.asarray(X) + 1.0).sum(axis=1))
 
     def posterior(self, n: Vec, t: Mat) -> Rates:
-        """From masses and sums of features; zeros give the prior."""
+        """Posteriors from masses n (K,) and sums of features t (K, D); zeros give the prior."""
         return Rates(self.shape + np.maximum(t, 0.0), self.rate + n[:, None])
 
     def natural(self, q: Rates) -> tuple[Mat, Vec]:
-        """eta and constant of the identity."""
+        """eta, (K, D), and constant, (K,), of the identity."""
         return psi(q.a) - np.log(q.b), -(q.a / q.b).sum(axis=1)
 
     def cumulant(self, q: Rates) -> Vec:
-        """Log of the constant in front of the posterior density."""
+        """Log of the constant in front of the posterior density, (K,)."""
         return np.asarray((q.a * np.log(q.b) - gammaln(q.a)).sum(axis=1))
 
     def log_predictive(self, X: Table, q: Rates) -> Mat:
-        """Negative binomial."""
+        """Log density of a new row, (n, K): a negative binomial."""
         x = np.asarray(X, np.float64)[:, None, :]
         terms = gammaln(q.a + x) - gammaln(q.a) - gammaln(x + 1.0)
         terms += q.a * np.log(q.b / (q.b + 1.0)) - x * np.log(q.b + 1.0)
         return np.asarray(terms.sum(axis=2))
 
     def means(self, q: Rates) -> Mat:
-        """Expected rates."""
+        """Expected rows, (K, D)."""
         return np.asarray(q.a / q.b)
 
     def covariances(self, q: Rates) -> NDArray[np.float64]:
-        """The variance of a Poisson count is its rate."""
+        """Variances of rows, (K, D). That of a Poisson count is its rate."""
         return self.means(q)
 
     def draw(self, q: Rates, k: int, size: int, rng: np.random.Generator) -> Mat:
-        """Rows of the posterior predictive."""
+        """Rows from the posterior predictive of component k."""
         rates = rng.gamma(q.a[k], 1.0 / q.b[k], (size, self.n_features))
         return rng.poisson(rates).astype(np.float64)
 
     def embedding(self, X: Table, q: Rates | None = None) -> Table:
-        """Square roots: their variance hardly depends on the rate."""
+        """Points for seeding, whose distances are comparable: the square roots of counts."""
         return np.sqrt(np.asarray(X, np.float64))

@@ -1,10 +1,22 @@
-"""The exceptions and warnings somebody may want to catch by name, and what an interrupt is."""
+"""Exceptions and warnings that users may want to catch by name."""
 
 from __future__ import annotations
 
 
 class UsageError(ValueError):
-    """Something on the command line does not fit the model or the data."""
+    """A parameter or an option does not fit the model or the data."""
+
+
+class SourceError(ValueError):
+    """A source of records cannot be read at all. A bad record within one is set aside instead."""
+
+
+class BadRecordError(ValueError):
+    """A record cannot be learned, and the run is strict."""
+
+
+class LockedError(RuntimeError):
+    """Another process is learning into the same model file."""
 
 
 class CheckpointError(ValueError):
@@ -40,7 +52,7 @@ class ForcedJoinWarning(UserWarning):
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether it is one, also in the words of a compiled function that was reading arguments."""
+    """Whether an error is Ctrl-C, also where compiled code reports it as a SystemError."""
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     return isinstance(error, KeyboardInterrupt)

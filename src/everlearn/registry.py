@@ -13,6 +13,19 @@ from typing import Any, Final, Literal, TypeAlias
 Form: TypeAlias = Literal["rows", "documents", "points"]
 """What a record is: numbers in columns, a text, or points that make one document."""
 Target: TypeAlias = Literal["class", "number"]
+Trait: TypeAlias = Literal[
+    "components",
+    "bound",
+    "tree",
+    "scores",
+    "class_topics",
+    "tokens",
+    "points",
+    "memory",
+    "row_by_row",
+    "batch_by_batch",
+]
+"""What an estimator can tell, by the attributes it has; `stream/models.py` lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,9 @@ class Entry:
     form : what the command line makes of a record for it
     target : what it learns beside a record
     merge : "module:function" that `merge` calls, or None if what it keeps is no sum over its data
+    parts : "module:function" that lists what it has found, for `everlearn show` and reports
+    answers : "module:function" that answers `everlearn predict`
+    traits : what it can tell beside that
     package : the package that exports it
     """
 
@@ -38,6 +54,9 @@ class Entry:
     form: Form | None = None
     target: Target | None = None
     merge: str | None = None
+    parts: str | None = None
+    answers: str | None = None
+    traits: tuple[Trait, ...] = ()
     package: str = "everlearn"
 
     def estimator(self) -> Any:
@@ -53,6 +72,8 @@ def imported(place: str) -> Any:
 
 _MERGE_TOPICS: Final = "everlearn.topics.merging:merge_topic_models"
 _MERGE_LINEAR: Final = "everlearn.linear.merging:merge_linear_models"
+_PARTS: Final = "everlearn.stream.summary"
+_ANSWERS: Final = "everlearn.stream.predict"
 ESTIMATORS: Final = (
     Entry(
         "DPMixture",
@@ -61,6 +82,9 @@ ESTIMATORS: Final = (
         kind="mixture",
         form="rows",
         merge="everlearn.mixture.merging:merge_mixtures",
+        parts=f"{_PARTS}:gaussian_parts",
+        answers=f"{_ANSWERS}:component_answers",
+        traits=("components", "bound", "memory"),
     ),
     Entry(
         "TopicModel",
@@ -69,6 +93,9 @@ ESTIMATORS: Final = (
         kind="topics",
         form="documents",
         merge=_MERGE_TOPICS,
+        parts=f"{_PARTS}:topic_parts",
+        answers=f"{_ANSWERS}:topic_answers",
+        traits=("components", "tokens"),
     ),
     Entry(
         "TopicTree",
@@ -76,6 +103,9 @@ ESTIMATORS: Final = (
         key="topic-tree",
         kind="tree",
         form="documents",
+        parts=f"{_PARTS}:tree_parts",
+        answers=f"{_ANSWERS}:path_answers",
+        traits=("components", "tree", "tokens"),
     ),
     Entry(
         "MedLDAClassifier",
@@ -85,6 +115,9 @@ ESTIMATORS: Final = (
         form="documents",
         target="class",
         merge=_MERGE_TOPICS,
+        parts=f"{_PARTS}:class_topic_parts",
+        answers=f"{_ANSWERS}:label_answers",
+        traits=("components", "class_topics", "tokens"),
     ),
     Entry(
         "BayesianPassiveAggressiveClassifier",
@@ -94,6 +127,9 @@ ESTIMATORS: Final = (
         form="rows",
         target="class",
         merge=_MERGE_LINEAR,
+        parts=f"{_PARTS}:score_parts",
+        answers=f"{_ANSWERS}:label_answers",
+        traits=("scores", "row_by_row"),
     ),
     Entry(
         "MedLDARegressor",
@@ -103,6 +139,9 @@ ESTIMATORS: Final = (
         form="documents",
         target="number",
         merge=_MERGE_TOPICS,
+        parts=f"{_PARTS}:topic_parts",
+        answers=f"{_ANSWERS}:value_answers",
+        traits=("components", "tokens"),
     ),
     Entry(
         "BayesianPassiveAggressiveRegressor",
@@ -112,6 +151,9 @@ ESTIMATORS: Final = (
         form="rows",
         target="number",
         merge=_MERGE_LINEAR,
+        parts=f"{_PARTS}:score_parts",
+        answers=f"{_ANSWERS}:value_answers",
+        traits=("scores", "row_by_row"),
     ),
     Entry(
         "ClumpedTopicModel",
@@ -119,6 +161,9 @@ ESTIMATORS: Final = (
         key="clumped-topic-model",
         kind="clumped",
         form="points",
+        parts=f"{_PARTS}:gaussian_parts",
+        answers=f"{_ANSWERS}:topic_answers",
+        traits=("components", "bound", "points", "memory"),
     ),
     Entry(
         "ComponentTree",
@@ -126,6 +171,9 @@ ESTIMATORS: Final = (
         key="component-tree",
         kind="components",
         form="rows",
+        parts=f"{_PARTS}:tree_parts",
+        answers=f"{_ANSWERS}:path_answers",
+        traits=("components", "bound", "tree"),
     ),
     Entry(
         "OnlinePPCA",
@@ -134,6 +182,9 @@ ESTIMATORS: Final = (
         kind="ppca",
         form="rows",
         merge="everlearn.ppca.merging:merge_ppca",
+        parts=f"{_PARTS}:axis_parts",
+        answers=f"{_ANSWERS}:coordinate_answers",
+        traits=("batch_by_batch",),
     ),
     Entry(
         "MedHDPClassifier",
@@ -141,6 +192,9 @@ ESTIMATORS: Final = (
         key="medhdp-classifier",
         form="documents",
         target="class",
+        parts=f"{_PARTS}:class_topic_parts",
+        answers=f"{_ANSWERS}:label_answers",
+        traits=("components", "class_topics", "tokens"),
     ),
     Entry(
         "ScaledPCA",

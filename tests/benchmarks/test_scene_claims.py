@@ -49,33 +49,45 @@ def four(claims):
     return runs
 
 
-def test_the_order_is_told_with_k_over_the_same_resamples(claims, four):
-    (line,) = claims.order(four, 10)
-    assert line.startswith("- CNN, Par-InGMM > diagonal Wishart > full, means over 2 resamples")
-    assert "K = 8.0, 6.0, 3.0." in line
-    assert "AMI 0.800, 0.500, 0.300: holds." in line
+def cells(table):
+    """The only row of a table, by its columns; columns of the same name have a list."""
+    (row,) = table.rows
+    found = {}
+    for column, cell in zip(table.columns, row, strict=True):
+        found.setdefault(column, []).append(cell)
+    return {column: values[0] if len(values) == 1 else values for column, values in found.items()}
+
+
+def test_the_order_has_k_over_the_same_resamples(claims, four):
+    found = cells(claims.order(four, 10))
+    assert found["features"] == "CNN"
+    assert found["resamples"] == "2"
+    assert found["K"] == "8.0, 6.0, 3.0"
+    assert found["AMI"] == "0.800, 0.500, 0.300"
+    assert found["holds"] == ["yes"] * 3
     four["CNN", 10, "full"] = [run(0.6, 2), run(0.6, 4)]
-    assert "AMI 0.800, 0.500, 0.600: does not hold." in claims.order(four, 10)[0]
-    assert claims.order(four, 102) == []
+    found = cells(claims.order(four, 10))
+    assert found["AMI"] == "0.800, 0.500, 0.600"
+    assert found["holds"] == ["no"] * 3
+    assert claims.order(four, 102).rows == []
 
 
 def test_the_fewest_clusters(claims, four):
-    (line,) = claims.fewest(four, 10)
-    said = "full 3.0, zero-mean 9.0, diagonal, Wishart 6.0, Par-InGMM 8.0"
-    assert line == f"- CNN, full finds the fewest clusters: {said}: holds."
+    table = claims.fewest(four, 10)
+    assert table.columns[1:5] == ["K, full", "K, zero-mean", "K, diagonal, Wishart", "K, Par-InGMM"]
+    assert table.rows == [["CNN", "3.0", "9.0", "6.0", "8.0", "yes"]]
     four["CNN", 10, "diagonal, Wishart"] = [run(k=1), run(k=1)]
-    assert claims.fewest(four, 10)[0].endswith("Par-InGMM 8.0: does not hold.")
+    assert claims.fewest(four, 10).rows == [["CNN", "3.0", "9.0", "1.0", "8.0", "no"]]
 
 
 def test_costs_are_for_the_components_that_laps_had(claims):
     """Both end with 4 components; the full family had them in every lap."""
     slow = run(cpu=2.4, trace=[(0.1, 4), (0.2, 4)])
     runs = runs_of(claims, full=[slow], Par_InGMM=[run(cpu=1.0)])
-    (line,) = claims.costs(runs, 10)
-    assert "500.0 ms of CPU a lap against 1200.0" in line
-    assert "200.00 against 300.00 for each of the components that a lap has: holds." in line
+    table = claims.costs(runs, 10)
+    assert table.rows == [["CNN", "Par-InGMM", "500.0", "1200.0", "200.00", "300.00", "yes"]]
     runs = runs_of(claims, full=[slow], Par_InGMM=[run(cpu=1.6)])
-    assert claims.costs(runs, 10)[0].endswith("does not hold.")
+    assert cells(claims.costs(runs, 10))["holds"] == "no"
 
 
 def test_peers_are_compared_resample_by_resample(claims):
@@ -84,35 +96,41 @@ def test_peers_are_compared_resample_by_resample(claims):
     runs = runs_of(claims, KMeans=kmeans)
     runs["CNN", 10, "diagonal, shared"] = ours
     runs["CNN", 10, "BayesianGaussianMixture, 2 K"] = [run(0.5, 20)] * 5
-    (line,) = claims.against_peers(runs, 10)
-    assert "our best mixture (diagonal, shared)" in line
-    assert "0.800 with K = 12.0 against KMeans, true K 0.720 with K = 10.0" in line
-    assert "(paired difference +0.0800, standard error 0.0200)" in line
-    assert "2 K 0.500 with K = 20.0 (paired difference +0.3000, standard error 0.0316)" in line
-    assert line.endswith(": holds.")
+    best = ["diagonal, shared", "0.800", "12.0"]
+    assert claims.against_peers(runs, 10).rows == [
+        [*best, "KMeans, true K", "0.720", "10.0", "+0.0800 ± 0.0200", "yes", "5"],
+        [*best, "BayesianGaussianMixture, 2 K", "0.500", "20.0", "+0.3000 ± 0.0316", "yes", "5"],
+    ]
     runs["CNN", 10, "KMeans, true K"] = [run(0.9, 10)] * 5
-    assert claims.against_peers(runs, 10)[0].endswith(": does not hold.")
+    verdicts = [row[-2] for row in claims.against_peers(runs, 10).rows]
+    assert verdicts == ["no", "yes"]
     runs["CNN", 10, "KMeans, true K"] = kmeans[:4]
-    assert claims.against_peers(runs, 10) == []
+    assert claims.against_peers(runs, 10).rows == []
 
 
-def test_steadiness_is_told_of_every_score_and_of_both_diagonal_models(claims):
+def test_steadiness_covers_every_score_and_both_diagonal_models(claims):
     wild = [run(score) for score in (0.1, 0.3, 0.5, 0.7, 0.9)]
     calm = [run(score) for score in (0.5, 0.5, 0.5, 0.5, 0.6)]
     runs = runs_of(claims, full=wild, Par_InGMM=calm)
-    (line,) = claims.steadiness(runs, 10)
-    assert line.startswith("- CNN, Par-InGMM varies less than full over 5 resamples")
-    assert [
-        line.count(f"{title} 0.002 against 0.1, holds") for title in claims.SCORES.values()
-    ] == [1] * 5
+    found = cells(claims.steadiness(runs, 10))
+    assert (found["model"], found["resamples"]) == ("Par-InGMM", "5")
+    assert [found[title] for title in claims.SCORES.values()] == ["0.002, 0.1: yes"] * 5
     runs["CNN", 10, "diagonal, Wishart"] = wild
-    other = next(line for line in claims.steadiness(runs, 10) if "Wishart" in line)
-    assert other.count("0.1 against 0.1, does not hold") == 5
-    assert "K = 4.0 against 4.0, variances" in other
+    (other,) = (row for row in claims.steadiness(runs, 10).rows if "Wishart" in row[1])
+    assert other[2:] == ["4.0", "4.0", *["0.1, 0.1: no"] * 5, "5"]
     runs["CNN", 10, "diagonal, Wishart"] = [run(0.1, k=1)] * 5
-    other = next(line for line in claims.steadiness(runs, 10) if "Wishart" in line)
-    assert other.endswith("5 resamples: it finds one cluster in each, so there is nothing to vary.")
-    assert claims.steadiness(runs_of(claims, full=wild[:4], Par_InGMM=calm[:4]), 10) == []
+    (other,) = (row for row in claims.steadiness(runs, 10).rows if "Wishart" in row[1])
+    assert other[2:] == ["1.0", "4.0", *"-----", "5"]
+    assert claims.steadiness(runs_of(claims, full=wild[:4], Par_InGMM=calm[:4]), 10).rows == []
+
+
+def test_claims_without_runs_have_no_table(claims, four):
+    content = claims.claims(four)
+    titles = [part.title for part in content if isinstance(part, claims.Table)]
+    assert titles == [
+        claim(four, 10).title for claim in (claims.order, claims.fewest, claims.costs)
+    ]
+    assert content[-1] == "### 102 categories\n"
 
 
 def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsys):
@@ -121,8 +139,8 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     page = importlib.import_module("benchmarks.par_ingmm")
     done, drawn, written = set(), [], []
 
-    def clustered(scene, model, told=False):
-        done.add((scene, model, told))
+    def clustered(scene, model, true_k=False):
+        done.add((scene, model, true_k))
         return run()
 
     spent = {"wall": 1.0, "cpu": 2.0}
@@ -131,7 +149,7 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     for name, value in {
         "DATA": ROOT,
         "clustered": clustered,
-        "is_done": lambda scene, model, told=False: (scene, model, told) in done,
+        "is_done": lambda scene, model, true_k=False: (scene, model, true_k) in done,
         "is_described": lambda name: False,
         "described": lambda name: {**end, "measured": "a machine at 1234567"},
         "staircases": lambda *given: None,
@@ -146,7 +164,7 @@ def test_contact_sheets_have_the_curves_of_all_models(claims, monkeypatch, capsy
     assert len(said) == len(set(said))  # rows are printed once, of the page that is complete
     tables = [part for part in written[-1] if isinstance(part, page.Table)]
     (equal,) = (table for table in tables if "equal K" in table.title)
-    assert len(equal.rows) == len(page.FEATURES) * len(page.TOLD)
+    assert len(equal.rows) == len(page.FEATURES) * len(page.AT_TRUE_K)
     (beside,) = (table for table in tables if "beside the paper" in table.title)
     assert beside.rows[-5] == [
         "CNN", "Par-InGMM", "4.0",

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from everlearn.cli import demo as demo_module
-from everlearn.cli import demo_data, run
+from everlearn.cli import demo_data, learn
 from everlearn.io.log import read_log
 from everlearn.stream.session import Session
 
@@ -70,7 +70,7 @@ class TestDemo:
         assert result.stdout == ""
 
     def test_it_ends_when_a_command_is_interrupted(self, invoke, tmp_path, monkeypatch):
-        monkeypatch.setattr(run, "carry_out", lambda *args, **kwargs: 130)
+        monkeypatch.setattr(learn, "learn_in_terminal", lambda *args, **kwargs: 130)
         result = invoke("demo", "--output", tmp_path)
         assert result.exit_code == 130
         assert result.stdout == ""

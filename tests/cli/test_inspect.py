@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from everlearn.cli.exits import UNREAD, USAGE
+from everlearn.cli.exits import BROKEN_PIPE, USAGE
 from everlearn.stream.session import Session
 from support.stream_cases import FILES, WORDS, environment, learned
 
 
-class TestLooking:
+class TestInspect:
     @pytest.mark.parametrize("name", FILES)
     def test_every_kind_can_be_shown_and_predicts(self, invoke, tmp_path, name):
         request = learned(tmp_path, name)
@@ -77,7 +77,7 @@ class TestLooking:
         assert invoke("diff", old, request.model).exit_code == 0
 
     @pytest.mark.parametrize("kind", ["classifier", "regressor"])
-    def test_linear_scores_are_told_by_columns_and_compared(self, invoke, tmp_path, kind):
+    def test_linear_scores_are_described_by_columns_and_compared(self, invoke, tmp_path, kind):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(600, 3))
         for name, column in (("a", 0), ("b", 1)):
@@ -102,7 +102,7 @@ class TestLooking:
         assert all(change["moved"] > 0.3 for change in found)
         assert "Weights that moved" in invoke("diff", old, new).stdout
 
-    def test_nodes_of_a_component_tree_are_told_by_their_columns(self, invoke, tmp_path):
+    def test_nodes_of_a_component_tree_are_described_by_columns(self, invoke, tmp_path):
         X = np.random.default_rng(0).normal(size=(300, 3)) * [9.0, 1.0, 0.1]
         np.save(tmp_path / "a.npy", X)
         model = tmp_path / "m.evl"
@@ -114,7 +114,7 @@ class TestLooking:
         assert " ".join(parts[0]["about"]) in shown
         assert "300 rows" in shown  # how far the source is learned
 
-    def test_nodes_of_a_tree_of_topics_are_told_by_their_words(self, invoke, tmp_path):
+    def test_nodes_of_a_topic_tree_are_described_by_words(self, invoke, tmp_path):
         model = learned(tmp_path, "tree from texts").model
         parts = json.loads(invoke("show", model, "--json").stdout)["parts"]
         told = [word for part in parts for word in part["about"]]
@@ -135,7 +135,7 @@ class TestLooking:
         assert result.exit_code == USAGE
         assert "there is no model" in result.stderr
 
-    def test_axes_of_ppca_are_told_by_their_columns_and_variances(self, invoke, tmp_path):
+    def test_axes_of_ppca_are_described_by_columns_and_variances(self, invoke, tmp_path):
         rng = np.random.default_rng(0)
         rows = rng.normal(size=(200, 3)) * [10.0, 2.0, 0.1]
         (tmp_path / "a.csv").write_text(
@@ -150,7 +150,7 @@ class TestLooking:
         assert second["about"][0] in ("short+1.00", "short-1.00")
 
     @pytest.mark.parametrize("what", ["predict", "show", "log", "audit"])
-    def test_whoever_stops_reading_is_told_nothing(self, tmp_path, what):
+    def test_a_closed_pipe_ends_quietly(self, tmp_path, what):
         request = learned(tmp_path, "mixture from an array")
         command = "from everlearn.cli.main import app; app()"
         sources = request.sources if what in ("predict", "audit") else ()
@@ -162,4 +162,4 @@ class TestLooking:
         ) as process:
             process.stdout.close()
             assert process.stderr.read() == b""
-        assert process.returncode == UNREAD
+        assert process.returncode == BROKEN_PIPE

@@ -46,8 +46,8 @@ def test_help_has_an_example_and_the_exit_codes(invoke, command, flag):
     text = plain(result.stdout)
     assert re.search(f"Examples?: everlearn {command or 'learn'}", text)
     assert "everlearn demo" in text or command not in (None, "demo")
-    assert "Exit codes: 0 done; 1 failed while running" in text
-    assert "143 interrupted" in text
+    assert "Exit codes: 0 done; 1 failed, such as" in text
+    assert "143 stopped by Ctrl-C" in text
 
 
 def test_help_of_the_demo_names_options_and_defaults(invoke):

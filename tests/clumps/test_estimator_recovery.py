@@ -69,7 +69,7 @@ def test_planted_topics_are_found_in_a_stream_under_a_small_budget(family: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("params", [{"max_clumps": 24}, {"group_merge": "free-energy"},
+@pytest.mark.parametrize("params", [{"max_clumps": 24}, {"options": {"group_merge": "free-energy"}},
                                     {"expected_points": 1e6}])  # fmt: skip
 def test_planted_topics_are_found_whatever_the_limits(params: dict[str, Any]) -> None:
     limits = {"memory_budget": "8kB", "max_groups": 6} | params
@@ -82,7 +82,7 @@ def test_documents_are_merged_by_their_topics() -> None:
     kinds = rng.integers(2, size=24)
     parts = [rng.normal([20.0 * kind, 6.0 * rng.integers(2)], 1.0, (30, 2)) for kind in kinds]
     for criterion in ("cosine", "free-energy"):
-        model = ClumpedTopicModel(engine="serial", max_groups=8, group_merge=criterion)
+        model = ClumpedTopicModel(engine="serial", max_groups=8, options={"group_merge": criterion})
         model.partial_fit(parts)
         counts = model._learned.state.topics.counts
         far = model.means_[:, 0] > 10.0
@@ -96,5 +96,5 @@ def test_a_budget_that_is_far_too_small_still_gives_the_coarse_picture() -> None
     with pytest.warns(ForcedJoinWarning):
         model.partial_fit(parts)
     assert 1 < model.n_components_ <= 3
-    one = ClumpedTopicModel(engine="serial", max_topics=1).fit(parts)
+    one = ClumpedTopicModel(engine="serial", options={"max_topics": 1}).fit(parts)
     assert model.bound_ > one.bound_

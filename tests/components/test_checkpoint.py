@@ -1,9 +1,6 @@
 """Files of `ComponentTree`; `test_conformance.py` spoils each part of one alone."""
 
 import copy
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,14 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import REPOSITORY
-from everlearn.components.settings import ComponentTreeOptions
-from everlearn.errors import CheckpointError
-from everlearn.estimator.saving import load
 from everlearn.store.archive import Checkpoint
-from support.component_data import model_of, rows_of, streamed
+from support.component_data import rows_of, streamed
 from support.spoiling import FLOATS, SHAPES, assert_named, loaded
-from support.streams import file_of
 
 KINDS: dict[str, dict[str, Any]] = {"path": {}, "meanfield": {"options": {"local": "meanfield"}}}
 every = pytest.mark.parametrize("kind", KINDS)
@@ -34,70 +26,6 @@ STATE = "learned/state"
 Q = f"{STATE}/q"
 SEALED = f"{STATE}/sealed"
 BATCH = f"{STATE}/batches/0"
-GO_ON = """
-import sys
-from pathlib import Path
-from support.component_data import rows_of
-from everlearn import load
-
-for path in sorted(Path(sys.argv[1]).glob("*.evl")):
-    model = load(path)
-    for seed in (11, 12):
-        model.partial_fit(rows_of(70, seed))
-    model.save(path.with_suffix(".end"))
-"""
-
-
-def test_going_on_in_a_new_process_is_never_having_stopped(tmp_path: Path) -> None:
-    models = {
-        "fitted": model_of().fit(rows_of(150)),
-        "generator": streamed(200, random_state=np.random.RandomState(8)),
-        **{kind: streamed(200, **params) for kind, params in KINDS.items()},
-    }
-    ends = {}
-    for name, model in models.items():
-        model.save(tmp_path / f"{name}.evl")
-        for seed in (11, 12):
-            model.partial_fit(rows_of(70, seed))
-        ends[name] = file_of(model)
-    paths = os.pathsep.join(str(REPOSITORY / name) for name in ("src", "tests"))
-    done = subprocess.run(
-        [sys.executable, "-c", GO_ON, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    for name, end in ends.items():
-        assert (tmp_path / f"{name}.end").read_bytes() == end, name
-
-
-@every
-def test_a_loaded_model_is_the_same(kind: str, tmp_path: Path) -> None:
-    model = streamed(90, **KINDS[kind])
-    model.save(tmp_path / "model.evl")
-    other = load(tmp_path / "model.evl")
-    X = rows_of(20, seed=4)
-    np.testing.assert_array_equal(other.transform(X), model.transform(X))
-    np.testing.assert_array_equal(other.score_samples(X), model.score_samples(X))
-    assert other.bound_ == model.bound_
-    options = ComponentTreeOptions.of(model.options, "ComponentTree")
-    assert other.get_params() == {**model.get_params(), "options": options}
-    assert str(other.tree_) == str(model.tree_)
-    np.testing.assert_array_equal(other.bound_history_, model.bound_history_)
-
-
-def test_a_torn_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.evl"
-    streamed(60).save(path)
-    whole = path.read_bytes()
-    rng = np.random.default_rng(0)
-    for end in rng.integers(0, len(whole), 20):
-        path.write_bytes(whole[:end])
-        with pytest.raises(CheckpointError, match=r"model\.evl"):
-            load(path)
 
 
 def test_a_parameter_that_no_longer_fits_is_not_saved(tmp_path: Path) -> None:

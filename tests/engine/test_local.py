@@ -145,7 +145,7 @@ class TestPieces:
     def test_what_is_kept_is_told_apart_by_chunk(self, engine, monkeypatch):
         monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 3)
         items = pieces(tuple(range(7)), 2)
-        found, kept = engine.map_sum_kept(spell, items, None)
+        found, kept = engine.map_sum_and_keep(spell, items, None)
         assert found == engine.map_sum(spell, items, None)[0]
         assert [len(handle.fetch()) for handle in kept] == [2, 2, 1]
         again = engine.map(lambda _, item: item, [(kept[0], 4), (kept[2], 5)], None)
@@ -350,7 +350,7 @@ def interrupted(n_lines, work):
 WORK = {
     "map": lambda engine, task: engine.map(task, [1, 2, 3], None),
     "map_sum": lambda engine, task: engine.map_sum(lambda *given: (task(*given), 0), [1, 2], None),
-    "map_sum_kept": lambda engine, task: engine.map_sum_kept(
+    "map_sum_and_keep": lambda engine, task: engine.map_sum_and_keep(
         lambda *given: (task(*given), 0), [1, 2], None
     ),
 }

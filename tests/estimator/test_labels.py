@@ -10,6 +10,8 @@ from sklearn.exceptions import DataConversionWarning
 
 from everlearn.errors import CheckpointError
 from everlearn.estimator.labels import LabelSpace, checked_signs, label_space, next_label_space
+from everlearn.estimator.schemas import LABELS
+from everlearn.store.schema import Reading
 
 
 class Judge:
@@ -168,21 +170,33 @@ def test_classes_that_are_none(classes: Any) -> None:
 SPACES = [*ONE_OF_MANY.values(), ["no", "yes"], [False, True], [[0, 1], [1, 0]], ["", "ä"]]
 
 
+def packed(space: LabelSpace) -> tuple[Any, dict[str, Any]]:
+    """What a file holds of the labels."""
+    arrays: dict[str, Any] = {}
+    return LABELS.pack(space, "labels", arrays), arrays
+
+
+def unpacked(header: Any, arrays: dict[str, Any]) -> LabelSpace:
+    """The labels of a file."""
+    space: LabelSpace = LABELS.unpack(header, "labels", Reading(arrays))
+    return space
+
+
 @pytest.mark.parametrize("y", SPACES)
-def test_a_packed_space_comes_back_as_it_was(y: Any) -> None:
+def test_saved_labels_come_back_as_they_were(y: Any) -> None:
     space = label_space(JUDGE, y)
-    header, classes = space.pack()
-    assert classes.dtype != object
-    back = LabelSpace.unpack(header, {"classes": classes})
+    header, arrays = packed(space)
+    assert arrays["labels/classes"].dtype != object
+    back = unpacked(header, arrays)
     assert back.kind == space.kind
     np.testing.assert_array_equal(back.classes, space.classes)
     assert back.classes.dtype == space.classes.dtype
 
 
-def test_a_name_that_a_file_would_change_is_not_packed() -> None:
+def test_a_name_that_a_file_would_change_is_not_saved() -> None:
     space = label_space(JUDGE, np.array(["a", "a\x00"], dtype=object))
     with pytest.raises(ValueError, match="NUL"):
-        space.pack()
+        packed(space)
 
 
 @pytest.mark.parametrize(
@@ -201,14 +215,14 @@ def test_a_name_that_a_file_would_change_is_not_packed() -> None:
         ({"kind": 3}, ["a", "b"]),
     ],
 )
-def test_a_space_that_nobody_packed_is_refused(header: dict[str, Any], classes: Any) -> None:
+def test_labels_that_no_model_has_are_refused(header: dict[str, Any], classes: Any) -> None:
     with pytest.raises(CheckpointError):
-        LabelSpace.unpack({"objects": False, **header}, {"classes": np.array(classes)})
+        unpacked({"objects": False, **header}, {"labels/classes": np.array(classes)})
 
 
-def test_a_space_without_classes_is_refused() -> None:
+def test_labels_without_classes_are_refused() -> None:
     with pytest.raises(CheckpointError, match="classes"):
-        LabelSpace.unpack({"kind": "binary", "objects": False}, {})
+        unpacked({"kind": "binary", "objects": False}, {})
 
 
 def test_columns_of_a_frame_are_the_names_of_labels() -> None:

@@ -24,7 +24,7 @@ from everlearn.linear.regressor import (
 )
 from everlearn.linear.renewal import moved_data
 from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.merging import _sealed
+from everlearn.mixture.merging import sealed_state
 from everlearn.ppca.estimator import OnlinePPCA
 from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
@@ -129,7 +129,7 @@ class TestMixtures:
     def test_batches_of_the_base_count_once(self):
         base = DPMixture(random_state=0, engine="serial", moves=())
         base.partial_fit(POINTS[:100], batch_id="old").partial_fit(POINTS[100:300])
-        base._learned = replace(base._learned, state=_sealed(base))
+        base._learned = replace(base._learned, state=sealed_state(base))
         shards = [
             copy.deepcopy(base).partial_fit(POINTS[i : i + 100], batch_id=i) for i in (300, 400)
         ]
@@ -214,8 +214,8 @@ class TestTopics:
         state.counts[:] = state.counts[:, order]
         both = merge(shards)
         assert_allclose(
-            both.components_ - both.topic_word_prior,
-            2 * (whole.components_ - whole.topic_word_prior),
+            both.components_ - both._current_settings().smoothing,
+            2 * (whole.components_ - whole._current_settings().smoothing),
         )
         assert both._learned.n_documents == 2 * whole._learned.n_documents
 
@@ -224,7 +224,7 @@ class TestTopics:
             TopicModel(n_topics=3, random_state=0).fit(part) for part in (TOKENS[:9], TOKENS[9:60])
         ]
         both = merge(shards)
-        masses = (both.components_ - both.topic_word_prior).sum(axis=0)
+        masses = (both.components_ - both._current_settings().smoothing).sum(axis=0)
         counts = dict(zip(both.vocabulary_, masses, strict=True))
         for word in ("word00", "word17"):
             assert_allclose(counts[word], sum(doc.count(word) for doc in TOKENS[:60]), rtol=1e-9)
@@ -234,7 +234,7 @@ class TestTopics:
         shards = [copy.deepcopy(base).partial_fit(COUNTS[i : i + 50]) for i in (100, 150)]
         both = merge(shards, base=base)
         assert_allclose(
-            (both.components_ - both.topic_word_prior).sum(axis=0),
+            (both.components_ - both._current_settings().smoothing).sum(axis=0),
             np.asarray(COUNTS[:200].sum(axis=0)).ravel(),
             rtol=1e-9, atol=1e-9,
         )  # fmt: skip
@@ -275,11 +275,11 @@ class TestLabelledTopics:
         assert not np.array_equal(order, np.arange(6))
         state = shards[1]._learned.states[0]
         state.counts[:] = state.counts[:, order]
-        weights = state.weights.taken(order)
+        weights = state.weights.select(order)
         state.weights.precision[:], state.weights.shift[:] = weights.precision, weights.shift
         both = merge(shards)
         precision, shift = self.parts(whole)
-        loss = whole._learned.loss
+        loss = whole._current_settings().loss
         assert_allclose(self.parts(both)[0], 2 * precision - np.eye(6) / loss.variance, rtol=1e-9)
         means = code_means(codes, shift.shape[0], loss.margin)
         assert_allclose(self.parts(both)[1], 2 * shift - means / loss.variance, rtol=1e-9)

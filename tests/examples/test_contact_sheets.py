@@ -59,7 +59,7 @@ def test_nearest_come_first_then_the_least_certain(study):
     assert shown(html) == expected
 
 
-def test_it_tells_what_it_found(study):
+def test_the_page_has_the_key_numbers(study):
     page = Page(contact_sheets(study, IMAGES, NAMES))
     for words in ("images40", "clusters2", "known classes2", "purity100.0%", "100% beach"):
         assert words in page.text
@@ -73,7 +73,7 @@ def test_the_largest_are_shown_if_there_are_many(study):
     assert 3 <= len(shown(html)) <= 4
 
 
-def test_it_does_without_labels_and_classes(study):
+def test_names_and_classes_may_be_missing(study):
     alone = Study(model=study.model, rows=study.rows, title="T", lead="L", noun="image")
     page = Page(contact_sheets(alone, IMAGES))
     assert "purity" not in page.text
@@ -102,7 +102,7 @@ def test_images_may_be_files_of_which_those_shown_are_read(study, tmp_path, form
     assert shown(contact_sheets(study, files, n_examples=2)) == expected
 
 
-def test_plotly_that_is_missing_is_asked_for(study, monkeypatch):
+def test_a_page_with_charts_needs_plotly(study, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'everlearn\[report\]'"):
@@ -120,7 +120,7 @@ def test_growth_has_a_curve_for_each_model():
 
 
 def test_as_many_images_as_rows(study):
-    with pytest.raises(ValueError, match="'images' must be as many as the 40 rows"):
+    with pytest.raises(ValueError, match="'images' must have one entry for each of the 40 rows"):
         contact_sheets(study, IMAGES[:3])
 
 

@@ -54,7 +54,7 @@ def test_the_table_says_what_was_forgotten():
     assert "forward" not in plain
 
 
-def test_the_table_says_what_was_gained_beforehand():
+def test_the_table_has_forward_transfer():
     text = Page(continual_page({"kept": TABLE}, TASKS, initial=[0.0, 0.0, -7.5])).text
     assert "forward" in text
     assert "5.2" in text  # (1 - 0 + 2 + 7.5) / 2

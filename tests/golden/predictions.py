@@ -1,9 +1,9 @@
-"""What every estimator predicts after a short fixed course, and the files that it saves then.
+"""What every estimator predicts after a short fixed course.
 
-`tests/test_golden.py` compares today's predictions with `predictions.json`, and those of models
-from the files with the same numbers. After a change that is meant to alter results or files, write
-them anew with ``PYTHONPATH=src:tests python tests/golden/predictions.py`` and say in the commit
-what changed and, for results, how quality and pace compare.
+`tests/test_golden.py` compares today's predictions with `predictions.json`. After a change that is
+meant to alter results, write them anew with
+``PYTHONPATH=src:tests python tests/golden/predictions.py`` and say in the commit what changed, and
+how quality and pace compare. Saved files are made by `make_files.py`.
 """
 
 import json
@@ -19,7 +19,6 @@ import everlearn
 from everlearn.testing.data import planted_mixture, planted_topics, planted_tree
 
 FILE = Path(__file__).with_suffix(".json")
-MODELS = Path(__file__).with_name("models")
 PROBE = 8
 """Rows or documents that each model predicts."""
 
@@ -276,10 +275,10 @@ of_ppca("em", constraint="task", solver="em")
 of_ppca("mixture", n_mixtures=3)
 
 
-def predictions(name: str, model: Any = None) -> dict[str, Any]:
+def predictions(name: str) -> dict[str, Any]:
     """What the model of a course answers, as JSON would hold it."""
     course = COURSES[name]
-    found = course.ask(course.learn() if model is None else model)
+    found = course.ask(course.learn())
     return {key: listed(value) for key, value in found.items()}
 
 
@@ -290,20 +289,9 @@ def listed(value: Any) -> Any:
     return array.tolist()
 
 
-def saved_courses() -> dict[str, str]:
-    """The files of models and the course of each: one for an estimator and family or way."""
-    files: dict[str, str] = {}
-    for name in COURSES:
-        files.setdefault("-".join(name.split()[:2]) + ".evl", name)
-    return files
-
-
 def main() -> None:
     lines = [f" {json.dumps(name)}: {json.dumps(predictions(name))}" for name in COURSES]
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
-    MODELS.mkdir(exist_ok=True)
-    for file, name in saved_courses().items():
-        COURSES[name].learn().save(MODELS / file)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def test_square_is_cut_from_the_middle():
     np.testing.assert_array_equal(square(tall, 30), tall[10:40])
 
 
-def test_colours_count_for_networks_alone(tmp_path):
+def test_only_networks_see_colours(tmp_path):
     """HOG sees shades of grey only; a network sees colours."""
     image = colours(64, 64)
     turned = image[:, :, ::-1].copy()
@@ -236,7 +236,7 @@ def test_what_is_no_list_of_images_is_refused(transformer, given):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_of_a_data_frame_a_column_is_asked_for(transformer, library, tmp_path):
+def test_the_error_for_a_data_frame_asks_for_a_column(transformer, library, tmp_path):
     (tmp_path / "one.png").write_bytes(encoded(IMAGES[0]))
     frames = pytest.importorskip(library)
     frame = frames.DataFrame({"path": [str(tmp_path / "one.png")]})
@@ -247,7 +247,7 @@ def test_of_a_data_frame_a_column_is_asked_for(transformer, library, tmp_path):
     )
 
 
-def test_a_folder_is_asked_for_by_its_class(transformer, tmp_path):
+def test_the_error_for_a_folder_names_image_folder(transformer, tmp_path):
     with pytest.raises(ValueError, match=r"must be a list .* a folder as ImageFolder\(path\)"):
         transformer.transform(tmp_path)
 

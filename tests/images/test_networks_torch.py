@@ -86,7 +86,7 @@ def test_a_file_is_loaded_again_when_it_has_changed(log, weights):
 
 
 @pytest.mark.parametrize("missing", ["torch", "torchvision"])
-def test_what_is_missing_is_asked_for(log, weights, monkeypatch, missing):
+def test_the_error_for_a_missing_package_says_how_to_install_it(log, weights, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ModuleNotFoundError, match="networks by name need torch and torchvision"):
         described(weights, "plain")

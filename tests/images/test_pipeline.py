@@ -41,7 +41,7 @@ def made(kind, tmp_path, **params):
 
 
 @pytest.mark.parametrize("kind", ["hog", "lbp", "cnn"])
-def test_kinds_of_pictures_are_told_apart(kind, tmp_path):
+def test_clusters_are_the_kinds_of_pictures(kind, tmp_path):
     images = scenes()
     labels = made(kind, tmp_path).fit_predict(images)
     assert not set(labels[::2]) & set(labels[1::2])
@@ -188,7 +188,7 @@ def test_settings_that_change_no_row_may_change(tmp_path):
     assert pipeline.settings_["features__std"] == [2.0, 2.0, 2.0]
 
 
-def test_a_pipeline_that_talks_talks_again(tmp_path):
+def test_verbose_is_saved(tmp_path):
     pipeline = made("hog", tmp_path).fit(scenes())
     pipeline.set_params(verbose=True).save(tmp_path / "model.evl")
     assert load(tmp_path / "model.evl").verbose is True
@@ -255,7 +255,7 @@ def test_weights_that_vanish_while_learning_leave_the_pipeline_as_it_was(tmp_pat
 
 
 @pytest.mark.parametrize("method", ["fit", "fit_predict", "partial_fit"])
-def test_a_single_image_is_told_as_that(method, tmp_path):
+def test_the_error_for_a_single_image_says_so(method, tmp_path):
     pipeline = made("hog", tmp_path)
     with pytest.raises(ValueError, match="ImagePipeline must hold at least two images"):
         getattr(pipeline, method)(scenes(1))
@@ -287,7 +287,7 @@ def test_a_bad_image_leaves_the_pipeline_as_it_was(tmp_path):
         np.testing.assert_array_equal(array, before[1][key])
 
 
-def test_a_first_lesson_that_fails_settles_nothing(tmp_path):
+def test_a_first_call_that_fails_leaves_no_settings(tmp_path):
     pipeline = made("hog", tmp_path, prior=TOO_WIDE)
     with pytest.raises(ValueError, match="the 'prior' of DPMixture cannot be used"):
         pipeline.partial_fit(scenes())
@@ -305,7 +305,7 @@ def test_a_first_lesson_that_fails_settles_nothing(tmp_path):
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform", "partial_fit"])
-def test_parameters_are_looked_at_before_images(method, params, message):
+def test_parameters_are_checked_before_images_are_read(method, params, message):
     def images():
         pytest.fail("an image was read")
         yield
@@ -322,7 +322,7 @@ def test_another_family_is_refused_before_images_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["fit", "fit_predict", "partial_fit"])
-def test_images_that_do_not_differ_are_told_as_that(method, tmp_path):
+def test_the_error_for_equal_images_says_so(method, tmp_path):
     pipeline = made("hog", tmp_path)
     with pytest.raises(ValueError, match="X of ImagePipeline must hold images that differ"):
         getattr(pipeline, method)(scenes(1) * 5)

@@ -1,16 +1,12 @@
-"""Reading ahead, stopping, and what a crash leaves of the logs."""
+"""Reading ahead in groups of batches, and stopping."""
 
 import threading
 import time
 
-import numpy as np
 import pytest
 
-from everlearn.errors import CheckpointError
-from everlearn.io.batches import Bad, Chunk
-from everlearn.io.ledger import MAX_SOURCES, Ledger, Progress
-from everlearn.io.lock import LockedError, only_writer
-from everlearn.io.log import BatchLog, read_log
+from everlearn.io.batches import Chunk
+from everlearn.io.ledger import Ledger, Progress
 from everlearn.io.reader import Reader
 
 
@@ -165,103 +161,3 @@ class TestReader:
 
         with pytest.raises(OSError, match="the disk is gone"):
             list(batches([Broken("a", 1)]))
-
-
-class TestLedger:
-    def test_it_comes_back_from_a_checkpoint(self):
-        ledger = Ledger().after(
-            [Progress("a", 7, ((3, "x"),)), Progress("f").with_done([9, 3])], 5, 1
-        )
-        back = Ledger.from_checkpoint(*ledger.to_checkpoint())
-        assert back.to_checkpoint()[0] == ledger.to_checkpoint()[0]
-        assert back.of("f").done.tolist() == [3, 9]
-        assert (back.batches, back.records, back.bad) == (1, 5, 1)
-        assert back.of("new").position == 0
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"sources": "all"},
-            {"sources": [["a", -1, []]]},
-            {"sources": [["a", 1, 0]]},
-            {"sources": [["a", 1, [[0, "x"]]]]},
-            {"sources": [["a", 1, [[1, 2]]]]},
-            {"batches": -1},
-            {"bad": None},
-        ],
-    )
-    def test_what_is_no_ledger_is_refused(self, change):
-        header, arrays = Ledger().to_checkpoint()
-        with pytest.raises(CheckpointError):
-            Ledger.from_checkpoint({**header, **change}, arrays)
-
-    def test_a_place_that_was_kept_as_spelled_is_found_by_its_key(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        keys = [str(tmp_path.resolve() / name) for name in ("a.csv", "b.csv")]
-        old = Ledger({name: Progress(name, 7) for name in ("-", "a.csv", "z.csv", keys[1])})
-        new = old.with_keys(["-", *keys])
-        assert {name: p.name for name, p in new.sources.items()} == {
-            name: name for name in ("-", keys[0], "z.csv", keys[1])
-        }
-        assert new.of(keys[0]).position == 7
-
-    def test_marks_must_ascend(self):
-        header, _ = Ledger().after([Progress("f").with_done([1, 2])], 1, 0).to_checkpoint()
-        with pytest.raises(CheckpointError, match="ascending"):
-            Ledger.from_checkpoint(header, {"done/0": np.array([2, 1], np.uint64)})
-
-    def test_it_remembers_the_latest_sources(self):
-        many = Ledger({str(i): Progress(str(i), 1) for i in range(MAX_SOURCES)})
-        after = many.after([Progress("0", 2), Progress("new", 1)], 1, 0)
-        assert len(after.sources) == MAX_SOURCES
-        assert after.of("0").position == 2
-        assert "1" not in after.sources
-
-
-class TestLogs:
-    def test_lines_of_batches_that_are_lost_are_cut(self, tmp_path):
-        path = tmp_path / "log.jsonl"
-        with BatchLog(path, 0) as log:
-            for batch in range(1, 2001):
-                log.write({"batch": batch, "n": batch, "pad": "x" * 100})
-        with open(path, "ab") as file:
-            file.write(b'{"batch": 2001, "torn')
-        with BatchLog(path, 1990) as log:
-            log.write({"batch": 1991, "again": True})
-        lines = list(read_log(path))
-        assert [line["batch"] for line in lines] == list(range(1, 1992))
-        assert lines[-1] == {"batch": 1991, "again": True}
-
-    @pytest.mark.parametrize("last", [0, 1, 3, 7])
-    def test_cutting_alone(self, tmp_path, last):
-        path = tmp_path / "log.jsonl"
-        with BatchLog(path, 0) as log:
-            for batch in (1, 1, 3, 5):
-                log.write({"batch": batch})
-        with BatchLog(path, last) as log:
-            log.cut()
-        assert [line["batch"] for line in read_log(path)] == [b for b in (1, 1, 3, 5) if b <= last]
-
-    def test_no_line_no_file(self, tmp_path):
-        with BatchLog(tmp_path / "none", 3) as log:
-            log.cut()
-        assert not (tmp_path / "none").exists()
-        assert list(read_log(tmp_path / "none")) == []
-
-
-def test_one_writer_at_a_time(tmp_path):
-    model = tmp_path / "m.evl"
-    with (
-        only_writer(model),
-        pytest.raises(LockedError, match="another process"),
-        only_writer(model),
-    ):
-        pass
-    with only_writer(model):
-        pass
-
-
-def test_bad_records_stay_with_their_rows():
-    chunk = Chunk(0, list("abcd"), [1, 2, 3, 4], None, {1: Bad("why"), 3: Bad("so")})
-    assert set(chunk.part(1, 3).bad) == {0}
-    assert chunk.part(3, 4).bad[0].reason == "so"

@@ -6,12 +6,12 @@ from scipy import stats
 
 from everlearn.kernels.draws import (
     LARGEST_INVERSE,
-    advanced,
     inverse_gaussian,
-    mixed,
+    splitmix64,
     stream_keys,
     uniform,
-    uniform_single,
+    uniform_float32,
+    xorshift64,
 )
 from oracles.bayespa import Stream
 
@@ -19,7 +19,7 @@ STAR = np.uint64(0x2545F4914F6CDD1D)
 
 
 def next_words(words):
-    """`advanced` for an array of words."""
+    """`xorshift64` for an array of words."""
     words = words ^ (words << np.uint64(13))
     words = words ^ (words >> np.uint64(7))
     return words ^ (words << np.uint64(17))
@@ -51,16 +51,16 @@ class TestWords:
         for key, column in zip(keys, table.T, strict=True):
             stream, word = Stream(key), key
             for expected in column:
-                word = np.uint64(advanced(word))
+                word = np.uint64(xorshift64(word))
                 assert uniform(word) == expected
                 assert stream.uniform() == pytest.approx(expected, abs=2.0**-53)
                 assert stream.word == word
-                assert uniform_single(word) == int(expected * 2**24) / 2**24
+                assert uniform_float32(word) == int(expected * 2**24) / 2**24
 
     def test_mixing_is_that_of_splitmix(self):
         """First outputs of SplitMix64 from the seed 0."""
         weyl = 0x9E3779B97F4A7C15
-        outputs = [mixed(np.uint64(weyl * i % 2**64)) for i in (1, 2, 3)]
+        outputs = [splitmix64(np.uint64(weyl * i % 2**64)) for i in (1, 2, 3)]
         assert outputs == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
     def test_numbers_stay_below_one(self):
@@ -68,7 +68,7 @@ class TestWords:
         for target in (2**64 - 1, 0):
             word = np.uint64(target * inverse % 2**64)
             assert 0.0 <= uniform(word) < 1.0
-            assert 0.0 <= uniform_single(word) < 1.0
+            assert 0.0 <= uniform_float32(word) < 1.0
 
 
 class TestKeys:

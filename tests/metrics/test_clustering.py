@@ -98,6 +98,6 @@ def test_defaults_are_the_papers():
         ([0, 1], [[0], [1]], "'clusters' of {} must have shape"),
     ],
 )
-def test_what_is_wrong_is_told_of_what_was_called(score, classes, clusters, message):
+def test_errors_name_the_function_that_was_called(score, classes, clusters, message):
     with pytest.raises(ValueError, match=message.format(score.__name__)):
         score(classes, clusters)

@@ -100,7 +100,7 @@ def test_a_gaussian_that_knows_units_alone_is_what_models_begin_with():
         assert learning.summary().forward == pytest.approx(-expected[1])
 
 
-def test_models_that_have_no_score_yet_are_told_how_to_begin():
+def test_models_without_a_score_get_an_error_with_advice():
     learning = ContinualEvaluator({"a": np.ones((3, 4))})
     with pytest.raises(NotFittedError, match=r"OnlinePPCA.*without a model"):
         learning.begin(OnlinePPCA())
@@ -110,7 +110,7 @@ def test_models_that_have_no_score_yet_are_told_how_to_begin():
 
 
 @pytest.mark.parametrize("task", ["a", "z"])
-def test_tasks_learned_twice_or_never_told_are_refused(task):
+def test_tasks_learned_twice_or_unknown_are_refused(task):
     learning = ContinualEvaluator({"a": 1.0, "b": 2.0})
     learning.update(Place(1.0), "a")
     with pytest.raises(ValueError, match="'task' must be one"):

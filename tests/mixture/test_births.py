@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from everlearn.mixture import births as birth
+from everlearn.mixture import births
 from everlearn.mixture.births import ATTEMPTS, RETRY_AFTER, BirthSettings
 from everlearn.mixture.local import Plan
 from everlearn.mixture.memoized import lap
@@ -29,14 +29,14 @@ class TestTargets:
             settings = BirthSettings(min_rows=least)
             large = state.total.n >= 2 * settings.smallest_part(state.total.n.sum())
             expected = set(state.total.ids[large].tolist())
-            assert set(birth.open_targets(state, settings)) == expected
+            assert set(births.open_targets(state, settings)) == expected
 
     def test_the_least_tried_come_first_then_the_largest(self):
         state = settled(PLAIN, 3)
         a, b, c = state.total.ids.tolist()
-        assert birth.open_targets(state, BirthSettings()) == [a, b, c]
+        assert births.open_targets(state, BirthSettings()) == [a, b, c]
         tried = {a: Trial(2, state.total.n[0]), b: Trial(1, state.total.n[1])}
-        assert birth.open_targets(replace(state, birth_trials=tried), BirthSettings()) == [c, b, a]
+        assert births.open_targets(replace(state, birth_trials=tried), BirthSettings()) == [c, b, a]
 
     def test_who_resisted_every_attempt_waits_until_it_changes(self):
         state = settled(PLAIN, 1)
@@ -45,20 +45,22 @@ class TestTargets:
         for change, expected in [(0.0, []), (0.9, []), (1.1, [component])]:
             trial = Trial(len(ATTEMPTS), n / (1.0 + change * RETRY_AFTER))
             tried = replace(state, birth_trials={component: trial})
-            assert birth.open_targets(tried, BirthSettings()) == expected
+            assert births.open_targets(tried, BirthSettings()) == expected
 
     def test_sealed_mass_does_not_count(self):
         runner = runner_of(PLAIN)
-        assert birth.open_targets(seal_all(settled(PLAIN), runner), BirthSettings()) == []
+        assert births.open_targets(seal_all(settled(PLAIN), runner), BirthSettings()) == []
 
     def test_trials_are_counted_and_reopened(self):
         state = settled(PLAIN, 2)
         a, b = state.total.ids.tolist()
-        once = replace(state, birth_trials={**birth.failed(state, [a]), 99: Trial(3, 1.0)})
-        twice = birth.failed(once, [a, b, 99])
+        once = replace(
+            state, birth_trials={**births.after_failed_births(state, [a]), 99: Trial(3, 1.0)}
+        )
+        twice = births.after_failed_births(once, [a, b, 99])
         assert {i: t.failures for i, t in twice.items()} == {a: 2, b: 1}
         spent = {a: Trial(len(ATTEMPTS), 5.0), b: Trial(1, 5.0)}
-        assert [t.failures for t in birth.reopened(spent).values()] == [0, 1]
+        assert [t.failures for t in births.reopen_targets(spent).values()] == [0, 1]
 
     def test_what_is_worth_proposing(self):
         smallest = BirthSettings().smallest_part
@@ -69,8 +71,8 @@ class TestTargets:
 class TestProposals:
     def test_parts_are_new_and_hold_the_rows(self, case, runner, weighted):
         state = settled(case, weighted=weighted)
-        proposals, barren = birth.propose(state, runner, BirthSettings())
-        assert barren == []
+        proposals, without_parts = births.propose(state, runner, BirthSettings())
+        assert without_parts == []
         (proposal,) = proposals
         assert proposal.target == state.total.ids[0]
         first = state.next_id
@@ -81,8 +83,8 @@ class TestProposals:
 
     def test_nothing_changes_and_nothing_is_left_to_chance(self, case, runner):
         state = settled(case)
-        first, _ = birth.propose(state, runner, BirthSettings())
-        again, _ = birth.propose(state, runner, BirthSettings())
+        first, _ = births.propose(state, runner, BirthSettings())
+        again, _ = births.propose(state, runner, BirthSettings())
         assert_array_equal(first[0].parts.eta, again[0].parts.eta)
         assert_array_equal(first[0].parts.bias, again[0].parts.bias)
 
@@ -90,7 +92,7 @@ class TestProposals:
         runner, settings = runner_of(PLAIN), BirthSettings(n_rows=100)
         state = settled(PLAIN)
         etas = [
-            birth.propose(replace(state, **change), runner, settings)[0][0].parts.eta
+            births.propose(replace(state, **change), runner, settings)[0][0].parts.eta
             for change in ({}, {"seed": 8}, {"clock": 9})
         ]
         assert all(
@@ -101,19 +103,19 @@ class TestProposals:
     @pytest.mark.parametrize("room", [0, 1, 2, 3])
     def test_there_is_no_more_than_room(self, room):
         runner, state = runner_of(PLAIN), settled(PLAIN)
-        proposals, _ = birth.propose(state, runner, BirthSettings(max_components=1 + room))
+        proposals, _ = births.propose(state, runner, BirthSettings(max_components=1 + room))
         assert all(len(p.parts) <= 1 + room for p in proposals)
         assert bool(proposals) == (room > 0)
 
     def test_few_targets_at_a_time(self):
         runner, state = runner_of(PLAIN), settled(PLAIN, 3)
-        proposals, barren = birth.propose(state, runner, BirthSettings(n_targets=1))
-        tried = [p.target for p in proposals] + barren
-        assert tried == birth.open_targets(state, BirthSettings())[:1]
+        proposals, without_parts = births.propose(state, runner, BirthSettings(n_targets=1))
+        tried = [p.target for p in proposals] + without_parts
+        assert tried == births.open_targets(state, BirthSettings())[:1]
 
     def test_ids_of_several_proposals_differ(self, case, runner):
         state = settled(case, 2)
-        proposals, _ = birth.propose(state, runner, BirthSettings())
+        proposals, _ = births.propose(state, runner, BirthSettings())
         ids = [i for p in proposals for i in p.parts.ids.tolist()]
         assert len(ids) == len(set(ids))
         assert not set(ids) & set(state.total.ids.tolist())
@@ -122,7 +124,7 @@ class TestProposals:
         """Parts of a component with a sealed past hold no more than its open rows."""
         runner = runner_of(PLAIN)
         state = seal_oldest(settled(PLAIN), runner)
-        proposals, _ = birth.propose(state, runner, BirthSettings())
+        proposals, _ = births.propose(state, runner, BirthSettings())
         open_rows = state.batches[0].rows, state.batches[1].rows
         mass = sum(
             runner.run(state.posterior(), Plan(births=proposals), rows)[0].births[0].n.sum()
@@ -137,7 +139,7 @@ class TestRefinement:
         rows = rows_of(case, weighted)
         labels = np.random.default_rng(0).integers(6, size=len(rows))
         rough = runner.hard_stats(rows, labels, np.arange(6))
-        parts = birth.refine(model, runner, rows, rough, np.empty(0), 1.0)
+        parts = births.refine(model, runner, rows, rough, np.empty(0), 1.0)
         assert parts is None or 2 <= len(parts) <= 6
         if parts is not None:
             bounds = [model.bound(replace(s, base=0.0)) for s in (rough, parts)]
@@ -150,7 +152,7 @@ class TestRefinement:
         runner, rows = runner_of(case), rows_of(case)
         rough = runner.hard_stats(rows, labels, np.arange(3))
         state = settled(case)
-        assert birth.refine(state.model, runner, rows, rough, np.empty(0), 1.0) is None
+        assert births.refine(state.model, runner, rows, rough, np.empty(0), 1.0) is None
 
 
 class TestSeeds:
@@ -158,7 +160,7 @@ class TestSeeds:
 
     @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
     def test_far_groups_are_told_apart(self, make):
-        labels = birth.seed_labels(make(self.X), None, 3, np.random.default_rng(0))
+        labels = births.seed_labels(make(self.X), None, 3, np.random.default_rng(0))
         centres = np.stack([self.X[labels == j].mean(axis=0) for j in range(3)])
         nearest = ((self.X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
         assert_array_equal(labels, nearest)
@@ -167,9 +169,9 @@ class TestSeeds:
     def test_weightless_rows_attract_nothing(self):
         far = np.vstack([self.X, np.full((5, 2), 1e4)])
         weights = np.append(np.ones(200), np.zeros(5))
-        labels = birth.seed_labels(far, weights, 3, np.random.default_rng(1))
+        labels = births.seed_labels(far, weights, 3, np.random.default_rng(1))
         assert len(set(labels[:200].tolist())) == 3
 
     def test_equal_rows_need_no_second_seed(self):
-        labels = birth.seed_labels(np.ones((5, 2)), None, 2, np.random.default_rng(0))
+        labels = births.seed_labels(np.ones((5, 2)), None, 2, np.random.default_rng(0))
         assert set(labels.tolist()) == {0}

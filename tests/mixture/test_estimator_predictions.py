@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from everlearn.mixture.estimator import DPMixture
-from support.streams import FAMILIES, rows_of
+from support.streams import FAMILIES, file_of, rows_of
 
 RNG = np.random.default_rng
 ALPHA = 0.7
@@ -244,3 +244,13 @@ def test_samples_are_reproducible() -> None:
     for wrong in (0, -1, 2.5, "many"):
         with pytest.raises(ValueError, match=r"'n_samples' parameter of DPMixture\.sample"):
             model.sample(wrong)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_row_is_predicted_alike_in_any_company(family: str) -> None:
+    X = rows_of(family, 150, np.random.default_rng(0))
+    model = DPMixture(family=family, random_state=0).partial_fit(X)
+    before, all_rows = file_of(model), model.predict_proba(X)
+    np.testing.assert_allclose(model.predict_proba(X[40:50]), all_rows[40:50], rtol=1e-12)
+    model.sample(5), model.memory_report(), model.get_feature_names_out()
+    assert file_of(model) == before

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from everlearn.engine.rows import Rows
 from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.fit import pooled
 from support.streams import FAMILIES, batches_of, file_of, rows_of
 
 RNG = np.random.default_rng
@@ -75,21 +73,7 @@ def test_single_precision_far_from_zero(family: str) -> None:
     np.testing.assert_allclose(single.score(X), double.score(X), atol=1e-4)
 
 
-# Purity
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_predictions_change_nothing(family: str) -> None:
-    X = rows_of(family, 150, RNG(0))
-    model = mixture(family).partial_fit(X)
-    before, attributes = file_of(model), dict(vars(model))
-    first = model.predict_proba(X)
-    model.predict(X), model.score_samples(X), model.score(X), model.transform(X)
-    model.sample(5), model.memory_report(), model.get_feature_names_out()
-    np.testing.assert_array_equal(model.predict_proba(X), first)
-    assert file_of(model) == before
-    assert vars(model) == attributes
-    np.testing.assert_allclose(model.predict_proba(X[40:50]), first[40:50], rtol=1e-12)
+# Input arrays
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -177,32 +161,3 @@ def test_memory_report(family: str) -> None:
     assert free["budget"] is None
     assert free["open_rows"] == 0  # fit lets go of its rows
     assert free["max_components"] == 1000
-
-
-# Pooling
-
-
-def test_pooled_rows_are_distinct_and_weigh_the_same() -> None:
-    X = np.array([[1.0, -0.0], [2.0, np.nan], [1.0, 0.0], [2.0, np.nan], [3.0, 1.0]])
-    rows = pooled(Rows(X, np.array([1.0, 2.0, 0.5, 0.25, 0.0])))
-    order = np.argsort(rows.X[:, 0])
-    np.testing.assert_array_equal(rows.X[order], [[1.0, 0.0], [2.0, np.nan]])
-    np.testing.assert_array_equal(rows.weights[order], [1.5, 2.25])
-    distinct = pooled(Rows(np.arange(50.0).reshape(25, 2)))
-    assert distinct.weights is None
-    assert len(distinct) == 25
-    assert not (np.diff(distinct.X[:, 0]) > 0).all()  # as good as shuffled
-
-
-def test_pooling_does_not_see_storage() -> None:
-    X = rows_of("multinomial", 40, RNG(0))
-    dense, single, csr = pooled(Rows(X)), pooled(Rows(X.astype(np.float32))), sparse.csr_array(X)
-    np.testing.assert_array_equal(single.X, dense.X)
-    np.testing.assert_array_equal(single.weights, dense.weights)
-    explicit = csr.copy()
-    explicit.data[0] = 0.0
-    assert len(pooled(Rows(csr))) == len(dense)
-    zeroed = explicit.toarray()
-    np.testing.assert_array_equal(
-        np.sort(pooled(Rows(explicit)).X.toarray(), axis=0), np.sort(pooled(Rows(zeroed)).X, axis=0)
-    )

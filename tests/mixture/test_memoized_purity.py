@@ -16,7 +16,7 @@ from everlearn.mixture.local import Plan
 from everlearn.mixture.memoized import lap, visit
 from everlearn.mixture.state import State
 from everlearn.mixture.stochastic import blend
-from everlearn.mixture.streaming import Window, absorb, seal_oldest
+from everlearn.mixture.streaming import MemoizedLearner, seal_oldest
 from oracles.cases import named
 from oracles.runs import (
     PLAIN,
@@ -29,13 +29,10 @@ from oracles.runs import (
     rows_of,
     runner_of,
     started,
+    tools_of,
 )
 
-WINDOW = Window(60, 20)
-
-
-def quiet(info):
-    """Nobody listens."""
+absorb = MemoizedLearner().absorb
 
 
 def contents(thing):
@@ -57,7 +54,7 @@ STEPS = {
     "visit": lambda state, rows, runner: visit(state, 1, Plan(), runner),
     "lap": lambda state, rows, runner: lap(state, runner, lively()),
     "still lap": lambda state, rows, runner: lap(state, runner, STILL),
-    "absorb": lambda state, rows, runner: absorb(state, rows, WINDOW, runner, lively(), quiet),
+    "absorb": lambda state, rows, runner: absorb(state, rows, tools_of(runner, lively())),
     "seal": lambda state, rows, runner: seal_oldest(state, runner),
     "blend": lambda state, rows, runner: blend(state, rows, 500.0, 0.3, runner),
     "reorder": lambda state, rows, runner: state.reordered(),
@@ -109,7 +106,7 @@ class TestGrouping:
         results = []
         for seed in (0, 0, 1):
             state = State.empty(model_of(PLAIN), seed)
-            state = absorb(state, rows_of(PLAIN), WINDOW, runner, lively(), quiet)
+            state = absorb(state, rows_of(PLAIN), tools_of(runner, lively()))
             results.append(contents(state.total))
         assert results[0] == results[1]
         assert results[0] != results[2]
@@ -150,7 +147,7 @@ class TestConservation:
         for step in ["absorb", *steps]:
             if step == "absorb":
                 seen.append(next(pieces))
-                state = absorb(state, seen[-1], WINDOW, runner, lively(), quiet)
+                state = absorb(state, seen[-1], tools_of(runner, lively()))
             elif step == "seal" and state.batches:
                 state = seal_oldest(state, runner)
             elif step == "visit" and state.batches:
@@ -166,5 +163,5 @@ class TestConservation:
         weights = np.ones(len(PLAIN))
         weights[::7] = 0.0
         state = State.empty(model_of(PLAIN), 0)
-        state = absorb(state, Rows(PLAIN.X, weights), WINDOW, runner, lively(), quiet)
+        state = absorb(state, Rows(PLAIN.X, weights), tools_of(runner, lively()))
         self.check(state, Rows(PLAIN.X[weights > 0]))

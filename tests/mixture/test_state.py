@@ -221,7 +221,7 @@ class TestBeginning:
 
     def test_trials_go_stale_with_mass(self):
         trial = Trial(1, 100.0)
-        assert not trial.stale(101.0, 0.02)
-        assert trial.stale(103.0, 0.02)
-        assert trial.stale(97.0, 0.02)
-        assert Trial(1, 0.0).stale(1e-9, 0.02)
+        assert not trial.is_stale(101.0, 0.02)
+        assert trial.is_stale(103.0, 0.02)
+        assert trial.is_stale(97.0, 0.02)
+        assert Trial(1, 0.0).is_stale(1e-9, 0.02)

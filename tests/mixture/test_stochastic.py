@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from everlearn.mixture import memoized as fitting
-from everlearn.mixture import stochastic
+from everlearn.mixture.learner import Schedule, Window
 from everlearn.mixture.local import Plan
-from everlearn.mixture.memoized import Schedule, lap
-from everlearn.mixture.stochastic import STEP_SIZE, StepSize, absorb, blend
+from everlearn.mixture.memoized import lap
+from everlearn.mixture.search import fit_all
+from everlearn.mixture.stochastic import STEP_SIZE, StepSize, StochasticLearner, blend
 from everlearn.mixture.streaming import seal_all
 from oracles.runs import (
     PLAIN,
@@ -25,11 +25,17 @@ from oracles.runs import (
     softmax,
     started,
     statistics,
+    tools_of,
 )
 
+LEARNER = StochasticLearner()
 
-def quiet(info):
-    """Nobody listens."""
+
+def absorbed(state, rows, batch_rows, runner, **tools):
+    """The state after rows of a stream."""
+    return LEARNER.absorb(
+        state, rows, tools_of(runner, lively(), Window(batch_rows, batch_rows), **tools)
+    )
 
 
 class TestStepSize:
@@ -87,7 +93,7 @@ class TestAbsorb:
         runner, rows = runner_of(case), rows_of(case, weighted)
         state = replace(seal_free(started(case, 1, 3, 1, weighted, runner)), clock=4)
         row = rows[:1]
-        after = absorb(state, row, 1000, runner, quiet)
+        after = absorbed(state, row, 1000, runner)
         R = softmax(scores(case.family, model.posterior(state.total), row))
         expected = state.total + statistics(case.family, row, R)
         where = [expected.position(int(i)) for i in after.total.ids]
@@ -103,13 +109,13 @@ class TestAbsorb:
         rho = STEP_SIZE.at(2) * len(first) / batch_rows
         mass = float(state.total.n.sum()) + len(first)
         expected = blend(state, first, mass, rho, runner)
-        after = absorb(state, first, batch_rows, runner, quiet)
+        after = absorbed(state, first, batch_rows, runner)
         assert_stats(after.total, expected.total, rtol=1e-12, atol=1e-9)
 
     def test_every_blend_is_told(self, case):
         told, runner = [], runner_of(case)
         state = replace(seal_free(started(case, 1, 3, runner=runner)), clock=7)
-        after = absorb(state, rows_of(case)[:50], 20, runner, told.append)
+        after = absorbed(state, rows_of(case)[:50], 20, runner, on_lap=told.append)
         assert [info.clock for info in told] == [8, 9, 10]
         assert_allclose([info.mass for info in told], len(case) + np.array([20, 40, 50]))
         assert_allclose(told[-1].bound, after.bound())
@@ -129,8 +135,9 @@ class TestFit:
     def test_it_comes_near_the_batch_bound(self):
         runner, rows, model = runner_of(self.case), rows_of(self.case), model_of(self.case)
         schedule = Schedule(batch_rows=100, max_laps=5, tol=1e-6)
-        batch = fitting.fit(model, rows, 0, runner, lively(), schedule, quiet)
-        noisy = stochastic.fit(model, rows, 0, runner, lively(), schedule, quiet)
+        tools = tools_of(runner, lively(), schedule=schedule)
+        batch = fit_all(model, rows, 0, tools)
+        noisy = LEARNER.fit(model, rows, 0, tools)
         assert len(noisy.state.total) == len(batch.state.total) == 3
         target = seal_all(batch.state, runner).bound()
         # The estimate itself, and the bound of all rows at its globals.
@@ -142,7 +149,8 @@ class TestFit:
         told = []
         runner, model = runner_of(PLAIN), model_of(PLAIN)
         schedule = Schedule(batch_rows=50, max_laps=3, tol=1e-6)
-        fit = stochastic.fit(model, rows_of(PLAIN), 0, runner, lively(), schedule, told.append)
+        tools = tools_of(runner, lively(), schedule=schedule, on_lap=told.append)
+        fit = LEARNER.fit(model, rows_of(PLAIN), 0, tools)
         assert tuple(told) == fit.laps
         assert [info.clock for info in told] == [5, 10, 15]
         assert_allclose(fit.state.total.n.sum(), len(PLAIN), rtol=1e-10)
@@ -150,9 +158,7 @@ class TestFit:
     def test_same_seed_same_result(self):
         runner, model = runner_of(PLAIN), model_of(PLAIN)
         schedule = Schedule(batch_rows=50, max_laps=2, tol=1e-6)
-        a, b, c = (
-            stochastic.fit(model, rows_of(PLAIN), seed, runner, lively(), schedule, quiet).state
-            for seed in (4, 4, 5)
-        )
+        tools = tools_of(runner, lively(), schedule=schedule)
+        a, b, c = (LEARNER.fit(model, rows_of(PLAIN), seed, tools).state for seed in (4, 4, 5))
         assert_stats(a.total, b.total, rtol=0, atol=0)
         assert not np.array_equal(a.total.n, c.total.n)

@@ -9,15 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from everlearn.core.stats import total
 from everlearn.engine.rows import Rows
 from everlearn.mixture import streaming
+from everlearn.mixture.learner import Window
 from everlearn.mixture.local import Plan
 from everlearn.mixture.state import State
-from everlearn.mixture.streaming import Window, absorb, seal_all, seal_oldest
+from everlearn.mixture.streaming import MemoizedLearner, seal_all, seal_oldest
 from oracles.cases import named
 from oracles.ledger import Ledger
 from oracles.runs import (
     PLAIN,
     SOME,
     STILL,
+    WINDOW,
     assert_stats,
     lively,
     model_of,
@@ -25,9 +27,10 @@ from oracles.runs import (
     rows_of,
     runner_of,
     started,
+    tools_of,
 )
 
-WINDOW = Window(rows=60, batch_rows=20)
+absorb = MemoizedLearner().absorb
 
 
 @pytest.fixture
@@ -61,10 +64,6 @@ def by_first_feature(case):
     return rows_of(case)[np.argsort(key, kind="stable")]
 
 
-def quiet(info):
-    """Nobody listens."""
-
-
 class TestBound:
     def test_it_is_that_of_all_responsibilities(self, case, watched):
         """Groups come one after the other, so that components with a sealed past give birth."""
@@ -73,7 +72,7 @@ class TestBound:
         ledger = Ledger(state.model, state.total.ids.tolist())
         judged = watched(ledger)
         for piece in by_first_feature(case).blocks(20):
-            state = absorb(state, piece, WINDOW, runner, moves, quiet)
+            state = absorb(state, piece, tools_of(runner, moves))
             ledger.catch_up(state)
             assert_allclose(state.bound(), ledger.bound(), rtol=1e-9)
             assert_stats(state.total, ledger.total, rtol=1e-8, atol=1e-6)
@@ -93,7 +92,7 @@ class TestBound:
         ledger.order = state.total.ids.tolist()
         assert_allclose(state.bound(), ledger.bound(), rtol=1e-9)
         for piece in rows_of(case, True)[120:].blocks(20):
-            state = absorb(state, piece, WINDOW, runner, lively(), quiet)
+            state = absorb(state, piece, tools_of(runner, lively()))
             ledger.catch_up(state)
             tolerance = 1e-9 * abs(state.bound())
             assert state.bound() <= ledger.bound() + tolerance
@@ -150,9 +149,9 @@ class TestSeal:
         assert_array_equal(np.diag(state.sealed.pair_loss), 0.0)
 
     def test_all(self, case, runner):
-        state = replace(started(case, 3, 4), fresh=7)
+        state = replace(started(case, 3, 4), n_new=7)
         sealed = seal_all(state, runner)
-        assert (sealed.n_open, sealed.fresh) == (0, 0)
+        assert (sealed.n_open, sealed.n_new) == (0, 0)
         assert (np.diff(sealed.total.n) <= 0).all()
         assert_stats(sealed.total, sealed.sealed.stats, rtol=0, atol=0)
 
@@ -164,7 +163,7 @@ class TestWindow:
         runner, state = runner_of(case), State.empty(model_of(case), 0)
         seen = 0
         for piece in rows_of(case).blocks(size):
-            state = absorb(state, piece, WINDOW, runner, lively(), quiet)
+            state = absorb(state, piece, tools_of(runner, lively()))
             seen += len(piece)
             assert state.n_open <= WINDOW.rows
             assert all(len(b.rows) <= WINDOW.batch_rows for b in state.batches)
@@ -173,7 +172,7 @@ class TestWindow:
 
     def test_the_last_rows_are_the_open_ones(self):
         runner, rows = runner_of(PLAIN), rows_of(PLAIN)
-        state = absorb(State.empty(model_of(PLAIN), 0), rows, WINDOW, runner, lively(), quiet)
+        state = absorb(State.empty(model_of(PLAIN), 0), rows, tools_of(runner, lively()))
         still_open = np.concatenate([b.rows.X for b in state.batches])
         assert_array_equal(still_open, PLAIN.X[-len(still_open) :])
         assert WINDOW.rows - WINDOW.batch_rows < len(still_open) <= WINDOW.rows
@@ -181,9 +180,8 @@ class TestWindow:
     def test_rows_given_are_not_kept(self):
         """The caller may use the memory for the next rows."""
         X = PLAIN.X[:40].copy()
-        state = absorb(
-            State.empty(model_of(PLAIN), 0), Rows(X), WINDOW, runner_of(PLAIN), STILL, quiet
-        )
+        empty = State.empty(model_of(PLAIN), 0)
+        state = absorb(empty, Rows(X), tools_of(runner_of(PLAIN), STILL))
         X[:] = np.nan
         assert_array_equal(np.concatenate([b.rows.X for b in state.batches]), PLAIN.X[:40])
 
@@ -191,8 +189,8 @@ class TestWindow:
         laps, runner, state = [], runner_of(PLAIN), State.empty(model_of(PLAIN), 0)
         for piece in rows_of(PLAIN)[:200].blocks(10):
             renewed = len(laps)
-            due = 2 * (state.fresh + 10) >= state.n_open + 10
-            state = absorb(state, piece, WINDOW, runner, STILL, laps.append)
+            due = 2 * (state.n_new + 10) >= state.n_open + 10
+            state = absorb(state, piece, tools_of(runner, STILL, on_lap=laps.append))
             assert (len(laps) > renewed) == due
         assert 5 <= len(laps) < 20
 
@@ -202,9 +200,9 @@ class TestWindow:
         state = State.empty(model_of(case), 0)
         pieces = rows_of(case).blocks(20)
         for piece in pieces[:8]:
-            state = absorb(state, piece, WINDOW, runner, lively(), quiet)
+            state = absorb(state, piece, tools_of(runner, lively()))
         past = state.sealed.stats
-        after = absorb(state, pieces[8], WINDOW, runner, STILL, quiet).sealed.stats
+        after = absorb(state, pieces[8], tools_of(runner, STILL)).sealed.stats
         assert_allclose(after.n.sum(), past.n.sum() + 20.0, rtol=1e-9)
         still = [after.position(int(i)) for i in past.ids]
         assert (after.n[still] >= past.n - 1e-12).all()
@@ -221,7 +219,7 @@ class TestLateGroup:
     @pytest.fixture
     def early(self):
         state, runner = State.empty(model_of(PLAIN), 1), runner_of(PLAIN)
-        return absorb(state, Rows(self.EARLY), WINDOW, runner, lively(), quiet)
+        return absorb(state, Rows(self.EARLY), tools_of(runner, lively()))
 
     @staticmethod
     def filled(state):
@@ -231,9 +229,8 @@ class TestLateGroup:
     def test_it_is_born_and_the_old_ones_keep_their_ids(self, early):
         assert (early.sealed.stats.n > 50).sum() == 2
         runner, moves = runner_of(PLAIN), []
-        late = absorb(
-            early, Rows(self.LATE), WINDOW, runner, lively(), lambda info: moves.extend(info.moves)
-        )
+        tools = tools_of(runner, lively(), on_lap=lambda info: moves.extend(info.moves))
+        late = absorb(early, Rows(self.LATE), tools)
         assert any(m.kind == "birth" and m.accepted for m in moves)
         assert self.filled(early) < self.filled(late)
         (born,) = self.filled(late) - self.filled(early)
@@ -246,10 +243,10 @@ class TestLateGroup:
 
     def test_rows_that_join_a_batch_bring_their_labels(self, early):
         """A few rows of one group, then of the other, and no lap in between."""
-        state, runner, window = replace(early, fresh=0), runner_of(PLAIN), Window(100, 20)
+        state, runner, window = replace(early, n_new=0), runner_of(PLAIN), Window(100, 20)
         for sign in (-1.0, 1.0):
             few = Rows(sign * 6.0 + self.rng.normal(0.0, 0.5, (5, 2)))
-            state = absorb(state, few, window, runner, lively(), quiet)
+            state = absorb(state, few, tools_of(runner, lively(), window))
         assert state.clock == early.clock
         last = state.batches[-1]
         assert_array_equal(np.sign(last.rows.X[-10:, 0]), np.repeat([-1.0, 1.0], 5))
@@ -260,7 +257,7 @@ class TestLateGroup:
 
     def test_labels_point_to_it(self, early):
         runner = runner_of(PLAIN)
-        late = absorb(early, Rows(self.LATE), WINDOW, runner, lively(), quiet)
+        late = absorb(early, Rows(self.LATE), tools_of(runner, lively()))
         (born,) = self.filled(late) - self.filled(early)
         seen, _ = streaming.visit(late, len(late.batches) - 1, Plan(), runner)
         assert (seen.batches[-1].labels == born).all()
@@ -271,7 +268,7 @@ def test_ids_are_never_used_twice(case, runner):
     state, seen, gone = State.empty(model_of(case), 2), {0}, set()
     for piece in by_first_feature(case).blocks(20):
         before = set(state.total.ids.tolist())
-        state = absorb(state, piece, WINDOW, runner, lively(), quiet)
+        state = absorb(state, piece, tools_of(runner, lively()))
         after = set(state.total.ids.tolist())
         assert not after & gone
         assert all(i > max(seen) for i in after - seen)

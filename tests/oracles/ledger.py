@@ -14,7 +14,7 @@ import numpy as np
 from everlearn.core.random import stream
 from everlearn.core.stats import Permute, Stats, total
 from everlearn.engine.rows import Rows, concatenate
-from everlearn.mixture import births as birth
+from everlearn.mixture.births import propose
 from everlearn.mixture.model import by_mass
 from oracles.runs import scores, softmax, statistics
 
@@ -168,7 +168,7 @@ class Ledger:
         """
         proposals = {}
         if "birth" in moves.kinds:
-            proposals = {p.target: p for p in birth.propose(before, runner, moves.births)[0]}
+            proposals = {p.target: p for p in propose(before, runner, moves.births)[0]}
         order = stream(before.seed, "order", before.clock).permutation(len(before.batches))
         for position in order.tolist():
             self.visit(position)

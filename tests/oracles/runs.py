@@ -15,6 +15,7 @@ from everlearn.core.stats import Permute, Stats
 from everlearn.engine.local import SerialEngine
 from everlearn.engine.rows import Rows
 from everlearn.mixture.births import BirthSettings
+from everlearn.mixture.learner import LearningTools, Schedule, Window
 from everlearn.mixture.local import LocalRunner, MixtureStep
 from everlearn.mixture.memoized import MoveSettings, open_batches
 from everlearn.mixture.model import Mixture, by_mass
@@ -33,6 +34,8 @@ from oracles.families import DiagonalOracle
 
 ALPHA = 0.8
 STILL = MoveSettings(kinds=frozenset())
+WINDOW = Window(rows=60, batch_rows=20)
+SCHEDULE = Schedule(batch_rows=100, max_laps=60, tol=1e-6)
 SMALL_BLOCKS = 1  # bytes: as few rows a block as the runner allows
 
 
@@ -99,6 +102,15 @@ def rows_of(case, weighted=False, seed=11):
 def runner_of(case, engine=None, dtype=np.float64, block_bytes=8_000_000):
     step = MixtureStep(case.family, dtype)
     return LocalRunner(step, engine or SerialEngine(), block_bytes)
+
+
+def ignore(info):
+    """A callback that does nothing."""
+
+
+def tools_of(runner, moves, window=WINDOW, schedule=SCHEDULE, on_lap=ignore):
+    """What a learner gets from a call."""
+    return LearningTools(runner, moves, schedule, window, on_lap)
 
 
 def lively(max_components=30, **changes):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, IncrementalPCA
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
@@ -21,12 +20,6 @@ def rows(n=300, d=20, seed=0):
     rng = RNG(seed)
     axes = np.linalg.qr(RNG(99).normal(size=(d, d)))[0]
     return rng.normal(size=(n, d)) * 5.0 ** -np.arange(d) @ axes + 3.0
-
-
-@parametrize_with_checks([ScaledPCA(n_components=2), ScaledPCA(batch_size=7)])
-def test_scikit_learn_contract(estimator, check, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise a check is skipped
-    check(estimator)
 
 
 def test_in_one_portion_it_is_pca_over_one_number():

@@ -55,7 +55,7 @@ def test_the_palette_belongs_to_the_ids():
     assert tuple(first[0, 0].tolist()) == topic_colour(0)
 
 
-def test_colours_of_the_palette_can_be_told_apart():
+def test_colours_of_the_palette_differ_clearly():
     found = np.array([topic_colour(i) for i in range(24)]) / 255
     lab = rgb2lab(found[np.newaxis])[0]
     nearest = min(deltaE_ciede2000(a, b) for a, b in combinations(lab, 2))
@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_refused(labels, options, message):
 
 @pytest.mark.parametrize("colours", ["mean", "palette", {0: (0, 0, 0)}])
 @pytest.mark.parametrize("function", [contact_sheet, segmentation_page])
-def test_labels_that_are_no_ids_are_refused_whatever_the_colours(function, colours):
+def test_labels_must_be_ids_with_any_colours(function, colours):
     with pytest.raises(ValueError, match=r"'labels' must be topic ids, .* got float64"):
         function(IMAGES[:1], [LABELS[0] + 0.5], colours=colours)
 
@@ -198,7 +198,7 @@ def test_large_pictures_are_shrunk_for_pages():
 
 
 @pytest.mark.parametrize("n_colours", [1, 2, 40, 256, 257])
-def test_png_files_are_exact_whatever_the_number_of_colours(n_colours):
+def test_png_files_are_exact_with_any_number_of_colours(n_colours):
     rng = np.random.default_rng(n_colours)
     table = rng.integers(0, 256, (n_colours, 3), dtype=np.uint8)
     pixels = table[np.arange(60 * 70).reshape(60, 70) % n_colours]

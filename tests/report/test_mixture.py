@@ -23,7 +23,7 @@ def test_nothing_is_fetched(page):
     assert page.fetched == []
 
 
-def test_browser_is_told_to_fetch_nothing(page):
+def test_the_policy_forbids_to_fetch_anything(page):
     (policy,) = (m["content"] for m in page.all("meta") if "http-equiv" in m)
     assert policy.startswith("default-src 'none';")
     assert "http" not in policy

@@ -5,15 +5,16 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from everlearn.cli.learn import learn_in_terminal
 from everlearn.cli.main import app
-from everlearn.cli.run import carry_out
+from everlearn.stream.summary import Part
 from support.browser import needs_browser, opened
 from support.stream_cases import CASES, FILES
 
 
 def reported(folder, name):
     request, _ = CASES[name].request(folder, folder / "m<b>.evl")
-    carry_out(request, quiet=True)
+    learn_in_terminal(request, quiet=True)
     page = folder / "page.html"
     result = CliRunner().invoke(app, ["report", str(request.model), "-o", str(page)])
     assert result.exit_code == 0, result.output
@@ -39,7 +40,7 @@ def test_what_a_page_says_is_what_the_model_has(tmp_path):
         pages[folder.name] = reported(folder, case).read_text("utf-8")
     promised = {name for name, text in pages.items() if "# are permanent" in text}
     assert promised == {"components", "mixture"}
-    found = pages["classifier"].split("What it found")[1].split("How it grew")[0]
+    found = pages["classifier"].split("What it found")[1].split("Learning curves")[0]
     assert ">share<" not in found
     assert "#0" not in found
     assert '"range": [0, 1.02]' in pages["classifier"]
@@ -53,11 +54,12 @@ def test_what_a_page_says_is_what_the_model_has(tmp_path):
 def test_images_are_shown_by_topic_while_they_are_there(tmp_path):
     page = reported(tmp_path, "clumped from images")
     text = page.read_text("utf-8")
-    memory = text.split("caption>Memory held by")[1].split("</table")[0]
+    memory = text.split("caption>Memory that the model holds")[1].split("</table")[0]
     names = re.findall(r'<th scope="row">(.*?)</th>', memory)
     assert len(names) == len(set(names))
     assert "number of clumps" in names
     assert "Images by topic" in text
+    assert "L*=" in text  # the columns of pixels have names
     pictures = text.count("coloured by topic")
     assert pictures > 0
     assert text.count("<figcaption>") == pictures
@@ -68,13 +70,54 @@ def test_images_are_shown_by_topic_while_they_are_there(tmp_path):
     assert "Images by topic" not in page.read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("name", "heads"),
+    [
+        ("mixture from JSON lines", ["component", "means that differ most", "share"]),
+        ("topics from a folder", ["topic", "top words", "share"]),
+        ("classifier from texts", ["topic", "evidence for", "top words", "share"]),
+        ("classifier from rows", ["class", "largest weights"]),
+        ("regressor from a table", ["output", "largest weights"]),
+        ("ppca from a table", ["component", "largest loadings", "share"]),
+    ],
+)
+def test_columns_say_what_parts_are(tmp_path, name, heads):
+    found = reported(tmp_path, name).read_text("utf-8").split("What it found")[1]
+    row = found.split("</tr>")[0].split("<thead>")[1]
+    assert re.findall(r"<th[^>]*>(.*?)</th>", row) == heads
+
+
+def test_a_column_that_would_be_empty_is_left_out(tmp_path, monkeypatch):
+    """As with a mixture of PPCAs, whose members have no description."""
+    members = [Part(0, 0.6), Part(1, 0.4)]
+    monkeypatch.setattr("everlearn.report.stream.parts_of", lambda *_: members)
+    found = reported(tmp_path, "ppca from a table").read_text("utf-8").split("What it found")[1]
+    head, first, *_ = found.split("</tr>")
+    assert re.findall(r"<th[^>]*>(.*?)</th>", head.split("<thead>")[1]) == ["component", "share"]
+    assert re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", first) == ["0", "60.00%"]
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        ("mixture from JSON lines", "log-likelihood per row, nats"),
+        ("topics from a folder", "log-likelihood per word, nats"),
+        ("clumped from images", "log-likelihood per point, nats"),
+        ("classifier from texts", "accuracy on a batch"),
+        ("regressor from a table", "R\\u00b2 on a batch"),
+    ],
+)
+def test_curves_say_what_a_score_is(tmp_path, name, score):
+    assert f'"text": "{score}"' in reported(tmp_path, name).read_text("utf-8")
+
+
 @needs_browser
 @pytest.mark.parametrize("name", ["mixture from JSON lines", "topics from a folder"])
 def test_the_charts_are_drawn_and_nothing_goes_wrong(tmp_path, name):
     dom, said = opened(reported(tmp_path, name), tmp_path)
     assert said == []
     assert dom.count("js-plotly-plot") == 2
-    assert "Records set aside" in dom or name.startswith("topics")
+    assert "Bad records, set aside" in dom or name.startswith("topics")
 
 
 @needs_browser

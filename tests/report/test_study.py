@@ -8,6 +8,7 @@ import pytest
 from everlearn.core.text import megabytes
 from everlearn.estimator.history import AcceptedMove, History
 from everlearn.metrics.clustering import clustering_scores
+from everlearn.mixture.estimator import DPMixture
 from everlearn.report.study import (
     Truth,
     agreement,
@@ -44,7 +45,7 @@ def test_agreement_of_equal_partitions_is_one():
         ([0, 1, 1], r"one for each of the 4 rows, got the shape \(3,\)"),
     ],
 )
-def test_labels_that_are_no_classes_are_told(labels, message):
+def test_labels_that_are_no_classes_are_refused(labels, message):
     with pytest.raises(ValueError, match=f"the 'labels' of Truth must be .*{message}"):
         agreement(np.zeros(4, np.intp), Truth("class", np.array(labels), ("a", "b")), 1)
 
@@ -80,6 +81,18 @@ def test_curve_is_in_order_and_without_repetition(study):
     keys = [(p.rows, p.lap) for p in points]
     assert keys == sorted(set(keys))
     assert {p.rows for p in study.trace} <= {p.rows for p in points}
+
+
+def test_curve_ends_with_the_model_as_it_is(study):
+    model = DPMixture(random_state=0)
+    rng = np.random.default_rng(0)
+    for _ in range(9):
+        model.partial_fit(rng.normal(size=(40, 2)))
+    last = model.history_.points[-1]
+    assert last.rows < model.n_samples_seen_  # or this test shows nothing
+    end = curve(replace(study, model=model, trace=()))[-1]
+    assert (end.rows, end.lap) == (360, last.lap)
+    assert (end.bound, end.n_components) == (model.bound_, model.n_components_)
 
 
 def test_moves_are_counted_by_kind():

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from everlearn.report.tree import tree_page, treemap, write_tree_page
+from everlearn.estimator.tree_view import FittedTree, TreeNode
+from everlearn.report.tree import outline, tree_page, treemap, write_tree_page
 from everlearn.trees.estimator import TopicTree
 from support.browser import needs_browser, opened
 
@@ -25,6 +26,25 @@ def test_map_has_every_node_within_its_parent(model):
     for parent in set(data["parents"]) - {""}:
         inside = [v for i, v in enumerate(data["values"]) if data["parents"][i] == parent]
         assert sum(inside) <= values[parent] * (1 + 1e-9)
+
+
+def test_labels_are_short_and_leaves_have_a_line_for_each_word(model):
+    data, tree = treemap(model.tree_)["data"][0], model.tree_
+    for key, label in zip(data["ids"], data["labels"], strict=True):
+        lines = label.split("<br>")
+        if tree.children(int(key)):
+            assert len(lines) == 1
+            assert len(label.split()) <= 2
+        else:
+            assert 1 <= len(lines) <= 4
+            assert "<" not in "".join(lines)
+
+
+def test_the_outline_counts_in_the_word_given():
+    nodes = (TreeNode(0, None, 0, 12.5, ("a",)), TreeNode(1, 0, 1, 1.0, ("b",)))
+    html = outline(FittedTree(nodes), "row")
+    assert "<small>12.5 rows</small> a" in html
+    assert "<small>1 row</small> b" in html
 
 
 def test_page_says_it_all_and_escapes_words(model):

@@ -1,113 +1,82 @@
-"""Model files of the tool that are damaged, or replaced while they are read."""
+"""Options and parameters: impossible ones, and those that a model cannot change any more."""
 
-import json
-import threading
-import time
-from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import pytest
 
-from everlearn.errors import CheckpointError
-from everlearn.io.opening import open_sources
-from everlearn.stream.predict import predictions
-from everlearn.stream.session import Session
-from store.test_archive_damage import mutated
-from support.store_files import resealed
-from support.stream_cases import FILES, learned
+from everlearn.cli.exits import USAGE
+from everlearn.cli.learn import learn_in_terminal
+from everlearn.errors import UsageError
+from everlearn.stream.session import open_session
+from support.stream_cases import CASES, learned
 
-N_DAMAGED = 150
-N_USED = 10
-"""So many of the files that are not refused are used, for each kind of model."""
-N_READERS = 32
+TABLE = "a,b,label\n" + "".join(f"{i % 7},{i % 5},g{i % 2}\n" for i in range(40))
 
 
-def outcome(path, content):
-    """The session of a file, or None if it is refused by name, and the CPU seconds that it took."""
-    path.write_bytes(content)
-    start, session, refusal = time.process_time(), None, ""
-    try:
-        session = Session.load(path)
-    except CheckpointError as error:
-        refusal = str(error)
-    assert session is not None or str(path) in refusal
-    return session, time.process_time() - start
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"color": "red"}, "no option 'color'; choose from kind, batch"),
+            ({"batch": 0}, "'batch' must be an integer of at least 1, got 0"),
+            ({"image_side": True}, "'image-side' must be an integer of at least 1, got True"),
+            ({"columns": "a,b"}, "'columns' must be a list of different names, got 'a,b'"),
+            ({"columns": ["a", "a"]}, "'columns' must be a list of different names"),
+            ({"classes": []}, "'classes' must be a list of different names"),
+            ({"label": 3}, "'label' must be a text, got 3"),
+            ({"kind": ["mixture"]}, "'kind' must be a text"),
+        ],
+    )
+    def test_impossible_ones_are_refused_by_name(self, tmp_path, options, words):
+        with pytest.raises(UsageError, match=words):
+            open_session(tmp_path / "m.evl", {"kind": "mixture", **options}, {})
+
+    def test_lists_and_tuples_are_the_same(self, tmp_path):
+        request = learned(tmp_path, "mixture from JSON lines")
+        session = open_session(request.model, {"columns": list("abcd")}, {})
+        assert session.layout.columns == tuple("abcd")
 
 
-def check_usable(session, path, sources):
-    """It can be written and read again, and answers what the sound model answers to."""
-    session.save(path)
-    again = Session.load(path)
-    assert again.ledger.batches == session.ledger.batches
-    answers = list(predictions(session, open_sources(sources, None, label=session.layout.label)))
-    assert answers
-    assert json.loads(json.dumps(answers, allow_nan=False))
+class TestSeeds:
+    def test_the_same_command_goes_on(self, tmp_path, invoke):
+        path = tmp_path / "rows.csv"
+        path.write_text(TABLE)
+        command = ["learn", tmp_path / "m.evl", path, "--kind", "ppca", "--columns", "a,b", "-q"]
+        assert invoke(*command, "--seed", "3").exit_code == 0
+        before = (tmp_path / "m.evl").read_bytes()
+        assert invoke(*command, "--seed", "3").exit_code == 0
+        assert (tmp_path / "m.evl").read_bytes() == before
+        result = invoke(*command, "--seed", "4")
+        assert result.exit_code == USAGE
+        assert "(random_state) was 3" in result.stderr
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_damaged_models_are_refused_at_once(tmp_path, name):
-    request = learned(tmp_path, name)
-    sound = request.model.read_bytes()
-    rng = np.random.default_rng(5)
-    for _ in range(N_DAMAGED):
-        damaged = mutated(sound, rng)
-        if damaged == sound:
-            continue
-        session, seconds = outcome(request.model, damaged)
-        assert session is None
-        assert seconds < 1.0, "a damaged file must not keep anybody waiting"
+class TestSettings:
+    """Settings that a model cannot go on with end the command, and no record is set aside."""
 
-
-@pytest.mark.parametrize("name", FILES)
-def test_damage_under_a_valid_seal_is_refused_or_does_not_matter(tmp_path, name):
-    """What is not refused by name is a model like any other: it is written, read and answers."""
-    request = learned(tmp_path, name)
-    sound = request.model.read_bytes()
-    rng = np.random.default_rng(6)
-    refused = used = 0
-    for _ in range(N_DAMAGED):
-        damaged = bytearray(sound)
-        for position in rng.integers(0, len(sound) - 64, size=rng.integers(1, 4)):
-            damaged[position] ^= 1 << int(rng.integers(8))
-        session, seconds = outcome(request.model, resealed(bytes(damaged)))
-        assert seconds < 1.0, "a damaged file must not keep anybody waiting"
-        refused += session is None
-        if session is not None and used < N_USED:
-            used += 1
-            check_usable(session, tmp_path / "again.evl", request.sources)
-    assert refused
-
-
-def test_many_readers_and_one_writer(tmp_path):
-    """Two states in turn; whoever reads sees one of them, never a mixture."""
-    request = learned(tmp_path, "mixture from an array")
-    session = Session.load(request.model)
-    before = replace(session, model=type(session.model)(random_state=3).partial_fit(np.eye(4)))
-    states = {s.model.n_samples_seen_: s.model.means_.tobytes() for s in (before, session)}
-    assert len(states) == 2
-    stop, faults = threading.Event(), []
-    reads = [set() for _ in range(N_READERS)]
-
-    def read(seen):
-        while not stop.is_set():
-            try:
-                model = Session.load(request.model).model
-                assert states[model.n_samples_seen_] == model.means_.tobytes()
-                seen.add(model.n_samples_seen_)
-            except Exception as error:
-                faults.append(error)
-                return
-
-    readers = [threading.Thread(target=read, args=(seen,)) for seen in reads]
-    for reader in readers:
-        reader.start()
-    for i in range(400):
-        (before, session)[i % 2].save(request.model)
-        if i >= 40 and all(reads):
-            break
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert not faults
-    assert all(reads)
-    assert set().union(*reads) == set(states)
+    @pytest.mark.parametrize(
+        ("name", "option", "words"),
+        [
+            ("mixture from JSON lines", ["--memory", "1kB"], "memory_budget"),
+            ("clumped from images", ["--memory", "10"], "memory_budget"),
+            ("clumped from images", ["--set", "family=diagonal"], "'family'"),
+            ("clumped from images", ["--set", "topic_price=3"], "'topic_price'"),
+            ("classifier from rows", ["--set", "loss=averaging"], "loss='gibbs'"),
+            ("mixture from JSON lines", ["--set", "random_state=4"], "(random_state) was 3"),
+            ("mixture from JSON lines", ["--classes", "a,b"], "does not learn from classes"),
+            ("classifier from rows", ["--memory", "1MB"], "for the kinds mixture, clumped"),
+        ],
+    )
+    def test_they_are_refused_by_name(self, tmp_path, invoke, name, option, words):
+        request, _ = CASES[name].request(tmp_path, tmp_path / "m.evl")
+        assert learn_in_terminal(request, quiet=True) == 0
+        before, set_aside = request.model.read_bytes(), Path(f"{request.model}.quarantine.jsonl")
+        known = set_aside.read_bytes() if set_aside.exists() else b""
+        if Path(request.sources[0]).is_file():  # more to learn
+            with open(request.sources[0], "a") as file:
+                file.write('{"a": 1, "b": 2, "c": 3, "d": 4, "label": "g1"}\n' * 40)
+        result = invoke("learn", request.model, request.sources[0], *option)
+        assert result.exit_code == USAGE, result.output
+        assert words in result.stderr
+        assert request.model.read_bytes() == before
+        assert (set_aside.read_bytes() if set_aside.exists() else b"") == known

@@ -15,7 +15,7 @@ import time
 import warnings
 from pathlib import Path
 
-from everlearn.cli.run import carry_out
+from everlearn.cli.learn import learn_in_terminal
 from support.stream_cases import CASES
 
 
@@ -28,7 +28,7 @@ def learner(request, stdin):
     try:
         if stdin is not None:
             os.dup2(os.open(stdin, os.O_RDONLY), 0)
-        code = carry_out(request, quiet=True)
+        code = learn_in_terminal(request, quiet=True)
     finally:
         os._exit(code)
 
@@ -44,7 +44,7 @@ def trial(name, folder, n_kills, rng):
     case = CASES[name]
     warm, stdin = case.request(folder, folder / "warm.evl")
     if stdin is None:
-        carry_out(warm, quiet=True)  # compiles what the forks will use
+        learn_in_terminal(warm, quiet=True)  # compiles what the forks will use
     whole, stdin = case.request(folder, folder / "whole.evl")
     assert ended(learner(whole, stdin)) == 0
     start = time.perf_counter()

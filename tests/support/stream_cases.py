@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 from scipy import sparse
 
-from everlearn.cli.run import Request, carry_out
-from everlearn.stream.learn import Pace
+from everlearn.cli.learn import learn_in_terminal
+from everlearn.stream.learn import LearnRequest, Schedule
 
 WORDS = [f"{a}{b}" for a in ("sea", "ship", "star", "stone") for b in "abcdefgh"]
 
@@ -27,14 +27,14 @@ class Case:
     options: dict = field(default_factory=dict)
     stdin: bool = False
 
-    def request(self, folder: Path, model: Path) -> tuple[Request, Path | None]:
+    def request(self, folder: Path, model: Path) -> tuple[LearnRequest, Path | None]:
         """The request, and the file that standard input comes from, if any."""
         source = self.make(folder)
         layout = {"kind": self.kind, "batch": self.batch, **self.options}
-        pace = Pace(every_batches=self.every, score_every=3)
+        schedule = Schedule(every_batches=self.every, score_every=3)
         names = ("-",) if self.stdin else (str(source),)
         params = {"engine": "serial", "random_state": 3, **self.params}
-        request = Request(model, names, layout, params, pace)
+        request = LearnRequest(model, names, layout, params, schedule)
         return request, source if self.stdin else None
 
 
@@ -153,7 +153,7 @@ FILES = [name for name, case in CASES.items() if not case.stdin]
 
 def learned(folder, name, model="m.evl"):
     request, _ = CASES[name].request(folder, folder / model)
-    assert carry_out(request, quiet=True) == 0
+    assert learn_in_terminal(request, quiet=True) == 0
     return request
 
 

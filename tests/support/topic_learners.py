@@ -6,17 +6,11 @@ from numpy.testing import assert_array_equal
 
 from everlearn.engine.local import SerialEngine
 from everlearn.testing.data import planted_topics
-from everlearn.topics.batches import Batch
+from everlearn.topics.batches import Batch, Targets
 from everlearn.topics.bayespa import learn_batch
-from everlearn.topics.settings import (
-    FixedTopics,
-    Loss,
-    SharedSticks,
-    Targets,
-    TopicLearner,
-    first_state,
-)
-from everlearn.topics.state import Gaussians
+from everlearn.topics.priors import FixedTopics, SharedSticks
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import Gaussians, first_state
 
 SERIAL = SerialEngine()
 AVERAGING = Loss("averaging", 16.0, 50.0, 4e-4)
@@ -24,19 +18,19 @@ GIBBS = Loss("gibbs", 16.0, 5.0, 0.1)
 FIXED = FixedTopics(0.2)
 STICKS = SharedSticks(5.0, 1.0)
 LEARNERS = {
-    "plain": TopicLearner(FIXED, 0.1),
-    "averaging": TopicLearner(FIXED, 0.1, AVERAGING),
-    "averaging, two rounds": TopicLearner(FIXED, 0.1, AVERAGING, n_rounds=2),
-    "averaging, digamma": TopicLearner(FIXED, 0.1, AVERAGING, "digamma", burn_in=1),
-    "averaging, collapsed": TopicLearner(FIXED, 0.1, AVERAGING, "collapsed"),
-    "averaging, born": TopicLearner(STICKS, 0.1, AVERAGING),
-    "averaging, born, collapsed": TopicLearner(STICKS, 0.1, AVERAGING, "collapsed"),
-    "gibbs": TopicLearner(FIXED, 0.1, GIBBS),
-    "gibbs, two rounds": TopicLearner(FIXED, 0.1, GIBBS, n_rounds=2),
-    "gibbs, collapsed": TopicLearner(FIXED, 0.1, GIBBS, "collapsed"),
-    "gibbs, born": TopicLearner(STICKS, 0.1, GIBBS, n_rounds=2),
-    "gibbs, born, collapsed": TopicLearner(STICKS, 0.1, GIBBS, "collapsed", n_rounds=2),
-    "born": TopicLearner(STICKS, 0.1),
+    "plain": TopicSettings(FIXED, 0.1),
+    "averaging": TopicSettings(FIXED, 0.1, AVERAGING),
+    "averaging, two rounds": TopicSettings(FIXED, 0.1, AVERAGING, n_rounds=2),
+    "averaging, digamma": TopicSettings(FIXED, 0.1, AVERAGING, "digamma", burn_in=1),
+    "averaging, collapsed": TopicSettings(FIXED, 0.1, AVERAGING, "collapsed"),
+    "averaging, born": TopicSettings(STICKS, 0.1, AVERAGING),
+    "averaging, born, collapsed": TopicSettings(STICKS, 0.1, AVERAGING, "collapsed"),
+    "gibbs": TopicSettings(FIXED, 0.1, GIBBS),
+    "gibbs, two rounds": TopicSettings(FIXED, 0.1, GIBBS, n_rounds=2),
+    "gibbs, collapsed": TopicSettings(FIXED, 0.1, GIBBS, "collapsed"),
+    "gibbs, born": TopicSettings(STICKS, 0.1, GIBBS, n_rounds=2),
+    "gibbs, born, collapsed": TopicSettings(STICKS, 0.1, GIBBS, "collapsed", n_rounds=2),
+    "born": TopicSettings(STICKS, 0.1),
 }
 every_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
 losses = pytest.mark.parametrize("loss", [AVERAGING, GIBBS], ids=["averaging", "gibbs"])

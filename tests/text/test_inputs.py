@@ -6,17 +6,12 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from everlearn.errors import CheckpointError
 from everlearn.estimator.params import check_params
 from everlearn.text.inputs import (
     DOCUMENT_CONSTRAINTS,
     TextOptions,
-    WordSpace,
     documents_of,
-    pack_words,
-    unpack_words,
 )
-from everlearn.text.vocabulary import Vocabulary
 
 TABLE = np.array([[2, 1, 0], [0, 0, 0], [0, 1, 3]])
 TEXTS = ["ann bob ann", "", "bob cid cid cid"]
@@ -265,50 +260,3 @@ def test_impossible_ways_to_split_texts_are_refused(value):
 @pytest.mark.parametrize("vocabulary", [None, ["a"], ("a", "b"), np.array(["a"]), {"a": 0}])
 def test_possible_parameters_are_accepted(vocabulary):
     check_params("Reader", Reader(vocabulary).get_params(), DOCUMENT_CONSTRAINTS)
-
-
-class TestCheckpoint:
-    SPACES = (
-        WordSpace("counts", 5),
-        WordSpace("ids", 9),
-        WordSpace("words", 2, Vocabulary({"ä": 0, "b": 1}, 7)),
-        WordSpace("counts", 2, Vocabulary.fixed(["a", "b"])),
-    )
-
-    @pytest.mark.parametrize("space", SPACES)
-    def test_what_is_packed_is_unpacked(self, space):
-        header, arrays = pack_words(space)
-        again = unpack_words({"words": header}, arrays)
-        assert (again.kind, again.n_words) == (space.kind, space.n_words)
-        assert (again.vocabulary is None) == (space.vocabulary is None)
-        if space.vocabulary is not None:
-            assert again.vocabulary.words == space.vocabulary.words
-            assert again.vocabulary.max_features == space.vocabulary.max_features
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"kind": "letters"}, "'kind' of words"),
-            ({"n_words": 3}, "'vocabulary/ends' must have .* shape"),
-            ({"n_words": 0}, "'n_words' must be of type int from 1"),
-            ({"max_features": "many"}, "'max_features' must be of type int"),
-            ({"max_features": None}, "'max_features' must be given"),
-            ({"extra": 1}, "must not have"),
-            ({"text": np.frombuffer(b"bb", np.uint8)}, "members 'vocabulary'.*repeat a word"),
-            ({"text": np.frombuffer(b"b\xff", np.uint8)}, "members 'vocabulary'.*utf-8"),
-            ({"ends": np.array([2, 1])}, "members 'vocabulary'.*rise"),
-            ({"ends": np.array([1.0, 2.0])}, "'vocabulary/ends' must have the dtype"),
-            ({"text": None}, "'vocabulary/text' is missing"),
-        ],
-    )
-    def test_what_cannot_have_been_packed_is_refused(self, change, message):
-        header, arrays = pack_words(WordSpace("words", 2, Vocabulary.fixed(["a", "b"])))
-        for name, value in change.items():
-            if name not in ("text", "ends"):
-                header[name] = value
-            elif value is None:
-                del arrays[f"vocabulary/{name}"]
-            else:
-                arrays[f"vocabulary/{name}"] = value
-        with pytest.raises(CheckpointError, match=message):
-            unpack_words({"words": header}, arrays)

@@ -100,6 +100,12 @@ def test_empty_documents_have_the_form_that_is_known(known):
 
 
 @pytest.mark.parametrize("known", ["counts", "ids"])
-def test_strings_are_strings_whatever_is_known(known):
+def test_a_known_form_does_not_change_strings(known):
     assert document_form([["a"]], known) == "tokens"
     assert document_form(["a"], known) == "texts"
+
+
+@pytest.mark.parametrize("collection", [list, tuple, set, frozenset])
+def test_stop_words_may_be_in_any_case(collection):
+    found = tokenize(["The cat and THE hat"], TOKEN_PATTERN, collection(["The", "AND"]))
+    assert found == [["cat", "hat"]]

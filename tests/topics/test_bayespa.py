@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from everlearn.core.documents import Documents
 from everlearn.engine.local import ThreadEngine
 from everlearn.testing.data import planted_topics
-from everlearn.topics.batches import Batch
+from everlearn.topics.batches import Batch, Targets
 from everlearn.topics.bayespa import learn_batch
-from everlearn.topics.sampling import infer
-from everlearn.topics.settings import Loss, Targets, TopicLearner, word_factors
-from everlearn.topics.state import FixedSpread, Gaussians
+from everlearn.topics.predict import infer_expected
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, word_factors
 from oracles import bayespa as oracle
 from oracles.passive_aggressive import gibbs_batch
 from support.topic_learners import (
@@ -110,7 +110,7 @@ class TestPassive:
         """A batch of one document moves weights from where they were, by its one multiplier."""
         for c in (0.5, 500.0):
             loss = replace(AVERAGING, c=c)
-            learner = TopicLearner(FIXED, 0.1, loss, word_factor, n_rounds=n_rounds, ghosts=ghosts)
+            learner = TopicSettings(FIXED, 0.1, loss, word_factor, n_rounds=n_rounds, ghosts=ghosts)
             state = learned(learner)
             before, totals = state.weights.mean.copy(), state.totals.copy()
             signs = np.array([[1, -1, 0, -1]], np.int8)
@@ -132,7 +132,7 @@ class TestGibbsRounds:
     def test_each_round_starts_from_the_state_before_the_batch(self, word_factor, n_rounds):
         """With forced topics and no draws of lambda, rounds are the linear model's iteration."""
         loss = Loss("gibbs", 2.0, 0.7, 1.5, mean_only=True)
-        learner = TopicLearner(FIXED, 1e-12, loss, word_factor, n_rounds=n_rounds, n_sweeps=2)
+        learner = TopicSettings(FIXED, 1e-12, loss, word_factor, n_rounds=n_rounds, n_sweeps=2)
         state = sharp_state(learner, 3)
         table = PLANTED.X.toarray()[:20]
         X = np.stack([table[:, k::3].sum(axis=1) for k in range(3)], axis=1)
@@ -223,7 +223,7 @@ class TestScale:
     @pytest.mark.parametrize("n_rounds", [1, 2])
     @pytest.mark.parametrize("a", [0.25, 3.7])
     def test_same_topics(self, loss, prior, n_rounds, a):
-        learner = TopicLearner(prior, 0.1, loss, n_rounds=n_rounds)
+        learner = TopicSettings(prior, 0.1, loss, n_rounds=n_rounds)
         scaled = replace(loss, margin=a * loss.margin, c=loss.c / a, variance=a * a * loss.variance)
         one, two = learned(learner), learned(replace(learner, loss=scaled))
         assert_array_equal(one.counts, two.counts)
@@ -239,17 +239,17 @@ class TestLimits:
     @pytest.mark.parametrize("anchored", [False, True])
     def test_without_pull_topics_are_those_without_labels(self, word_factor, anchored):
         loss = replace(AVERAGING, c=1e-12, anchored=anchored)
-        plain = learned(TopicLearner(FIXED, 0.1, None, word_factor))
-        weak = learned(TopicLearner(FIXED, 0.1, loss, word_factor))
+        plain = learned(TopicSettings(FIXED, 0.1, None, word_factor))
+        weak = learned(TopicSettings(FIXED, 0.1, loss, word_factor))
         assert_array_equal(weak.counts, plain.counts)
-        start = begin(TopicLearner(FIXED, 0.1, loss))
+        start = begin(TopicSettings(FIXED, 0.1, loss))
         assert_allclose(weak.weights.mean, start.weights.mean, atol=1e-12)
 
     @pytest.mark.parametrize("word_factor", ["ratio", "collapsed"])
     def test_without_pull_under_the_gibbs_loss(self, word_factor):
         """Documents without any label are the reference: they draw no lambda either."""
         loss = replace(GIBBS, c=1e-12, mean_only=True)
-        learner = TopicLearner(FIXED, 0.1, loss, word_factor)
+        learner = TopicSettings(FIXED, 0.1, loss, word_factor)
         targets = targets_of(PLANTED.labels, 4, loss)
         silent = Targets(np.zeros_like(targets.signs), targets.values)
         weak = learn(learner, begin(learner), PLANTED.documents, targets)
@@ -257,17 +257,17 @@ class TestLimits:
         assert_array_equal(weak.counts, none.counts)
         assert_array_equal(none.weights.precision, begin(learner).weights.precision)
         if word_factor == "collapsed":
-            plain = learned(TopicLearner(FIXED, 0.1, None, word_factor))
+            plain = learned(TopicSettings(FIXED, 0.1, None, word_factor))
             assert_array_equal(none.counts, plain.counts)
 
     @pytest.mark.parametrize("pull", [0, 1])
     def test_without_pull_the_gibbs_loss_has_the_law_of_none(self, pull):
         """Tokens of many copies of a document in each topic; its sampler has other draws."""
-        known, n = learned(TopicLearner(FIXED, 0.1)), 4000
+        known, n = learned(TopicSettings(FIXED, 0.1)), 4000
         copies = PLANTED.documents.take(np.zeros(n, int))
 
         def mean_tokens(loss, signs):
-            learner = TopicLearner(FIXED, 0.1, loss, n_sweeps=6, burn_in=5)
+            learner = TopicSettings(FIXED, 0.1, loss, n_sweeps=6, burn_in=5)
             counts, totals = known.counts.copy(), known.totals.copy()
             state = replace(begin(learner), counts=counts, totals=totals, clock=1)
             targets = Targets(signs, np.full(signs.shape, 16.0))
@@ -282,7 +282,7 @@ class TestLimits:
     def test_a_task_without_labels_is_not_there(self, loss):
         """One task alone, and the same task beside one that nobody has labelled."""
         loss = replace(loss, anchored=False, c=loss.c / 10)
-        learner = TopicLearner(FIXED, 0.1, loss, n_rounds=2)
+        learner = TopicSettings(FIXED, 0.1, loss, n_rounds=2)
         both = targets_of(PLANTED.labels, 2, loss)
         both.signs[:, 1] = 0
         one = Targets(np.ascontiguousarray(both.signs[:, :1]), both.values[:, :1].copy())
@@ -295,7 +295,7 @@ class TestLimits:
     @losses
     def test_mirrored_labels_mirror_the_weights(self, loss):
         loss = replace(loss, anchored=False)
-        learner = TopicLearner(FIXED, 0.1, loss, n_rounds=2)
+        learner = TopicSettings(FIXED, 0.1, loss, n_rounds=2)
         targets = targets_of(PLANTED.labels, 1, loss)
         mirror = Targets(-targets.signs, targets.values)
         one = learn(learner, begin(learner, n_tasks=1), PLANTED.documents, targets)
@@ -305,11 +305,11 @@ class TestLimits:
 
     def test_without_anchors_the_first_round_is_blind(self):
         loss = replace(AVERAGING, anchored=False)
-        plain = learned(TopicLearner(FIXED, 0.1))
-        assert_array_equal(learned(TopicLearner(FIXED, 0.1, loss)).counts, plain.counts)
-        seeing = learned(TopicLearner(FIXED, 0.1, loss, n_rounds=2))
+        plain = learned(TopicSettings(FIXED, 0.1))
+        assert_array_equal(learned(TopicSettings(FIXED, 0.1, loss)).counts, plain.counts)
+        seeing = learned(TopicSettings(FIXED, 0.1, loss, n_rounds=2))
         assert (seeing.counts != plain.counts).any()
-        anchored = learned(TopicLearner(FIXED, 0.1, AVERAGING))
+        anchored = learned(TopicSettings(FIXED, 0.1, AVERAGING))
         assert (anchored.counts != plain.counts).any()
 
 
@@ -319,7 +319,7 @@ class TestGhosts:
     @pytest.mark.parametrize("word_factor", ["ratio", "collapsed"])
     @pytest.mark.parametrize("prior", [FIXED, STICKS], ids=["fixed", "born"])
     def test_gibbs(self, word_factor, prior):
-        learner = TopicLearner(prior, 0.1, GIBBS, word_factor)
+        learner = TopicSettings(prior, 0.1, GIBBS, word_factor)
         targets = targets_of(PLANTED.labels, 4, GIBBS)
         start = begin(learner)
         one, _ = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
@@ -337,7 +337,7 @@ class TestGhosts:
     def test_averaging(self):
         """Without anchors labels do not reach the first round: the same topics; a larger box."""
         loss = replace(AVERAGING, anchored=False, c=1e-3)
-        learner = TopicLearner(FIXED, 0.1, loss)
+        learner = TopicSettings(FIXED, 0.1, loss)
         targets = targets_of(PLANTED.labels, 4, loss)
         one, _ = learn_batch(learner, begin(learner), Batch.of(PLANTED.documents, targets), SERIAL)
         many = replace(learner, ghosts=8)
@@ -386,7 +386,9 @@ class TestLearning:
             state = begin(learner, n_topics=8, seed=seed, n_words=80)
             state = learn(learner, state, planted.documents[:400], targets[:400], 40)
             alpha = learner.prior.document_prior(state.tables)
-            z = infer(planted.documents[400:], word_factors(learner, state), alpha, 2, SERIAL)
+            z = infer_expected(
+                planted.documents[400:], word_factors(learner, state), alpha, 2, SERIAL
+            )
             guess = (z @ state.weights.mean.T).argmax(axis=1)
             good += np.mean(guess == planted.labels[400:]) > 0.9
         assert good >= 4

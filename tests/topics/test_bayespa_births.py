@@ -7,8 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from everlearn.testing.data import planted_topics
-from everlearn.topics.sampling import infer
-from everlearn.topics.settings import Loss, SharedSticks, TopicLearner, word_factors
+from everlearn.topics.predict import infer_expected
+from everlearn.topics.priors import SharedSticks
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import word_factors
 from support.topic_learners import (
     LEARNERS,
     PLANTED,
@@ -64,7 +66,7 @@ class TestBirths:
     @pytest.mark.parametrize("word_factor", ["ratio", "collapsed"])
     def test_planted_topics_are_found(self, loss, n_topics, word_factor):
         """Five topics with hardly a word in common and a class each: nine of ten seeds."""
-        learner = TopicLearner(SharedSticks(1.0, 1.0), 0.1, loss, word_factor)
+        learner = TopicSettings(SharedSticks(1.0, 1.0), 0.1, loss, word_factor)
         found = []
         for seed in range(10):
             planted = planted_topics(
@@ -94,6 +96,6 @@ class TestBirths:
         scores = []
         for each in (replace(state, counts=state.counts[:, :k].copy()), other):
             alpha = learner.prior.document_prior(each.tables)
-            z = infer(PLANTED.documents, word_factors(learner, each), alpha, 3, SERIAL)
+            z = infer_expected(PLANTED.documents, word_factors(learner, each), alpha, 3, SERIAL)
             scores.append(z @ each.weights.mean.T)
         assert_allclose(scores[0], scores[1], rtol=1e-6, atol=1e-8)

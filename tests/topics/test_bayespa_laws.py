@@ -7,10 +7,10 @@ import pytest
 from scipy.special import psi
 
 from everlearn.core.documents import Documents
-from everlearn.topics.batches import Batch
+from everlearn.topics.batches import Batch, Targets
 from everlearn.topics.bayespa import learn_batch
-from everlearn.topics.settings import Loss, Targets, TopicLearner, first_state
-from everlearn.topics.state import FixedSpread, Gaussians
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, first_state
 from oracles import bayespa as oracle
 from support.topic_learners import FIXED, SERIAL
 
@@ -36,7 +36,7 @@ class TestLaws:
 
     @pytest.mark.parametrize("word_factor", ["ratio", "digamma", "collapsed"])
     def test_word_factors(self, word_factor):
-        learner = TopicLearner(FIXED, 0.3, None, word_factor, n_sweeps=1)
+        learner = TopicSettings(FIXED, 0.3, None, word_factor, n_sweeps=1)
         state = self.state(learner)
         smoothing = 0.3
         delta = state.counts + smoothing
@@ -49,7 +49,7 @@ class TestLaws:
     def test_digamma_and_ratio_agree_where_there_is_much_data(self):
         states = []
         for word_factor in ("ratio", "digamma"):
-            learner = TopicLearner(FIXED, 0.3, None, word_factor)
+            learner = TopicSettings(FIXED, 0.3, None, word_factor)
             state = self.state(learner)
             state.counts[:] = 1e9 * (state.counts + 1.0)
             state.totals[:] = state.counts.sum(axis=0)
@@ -59,7 +59,7 @@ class TestLaws:
     @pytest.mark.parametrize("word_factor", ["ratio", "digamma"])
     def test_the_second_round_has_seen_the_first(self, word_factor):
         """Counts of the first round, times the ghosts, are in the word factors of the second."""
-        learner = TopicLearner(FIXED, 0.3, None, word_factor, n_sweeps=1, n_rounds=2, ghosts=2)
+        learner = TopicSettings(FIXED, 0.3, None, word_factor, n_sweeps=1, n_rounds=2, ghosts=2)
         first = self.state(learner)
         first.counts[:] = before = 2000.0 * first.counts
         first.totals[:] = before.sum(axis=0)
@@ -82,7 +82,7 @@ class TestLaws:
     def test_averaging(self, word_factor, sign):
         """The start is uniform, its multiplier is the document's own, then one draw."""
         loss = Loss("averaging", 1.2, 0.4, 2.0)
-        learner = TopicLearner(FIXED, 0.3, loss, word_factor, "uniform", n_sweeps=1)
+        learner = TopicSettings(FIXED, 0.3, loss, word_factor, "uniform", n_sweeps=1)
         state = self.state(learner, 1)
         mean = np.array([[1.0, -0.8, 0.3]])
         state = replace(state, weights=FixedSpread(mean))
@@ -101,7 +101,7 @@ class TestLaws:
     @pytest.mark.parametrize("sign", [1, -1])
     def test_gibbs(self, word_factor, sign):
         loss = Loss("gibbs", 1.2, 0.9, 0.5, mean_only=True)
-        learner = TopicLearner(FIXED, 0.3, loss, word_factor, "uniform", n_sweeps=1)
+        learner = TopicSettings(FIXED, 0.3, loss, word_factor, "uniform", n_sweeps=1)
         state = self.state(learner, 1)
         root = np.random.default_rng(0).normal(size=(3, 3))
         weights = Gaussians((root @ root.T + np.eye(3))[None], np.array([[1.0, -2.0, 0.5]]))

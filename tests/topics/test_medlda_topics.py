@@ -15,6 +15,7 @@ from everlearn.errors import TopicCollapseWarning
 from everlearn.testing.data import planted_topics
 from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
 from everlearn.topics.topic_model import TopicModel
+from everlearn.topics.weights import weight_draws
 from support.corpora import (
     BINARY,
     INDICATORS,
@@ -38,7 +39,7 @@ def test_names_of_topics_with_their_tasks() -> None:
     names = fitted("averaging, ovr").get_feature_names_out().tolist()
     assert names == [f"task{q}_topic{k}" for q in range(4) for k in range(4)]
     model = fitted("averaging, ovr")
-    assert len({state["seed"] for state in content(model).header["states"]}) == 4
+    assert len({state["seed"] for state in content(model).header["learned"]["states"]}) == 4
     assert model.transform(X).shape == (len(LABELS), 16)
     np.testing.assert_allclose(model.transform(X).sum(axis=1), 4.0)
     for q in range(4):
@@ -156,8 +157,13 @@ def test_one_topic_a_class_is_found(loss: str, batch_size: int | str) -> None:
     """All topics count, also those that hardly have a token."""
     for seed in range(2):
         planted = planted_topics(600, 5, 100, 40, overlap=0.1, random_state=seed)
-        model = MedHDPClassifier(
-            loss=loss, batch_size=batch_size, start_topics=15, random_state=seed, engine="serial"
+        model = made(
+            MedHDPClassifier,
+            loss=loss,
+            batch_size=batch_size,
+            start_topics=15,
+            random_state=seed,
+            engine="serial",
         ).fit(planted.X, planted.labels)
         assert 5 <= model.n_topics_ <= 6
         assert model.score(planted.X, planted.labels) > 0.9
@@ -171,7 +177,9 @@ def test_any_start_ends_with_about_as_many_topics(loss: str, n: int, batch_size:
     """With few documents, too: merges do not wait for batches."""
     planted = planted_topics(n + 500, 8, 320, 50, overlap=0.2, random_state=0)
     settings: dict[str, Any] = {"loss": loss, "batch_size": batch_size, "engine": "serial"}
-    models = [MedHDPClassifier(start_topics=k, random_state=0, **settings) for k in (5, 20, 60)]
+    models = [
+        made(MedHDPClassifier, start_topics=k, random_state=0, **settings) for k in (5, 20, 60)
+    ]
     for model in models:
         model.fit(planted.X[:n], planted.labels[:n])
     sizes = [model.n_topics_ for model in models]
@@ -219,17 +227,24 @@ def test_fewer_topics_than_classes() -> None:
     assert model_of("born", max_topics=3, anchors=False).fit(X, LABELS).n_topics_ <= 3
 
 
+def learned_arrays(model: Any) -> dict[str, np.ndarray]:
+    """The arrays of the first state, by their names in a file."""
+    place = "learned/states/0/"
+    arrays = content(model).arrays
+    return {name.removeprefix(place): arrays[name] for name in arrays if name.startswith(place)}
+
+
 def test_ghosts_are_copies() -> None:
     """One batch of which each document counts three times: counts thrice, as in spec 14.16."""
     settings = {"batch_size": "all", "anchors": False, "n_rounds": 1}
     one = model_of("gibbs", **settings).fit(X, LABELS)
     three = model_of("gibbs", ghosts=3, **settings).fit(X, LABELS)
-    a, b = content(one).arrays, content(three).arrays
-    np.testing.assert_allclose(3 * a["state0/counts"], b["state0/counts"], rtol=1e-12)
-    np.testing.assert_allclose(3 * a["state0/shift"], b["state0/shift"], rtol=1e-9)
+    a, b = (learned_arrays(model) for model in (one, three))
+    np.testing.assert_allclose(3 * a["counts"], b["counts"], rtol=1e-12)
+    np.testing.assert_allclose(3 * a["weights/shift"], b["weights/shift"], rtol=1e-9)
     prior = np.eye(8) / (10.0 / 16**2)
     np.testing.assert_allclose(
-        3 * (a["state0/precision"] - prior), b["state0/precision"] - prior, rtol=1e-7, atol=1e-9
+        3 * (a["weights/precision"] - prior), b["weights/precision"] - prior, rtol=1e-7, atol=1e-9
     )
 
 
@@ -246,19 +261,19 @@ def test_weights_may_be_drawn_in_every_round(word_factor: str) -> None:
     settings = {"word_factor": word_factor, "n_rounds": 2, "n_passes": 3}
     drawn = fitted("gibbs", augmentation="all", **settings)
     assert drawn.score(X, LABELS) > 0.85
-    counts = [content(m).arrays["state0/counts"] for m in (drawn, fitted("gibbs", **settings))]
+    counts = [learned_arrays(m)["counts"] for m in (drawn, fitted("gibbs", **settings))]
     assert not np.array_equal(*counts)
 
 
 def test_every_round_has_draws_of_its_own() -> None:
     learned = fitted("gibbs")._learned
     state = learned.states[0]
-    learner = model_of("gibbs, all drawn")._learner(learned.outputs, 8)
-    draws = [learner.weight_draws(state, number).random() for number in (0, 1, 0)]
+    settings = model_of("gibbs, all drawn")._settings(learned.outputs)
+    draws = [weight_draws(settings, state, number).random() for number in (0, 1, 0)]
     assert draws[0] == draws[2] != draws[1]
     later = replace(state, clock=state.clock + 1)
-    assert learner.weight_draws(later, 0).random() not in draws
-    assert model_of("gibbs")._learner(learned.outputs, 8).weight_draws(state, 0) is None
+    assert weight_draws(settings, later, 0).random() not in draws
+    assert weight_draws(model_of("gibbs")._settings(learned.outputs), state, 0) is None
 
 
 # What labels are good for
@@ -266,7 +281,9 @@ def test_every_round_has_draws_of_its_own() -> None:
 
 def collapse(**params: Any) -> tuple[MedLDAClassifier, list[warnings.WarningMessage]]:
     planted = planted_topics(600, 12, 200, 40, random_state=0)
-    model = MedLDAClassifier(n_topics=24, batch_size=64, random_state=0, engine="serial", **params)
+    model = made(
+        MedLDAClassifier, n_topics=24, batch_size=64, random_state=0, engine="serial", **params
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(planted.X, planted.labels)
@@ -312,11 +329,11 @@ def test_the_plain_model_is_of_use_at_its_defaults(kind: Any, loss: str) -> None
 def test_defaults_depend_on_anchors_and_given_values_stay() -> None:
     values = {"C": 7.0, "variance": 0.5, "n_rounds": 4}
     for kind in (MedLDAClassifier, MedHDPClassifier):
-        learners = []
+        settings = []
         for params in ({}, {"anchors": False}, {"anchors": False, **values}):
             model = made(kind, random_state=0, **params).fit(X, LABELS)
-            learners.append(model._current(model._learned))
-        anchored, plain, given = learners
+            settings.append(model._current_settings())
+        anchored, plain, given = settings
         assert (anchored.n_rounds, plain.n_rounds, given.n_rounds) == (1, 3, 4)
         assert (given.loss.margin, given.loss.c, given.loss.variance) == (1.0, 3.5, 0.5)
         assert plain.loss.c == 8000.0

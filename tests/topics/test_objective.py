@@ -5,15 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everlearn.topics.objective import Descent, Objective, descent_of, total_loss
-from everlearn.topics.settings import (
-    FixedTopics,
-    Loss,
-    SharedSticks,
-    Targets,
-    TopicLearner,
-    first_state,
-)
+from everlearn.topics.batches import Targets
+from everlearn.topics.objective import ConvergenceMonitor, Objective, monitor_of, total_loss
+from everlearn.topics.priors import FixedTopics, SharedSticks
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import first_state
 from oracles import bayespa as oracle
 
 DOCUMENTS = [[0, 1, 1, 4], [2, 2], [], [3, 0, 4, 4, 4]]
@@ -28,7 +24,7 @@ LOSSES = {
 
 
 def learner_of(loss, prior=FixedTopics(0.3), **settings):  # noqa: B008 (frozen)
-    return TopicLearner(prior, 0.2, loss, **settings)
+    return TopicSettings(prior, 0.2, loss, **settings)
 
 
 def known(learner, seed=0):
@@ -118,42 +114,42 @@ def descent(values, tol):
     loss = LOSSES["averaging"]
     state = known(learner_of(loss))
     objective = Objective.of(learner_of(loss), state, targets_of(loss), state.counts)
-    return Descent(objective, tol, list(values))
+    return ConvergenceMonitor(objective, tol, list(values))
 
 
 class TestEnd:
     def test_not_before_two_windows_are_full(self):
-        assert not descent(np.ones(19), 1e-4).has_ended
-        assert descent(np.ones(20), 1e-4).has_ended
+        assert not descent(np.ones(19), 1e-4).has_converged
+        assert descent(np.ones(20), 1e-4).has_converged
 
     @pytest.mark.parametrize("start", [1000.0, -1000.0])
     def test_a_steady_fall_is_measured_a_round(self, start):
         values = start - 0.1 * np.arange(20.0)  # the mean of the first ten is start - 0.45
         share = 0.1 / abs(start - 0.45)
-        assert not descent(values, 0.999 * share).has_ended
-        assert descent(values, 1.001 * share).has_ended
+        assert not descent(values, 0.999 * share).has_converged
+        assert descent(values, 1.001 * share).has_converged
 
     def test_turns_to_and_fro_do_not_hide_a_fall(self):
         rounds = np.arange(40.0)
         values = 1000.0 - 0.3 * rounds + 50.0 * (-1.0) ** rounds
-        assert not descent(values, 1e-4).has_ended
-        assert descent(values + 0.3 * rounds, 1e-4).has_ended
+        assert not descent(values, 1e-4).has_converged
+        assert descent(values + 0.3 * rounds, 1e-4).has_converged
 
     @pytest.mark.parametrize("value", [0.0, 3.0, -3.0])
     def test_a_standstill_has_ended(self, value):
-        assert descent(np.full(20, value), 0.0).has_ended
+        assert descent(np.full(20, value), 0.0).has_converged
 
     def test_what_rises_has_ended(self):
-        assert descent(np.arange(20.0), 0.0).has_ended
+        assert descent(np.arange(20.0), 0.0).has_converged
 
     def test_only_the_last_rounds_count(self):
         values = [*np.linspace(900.0, 100.0, 30), *np.full(20, 100.0)]
-        assert not descent(values[:30], 1e-4).has_ended
-        assert descent(values, 1e-4).has_ended
+        assert not descent(values[:30], 1e-4).has_converged
+        assert descent(values, 1e-4).has_converged
 
     def test_nothing_is_watched_without_a_tolerance(self):
         loss = LOSSES["averaging"]
         state = known(learner_of(loss))
         given = (state, targets_of(loss), state.counts)
-        assert descent_of(learner_of(loss), *given) is None
-        assert descent_of(learner_of(loss, tol=0.1), *given) is not None
+        assert monitor_of(learner_of(loss), *given) is None
+        assert monitor_of(learner_of(loss, tol=0.1), *given) is not None

@@ -1,17 +1,15 @@
-"""Documents cut into runs: nothing is lost, and nothing depends on where the cuts are."""
+"""Rounds of the sampler of independent documents."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from everlearn.core.documents import Documents
 from everlearn.engine.local import SerialEngine, ThreadEngine
 from everlearn.kernels.draws import stream_keys
 from everlearn.topics import steps as local
-from everlearn.topics.batches import Batch, as_bags, renumbered
+from everlearn.topics.batches import Batch, Targets
 from everlearn.topics.kernels.gibbs import sample_augmented
 from everlearn.topics.kernels.sampler import (
     CONTINUE,
@@ -21,106 +19,13 @@ from everlearn.topics.kernels.sampler import (
     WordFactors,
     sample_documents,
 )
-from everlearn.topics.sampling import IndependentSampler, infer
-from everlearn.topics.settings import (
-    FixedTopics,
-    Loss,
-    Targets,
-    TopicLearner,
-    first_state,
-    word_factors,
-)
-from everlearn.topics.state import FixedSpread
-from everlearn.topics.steps import Block, Draws, GibbsStep, cut, draw_topics, even_cuts
-from everlearn.topics.weights import hinges_of, tilts
+from everlearn.topics.priors import FixedTopics
+from everlearn.topics.sampling import IndependentSampler
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, first_state, word_factors
+from everlearn.topics.steps import Block, Draws, GibbsStep, draw_topics
+from everlearn.topics.weights import make_hinges, tilts
 from oracles import bayespa as oracle
-
-token_lists = st.lists(st.lists(st.integers(0, 5), max_size=6), max_size=12)
-
-
-def test_bags_say_where_tokens_begin():
-    bags = as_bags(Documents.from_tokens([[4, 1, 4], [], [0]]))
-    assert bags.indptr.tolist() == [0, 2, 2, 3]
-    assert bags.words.tolist() == [1, 4, 0]
-    assert bags.counts.tolist() == [1, 2, 1]
-    assert bags.starts.tolist() == [0, 3, 3, 4]
-
-
-@given(token_lists, st.integers(1, 5))
-def test_cuts_cover_all_documents_in_order(tokens, n_parts):
-    bags = as_bags(Documents.from_tokens(tokens))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "_FEWEST_TOKENS", 1)
-        cuts = even_cuts(bags, n_parts)
-    assert [d for where in cuts for d in range(where.start, where.stop)] == list(range(len(tokens)))
-    assert len(cuts) <= n_parts
-    assert all(where.stop > where.start for where in cuts)
-
-
-def test_cuts_are_even_and_small_batches_stay_whole():
-    bags = as_bags(Documents.from_tokens([[0] * 100] * 60))
-    sizes = [where.stop - where.start for where in even_cuts(bags, 4)]
-    assert sizes == [15, 15, 15, 15]
-    assert len(even_cuts(bags, 100)) == 6
-    assert len(even_cuts(as_bags(Documents.from_tokens([[0] * 900] * 2)), 4)) == 1
-
-
-@given(token_lists.filter(len), st.data())
-def test_a_run_is_the_documents_alone(tokens, data):
-    start = data.draw(st.integers(0, len(tokens) - 1))
-    stop = data.draw(st.integers(start + 1, len(tokens)))
-    whole = as_bags(Documents.from_tokens(tokens))
-    for found, expected in zip(
-        cut(whole, slice(start, stop)),
-        as_bags(Documents.from_tokens(tokens[start:stop])),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(found, expected)
-
-
-@given(token_lists)
-def test_words_are_numbered_by_those_that_documents_have(tokens):
-    bags = as_bags(Documents.from_tokens(tokens))
-    distinct, own = renumbered(bags)
-    assert distinct.tolist() == sorted({word for words in tokens for word in words})
-    np.testing.assert_array_equal(distinct[own.words], bags.words)
-    assert own.words.dtype == np.int32
-
-
-def test_a_block_takes_along_what_belongs_to_its_documents():
-    bags = as_bags(Documents.from_tokens([[0, 0], [], [1, 2, 3], [4]]))
-    number = np.arange(4)
-    block = Block(
-        bags,
-        keys=number.astype(np.uint64),
-        topics=np.arange(6).astype(np.uint16),
-        signs=np.repeat(number[:, None], 2, axis=1).astype(np.int8),
-        offsets=np.repeat(number[:, None], 2, axis=1).astype(float),
-        multipliers=np.repeat(number[:, None], 2, axis=1).astype(float),
-        inverses=np.tile(number[None, :, None], (3, 1, 2)).astype(float),
-    ).cut(slice(1, 3))
-    assert block.keys.tolist() == [1, 2]
-    assert block.topics.tolist() == [2, 3, 4]
-    for part in (block.signs, block.offsets, block.multipliers):
-        assert part.tolist() == [[1, 1], [2, 2]]
-    assert block.inverses[2].tolist() == [[1, 1], [2, 2]]
-    assert block.bags.starts.tolist() == [0, 0, 3]
-
-
-def test_inference_does_not_depend_on_the_engine():
-    rng = np.random.default_rng(0)
-    documents = Documents.from_dense(rng.poisson(3.0, (50, 40)))
-    counts = rng.gamma(0.3, 10.0, (40, 32))
-    factors = WordFactors(counts, 0.1, 1.0 / counts.sum(axis=0))
-    alpha = np.full(32, 0.2)
-    alone = infer(documents, factors, alpha, 3, SerialEngine())
-    with ThreadEngine(3) as engine:
-        threads = infer(documents, factors, alpha, 3, engine)
-    np.testing.assert_array_equal(alone, threads)
-    np.testing.assert_array_equal(
-        infer(documents[7:9], factors, alpha, 3, SerialEngine()), alone[7:9]
-    )
-    assert infer(documents[:0], factors, alpha, 3, SerialEngine()).shape == (0, 32)
 
 
 class TestRounds:
@@ -131,7 +36,7 @@ class TestRounds:
     def case(self, kind):
         rng = np.random.default_rng(1)
         loss = Loss(kind, 2.0, 0.5, 1.0)
-        learner = TopicLearner(FixedTopics(0.3), 0.2, loss, n_rounds=2, ghosts=3, burn_in=1)
+        learner = TopicSettings(FixedTopics(0.3), 0.2, loss, n_rounds=2, ghosts=3, burn_in=1)
         state = first_state(learner, self.n_words, 4, np.arange(2), seed=5)
         state.counts[:] = rng.gamma(0.5, 3.0, (self.n_words, 4))
         state.totals[:] = state.counts.sum(axis=0)
@@ -182,7 +87,7 @@ class TestRounds:
         found = sampler.draw(1, weights, np.zeros((200, 2)))
         factors, keys, schedule, out = self.second(learner, state, batch, tokens, first)
         tallies = np.zeros((learner.n_kept, 200, 4))
-        hinges = hinges_of(learner.loss, weights, batch.targets)
+        hinges = make_hinges(learner.loss, weights, batch.targets)
         alpha = np.full(4, 0.3)
         flat = np.ones((200, 4))
         given = (batch.bags, factors, alpha, hinges, flat, keys, schedule, out, tallies, inverses)
@@ -208,7 +113,7 @@ class TestStart:
         step = GibbsStep(
             word_factors(learner, state),
             np.full(4, 0.3),
-            hinges_of(learner.loss, state.weights, batch.targets),
+            make_hinges(learner.loss, state.weights, batch.targets),
             pull,
             (learner.n_sweeps, learner.burn_in, PREDICTIVE),
         )

@@ -9,25 +9,19 @@ import pytest
 from everlearn.core.documents import Documents
 from everlearn.kernels.draws import stream_keys
 from everlearn.topics import sampling as module
-from everlearn.topics.batches import Batch
+from everlearn.topics.batches import Batch, Targets
 from everlearn.topics.kernels.collapsed import sweep_collapsed
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE
+from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.sampling import CollapsedSampler
-from everlearn.topics.settings import (
-    FixedTopics,
-    Loss,
-    SharedSticks,
-    Targets,
-    TopicLearner,
-    first_state,
-)
-from everlearn.topics.state import FixedSpread
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, first_state
 from oracles import bayespa as oracle
 
 TOKENS = [[0, 1], [0, 2]]
 N_WORDS = 3
-LEARNER = TopicLearner(
-    FixedTopics(0.6), 0.3, word_factor="collapsed", start="uniform", n_sweeps=12, burn_in=11
+LEARNER = TopicSettings(
+    FixedTopics(0.6), 0.3, word_factor="collapsed", init="uniform", n_sweeps=12, burn_in=11
 )
 RUNS = 2500
 
@@ -108,7 +102,7 @@ def test_under_the_gibbs_loss():
 def test_tokens_are_placed_with_what_labels_ask_for(anchored, monkeypatch):
     """Under the Gibbs loss; sweeps have no tilt, because they see the labels themselves."""
     loss = Loss("gibbs", 1.3, 0.9, 0.8, anchored=anchored)
-    learner = replace(LEARNER, loss=loss, start="predictive", n_sweeps=2, burn_in=0)
+    learner = replace(LEARNER, loss=loss, init="predictive", n_sweeps=2, burn_in=0)
     calls = []
 
     def sweep(*given):
@@ -130,7 +124,7 @@ def test_sticks_follow_the_tables_of_the_batch(seed):
     """Draw by draw: topics, then tables, then the sticks that state and batch ask for (42)."""
     tokens = [[0, 0, 1], [], [2], [1, 2, 2, 2]]
     prior = SharedSticks(3.0, 1.0)
-    learner = TopicLearner(prior, 0.3, n_sweeps=4, burn_in=1)
+    learner = TopicSettings(prior, 0.3, n_sweeps=4, burn_in=1)
     state = replace(state_of(learner, seed), clock=1, tables=np.array([2.0, 0.0]))
     batch = Batch.of(Documents.from_tokens(tokens), Targets.none(4))
     draws = CollapsedSampler(learner, state, batch).draw(0, None, np.zeros((4, 0)))
@@ -166,7 +160,7 @@ def test_what_is_kept_adds_up(kind, prior):
     rng = np.random.default_rng(0)
     tokens = [rng.integers(0, N_WORDS, n).tolist() for n in (5, 0, 1, 9)]
     loss = None if kind is None else Loss(kind, 2.0, 1.0, 1.0)
-    learner = TopicLearner(prior, 0.3, loss, word_factor="collapsed", n_sweeps=4, burn_in=1)
+    learner = TopicSettings(prior, 0.3, loss, word_factor="collapsed", n_sweeps=4, burn_in=1)
     n_tasks = 0 if kind is None else 2
     state = replace(state_of(learner, 3, n_tasks), clock=2)
     signs = rng.choice([-1, 0, 1], (4, n_tasks)).astype(np.int8)

@@ -7,16 +7,11 @@ import pytest
 
 from everlearn.core.documents import Documents
 from everlearn.engine.local import SerialEngine, ThreadEngine
-from everlearn.topics.batches import Batch
+from everlearn.topics.batches import Batch, Targets
+from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.sampling import IndependentSampler
-from everlearn.topics.settings import (
-    FixedTopics,
-    Loss,
-    SharedSticks,
-    Targets,
-    TopicLearner,
-    first_state,
-)
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import first_state
 from oracles.bayespa import deviations, table_law
 
 N, LENGTH = 6000, 5
@@ -26,7 +21,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 def sampler_of(loss, n_topics, prior, engine=None, tables=None, **settings):
     """A sampler of documents with a few words each, a third of them empty if topics are many."""
-    learner = TopicLearner(prior, 0.3, loss, **settings)
+    learner = TopicSettings(prior, 0.3, loss, **settings)
     state = first_state(learner, 4, n_topics, np.arange(2), 0)
     state = replace(state, clock=1, tables=1.0 + np.arange(n_topics) if tables is None else tables)
     rng = np.random.default_rng(1)

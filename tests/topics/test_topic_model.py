@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from everlearn.estimator.saving import load
 from everlearn.testing.data import planted_topics
-from everlearn.topics import sampling as local_topics
+from everlearn.topics import predict as topic_predict
 from everlearn.topics import steps as topic_steps
 from everlearn.topics.topic_model import TopicModel
 from support.corpora import (
@@ -34,6 +34,7 @@ from support.corpora import (
     assert_same,
     content,
     fitted,
+    made,
     model_of,
     targets_of,
     teach,
@@ -115,13 +116,13 @@ def test_another_process_goes_on_with_words_that_are_new(tmp_path: Path) -> None
 @every
 def test_threads_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cuts: list[int] = []
-    even = local_topics.even_cuts
+    even = topic_predict.even_runs
 
     def counted(bags: Any, n_parts: int) -> list[slice]:
         cuts.append(len(even(bags, n_parts)))
         return even(bags, n_parts)
 
-    monkeypatch.setattr(local_topics, "even_cuts", counted)
+    monkeypatch.setattr(topic_predict, "even_runs", counted)
     monkeypatch.setattr(topic_steps, "_FEWEST_TOKENS", 20)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(3)), raising=False)
     threads = fitted(name, engine="threads")
@@ -214,7 +215,7 @@ def test_tokens_are_counted(name: str) -> None:
     tokens = int(X.sum())
     assert model.n_samples_seen_ == 2 * len(LABELS)
     assert model.n_tokens_seen_ == 2 * tokens
-    counts = model.components_ - model.topic_word_prior
+    counts = model.components_ - model._current_settings().smoothing
     assert counts.sum() == pytest.approx(6 * tokens * n_states)
     assert model.components_.shape == (model.n_topics_, N_WORDS)
     np.testing.assert_allclose(counts.sum(axis=0), 6 * n_states * np.asarray(X.sum(axis=0)))
@@ -253,7 +254,9 @@ def test_a_young_model_finds_its_topics_with_many_sweeps_over_many_documents() -
 def test_no_topic_has_to_be_there_at_the_start_to_be_inferred(n: int, n_planted: int) -> None:
     """One topic at the start or many: about as many are found, which tell as much."""
     X = planted_topics(n + 300, n_planted, 320, 50, overlap=0.1, random_state=1).X
-    models = [TopicModel(n_topics="infer", start_topics=k, random_state=0) for k in (1, 20, 150)]
+    models = [
+        made(TopicModel, n_topics="infer", start_topics=k, random_state=0) for k in (1, 20, 150)
+    ]
     sizes = [model.fit(X[:n]).n_topics_ for model in models]
     assert max(sizes[:2]) <= 1.25 * min(sizes[:2])
     assert min(sizes) >= n_planted
@@ -270,7 +273,7 @@ def test_any_start_of_a_stream_ends_with_about_as_many_topics(seed: int) -> None
     X = planted_topics(1600, 8, 320, 50, overlap=0.2, random_state=seed).X
     sizes, first = [], set()
     for start_topics in (5, 20, 60):
-        model = TopicModel(n_topics="infer", start_topics=start_topics, random_state=seed)
+        model = made(TopicModel, n_topics="infer", start_topics=start_topics, random_state=seed)
         for begin in range(0, 1600, 64):
             model.partial_fit(X[begin : begin + 64])
             if begin == 0:
@@ -293,7 +296,7 @@ def test_all_documents_at_once(name: str) -> None:
     grown = {"warmup_documents": 0} if "young" in name else {}
     assert_same(content(whole), content(fitted(name, batch_size=len(LABELS), **grown)))
     assert_same(content(whole), content(teach(model_of(name, batch_size="all"), name)))
-    assert whole.to_checkpoint()[0]["states"][0]["clock"] == 1
+    assert whole.to_checkpoint()[0]["learned"]["states"][0]["clock"] == 1
 
 
 # Words
@@ -320,11 +323,11 @@ def test_words_enter_when_they_come(name: str) -> None:
     teach(model, name, slice(0, BATCH), TOKENS)
     n_words = len(model.vocabulary_)
     assert "late" not in model.vocabulary_
-    before = content(model).arrays["state0/counts"]
+    before = content(model).arrays["learned/states/0/counts"]
     teach(model, name, slice(BATCH, 2 * BATCH), late)
     assert "late" in model.vocabulary_
     assert model.vocabulary_[:n_words].tolist() == list(dict.fromkeys(chain(*TOKENS[:BATCH])))
-    counts = content(model).arrays["state0/counts"]
+    counts = content(model).arrays["learned/states/0/counts"]
     assert counts.shape[0] == len(model.vocabulary_) > n_words
     assert (counts[:n_words].sum(axis=1) >= before.sum(axis=1) - 1e-9).all()
     column = model.vocabulary_.tolist().index("late")
@@ -389,7 +392,7 @@ def test_documents_without_known_words_have_the_priors_proportions(name: str) ->
     if model_of(name).get_params().get("n_topics", "infer") != "infer":
         np.testing.assert_allclose(odd[0], n_states / model.n_topics_)
     else:
-        tables = content(model).arrays["state0/tables"]
+        tables = content(model).arrays["learned/states/0/tables"]
         assert (np.diff(odd[0][np.argsort(-tables, kind="stable")]) <= 1e-12).all()
     assert (odd[2] != odd[0]).any()
     for method, values in outputs(model, ["", "never heard of"]).items():
@@ -453,7 +456,7 @@ def test_an_hdp_with_labels_makes_few_sweeps_if_they_are_anchored(
 
 PARAMETERS: dict[str, tuple[Any, ...]] = {
     "n_rounds": (0, 1.5, "many"),
-    "topic_word_prior": (0.0, -1.0, np.nan, np.inf, "1", None),
+    "topic_word_prior": (0.0, -1.0, np.nan, np.inf, "1"),
     "word_factor": ("gamma", None),
     "init": ("random", None),
     "batch_size": (0, -1, 1.5, "some", True),
@@ -500,9 +503,10 @@ def test_only_classifiers_choose_how_many_documents_a_batch_has(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["lda", "averaging", "number"])
-def test_only_an_hdp_with_labels_chooses_how_many_sweeps_it_makes(name: str) -> None:
-    with pytest.raises(ValueError, match=r"'n_sweeps'.*Got None"):
-        model_of(name, n_sweeps=None).fit(X, targets_of(name))
+def test_others_make_three_sweeps_unless_told(name: str) -> None:
+    default, given = (fitted(name, n_sweeps=n) for n in (None, 3))
+    np.testing.assert_array_equal(default.components_, given.components_)
+    assert (fitted(name, n_sweeps=4).components_ != given.components_).any()
 
 
 @pytest.mark.parametrize("name", ["hdp", "averaging", "born", "number"])

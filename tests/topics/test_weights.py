@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from everlearn.engine.local import ThreadEngine
-from everlearn.topics import weights as margin_step
-from everlearn.topics.settings import Loss, Targets
+from everlearn.topics import weights as topic_weights
+from everlearn.topics.batches import Targets
+from everlearn.topics.settings import Loss
 from everlearn.topics.state import FixedSpread, Gaussians
 from everlearn.topics.weights import (
-    accumulated,
-    averaged,
+    add_evidence,
     first_multipliers,
-    hinges_of,
+    make_hinges,
     no_hinges,
+    solve_dual,
     tilts,
 )
 from oracles import bayespa as oracle
@@ -44,7 +45,7 @@ class TestAveraged:
         """Weights of their form, slopes as complementary slackness asks, the value of a solver."""
         z, targets = batch()
         before = FixedSpread(0.3 * np.random.default_rng(2).normal(size=(3, 4)))
-        after, tau = averaged(AVERAGING, before, z, targets, box, np.zeros((9, 3)))
+        after, tau = solve_dual(AVERAGING, before, z, targets, box, np.zeros((9, 3)))
         y = targets.signs
         step = AVERAGING.variance * (tau * y).T @ z
         np.testing.assert_allclose(after.mean, before.mean + step, atol=1e-12)
@@ -70,7 +71,7 @@ class TestAveraged:
         z, targets = batch()
         before = FixedSpread(0.3 * np.random.default_rng(3).normal(size=(3, 4)))
         for d in (0, 1, 5):
-            after, tau = averaged(
+            after, tau = solve_dual(
                 AVERAGING, before, z[d : d + 1], targets[d : d + 1], box, np.zeros((1, 3))
             )
             for q, sign in enumerate(targets.signs[d]):
@@ -85,15 +86,15 @@ class TestAveraged:
         z[2] = z[3]
         before = FixedSpread(np.full((1, 4), 1.6))
         known = Targets(np.ones((9, 1), np.int8), np.full((9, 1), 1.5))
-        after, tau = averaged(AVERAGING, before, z, known, 5.0, np.zeros((9, 1)))
+        after, tau = solve_dual(AVERAGING, before, z, known, 5.0, np.zeros((9, 1)))
         np.testing.assert_array_equal(after.mean, before.mean)
         assert not tau.any()
 
     def test_inputs_stay_and_a_start_does_not_count_twice(self):
         z, targets = batch()
         mean, start = np.zeros((3, 4)), np.full((9, 3), 0.2)
-        cold, _ = averaged(AVERAGING, FixedSpread(mean), z, targets, 0.8, np.zeros((9, 3)))
-        warm, tau = averaged(AVERAGING, FixedSpread(mean), z, targets, 0.8, start)
+        cold, _ = solve_dual(AVERAGING, FixedSpread(mean), z, targets, 0.8, np.zeros((9, 3)))
+        warm, tau = solve_dual(AVERAGING, FixedSpread(mean), z, targets, 0.8, start)
         assert not mean.any()
         assert (start == 0.2).all()
         np.testing.assert_allclose(
@@ -111,7 +112,7 @@ class TestAveraged:
         rng = np.random.default_rng(7)
         targets = Targets(rng.integers(0, 2, (6, 2)).astype(np.int8), rng.normal(size=(6, 2)))
         before = FixedSpread(0.1 * rng.normal(size=(2, 4)))
-        after, tau = averaged(loss, before, z, targets, box, np.zeros((6, 2)))
+        after, tau = solve_dual(loss, before, z, targets, box, np.zeros((6, 2)))
         np.testing.assert_allclose(after.mean, before.mean + 0.7 * tau.T @ z, atol=1e-12)
         assert (np.abs(tau) <= box).all()
         assert not tau[targets.signs == 0].any()
@@ -131,7 +132,7 @@ class TestAveraged:
         z = np.array([[0.25, 0.75]])
         before = FixedSpread(np.array([[1.0, 0.0], [0.0, 1.0]]))
         targets = Targets(np.ones((1, 2), np.int8), np.array([[-1.0, 0.9]]))
-        after, tau = averaged(loss, before, z, targets, 5.0, np.zeros((1, 2)))
+        after, tau = solve_dual(loss, before, z, targets, 5.0, np.zeros((1, 2)))
         assert tau[0] == pytest.approx([-(1.25 - 0.3) / (0.7 * 0.625), 0.0])
         assert z @ after.mean[0] == pytest.approx(-0.7)
         np.testing.assert_array_equal(after.mean[1], before.mean[1])
@@ -177,7 +178,7 @@ class TestTilts:
 class TestHinges:
     def test_classes(self):
         weights, (_, targets) = gaussians(), batch()
-        hinges = hinges_of(GIBBS, weights, targets)
+        hinges = make_hinges(GIBBS, weights, targets)
         mean = np.linalg.solve(weights.precision, weights.shift[..., None])[..., 0]
         np.testing.assert_allclose(hinges.weights, mean, rtol=1e-9)
         for q in range(3):
@@ -192,10 +193,10 @@ class TestHinges:
     @pytest.mark.parametrize("n_workers", [2, 3, 5])
     def test_tasks_may_be_shared_out(self, n_workers, monkeypatch):
         weights, (_, targets) = gaussians(), batch()
-        alone = hinges_of(GIBBS, weights, targets)
-        monkeypatch.setattr(margin_step, "_WORTH_SHARING", 0)
+        alone = make_hinges(GIBBS, weights, targets)
+        monkeypatch.setattr(topic_weights, "_WORTH_SHARING", 0)
         with ThreadEngine(n_workers) as engine:
-            shared = hinges_of(GIBBS, weights, targets, engine)
+            shared = make_hinges(GIBBS, weights, targets, engine)
         for one, other in zip(alone[:5], shared[:5], strict=True):
             np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(alone.squares, shared.squares)
@@ -203,7 +204,7 @@ class TestHinges:
     def test_drawn_weights_have_no_spread(self):
         """Spec 8: (29) with w for the mean and nothing for the covariance."""
         weights, (_, targets) = gaussians(), batch()
-        hinges = hinges_of(GIBBS, weights, targets, rng=np.random.default_rng(5))
+        hinges = make_hinges(GIBBS, weights, targets, rng=np.random.default_rng(5))
         w = weights.draw(np.random.default_rng(5))
         np.testing.assert_array_equal(hinges.weights, w)
         for q in range(3):
@@ -214,7 +215,7 @@ class TestHinges:
         loss = Loss("gibbs", margin=0.3, c=0.4, variance=1.0, regression=True, mean_only=True)
         values = np.array([[1.0, -2.0], [0.1, 5.0]])
         targets = Targets(np.array([[1, 1], [0, 1]], np.int8), values)
-        hinges = hinges_of(loss, gaussians(q=2), targets)
+        hinges = make_hinges(loss, gaussians(q=2), targets)
         assert hinges.mean_only
         np.testing.assert_array_equal(hinges.weights[:2], hinges.weights[2:])
         np.testing.assert_array_equal(hinges.seconds[:, :2], hinges.seconds[:, 2:])
@@ -246,13 +247,13 @@ class TestAccumulated:
 
     def after(self, loss, weights, targets, z, inverses, ghosts=1):
         lengths = np.full(7, 12.0)
-        return accumulated(loss, weights, targets, 12.0 * z, inverses, lengths, ghosts)
+        return add_evidence(loss, weights, targets, 12.0 * z, inverses, lengths, ghosts)
 
     @pytest.mark.parametrize("ghosts", [1, 10])
     @pytest.mark.parametrize("n_kept", [1, 3])
     def test_sums(self, ghosts, n_kept):
         weights, targets, z, inverses = self.case(GIBBS, n_kept=n_kept)
-        hinges = hinges_of(GIBBS, weights, targets)
+        hinges = make_hinges(GIBBS, weights, targets)
         after = self.after(GIBBS, weights, targets, z, inverses, ghosts)
         precision, shift = oracle.gibbs_statistics(
             z, inverses, hinges.signs, hinges.offsets, GIBBS.c, ghosts
@@ -264,7 +265,7 @@ class TestAccumulated:
     def test_numbers_have_two_variables_each(self):
         loss = Loss("gibbs", margin=0.3, c=0.4, variance=1.0, regression=True)
         weights, targets, z, inverses = self.case(loss, q=2)
-        hinges = hinges_of(loss, weights, targets)
+        hinges = make_hinges(loss, weights, targets)
         after = self.after(loss, weights, targets, z, inverses)
         precision, shift = weights.precision.copy(), weights.shift.copy()
         for j in range(2):

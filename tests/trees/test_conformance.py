@@ -66,7 +66,9 @@ def case(name: str, batches: list[tuple[Any]], spoilt: dict[str, Spoilt], **how:
     def make(**params: Any) -> TopicTree:
         return TopicTree(**SMALL | how | {"options": options} | params)
 
-    return Case(name, make, batches, batches[0][0][:5], METHODS, spoilt=spoilt)
+    # Levels of the last 2,000 documents are kept, which is much beside texts of a few words.
+    small: dict[str, Any] | None = None if name == "texts" else {}
+    return Case(name, make, batches, batches[0][0][:5], METHODS, spoilt=spoilt, small=small)
 
 
 def after_fit(name: str, X: Any, **how: Any) -> Case:

@@ -1,4 +1,4 @@
-"""`everlearn demo`: learn built-in data by the commands that users type, and write reports."""
+"""`everlearn demo`: learn built-in data with the commands that users type, and write reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everlearn.cli.exits import fail, told_errors
+from everlearn.cli.exits import exit_on_errors, fail
 
 if TYPE_CHECKING:
     from everlearn.cli.demo_data import Corpus
@@ -18,42 +18,42 @@ if TYPE_CHECKING:
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write to; made if needed.")
+        Path, typer.Option("--output", "-o", help="Write to this folder; create it if needed.")
     ] = Path("everlearn-demo"),
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the data's order and of all draws.")
+        int, typer.Option(min=0, max=2**32 - 1, help="Set the seed of all random choices.")
     ] = 0,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the paths of the reports.")
     ] = False,
 ) -> None:
-    """Learn built-in data by everlearn's own commands, and write three reports.
+    """Learn built-in data and write three reports.
 
     The data are 1,797 handwritten digits as rows of numbers, and docstrings of
-    the installed packages as texts. Each command is printed before it runs, so
-    that you can repeat it with your own data. Models, logs and reports stay in
-    one folder. A report opens without a network; the paths are printed.
+    installed packages as texts. Each command is printed before it runs, so you
+    can repeat it with your own data. Models, logs and reports are written to
+    one folder. Reports open without a network.
 
     Example: everlearn demo --seed 1 --output demo
     """
     if find_spec("plotly") is None:
         fail("the reports need plotly; install it with: pip install 'everlearn[report]'")
-    from everlearn import load
     from everlearn.cli import demo_data
+    from everlearn.estimator.saving import load
     from everlearn.report import write_report
 
-    with told_errors():
+    with exit_on_errors():
         folder.mkdir(parents=True, exist_ok=True)
         for model in ("digits", "tree", "packages"):  # begin anew
             for path in folder.glob(f"{model}.evl*"):
                 path.unlink()
         run = _Runner(folder, seed, quiet=quiet)
 
-        run.say("Find clusters of digits. Nobody tells how many there are, or what images show.")
+        run.say("Find clusters of digits, without their labels or the number of clusters.")
         digits = demo_data.load_digits(seed)
         first = demo_data.write_rows(digits.rows[:1000], folder / "digits-1.csv")
         run.learn("digits", first, "--kind", "mixture", "--set", "family=full", "--batch", "100")
-        run.say("More data arrives. Nothing of the first file is learned twice.")
+        run.say("Learn more data. Nothing of the first file is learned twice.")
         rest = demo_data.write_rows(digits.rows[1000:], folder / "digits-2.csv")
         run.learn("digits", first, rest)
 
@@ -62,7 +62,7 @@ def demo(
         texts = _write_lines(folder / "docstrings.jsonl", corpus)
         common = (texts, "--batch", "100", "--set", "stop_words=english")
         run.learn("tree", *common, "--kind", "tree")
-        run.say("Learn which package a docstring is from, with topics that explain it.")
+        run.say("Learn to predict the package of a docstring, with topics that explain it.")
         classes = ",".join(sorted(set(corpus.labels)))
         packages = ("--label", "package", "--classes", classes, "--score-every", "1")
         run.learn("packages", *common, "--kind", "classifier", *packages)
@@ -70,7 +70,7 @@ def demo(
         run.say("Write a report on each model.")
         for model in ("tree", "packages"):
             run.report(model)
-        run.say("The third one has pictures: everlearn.report.write_report, from Python.")
+        run.say("Write a report with pictures, from Python: everlearn.report.write_report.")
         page = folder / "digits.html"
         write_report(digits.study(load(folder / "digits.evl")), page)
     typer.echo(str(page))
@@ -91,18 +91,18 @@ class _Runner:
         self._folder, self._seed, self._quiet = folder, seed, quiet
 
     def say(self, text: str) -> None:
-        """A line on what comes next."""
+        """Print what the next command is for."""
         if not self._quiet:
             typer.echo(f"\n{text}", err=True)
 
     def learn(self, model: str, *arguments: str | Path) -> None:
-        """``everlearn learn``."""
+        """Run ``everlearn learn``."""
         path = self._folder / f"{model}.evl"
         seed = [] if path.exists() else ["--seed", str(self._seed)]
         self._run("learn", path, *arguments, *seed, *(["--quiet"] if self._quiet else []))
 
     def report(self, model: str) -> None:
-        """``everlearn report``, which prints the path of the page."""
+        """Run ``everlearn report``, which prints the path of the page."""
         self._run("report", self._folder / f"{model}.evl", "-o", self._folder / f"{model}.html")
 
     def _run(self, *words: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""Data that every machine has: scikit-learn's digits, and docstrings of installed packages."""
+"""Data for the demo: scikit-learn's digits, and docstrings of installed packages."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Digits:
 
     Attributes
     ----------
-    rows : principal components, all divided by `scale`, so that their mean variance is 1
+    rows : principal components, divided by `scale` so that their mean variance is 1
     images : pixels from 0 to 1
     labels : the digits that the images show
-    pca : the projection that `rows` rest on
-    scale : what its output was divided by
+    pca : the projection from pixels to components
+    scale : the divisor of the components
     """
 
     rows: Mat
@@ -63,7 +63,7 @@ class Digits:
 
 
 def load_digits(seed: int) -> Digits:
-    """scikit-learn's digits, reduced to what a mixture learns from."""
+    """scikit-learn's digits in random order, as images and as principal components."""
     pixels, labels = datasets.load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(pixels))
     pixels, labels = pixels[order], labels[order].astype(np.int64)
@@ -81,11 +81,11 @@ def write_rows(rows: Mat, path: Path) -> Path:
 
 
 PACKAGES: Final = ("numpy", "scipy", "sklearn", "numba", "pandas", "skimage", "networkx")
-"""Those that are installed are used; the first four always are."""
-_FEWEST_WORDS: Final = 40
+"""Packages whose docstrings are used, if they are installed. The first four always are."""
+_MIN_WORDS: Final = 40
 PER_PACKAGE: Final = 100
-_BYTES: Final = 400_000
-_GIVEAWAY: Final = re.compile(
+_MAX_FILE_BYTES: Final = 400_000
+_PACKAGE_NAMES: Final = re.compile(
     rf"{'|'.join(PACKAGES)}|scikit-(?:learn|image)|\b(?:np|pd|nx)\b", re.IGNORECASE
 )
 
@@ -102,15 +102,15 @@ class Corpus:
         return len(self.texts)
 
 
-def load_docstrings(seed: int, most: int, packages: tuple[str, ...] = PACKAGES) -> Corpus:
-    """At most so many docstrings of each package, with the package as the label.
+def load_docstrings(seed: int, max_each: int, packages: tuple[str, ...] = PACKAGES) -> Corpus:
+    """Up to `max_each` docstrings of each package, with the package as the label.
 
     Source files are parsed, not imported. A document is the docstring of a public function or
-    class. Names of packages are left out of the text: they would give the label away.
+    class. Names of packages are removed from the text, because they would give the label away.
     """
     found = []
     for number, package in enumerate(packages):
-        documents = islice(_documents(package, stream(seed, "subsample", number)), most)
+        documents = islice(_documents(package, stream(seed, "subsample", number)), max_each)
         found += [(text, package, name) for name, text in documents]
     order = stream(seed, "order").permutation(len(found))
     texts, labels, names = zip(*(found[i] for i in order), strict=True)
@@ -128,13 +128,13 @@ def _documents(package: str, rng: np.random.Generator) -> Iterator[tuple[str, st
         path = files[i]
         inside = path.relative_to(home)
         hidden = any(part.startswith("_") and part != "__init__.py" for part in inside.parts[:-1])
-        if hidden or "tests" in inside.parts or path.stat().st_size > _BYTES:
+        if hidden or "tests" in inside.parts or path.stat().st_size > _MAX_FILE_BYTES:
             continue
         module = ".".join((package, *inside.with_suffix("").parts)).removesuffix(".__init__")
-        yield from _of_file(path, module)
+        yield from _docstrings_of(path, module)
 
 
-def _of_file(path: Path, module: str) -> Iterator[tuple[str, str]]:
+def _docstrings_of(path: Path, module: str) -> Iterator[tuple[str, str]]:
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
@@ -143,5 +143,5 @@ def _of_file(path: Path, module: str) -> Iterator[tuple[str, str]]:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
             continue
         text = ast.get_docstring(node)
-        if text is not None and len(text.split()) >= _FEWEST_WORDS:
-            yield f"{module}.{node.name}", _GIVEAWAY.sub(" ", text)
+        if text is not None and len(text.split()) >= _MIN_WORDS:
+            yield f"{module}.{node.name}", _PACKAGE_NAMES.sub(" ", text)

@@ -1,8 +1,9 @@
-"""Exit codes, and how a command ends with one."""
+"""Exit codes, and how errors become messages and exit codes."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,18 +11,27 @@ from typing import Final, NoReturn
 
 import typer
 
+from everlearn.errors import (
+    BadRecordError,
+    CheckpointError,
+    ClusterError,
+    LockedError,
+    MemoryBudgetError,
+    SourceError,
+    UsageError,
+)
+
 FAILED: Final = 1
 USAGE: Final = 2
 BAD_RECORD: Final = 3
 BAD_MODEL: Final = 4
 LOCKED: Final = 5
-UNREAD: Final = 141
+BROKEN_PIPE: Final = 141
 EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 failed while running, such as a full disk; 2 wrong usage, such as an "
-    "unknown option or a source that is not there; 3 a bad record under --strict; 4 a model file "
-    "that is damaged or foreign; 5 another process is learning into the model; 130 and 143 "
-    "interrupted (Ctrl-C, SIGTERM), with everything learned so far written; 141 nobody reads the "
-    "output."
+    "Exit codes: 0 done; 1 failed, such as a full disk; 2 wrong usage, such as an unknown option "
+    "or a missing source; 3 bad record under --strict; 4 model file damaged, or not written by "
+    "everlearn learn; 5 another process is learning into the model; 130 or 143 stopped by Ctrl-C "
+    "or SIGTERM, with everything learned so far saved; 141 output no longer read."
 )
 
 
@@ -32,32 +42,34 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 @contextmanager
-def told_errors() -> Iterator[None]:
-    """Errors that users can do something about end the command with a line and a code."""
-    from everlearn.errors import CheckpointError, ClusterError, MemoryBudgetError, UsageError
-    from everlearn.io.lock import LockedError
-    from everlearn.io.sources import SourceError
-    from everlearn.stream.learn import BadRecordError
+def exit_on_errors() -> Iterator[None]:
+    """End the command with a message and an exit code if the block raises an expected error.
 
+    Any other error is a bug, and shows its traceback.
+    """
     try:
         yield
     except BadRecordError as error:
         fail(str(error), BAD_RECORD)
     except (MemoryBudgetError, SourceError, UsageError) as error:
-        fail(_told(error), USAGE)
+        fail(_message(error), USAGE)
     except CheckpointError as error:
         fail(str(error), BAD_MODEL)
     except LockedError as error:
         fail(str(error), LOCKED)
     except BrokenPipeError:
-        # Whoever read the output has seen enough, and the interpreter must not write the rest.
+        # Python flushes standard output at exit, which would fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(UNREAD) from None
+        raise typer.Exit(BROKEN_PIPE) from None
     except (ClusterError, ImportError, OSError) as error:
-        fail(_told(error))
+        fail(_message(error))
 
 
-def _told(error: Exception) -> str:
-    """What an error says, and the source that was read then, which is noted on it."""
-    names = [name for name in getattr(error, "__notes__", ()) if name not in str(error)]
-    return f"{error} (in {names[0]!r})" if names else str(error)
+def _message(error: Exception) -> str:
+    """What an error says, and the source in which it happened, which is noted on it.
+
+    The library calls options by name, as in "option 'label'". On the command line that is --label.
+    """
+    text = re.sub(r"\boption '([a-z-]+)'", r"--\1", str(error))
+    names = [name for name in getattr(error, "__notes__", ()) if name not in text]
+    return f"{text} (in {names[0]!r})" if names else text

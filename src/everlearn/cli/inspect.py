@@ -1,56 +1,58 @@
-"""`everlearn report`: one page about a model."""
+"""Commands that use a model file: report, show, log, diff, predict and audit."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from everlearn.cli import options as opt
-from everlearn.cli.exits import fail, told_errors
-from everlearn.cli.options import check_output
+from everlearn.cli.exits import exit_on_errors, fail
+
+if TYPE_CHECKING:
+    from everlearn.io.sources import Source
+    from everlearn.stream.session import Session
 
 
 def report(
     model: opt.ModelFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path(
-        "everlearn-report.html"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the page to this HTML file.")
+    ] = Path("everlearn-report.html"),
 ) -> None:
-    """Write one page about a model: what it found, how it grew, what it read.
+    """Write an HTML report: what the model found, how it grew, what it read.
 
-    The page opens without a network, by light and by dark, and on a phone.
+    The page needs no network. It has a light and a dark theme.
 
-    Example: everlearn report news.evl -o news.html
+    Example: everlearn report news.evl --output news.html
     """
-    check_output(output)
+    opt.check_output(output)
     if find_spec("plotly") is None:
         fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
-    with told_errors():
+    with exit_on_errors():
         from everlearn.io.log import read_log
-        from everlearn.report.stream import StreamStory, write_stream_report
+        from everlearn.report.stream import StreamReport, write_stream_report
         from everlearn.stream.learn import log_path, quarantine_path
         from everlearn.stream.session import Session
 
         session = Session.load(model)
         reasons = Counter(str(line.get("reason")) for line in read_log(quarantine_path(model)))
         log = list(read_log(log_path(model)))
-        write_stream_report(StreamStory(model.name, session, log, reasons), output)
+        write_stream_report(StreamReport(model.name, session, log, reasons), output)
     typer.echo(str(output))
 
 
 def show(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
-    """Show what a model has found, its memory, its history and its sources.
+    """Show what a model has found, its history and its sources.
 
     Example: everlearn show news.evl
     """
-    with told_errors():
+    with exit_on_errors():
         from everlearn.cli import views
+        from everlearn.cli.terminal import print_json
         from everlearn.io.log import read_log
         from everlearn.stream.learn import log_path
         from everlearn.stream.session import Session
@@ -58,48 +60,54 @@ def show(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
         session = Session.load(model)
         lines = read_log(log_path(model))
         if as_json:
-            _print(views.summary(session, lines))
+            print_json(views.summary(session, lines))
         else:
             views.show(model, session, lines)
 
 
 def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
-    """Tell when components were born, merged and deleted, by their permanent ids.
+    """List births, merges and deletions of components.
+
+    With --json, print all lines of the log: one for each batch.
 
     Example: everlearn log news.evl
     """
-    with told_errors():
+    with exit_on_errors():
         from everlearn.cli import views
+        from everlearn.cli.terminal import print_json
         from everlearn.io.log import read_log
         from everlearn.stream.learn import log_path
         from everlearn.stream.session import Session
 
-        Session.load(model)  # a log without its model, or beside a foreign file, tells nothing
+        Session.load(model)  # raises if the log belongs to no model
         lines = read_log(log_path(model))
         if as_json:
             for line in lines:
-                _print(line)
+                print_json(line)
         else:
             views.show_log(lines)
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A model file.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="A later one of the same model.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="Compare this model file.")],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="Compare it with this later file of the model.")
+    ],
     as_json: opt.AsJson = False,
 ) -> None:
-    """Compare two model files: what was born, what is gone, what grew and shrank.
+    """Compare two files of one model: components born, gone and changed.
 
     Example: everlearn diff monday.evl friday.evl
     """
-    with told_errors():
+    with exit_on_errors():
         from everlearn.cli import views
+        from everlearn.cli.terminal import print_json
         from everlearn.stream.diff import differences
         from everlearn.stream.session import Session
 
         found = differences(Session.load(old), Session.load(new))
         if as_json:
-            _print(found.to_json())
+            print_json(found.to_json())
         else:
             views.show_differences(found)
 
@@ -107,19 +115,20 @@ def diff(
 def predict(
     model: opt.ModelFile, sources: opt.Sources, stdin_format: opt.StdinFormat = "jsonl"
 ) -> None:
-    """Say what a model makes of new records, one JSON object a line.
+    """Predict new records, one line of JSON for each.
 
-    Records that cannot be read get a line with an error.
+    A bad record gets a line with an error.
 
     Example: everlearn predict spam.evl new.jsonl > answers.jsonl
     """
-    with told_errors():
+    with exit_on_errors():
+        from everlearn.cli.terminal import print_json
         from everlearn.stream.predict import predictions
         from everlearn.stream.session import Session
 
         session = Session.load(model)
-        for answer in predictions(session, _sources(session, sources, stdin_format)):
-            _print(answer)
+        for answer in predictions(session, _open(session, sources, stdin_format)):
+            print_json(answer)
 
 
 def audit(
@@ -128,34 +137,29 @@ def audit(
     stdin_format: opt.StdinFormat = "jsonl",
     as_json: opt.AsJson = False,
 ) -> None:
-    """Hand out a report card: how well what was learned long ago is explained today.
+    """Check for forgetting: score old records with today's model.
 
-    The sources are those that the model has learned from. Batches that were
-    scored when they were learned are scored again.
+    Give the sources that the model has learned from. Batches that were scored
+    when they were learned (--score-every) are scored again. A negative change
+    means that the model explains them worse than it did.
 
     Example: everlearn audit news.evl articles/
     """
-    with told_errors():
+    with exit_on_errors():
         from everlearn.cli import views
-        from everlearn.stream.audit import audited
+        from everlearn.cli.terminal import print_json
+        from everlearn.stream.audit import audit_model
         from everlearn.stream.session import Session
 
         session = Session.load(model)
-        card = audited(model, session, _sources(session, sources, stdin_format))
+        result = audit_model(model, session, _open(session, sources, stdin_format))
         if as_json:
-            _print(views.card_summary(card))
+            print_json(views.audit_summary(result))
         else:
-            views.show_card(card)
+            views.show_audit(result)
 
 
-def _sources(session: Any, names: list[str], stdin_format: Any) -> Any:
-    from everlearn.io.opening import open_sources, standard_input
+def _open(session: Session, names: list[str], stdin_format: opt.LineFormat) -> list[Source]:
+    from everlearn.io.opening import open_sources
 
-    return open_sources(
-        names, standard_input(names), stdin_format=stdin_format, label=session.layout.label
-    )
-
-
-def _print(answer: Any) -> None:
-    sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    return open_sources(names, stdin_format=stdin_format, label=session.layout.label)

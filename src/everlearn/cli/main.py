@@ -1,4 +1,4 @@
-"""The command line: one module for each command, joined here.
+"""The command `everlearn` and its subcommands.
 
 Nothing heavy is imported before a command runs, so `--help` and `--version` answer at once.
 """
@@ -24,8 +24,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"everlearn {everlearn.__version__}")
         raise typer.Exit
 
@@ -34,20 +34,22 @@ def _show_version(wanted: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """Bayesian models that keep learning from a stream.
+    """Learn Bayesian models from a stream, and ask what they have found.
 
-    Example: everlearn learn news.evl --kind topics articles/
+    Example: everlearn learn news.evl articles/ --kind topics
 
     Then: everlearn show news.evl
 
     Or: everlearn predict news.evl new.jsonl > answers.jsonl
 
-    Or: everlearn report news.evl -o news.html
+    Or: everlearn report news.evl --output news.html
 
-    To look around without data: everlearn demo --output digits.html
+    Without data of your own: everlearn demo
     """
 
 

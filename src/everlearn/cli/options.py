@@ -1,4 +1,4 @@
-"""Places to write to, looked at before any work is done."""
+"""Options and arguments of the commands: their types and help texts."""
 
 from __future__ import annotations
 
@@ -8,75 +8,60 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-
-def check_output(output: Path) -> None:
-    """Refuse a place that cannot be written to."""
-    folder = output.parent
-    if output.is_dir():
-        problem = f"'{output}' is a folder; name a file in it, such as '{output / 'report.html'}'."
-    elif not folder.is_dir():
-        problem = f"there is no folder '{folder}'; create it first or choose another place."
-    elif not os.access(output if output.exists() else folder, os.W_OK):
-        problem = f"'{output}' cannot be written to; choose another place."
-    else:
-        return
-    raise typer.BadParameter(problem, param_hint="'--output'")
-
-
 KindName: TypeAlias = Literal[
     "mixture", "topics", "tree", "classifier", "regressor", "clumped", "components", "ppca"
 ]
 LineFormat: TypeAlias = Literal["jsonl", "csv", "tsv", "text"]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="The model file, such as news.evl.")
+    Path, typer.Argument(metavar="MODEL", help="Use this model file, such as news.evl.")
 ]
 Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="SOURCE",
-        help="Files (.jsonl .csv .tsv .txt, also .gz; .parquet .npy .npz), folders of texts, "
-        "images or such files, or - for standard input.",
+        help="Read these files (.jsonl .csv .tsv .txt, also .gz; .parquet .npy .npz), folders of "
+        "texts, of images or of such files, or - for standard input.",
     ),
 ]
 KindOption = Annotated[
-    KindName | None, typer.Option("--kind", help="What to learn; needed to begin a model.")
+    KindName | None,
+    typer.Option("--kind", metavar="KIND", help=f"Begin a model: {', '.join(KindName.__args__)}."),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter of the estimator."),
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="NAME=VALUE",
+        help="Set a parameter of the estimator, such as n_topics=50.",
+    ),
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option("--batch", min=1, help="Records that are learned together (default: 256)."),
+    typer.Option("--batch", metavar="N", min=1, help="Learn N records at a time (default: 256)."),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
-        "--memory",
-        metavar="SIZE",
-        help="Bytes that a mixture or a clumped model may hold, such as 256MB.",
+        "--memory", metavar="SIZE", help="Limit memory of kinds mixture and clumped: 256MB."
     ),
 ]
 Every = Annotated[
     str,
-    typer.Option(
-        "--every", metavar="TIME", help="A checkpoint every 30s, every 5m, or every 100 (batches)."
-    ),
+    typer.Option("--every", metavar="TIME", help="Save after each 30s, 5m, 1h, or 100 (batches)."),
 ]
 LabelField = Annotated[
     str | None,
-    typer.Option("--label", metavar="FIELD", help="The field with the label (default: label)."),
+    typer.Option("--label", metavar="FIELD", help="Read labels from this field (default: label)."),
 ]
 TextField = Annotated[
     str | None,
-    typer.Option("--text", metavar="FIELD", help="The field with the text (default: text)."),
+    typer.Option("--text", metavar="FIELD", help="Read texts from this field (default: text)."),
 ]
 Columns = Annotated[
     str | None,
     typer.Option(
-        "--columns",
-        metavar="NAMES",
-        help="Names of the columns to learn from, with commas between.",
+        "--columns", metavar="NAMES", help="Learn from these columns only, such as age,size."
     ),
 ]
 Classes = Annotated[
@@ -84,26 +69,31 @@ Classes = Annotated[
     typer.Option(
         "--classes",
         metavar="NAMES",
-        help="All labels, with commas between; else files are searched.",
+        help="List all labels: spam,ham (default: scan the files first).",
     ),
 ]
 ImageSide = Annotated[
     int | None,
     typer.Option(
-        "--image-side", min=1, help="Images are shrunk to this many pixels (default: 64)."
+        "--image-side", metavar="N", min=1, help="Shrink images to N pixels a side (default: 64)."
     ),
 ]
 StdinFormat = Annotated[
-    LineFormat, typer.Option("--format", help="What comes through standard input.")
+    LineFormat, typer.Option("--format", help="Read standard input as lines of this format.")
 ]
 Idle = Annotated[
     float,
-    typer.Option("--idle", min=0, help="Seconds until the records of a silent pipe are learned."),
+    typer.Option(
+        "--idle",
+        metavar="SECONDS",
+        min=0,
+        help="Learn an incomplete batch when a pipe is silent so long.",
+    ),
 ]
 ScoreEvery = Annotated[
     int,
     typer.Option(
-        "--score-every", min=0, help="Score every so many batches, for log and audit; 0 is never."
+        "--score-every", metavar="N", min=0, help="Score every N batches, for audit; 0 for never."
     ),
 ]
 Strict = Annotated[
@@ -114,15 +104,34 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="Where to compute: serial, threads (default), dask for worker processes, or the "
-        "address of a Dask scheduler such as tcp://host:8786.",
+        help="Compute on serial, threads (default), dask or tcp://host:8786.",
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, max=2**32 - 1, help="Of all random choices (default: 0)."),
+    typer.Option(
+        "--seed",
+        metavar="N",
+        min=0,
+        max=2**32 - 1,
+        help="Set the seed of a new model (default: 0).",
+    ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but errors, and what --json asks for.")
+    bool, typer.Option("--quiet", "-q", help="Print errors only, and what --json prints.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of tables.")]
+
+
+def check_output(output: Path) -> None:
+    """Refuse an output file that cannot be written, before any work is done."""
+    folder = output.parent
+    if output.is_dir():
+        problem = f"'{output}' is a folder. Name a file in it, such as '{output / 'report.html'}'."
+    elif not folder.is_dir():
+        problem = f"there is no folder '{folder}'. Create it first or choose another place."
+    elif not os.access(output if output.exists() else folder, os.W_OK):
+        problem = f"'{output}' cannot be written. Choose another place."
+    else:
+        return
+    raise typer.BadParameter(problem, param_hint="'--output'")

@@ -1,22 +1,21 @@
-"""Terminals, and pipes in their place, that commands print to."""
+"""Tables and JSON that show, log, diff and audit print."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from everlearn.cli.terminal import OutputConsole
 from everlearn.core.text import counted
-from everlearn.stream.audit import ReportCard
+from everlearn.stream.audit import Audit
 from everlearn.stream.diff import Differences
-from everlearn.stream.events import _MOST, History, events, learned_up_to
+from everlearn.stream.events import History, events, history_of, learned_up_to
 from everlearn.stream.session import Session
 from everlearn.stream.summary import (
     Part,
@@ -28,20 +27,11 @@ from everlearn.stream.summary import (
     tree_of,
 )
 
-
-class OutputConsole(Console):
-    """A console that leaves it to the command how to end when nobody reads its output."""
-
-    def on_broken_pipe(self) -> None:
-        """Raise the error again; rich would end the process with a code of its own."""
-        raise  # noqa: PLE0704  # called while the error is handled
-
-
-_RECENT = 8
+_MAX_ROWS: Final = 40
 
 
 def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None:
-    """Print what a model has found, and what its run log tells."""
+    """Print what a model has found, its memory, its history and its sources."""
     console = OutputConsole(highlight=False)
     model, ledger = session.model, session.ledger
     facts = {
@@ -69,7 +59,7 @@ def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None
 
 
 def summary(session: Session, log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The same as plain JSON."""
+    """What `show` prints, as plain JSON."""
     history = history_of(log)
     return {
         "model": type(session.model).__name__,
@@ -84,31 +74,17 @@ def summary(session: Session, log: Iterable[Mapping[str, Any]]) -> dict[str, Any
     }
 
 
-def history_of(lines: Iterable[Mapping[str, Any]]) -> History:
-    """What a run log tells, read once from its start to its end."""
-    first = last = None
-    latest: deque[tuple[str, str]] = deque(maxlen=_RECENT)
-    n = 0
-    for line in lines:
-        last = str(line.get("time", ""))
-        first = first or last
-        for what in events(line):
-            latest.append((last, what))
-            n += 1
-    return History(first, last, n, tuple(latest))
-
-
 def _history_table(history: History) -> Table:
     table = _table("History", ("when",), ("what",))
     for when, what in history.latest:
         table.add_row(when, Text(what))
     if history.events > len(history.latest):
-        table.caption = f"and {history.events - len(history.latest):,} before; see everlearn log"
+        table.caption = f"{history.events - len(history.latest):,} earlier ones: see everlearn log"
     return table
 
 
 def show_log(lines: Iterable[Mapping[str, Any]]) -> None:
-    """Print births, merges and deletions with their dates."""
+    """Print births, merges and deletions with their times."""
     table = _table("What happened", ("when", "records"), ("what",))
     n = 0
     for line in lines:
@@ -116,29 +92,29 @@ def show_log(lines: Iterable[Mapping[str, Any]]) -> None:
             table.add_row(str(line.get("time", "")), f"{line.get('records', 0):,}", Text(what))
             n += 1
     console = OutputConsole(highlight=False)
-    console.print(table if n else "Nothing was born, merged or deleted yet.")
+    console.print(table if n else "No component was born, merged or deleted yet.")
 
 
 def show_differences(found: Differences) -> None:
-    """Print what was born, what is gone and what changed."""
+    """Print the components that were born, that are gone and that changed."""
     console = OutputConsole(highlight=False)
     for title, parts in (("Born", found.born), ("Gone", found.gone)):
         if parts:
             console.print(_part_table(title, parts, found.mark))
     console.print(_stayed_table(found))
-    if len(found.stayed) > _MOST:
-        console.print(f"and {len(found.stayed) - _MOST} that changed less")
+    if len(found.stayed) > _MAX_ROWS:
+        console.print(f"and {len(found.stayed) - _MAX_ROWS} that changed less")
 
 
 def _stayed_table(found: Differences) -> Table:
     if any(change.moved is not None for change in found.stayed):
         table = _table("Weights that moved", ("by",), ("speaks for", "largest now"))
-        for change in found.stayed[:_MOST]:
+        for change in found.stayed[:_MAX_ROWS]:
             name, now = change.new.speaks_for or "", " ".join(change.new.about)
             table.add_row(f"{change.moved or 0.0:.1%}", Text(name), Text(now))
         return table
     table = _table("Stayed", ("id", "share before", "share now", "change"), ("new in it",))
-    for change in found.stayed[:_MOST]:
+    for change in found.stayed[:_MAX_ROWS]:
         table.add_row(
             f"{found.mark}{change.new.id}",
             _share(change.old.share),
@@ -149,37 +125,38 @@ def _stayed_table(found: Differences) -> Table:
     return table
 
 
-def show_card(card: ReportCard) -> None:
-    """Print the marks of an audit."""
-    table = _table("Learned then, explained now", ("batch", "records", "then", "now", "change"))
+def show_audit(audit: Audit) -> None:
+    """Print the scores of an audit, then and now."""
+    table = _table("Scores when learned and now", ("batch", "records", "then", "now", "change"))
     table.add_column("when learned")
-    shown = card.marks if len(card.marks) <= _MOST else card.marks[:: len(card.marks) // _MOST]
-    for mark in shown:
-        style = "red" if mark.change < 0 else "green"
+    table.caption = "A higher score is better; a negative change is forgetting."
+    step = max(1, len(audit.batches) // _MAX_ROWS)
+    for batch in audit.batches[::step]:
+        style = "red" if batch.change < 0 else "green"
         table.add_row(
-            f"{mark.batch:,}",
-            f"{mark.records:,}",
-            f"{mark.then:,.4f}",
-            f"{mark.now:,.4f}",
-            Text(f"{mark.change:+,.4f}", style=style),
-            mark.time,
+            f"{batch.batch:,}",
+            f"{batch.records:,}",
+            f"{batch.then:,.4f}",
+            f"{batch.now:,.4f}",
+            Text(f"{batch.change:+,.4f}", style=style),
+            batch.time,
         )
     console = OutputConsole(highlight=False)
     console.print(table)
-    console.print(_grid({k: f"{v:+,.4f}" for k, v in _verdict(card).items()}))
+    console.print(_grid({k: f"{v:+,.4f}" for k, v in _verdict(audit).items()}))
 
 
-def card_summary(card: ReportCard) -> dict[str, Any]:
-    """The marks as plain JSON."""
-    marks = [{**asdict(mark), "change": mark.change} for mark in card.marks]
-    return {"batches": len(marks), **_verdict(card), "marks": marks}
+def audit_summary(audit: Audit) -> dict[str, Any]:
+    """What `show_audit` prints, as plain JSON."""
+    marks = [{**asdict(batch), "change": batch.change} for batch in audit.batches]
+    return {"batches": len(marks), **_verdict(audit), "marks": marks}
 
 
-def _verdict(card: ReportCard) -> dict[str, float]:
+def _verdict(audit: Audit) -> dict[str, float]:
     return {
-        "mean change": card.mean_change,
-        "worst change": card.worst.change,
-        "forgotten on average": card.forgotten,
+        "mean change": audit.mean_change,
+        "worst change": audit.worst.change,
+        "forgotten on average": audit.forgotten,
     }
 
 
@@ -209,16 +186,16 @@ def _titled(title: str, facts: Mapping[str, str]) -> Table:
 
 
 def _part_table(title: str, parts: Sequence[Part], mark: str) -> Table:
-    """Parts with those of id, share and class that they have; a permanent id has a mark."""
+    """A table of parts, with a column for shares and one for classes if parts have them."""
     shares = ("share",) if any(part.share is not None for part in parts) else ()
     classes = ("speaks for",) if any(part.speaks_for for part in parts) else ()
     table = _table(title, ("id", *shares), (*classes, "about"))
-    for part in parts[:_MOST]:
+    for part in parts[:_MAX_ROWS]:
         share = [_share(part.share)] if shares else []
-        told = [Text(part.speaks_for or "")] if classes else []
-        table.add_row(f"{mark}{part.id}", *share, *told, Text(" ".join(part.about)))
-    if len(parts) > _MOST:
-        table.caption = f"and {len(parts) - _MOST} smaller ones"
+        speaks_for = [Text(part.speaks_for or "")] if classes else []
+        table.add_row(f"{mark}{part.id}", *share, *speaks_for, Text(" ".join(part.about)))
+    if len(parts) > _MAX_ROWS:
+        table.caption = f"and {len(parts) - _MAX_ROWS} smaller ones"
     return table
 
 
@@ -228,6 +205,6 @@ def _share(share: float | None) -> str:
 
 def _source_table(session: Session) -> Table:
     table = _table("Sources", ("learned up to",), ("source",))
-    for progress in list(session.ledger.sources.values())[-_MOST:]:
+    for progress in list(session.ledger.sources.values())[-_MAX_ROWS:]:
         table.add_row(learned_up_to(progress), Text(progress.name))
     return table

@@ -23,7 +23,7 @@ from everlearn.core.families.base import Family
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.families.gaussian_full import FullGaussian
 from everlearn.core.families.multinomial import Multinomial
-from everlearn.engine.opening import EngineChoice, nearby, open_engine
+from everlearn.engine.opening import EngineChoice, local_engine, open_engine
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
 from everlearn.estimator.components import ComponentAttributes, Components
 from everlearn.estimator.families import check_prior
@@ -508,7 +508,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         else:
             zetas = self._checked_index(index)
         zetas = zetas + smoothing * state.n_points / state.n_documents * state.topics.shares
-        with open_engine(nearby(self.engine)):
+        with open_engine(local_engine(self.engine)):
             topics = FixedTopics.of(state.model, state.topics)
             scores = topics.similarity(document.parts[0], zetas)
         best = np.argsort(-scores, kind="stable")[:n]
@@ -518,7 +518,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         """Checked documents, and what the topics say about each."""
         state = self._fitted()
         documents = checked_documents(self, X, groups, reset=False)
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             topics = FixedTopics.of(state.model, state.topics)
             return documents, topics.infer_all(documents.parts, engine)
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_non_negative, validate_d
 from everlearn.core.arrays import Labels, Mat
 from everlearn.engine.opening import is_collection
 from everlearn.estimator.base import named_errors
-from everlearn.estimator.collections import brought_here, open_chunks
+from everlearn.estimator.collections import fetch_collections, open_chunks
 from everlearn.estimator.tables import check_size, plain_numbers
 
 
@@ -69,7 +69,7 @@ def checked_documents(estimator: BaseEstimator, X: Any, groups: Any, *, reset: b
 def open_documents(estimator: BaseEstimator, X: Any, groups: Any) -> Iterator[Iterable[Mat]]:
     """The documents for `fit`; those of a Dask bag are fetched part by part."""
     if not is_collection(X) or hasattr(X, "ndim"):
-        X, groups = brought_here(estimator, X=X, groups=groups)
+        X, groups = fetch_collections(estimator, X=X, groups=groups)
         yield checked_documents(estimator, X, groups, reset=True).parts
         return
     _refuse_groups(estimator, groups)

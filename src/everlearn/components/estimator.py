@@ -24,7 +24,7 @@ from everlearn.core.moves import TREE_MOVES
 from everlearn.engine.opening import EngineChoice, is_collection, open_engine
 from everlearn.errors import NotConvergedWarning
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
-from everlearn.estimator.collections import brought_here, open_rows
+from everlearn.estimator.collections import fetch_collections, open_rows
 from everlearn.estimator.history import History
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Interval, Options, Subset
@@ -108,6 +108,8 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         Rows learned from.
     converged_ : bool
         Whether the last `fit` converged within `max_iter`. False without a `fit`.
+    n_iter_ : int
+        Rounds of learning so far. A round of `fit` visits all rows.
     n_features_in_ : int
         Columns of a row.
 
@@ -200,7 +202,7 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
                 with open_rows(self, X, None, checked_chunk) as given:
                     self._learned = fit_chunks(settings, given.rows, seed, given.engine)
             else:
-                (X,) = brought_here(self, X=X)
+                (X,) = fetch_collections(self, X=X)
                 rows = checked_rows(self, X, reset=True)
                 with open_engine(self.engine) as engine:
                     self._learned = fit_rows(settings, rows, seed, engine)
@@ -472,9 +474,14 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
 
     @property
     def converged_(self) -> bool:
-        """Whether the last `fit` settled before `max_sweeps`; False without a `fit`."""
+        """Whether the last `fit` converged within `max_iter`. False without a `fit`."""
         self._fitted()
         return self._learned.converged
+
+    @property
+    def n_iter_(self) -> int:
+        """Rounds of learning so far. A round of `fit` visits all rows."""
+        return self._fitted().clock
 
     # ---------------------------------------------------------------------- inner
 

@@ -1,1 +1,1 @@
-"""What is believed: statistics, families and priors. NumPy in, NumPy out; no I/O."""
+"""Statistics, families, priors and trees: NumPy in, NumPy out, no I/O."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -191,22 +191,39 @@ LAST = -1
 """The height of a last part that is the sum of any number of leaves."""
 
 
-def total(parts: Iterable[S], heights: Iterable[int] | None = None) -> S:
-    """Sum in a fixed binary tree over the order given: the same bits for any grouping of work.
+class TreeSum(Generic[S]):
+    """A sum in a fixed binary tree over the order of its parts: the same bits on every engine.
 
-    Parts are added as soon as they come, so of n parts only some log2(n) sums are alive. Parts may
-    be sums themselves: of 2 ** height leaves, which begin at a multiple of that number, and the
-    last one of any number of leaves if its height is `LAST`.
+    Parts are added as soon as they come, so of n parts only some log2(n) sums are alive.
     """
-    pending: list[tuple[int, S]] = []  # sums of 2 ** height leaves, heights decreasing
-    for part, height in zip(parts, repeat(0) if heights is None else heights, strict=False):
-        while pending and pending[-1][0] == height:
-            part = pending.pop()[1] + part
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[int, S]] = []  # sums of 2 ** height leaves, heights decreasing
+
+    def add(self, part: S, height: int = 0) -> None:
+        """Add a part.
+
+        It may be a sum itself: of 2 ** height leaves, which begin at a multiple of that number.
+        The last part may have any number of leaves if its height is `LAST`.
+        """
+        while self._pending and self._pending[-1][0] == height:
+            part = self._pending.pop()[1] + part
             height += 1
-        pending.append((height, part))
-    if not pending:
-        raise ValueError("nothing to sum")
-    result = pending.pop()[1]
-    while pending:
-        result = pending.pop()[1] + result
-    return result
+        self._pending.append((height, part))
+
+    def result(self) -> S:
+        """The sum of all parts. Call it once."""
+        if not self._pending:
+            raise ValueError("nothing to sum")
+        result = self._pending.pop()[1]
+        while self._pending:
+            result = self._pending.pop()[1] + result
+        return result
+
+
+def total(parts: Iterable[S], heights: Iterable[int] | None = None) -> S:
+    """The `TreeSum` of parts, which may be sums of 2 ** height leaves themselves."""
+    whole = TreeSum[S]()
+    for part, height in zip(parts, repeat(0) if heights is None else heights, strict=False):
+        whole.add(part, height)
+    return whole.result()

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Counts and sizes in words, for messages."""
 
 from __future__ import annotations
 

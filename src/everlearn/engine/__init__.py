@@ -1,4 +1,4 @@
-"""Engines: where local steps run. All of them give the same bits."""
+"""Engines run local steps: one by one, in threads or on a cluster. All give the same bits."""
 
 from everlearn.engine.local import SerialEngine, ThreadEngine, one_blas_thread
 from everlearn.engine.opening import (
@@ -6,10 +6,10 @@ from everlearn.engine.opening import (
     EngineChoice,
     is_client,
     is_collection,
-    nearby,
+    keep_engine,
+    local_engine,
     open_engine,
     plain_engine,
-    standing,
 )
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
     "ThreadEngine",
     "is_client",
     "is_collection",
-    "nearby",
+    "keep_engine",
+    "local_engine",
     "one_blas_thread",
     "open_engine",
     "plain_engine",
-    "standing",
 ]

@@ -1,7 +1,7 @@
-"""Rows that are elsewhere: chunks that an engine holds, and the labels that stay with them.
+"""Rows in chunks that an engine holds, often on other machines, and labels kept beside them.
 
-A learner sees how many rows there are and what they weigh, gets sums from an engine, and asks for
-a few rows when it wants to look at some. Nothing here knows where the rows are.
+A learner knows the number and the weight of the rows. It gets sums from the engine, and fetches a
+few rows where it needs them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class _InChunks(Protocol):
 C = TypeVar("C", bound=_InChunks)
 
 
-def dealt(whole: C, size: int) -> list[C]:
+def split_chunks(whole: C, size: int) -> list[C]:
     """Batches of about `size` rows or documents, at least a chunk each.
 
-    A batch takes every so many chunks: neighbours are often on the same worker, and each batch
-    should be work for all of them.
+    With n batches, each takes every n-th chunk: neighbours are often on the same worker, and each
+    batch should be work for all workers.
     """
     n = max(1, min(len(whole.chunks), round(len(whole) / size)))
     parts: Any = whole
@@ -72,12 +72,12 @@ class ChunkedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows, wherever they are."""
+        """Bytes of the rows."""
         return sum(chunk.nbytes for chunk in self.chunks)
 
     def blocks(self, size: int) -> list[ChunkedRows]:
         """Batches of about `size` rows, at least a chunk each."""
-        return dealt(self, size)
+        return split_chunks(self, size)
 
     def pieces(self, size: int) -> list[Piece]:
         """Runs of at most `size` rows, for the tasks of an engine."""
@@ -88,7 +88,7 @@ class ChunkedRows:
         ]
 
     def take(self, positions: IntVec, engine: Engine) -> Rows:
-        """The rows at these positions, which ascend, brought here."""
+        """The rows at these positions, in ascending order, fetched into this process."""
         ends = list(accumulate(chunk.n_rows for chunk in self.chunks))
         cuts = np.searchsorted(positions, [0, *ends])
         asked = []
@@ -143,7 +143,7 @@ def _current(marks: Sequence[Marks], changes: Sequence[tuple[int, int]]) -> Labe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Chunks and their labels, over all batches; rows can be sought by their label."""
+    """Chunks and their labels, over all batches; rows can be found by label."""
 
     chunks: tuple[Chunk, ...]
     labels: tuple[Handle, ...]
@@ -155,10 +155,10 @@ class Labelled:
         return np.array(found, np.int64).reshape(len(self.chunks), len(components))
 
     def rows(self, ranks: Sequence[Sequence[tuple[int, IntVec]]], engine: Engine) -> list[Rows]:
-        """Rows brought here, for each of the labels asked for.
+        """Rows of each of the wanted labels, fetched into this process.
 
-        `ranks` gives for each chunk labels and, among the rows with that label, which ones;
-        a label is asked for in all chunks or in none.
+        `ranks` gives, for each chunk, pairs of a label and which of its rows are wanted. A label
+        is wanted in all chunks or in none.
         """
         handles = (chunk.handle for chunk in self.chunks)
         asked = [

@@ -36,6 +36,7 @@ from everlearn.engine.dask_data import (
     remote_in,
 )
 from everlearn.engine.local import open_local
+from everlearn.engine.opening import EngineChoice
 from everlearn.engine.protocol import Engine, Handle, Piece
 from everlearn.errors import ClusterError
 
@@ -68,14 +69,14 @@ class DaskEngine:
     def __init__(self, client: Any, local: Engine) -> None:
         self.client, self._local = client, local
         self._sent = Sent(client)
-        self._look_around()
+        self._find_workers()
 
     @property
     def local(self) -> Engine:
         return self._local
 
-    def _look_around(self) -> None:
-        """Which workers there are."""
+    def _find_workers(self) -> None:
+        """Find out which workers there are."""
         if self.client.status != "running":
             raise scheduler_lost(CommClosedError(f"the client is {self.client.status}"))
         try:
@@ -105,7 +106,7 @@ class DaskEngine:
         sums, infos = self._results(worker.added, groups, (task, shared))
         return total(sums, [group.height for group in groups]), infos
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],
@@ -113,7 +114,7 @@ class DaskEngine:
     ) -> tuple[S, list[Handle]]:
         groups = self._grouped(items)
         call = Call(self.client, (task, shared), len(groups))
-        futures = self.patiently(lambda: self._submitted(worker.added, groups, call))
+        futures = self.with_retries(lambda: self._submitted(worker.added, groups, call))
 
         def again(group: Group) -> Callable[[], Any]:
             return lambda: self._submitted(worker.added, [group], call)[0]
@@ -122,15 +123,18 @@ class DaskEngine:
             Remote(self, again(group), group.home, future)
             for group, future in zip(groups, futures, strict=True)
         ]
-        sums = self._told(worker.first, handles)
+        sums = self._fetched(worker.first, handles)
         return total(sums, [group.height for group in groups]), _parts(groups, handles)
 
     # ------------------------------------------------------------------ data on workers
 
-    def hold(self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]) -> Any:
-        """Handles of what `check` makes of the chunks of a collection, and what it tells of each.
+    def hold(
+        self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]
+    ) -> tuple[Sequence[Handle], list[Info]]:
+        """Handles of what `check` keeps of each chunk on its worker, and what it reports.
 
-        `check` runs where a chunk is, and returns what stays there and what comes here.
+        `check` runs on the worker that has the chunk. It returns what the worker keeps, and what
+        comes to this process.
         """
         raw = self._computed([dask.delayed(chunk) for chunk in chunks])
 
@@ -141,9 +145,11 @@ class DaskEngine:
             return lambda: self.client.submit(worker.first, handle.future(), pure=False)
 
         checked = [Remote(self, made(future)) for future in raw]
-        infos = self._told(worker.second, checked)
+        infos = self._fetched(worker.second, checked)
         firsts = [Remote(self, stays(handle)) for handle in checked]
-        where = self.patiently(lambda: self.client.who_has([handle.future() for handle in checked]))
+        where = self.with_retries(
+            lambda: self.client.who_has([handle.future() for handle in checked])
+        )
         for handle, source in zip(firsts, checked, strict=True):
             handle.home = next(iter(where.get(source.future().key, ())), None)
         return firsts, infos
@@ -151,7 +157,7 @@ class DaskEngine:
     def _computed(self, chunks: list[Any]) -> list[Any]:
         """Futures of the chunks: where they are, or else each worker has a run of neighbours.
 
-        Batches take every so many chunks, so that then all workers have as much of each batch.
+        A batch takes chunks at equal steps, so that all workers have the same share of it.
         """
         if distributed.futures_of(chunks):
             return list(self.client.compute(chunks))
@@ -162,7 +168,7 @@ class DaskEngine:
             futures += self.client.compute(some, workers=[address], allow_other_workers=True)
         return futures
 
-    def brought(self, chunks: Sequence[Any]) -> Iterator[Any]:
+    def fetch_chunks(self, chunks: Sequence[Any]) -> Iterator[Any]:
         """The chunks of a collection in this process, one after the other."""
         handles = [
             Remote(self, partial(self.client.compute, chunk), future=future)
@@ -176,8 +182,10 @@ class DaskEngine:
         """Let go of all data that were sent."""
         self._sent.clear()
 
-    def patiently(self, work: Callable[[], T]) -> T:
-        """The result of work that may be done again, as it must be when a worker is lost."""
+    def with_retries(self, work: Callable[[], T]) -> T:
+        """The result of work that is repeated if a worker is lost."""
+        # Tasks are pure, so repeating them is safe. Sums keep their order, so the result has the
+        # same bits. A task that kills every worker it runs on must end: hence a limit.
         for attempt in range(_ATTEMPTS):
             try:
                 return work()
@@ -188,7 +196,7 @@ class DaskEngine:
         raise AssertionError
 
     def gathered(self, futures: Sequence[Any]) -> list[Any]:
-        """The results, within work that is done patiently."""
+        """The results of futures, within work that `with_retries` repeats."""
         try:
             return list(self.client.gather(futures))
         except _LOST as error:
@@ -196,16 +204,16 @@ class DaskEngine:
                 raise _TaskError(error) from error
             raise
 
-    def _told(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
-        """A part of what each handle stands for, brought here."""
+    def _fetched(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
+        """A part of what each handle stands for, fetched into this process."""
 
-        def told() -> Any:
+        def parts() -> Any:
             return self.client.map(what, [handle.future() for handle in handles], pure=False)
 
-        return self.patiently(lambda: self.gathered(told()))
+        return self.with_retries(lambda: self.gathered(parts()))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
-        """Look which workers are left, or give up."""
+        """Find out which workers are left, or give up."""
         if self.client.status != "running" or _by_scheduler(error):
             raise scheduler_lost(error) from error
         if times >= _ATTEMPTS:
@@ -214,7 +222,7 @@ class DaskEngine:
                 "have too little memory for their chunks."
             ) from error
         log.info("a worker was lost, its work is done again: %s", error)
-        self._look_around()
+        self._find_workers()
 
     # ------------------------------------------------------------------ tasks
 
@@ -236,7 +244,7 @@ class DaskEngine:
     ) -> tuple[list[Any], list[Any]]:
         """A sum of each group, and the second results of all items."""
         sent = Call(self.client, call, len(groups))
-        results = self.patiently(lambda: self.gathered(self._submitted(work, groups, sent)))
+        results = self.with_retries(lambda: self.gathered(self._submitted(work, groups, sent)))
         sums = [part for part, _ in results]
         return sums, [info for _, infos in results for info in infos]
 
@@ -248,7 +256,7 @@ class DaskEngine:
         columns = zip_longest(*(recipe.slots for recipe in recipes))
         keys = [f"{work.__name__}-{uuid4().hex}" for _ in groups]
         homes = {key: [group.home] for key, group in zip(keys, groups, strict=True)}
-        # Nobody is meant to fetch data in order to be busy; elsewhere only if it must be.
+        # An idle worker must not fetch data to be busy; another worker only if this one is lost.
         with dask.annotate(workers=homes.__getitem__, allow_other_workers=True):
             given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
             return list(self.client.map(work, *given, key=keys, pure=False))
@@ -270,7 +278,7 @@ def _by_scheduler(error: BaseException) -> bool:
 
 
 def scheduler_lost(error: BaseException) -> ClusterError:
-    """What the caller is told."""
+    """The error for a lost connection: it says that the model is as it was."""
     return ClusterError(
         f"the connection to the Dask scheduler was lost ({error}). The model is as it was before "
         "this call; go on from it, or from its last checkpoint, on another cluster."
@@ -296,7 +304,7 @@ _SETTINGS = {
 
 
 @contextmanager
-def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskEngine]:
+def open_cluster(engine: EngineChoice, most_workers: int | None = None) -> Iterator[DaskEngine]:
     """An engine on the cluster meant by "dask", an address or a client, for one call.
 
     "dask" takes the client that is open in this process, or starts workers on this machine and
@@ -319,13 +327,13 @@ def open_cluster(engine: Any, most_workers: int | None = None) -> Iterator[DaskE
 
 
 @contextmanager
-def open_client(engine: Any) -> Iterator[Any]:
+def open_client(engine: EngineChoice) -> Iterator[Any]:
     """The client that `open_cluster` would use, for many calls."""
     with ExitStack() as stack:
         yield _client(engine, stack)
 
 
-def _client(engine: Any, stack: ExitStack) -> Any:
+def _client(engine: EngineChoice, stack: ExitStack) -> Any:
     if isinstance(engine, distributed.Client):
         if engine.status == "connecting":  # again: a new client waits for its scheduler
             raise scheduler_lost(CommClosedError("the client given as engine is connecting"))
@@ -356,15 +364,18 @@ def _waiting(client: Any) -> Any:
 
 
 @contextmanager
-def local_workers(n_workers: int | None = None) -> Iterator[Any]:
-    """A client of worker processes on this machine, with one thread each; None: one a core."""
+def local_workers(n_workers: int | None = None, *, processes: bool = True) -> Iterator[Any]:
+    """A client of workers on this machine, with one thread each; None: one a core.
+
+    With `processes=False` they are threads of this process: quick to start, for tests.
+    """
     with warnings.catch_warnings(), dask.config.set(_SETTINGS):
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         try:
             cluster = distributed.LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
-                processes=True,
+                processes=processes,
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,
             )

@@ -1,4 +1,4 @@
-"""Which items go to which worker: where their data are, and no finer than it pays."""
+"""Group tasks by the workers that hold their data, and send data that no worker holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from everlearn.engine.local import one_blas_thread
 from everlearn.engine.protocol import Piece, add_up, by_chunk
 
 TASKS_PER_THREAD = 2
-"""Of items that nobody holds yet, so that workers get about as many."""
+"""Of items that no worker holds yet, so that workers get about the same number."""
 
 
 class Group(NamedTuple):
@@ -40,7 +40,7 @@ def grouped(
 
     Groups have a power of two of runs, so that their sums are nodes of the tree of additions: the
     bits do not depend on how many groups there are. Runs that different workers hold, as `home`
-    says of their first items, are in different groups; those that nobody holds are dealt out.
+    says of their first items, are in different groups; runs that no worker holds are dealt out.
     What a worker of one thread holds is as few groups as the tree allows.
     """
     alone = by_chunk(items)
@@ -112,7 +112,7 @@ def added(call: Any, recipe: bytes, *held: Any) -> tuple[Any, list[Any]]:
 
 
 def checked(check: Callable[[Any], tuple[Any, Any]], chunk: Any) -> tuple[Any, Any]:
-    """What stays of a chunk, and what is told of it."""
+    """What the worker keeps of a chunk, and the report on it."""
     with one_blas_thread():
         return check(chunk)
 
@@ -142,13 +142,13 @@ _SMALL = 262_144
 _GONE = ("cancelled", "error", "lost")
 
 
-class Patient(Protocol):
-    """Who fetches things, and does it again if a worker is lost."""
+class Retrying(Protocol):
+    """An engine that fetches results, and repeats work if a worker is lost."""
 
     def gathered(self, futures: Sequence[Any]) -> list[Any]:
         """The results of futures, within work that may be done again."""
 
-    def patiently(self, work: Callable[[], T]) -> T:
+    def with_retries(self, work: Callable[[], T]) -> T:
         """The result of work that may be done again."""
 
 
@@ -157,7 +157,7 @@ class Remote:
 
     def __init__(
         self,
-        engine: Patient,
+        engine: Retrying,
         make: Callable[[], Any],
         home: str | None = None,
         future: Any = None,
@@ -173,7 +173,7 @@ class Remote:
         return self._future
 
     def fetch(self) -> Any:
-        return self._engine.patiently(lambda: self._engine.gathered([self.future()]))[0]
+        return self._engine.with_retries(lambda: self._engine.gathered([self.future()]))[0]
 
 
 class Part:
@@ -240,7 +240,7 @@ class Recipe:
 
 
 class Call:
-    """Task and what is shared, sent with every one of so many tasks if that is little.
+    """A task and what its calls share: sent with each of the `n_tasks` tasks if it is small.
 
     If not, it is sent once, and workers get it from one another.
     """
@@ -261,7 +261,7 @@ class Call:
 
 
 class Sent:
-    """Chunks that were sent, for as long as somebody has the data.
+    """Chunks that were sent, for as long as this process has the data.
 
     futures : of the chunks, by `Piece.home`
     """
@@ -309,7 +309,7 @@ class Sent:
                 self._watch(piece.source)
 
     def _watch(self, source: Any) -> None:
-        """Let go of what was sent of some data when nobody has the data any more."""
+        """Let go of what was sent of some data when this process has dropped the data."""
         number = id(source)
         if number in self._sources:
             return

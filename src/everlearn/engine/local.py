@@ -54,7 +54,7 @@ class SerialEngine:
     ) -> tuple[S, list[Info]]:
         return add_up((task(shared, resolve(item)) for item in items), by_chunk(items))
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],
@@ -100,7 +100,7 @@ class ThreadEngine:
         with closing(self._results(task, items, shared)) as results:
             return add_up(results, by_chunk(items))
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],
@@ -154,7 +154,7 @@ def open_local(name: str | None, most_workers: int | None = None) -> Iterator[En
 
 
 class _BlasLimit:
-    """One BLAS thread while anybody needs that; the setting belongs to the whole process."""
+    """One BLAS thread while any call needs that; the setting belongs to the whole process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

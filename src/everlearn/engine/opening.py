@@ -1,4 +1,4 @@
-"""Which engine is meant by a parameter, and opening it for the time of one call."""
+"""Open the engine that the `engine` parameter stands for, for the time of one call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ scheduler, or a client."""
 
 
 def is_client(value: Any) -> bool:
-    """Whether the value is a client of a Dask cluster; without importing Dask, if nobody has."""
+    """Whether the value is a client of a Dask cluster. Does not import Dask."""
     distributed = sys.modules.get("distributed")
     return distributed is not None and isinstance(value, distributed.Client)
 
@@ -59,8 +59,8 @@ def plain_engine(value: EngineChoice) -> str | None:
     return value if value in ("serial", "threads", "dask") else None
 
 
-def nearby(value: EngineChoice) -> str | None:
-    """The engine in this process for what is not worth sending: clusters become None."""
+def local_engine(value: EngineChoice) -> str | None:
+    """The engine in this process, for work that is not worth sending: clusters become None."""
     return value if value in ("serial", "threads") else None
 
 
@@ -79,8 +79,8 @@ def open_engine(engine: EngineChoice, most_workers: int | None = None) -> Iterat
 
 
 @contextmanager
-def standing(engine: EngineChoice) -> Iterator[EngineChoice]:
-    """The engine as a parameter for many calls: a cluster is joined or started only once."""
+def keep_engine(engine: EngineChoice) -> Iterator[EngineChoice]:
+    """The engine as a parameter for many calls: connects to a cluster, or starts one, only once."""
     if engine == "dask" or (isinstance(engine, str) and Cluster().allows(engine)):
         with _clusters(engine).open_client(engine) as client:
             yield client
@@ -89,7 +89,7 @@ def standing(engine: EngineChoice) -> Iterator[EngineChoice]:
 
 
 def _clusters(engine: EngineChoice) -> Any:
-    """Clusters; nothing else here imports Dask."""
+    """The module that imports Dask, or an error that says how to install it."""
     try:
         return importlib.import_module("everlearn.engine.dask")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Progress lines for whoever watches a run."""
+"""Progress lines on the terminal while a model learns."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _WATCHED: Final[ContextVar[tuple[float, Trace] | None]] = ContextVar("watched", 
 
 @contextmanager
 def watched_growth() -> Iterator[Trace]:
-    """The number of components over time of whatever is fitted in laps inside, in this thread.
+    """Record the number of components over time of models that are fitted in the block.
 
     Seconds are CPU seconds of this process since the block began. They belong to a run and not to
     the model, which keeps bounds and components of its laps only. Of several starts (`n_init`)
-    there are the laps of all, one start after the other, and the best is not always the last.
+    the laps of all are recorded, one start after the other. The best is not always the last.
+    Only models that this thread fits are recorded.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def watched_growth() -> Iterator[Trace]:
 
 
 class ProgressLine(ABC):
-    """One line that is brought up to date; with `verbose=0` it shows nothing, and costs nothing."""
+    """One line that is updated in place; with `verbose=0` it shows and costs nothing."""
 
     def __init__(
         self, verbose: int, total: int | None, console: Console | None = None, **fields: Any
@@ -61,7 +62,7 @@ class ProgressLine(ABC):
 
     @property
     def shown(self) -> bool:
-        """Whether anybody sees it."""
+        """Whether the line is printed."""
         return self._progress is not None
 
     def __enter__(self) -> Self:
@@ -124,7 +125,7 @@ class DocumentProgress(ProgressLine):
         )
 
     def show(self, n_documents: int, n_topics: int) -> None:
-        """So many documents are done."""
+        """Show how many documents are done."""
         self._update(completed=n_documents, topics=n_topics)
 
 
@@ -143,7 +144,7 @@ class RowProgress(ProgressLine):
         )
 
     def show(self, n_rows: int, log_likelihood: float | None) -> None:
-        """So many rows are done."""
+        """Show how many rows are done."""
         if self.shown:
             said = "" if log_likelihood is None else f"{log_likelihood:,.3f} nats per row"
             self._update(completed=n_rows, likelihood=said)
@@ -160,5 +161,5 @@ class ImageProgress(ProgressLine):
         return (TextColumn("{task.completed:,.0f} images"), BarColumn(bar_width=24))
 
     def show(self, n_images: int) -> None:
-        """So many more images are done."""
+        """Count further images."""
         self._update(advance=n_images)

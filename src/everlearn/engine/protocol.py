@@ -1,4 +1,4 @@
-"""What learners ask of an engine: run tasks on pieces of data, and add up what they return.
+"""The engine protocol: run tasks on pieces of data, and add up what they return.
 
 All engines add in one order, which depends on the data alone: first within a chunk of 8,192 rows,
 then over chunks. So results are the same to the bit, wherever the tasks run.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any, Protocol, TypeVar
 
-from everlearn.core.stats import Summable, total
+from everlearn.core.stats import Summable, TreeSum
 
 S = TypeVar("S", bound=Summable)
 Shared = TypeVar("Shared")
@@ -32,7 +32,7 @@ class Handle(Protocol):
 
 
 class Sliceable(Protocol):
-    """Rows, documents, arrays: whatever has runs."""
+    """Rows, documents or an array: anything with a length and slices."""
 
     def __len__(self) -> int: ...
 
@@ -116,17 +116,20 @@ def add_up(
 ) -> tuple[S, list[Info]]:
     """Sum the first results, within each chunk and then over chunks; list the second ones.
 
-    Results are added as they come, so that few of them are in memory at the same time.
+    Results are added as they arrive, so that few of them are in memory at the same time.
     """
+    # Floating-point sums depend on their order. This one depends on the data alone, neither on
+    # the engine nor on the number of workers: that is why all engines give the same bits.
     infos: list[Info] = []
     remaining = iter(results)
-
-    def parts_of(chunk: Sequence[Any]) -> Iterator[S]:
+    whole = TreeSum[S]()
+    for chunk in chunks:
+        part_of_chunk = TreeSum[S]()
         for part, info in islice(remaining, len(chunk)):
+            part_of_chunk.add(part)
             infos.append(info)
-            yield part
-
-    return total(total(parts_of(chunk)) for chunk in chunks), infos
+        whole.add(part_of_chunk.result())
+    return whole.result(), infos
 
 
 class Engine(Protocol):
@@ -153,7 +156,7 @@ class Engine(Protocol):
     ) -> tuple[S, list[Info]]:
         """The sum of the first results, and the second results in the order of `items`."""
 
-    def map_sum_kept(
+    def map_sum_and_keep(
         self,
         task: Callable[[Shared, Item], tuple[S, Info]],
         items: Sequence[Any],
@@ -163,6 +166,18 @@ class Engine(Protocol):
 
         There is one handle for each chunk, of the list of its results.
         """
+
+
+class ClusterEngine(Engine, Protocol):
+    """An engine whose workers hold the chunks of a collection, such as a Dask array."""
+
+    def hold(
+        self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]
+    ) -> tuple[Sequence[Handle], list[Info]]:
+        """Handles of what `check` keeps of each chunk on its worker, and what it reports."""
+
+    def fetch_chunks(self, chunks: Sequence[Any]) -> Iterator[Any]:
+        """The chunks in this process, one after the other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Rows on their way through a local step: the user's data, its weights, and views of both."""
+"""`Rows`: a table with one weight a row, its slices, and their concatenation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rows:
         return [self[i : i + size] for i in range(0, len(self), size)]
 
     def pieces(self, size: int) -> list[Piece]:
-        """The same for the tasks of an engine, which may hold the rows elsewhere."""
+        """The same for the tasks of an engine, which may copy the rows to its workers."""
         return pieces(self, size)
 
     def take(self, positions: IntVec, engine: Engine) -> Rows:

@@ -1,1 +1,1 @@
-"""The scikit-learn face of the models."""
+"""What all estimators share: parameters, tables, labels, saving and merging."""

@@ -1,11 +1,11 @@
-"""What every estimator does alike: check its parameters, draw a seed, and fail without harm."""
+"""`LearnerMixin`: check parameters, draw a seed, clone, and undo a call that fails."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol, Self, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -28,6 +28,16 @@ COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 """Constraints of the parameters that every estimator has."""
 
 
+class Parametrised(Protocol):
+    """What `LearnerMixin` needs of the estimator: scikit-learn's parameters and our tables."""
+
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
+    _options: ClassVar[Mapping[str, type[ExpertOptions]]]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+
+
 class LearnerMixin:
     """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
 
@@ -36,22 +46,25 @@ class LearnerMixin:
     """The parameters that hold options, such as `options`, and the class of each."""
     random_state: Any
 
-    def __getstate__(self: Any) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         """For pickles and copies, which never hold a client: its cluster is not theirs."""
-        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        state = dict(cast(Mapping[str, Any], super().__getstate__()))
         if is_client(state.get("engine")):
             state = {**state, "engine": plain_engine(state["engine"])}
         return state
 
-    def __sklearn_clone__(self: Any) -> Any:
+    def __sklearn_clone__(self) -> Self:
         """A clone shares the client, which cannot be copied."""
-        if not is_client(getattr(self, "engine", None)):
-            return super().__sklearn_clone__()  # type: ignore[misc]
+        engine = getattr(self, "engine", None)
+        if not is_client(engine):
+            own: Self = super().__sklearn_clone__()  # type: ignore[misc]
+            return own
         twin = copy.copy(self)
-        twin.engine = None
-        return clone(twin).set_params(engine=self.engine)
+        twin.__dict__["engine"] = None
+        copied: Self = clone(twin).set_params(engine=engine)
+        return copied
 
-    def _check_params(self: Any) -> None:
+    def _check_params(self: Parametrised) -> None:
         name = type(self).__name__
         check_params(name, self.get_params(deep=False), self._constraints)
         for parameter, kind in self._options.items():

@@ -5,23 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from everlearn.engine.chunks import Chunk, ChunkedRows
-from everlearn.engine.opening import is_collection, open_engine
-from everlearn.engine.protocol import Engine, Handle
+from everlearn.engine.opening import EngineChoice, is_collection, open_engine
+from everlearn.engine.protocol import ClusterEngine, Engine, Handle
 from everlearn.engine.rows import Rows
 
 _LOCAL = ("serial", "threads")
+Info = TypeVar("Info")
+
+
+class CollectionReader(Protocol):
+    """An estimator that takes collections."""
+
+    @property
+    def engine(self) -> EngineChoice:
+        """The `engine` parameter."""
+
+
+class RowReader(CollectionReader, Protocol):
+    """An estimator of rows; the first chunk sets its number of features."""
+
+    n_features_in_: int
 
 
 @dataclass(frozen=True, slots=True)
 class RowInfo:
-    """What the coordinator knows of a chunk; `head` is its first row as it came."""
+    """What this process knows of a chunk; `head` is its first row, unchecked."""
 
     n_rows: int
     mass: float
@@ -41,11 +56,11 @@ class RowInfo:
 class RowCheck:
     """Checks a chunk where it is: a twin of the estimator reads it as it would read an array."""
 
-    twin: Any
+    twin: BaseEstimator
     read: Callable[..., Rows]
 
     def __call__(self, chunk: tuple[Any, Any]) -> tuple[Rows | None, RowInfo | None]:
-        """The rows, which stay, and what is told of them; a chunk may be empty, or not count."""
+        """The rows, which stay, and a report on them; a chunk may be empty, or have no weight."""
         table, weights = as_rows(chunk[0]), chunk[1]
         n_rows = n_rows_of(table)
         if weights is not None and np.shape(weights) != (n_rows,):
@@ -55,7 +70,7 @@ class RowCheck:
             )
         if n_rows == 0:
             return None, None
-        if weights is not None and not np.any(weights):  # looked at as others are, and left out
+        if weights is not None and not np.any(weights):  # checked like others, then left out
             self.read(self.twin, table, reset=True)
             return None, RowInfo.of(None, table[:1])
         rows = self.read(self.twin, table, reset=True, sample_weight=weights)
@@ -72,7 +87,7 @@ class OpenRows:
 
 @contextmanager
 def open_rows(
-    estimator: Any, X: Any, sample_weight: Any, read: Callable[..., Rows]
+    estimator: RowReader, X: Any, sample_weight: Any, read: Callable[..., Rows]
 ) -> Iterator[OpenRows]:
     """The rows of a collection, checked on their workers by `read`.
 
@@ -80,7 +95,9 @@ def open_rows(
     """
     chunks = row_chunks(estimator, X, sample_weight)
     with open_collection(estimator) as engine:
-        known = held_chunks(estimator, engine, chunks, RowCheck(twin_of(estimator), read), "row")
+        known = held_chunks(
+            estimator, engine, chunks, RowCheck(portable_clone(estimator), read), "row"
+        )
         for _, info in known:
             read(estimator, info.head, reset=info is known[0][1])
         parts = tuple(Chunk(h, i.n_rows, i.mass, i.nbytes) for h, i in known if i.n_rows)
@@ -94,9 +111,13 @@ def open_rows(
 
 
 def held_chunks(
-    estimator: Any, engine: Any, chunks: list[Any], check: Any, unit: str
-) -> list[tuple[Handle, Any]]:
-    """Handles of what `check` keeps of the chunks that are not empty, and what it tells of each."""
+    estimator: object,
+    engine: ClusterEngine,
+    chunks: list[Any],
+    check: Callable[[Any], tuple[Any, Info | None]],
+    unit: str,
+) -> list[tuple[Handle, Info]]:
+    """Handles of what `check` keeps of the chunks that are not empty, and its reports."""
     handles, infos = engine.hold(chunks, check)
     known = [(h, i) for h, i in zip(handles, infos, strict=True) if i is not None]
     if not known:
@@ -116,13 +137,13 @@ def n_rows_of(table: Any) -> int:
     return int(table.shape[0]) if hasattr(table, "shape") else len(table)
 
 
-def twin_of(estimator: Any) -> Any:
+def portable_clone(estimator: BaseEstimator) -> Any:
     """An estimator with the same parameters that may travel."""
     return clone(estimator).set_params(engine=None)
 
 
 @contextmanager
-def open_collection(estimator: Any) -> Iterator[Any]:
+def open_collection(estimator: CollectionReader) -> Iterator[ClusterEngine]:
     """The engine of a collection: that of the estimator, which must be a cluster."""
     if estimator.engine in _LOCAL:
         raise ValueError(
@@ -130,10 +151,10 @@ def open_collection(estimator: Any) -> Iterator[Any]:
             f"or an address for a Dask collection. Got {estimator.engine!r} instead."
         )
     with open_engine("dask" if estimator.engine is None else estimator.engine) as engine:
-        yield engine
+        yield cast(ClusterEngine, engine)  # None, "serial" and "threads" are excluded above
 
 
-def row_chunks(estimator: Any, X: Any, sample_weight: Any) -> list[tuple[Any, Any]]:
+def row_chunks(estimator: object, X: Any, sample_weight: Any) -> list[tuple[Any, Any]]:
     """Chunks of rows with their weights, if there are any."""
     name = type(estimator).__name__
     parts = parts_of(name, "X", X)
@@ -169,27 +190,29 @@ def parts_of(owner: str, argument: str, collection: Any) -> list[Any]:
 
 
 @contextmanager
-def open_chunks(estimator: Any, X: Any) -> Iterator[Iterator[Any]]:
+def open_chunks(estimator: CollectionReader, X: Any) -> Iterator[Iterator[Any]]:
     """The chunks of a collection in this process, one after the other; workers hold the others.
 
-    For models that see each record once, in order: the memory of one chunk is enough here.
+    For models that see each record once, in order. This process needs memory for one chunk only.
     """
     parts = parts_of(type(estimator).__name__, "X", X)
     with open_collection(estimator) as engine:
-        yield map(as_rows, engine.brought(parts))
+        yield map(as_rows, engine.fetch_chunks(parts))
 
 
-def brought_here(estimator: Any, engine: Any = None, /, **given: Any) -> list[Any]:
+def fetch_collections(
+    estimator: CollectionReader, engine: ClusterEngine | None = None, /, **given: Any
+) -> list[Any]:
     """The arguments, of which collections are brought into this process as a whole.
 
     For models that visit records in an order of their own, in one process: they learn what they
-    would from the same rows or documents in memory, and need the memory for them here.
+    would from the same rows or documents in memory, and this process needs the memory for them.
     """
     far = {name: value for name, value in given.items() if is_collection(value)}
     if far:
         parts = {name: parts_of(type(estimator).__name__, name, far[name]) for name in far}
         with open_collection(estimator) if engine is None else nullcontext(engine) as opened:
-            given |= {name: joined(far[name], opened.brought(parts[name])) for name in far}
+            given |= {name: joined(far[name], opened.fetch_chunks(parts[name])) for name in far}
     return list(given.values())
 
 

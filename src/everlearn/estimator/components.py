@@ -1,4 +1,4 @@
-"""What every learned model with components of a conjugate family shows of them."""
+"""Fitted attributes of models whose components have a conjugate family."""
 
 from __future__ import annotations
 

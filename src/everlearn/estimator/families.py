@@ -43,12 +43,12 @@ PRIOR_KEYS = {
     "zero-mean": ("degrees_of_freedom", "scale"),
     "multinomial": ("counts",),
 }
-EXPECTED_COMPONENTS = 50.0  # the default prior assumes that about so many tile the data
+EXPECTED_COMPONENTS = 50.0  # the default prior assumes that about this many tile the data
 _DIAGONAL_ROWS = 100.0  # rows that the prior of spreads counts for, over all features
 _WISHART_ROWS = 80.0
 _MEAN_PRECISION = 0.1  # rows that the prior of means counts for
 _MOMENT_ENTRIES = 8192  # numbers in the work space of one pass
-_FLAT_SPACINGS = 4.0  # spread of so few steps between neighbouring floats is rounding
+_FLAT_SPACINGS = 4.0  # a spread below this many steps between neighbouring floats is rounding
 
 
 def within_share(n_features: int) -> float:

@@ -10,8 +10,6 @@ import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.moves import ALL_MOVES, TREE_MOVES, LapInfo, MoveRecord
-from everlearn.errors import CheckpointError
-from everlearn.store.schema import entry, shown
 
 MAX_POINTS = 1024
 MAX_MOVES = 256
@@ -24,7 +22,7 @@ COUNT_KEYS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The state of affairs after a lap; `rows` are those seen, by weight."""
+    """Rows seen (their weights), bound and components after a lap."""
 
     lap: int
     rows: int
@@ -92,36 +90,6 @@ class History:
             ],
             "counts": dict(self.counts),
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> History:
-        """Inverse of `to_json`, or a CheckpointError if it is not a history."""
-        points = [_row(p, int, int, float, int) for p in entry(data, "points", list)]
-        moves = [_row(m, int, int, str, list, list, float) for m in entry(data, "moves", list)]
-        counts = entry(data, "counts", dict)
-        if len(points) > MAX_POINTS or len(moves) > MAX_MOVES:
-            raise CheckpointError("the header's 'points' or 'moves' are more than a history holds")
-        for key, count in counts.items():
-            if key not in COUNT_KEYS or type(count) is not int or count < 0:
-                raise CheckpointError(f"the header's 'counts' must be counts, got {shown(counts)}")
-        return cls(
-            np.array(points, float).reshape(-1, 4),
-            tuple(AcceptedMove(m[0], m[1], m[2], _ids(m[3]), _ids(m[4]), m[5]) for m in moves),
-            dict(counts),
-        )
-
-
-def _row(values: Any, *kinds: type) -> list[Any]:
-    """One entry of a saved history."""
-    fits = isinstance(values, list) and [type(v) for v in values] == list(kinds)
-    if not fits or any(type(v) is int and not 0 <= v <= LARGEST_COUNT for v in values):
-        names = [kind.__name__ for kind in kinds]
-        raise CheckpointError(f"the header's 'history' must have {names}, got {shown(values)}")
-    return list(values)
-
-
-def _ids(values: list[Any]) -> tuple[int, ...]:
-    return tuple(_row(values, *[int] * len(values)))
 
 
 def _key(move: MoveRecord) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _num_samples
 
 from everlearn.core.arrays import Mat
-from everlearn.errors import CheckpointError
 from everlearn.estimator.base import named_errors
-from everlearn.store.schema import Arrays, entry, require
 
 Signs: TypeAlias = NDArray[np.int8]
 """One row an item and one column a task: 1 yes, -1 no, 0 not known."""
@@ -132,8 +129,6 @@ def listed(values: NDArray[Any]) -> str:
 
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel"]
-LABEL_KEYS = ("kind", "objects")
-"""Entries of the header that `LabelSpace.pack` writes."""
 _NEVER_CERTAIN = np.finfo(np.float64).eps
 
 
@@ -230,36 +225,6 @@ class LabelSpace:
         """Scores as scikit-learn wants them: of one axis if there is one task."""
         return scores[:, 0] if self.kind == "binary" else scores
 
-    def pack(self) -> tuple[dict[str, Any], NDArray[Any]]:
-        """Entries for the header of a checkpoint, and the classes as an array that it can hold."""
-        objects = self.classes.dtype == object
-        plain = np.array(self.classes.tolist(), dtype=np.str_) if objects else self.classes
-        if not equal_labels(plain, self.classes):
-            raise ValueError("class names that end with a NUL character cannot be saved")
-        return {"kind": self.kind, "objects": objects}, plain
-
-    @classmethod
-    def unpack(cls, header: Mapping[str, Any], arrays: Arrays, name: str = "classes") -> Self:
-        """Inverse of `pack`; whatever could not have been packed is refused."""
-        kind = entry(header, "kind", str)
-        if kind not in get_args(Kind):
-            raise CheckpointError(f"the header's 'kind' must be one of {get_args(Kind)}")
-        classes = arrays.get(name, np.empty(0))
-        fits = classes.ndim == 1 and len(classes) > 1 and classes.dtype.kind in "biufU"
-        require(fits, name, "two or more classes")
-        require((len(classes) == 2) or kind != "binary", name, "two classes")
-        require(len(classes) > 2 or kind != "multiclass", name, "more than two classes")
-        if classes.dtype.kind == "f":
-            require(
-                (np.isfinite(classes) & (np.rint(classes) == classes)).all(), name, "whole numbers"
-            )
-        distinct = np.unique(classes)
-        require(len(distinct) == len(classes), name, "distinct")
-        require(kind == "multilabel" or equal_labels(distinct, classes), name, "in ascending order")
-        objects = entry(header, "objects", bool)
-        require(classes.dtype.kind == "U" or not objects, name, "text")
-        return cls(kind, classes.astype(object) if objects else classes)  # type: ignore[arg-type]
-
     def _positions(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Where each value is among the classes; anything for missing ones."""
         if is_text(values) != is_text(self.classes) and not missing.all():
@@ -278,7 +243,7 @@ class LabelSpace:
         )
 
 
-def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
+def label_space(estimator: object, y: Any, classes: Any = None) -> LabelSpace:
     """The labels of `y`, or `classes` if they are given; errors name the estimator.
 
     Parameters
@@ -319,7 +284,7 @@ def label_space(estimator: Any, y: Any, classes: Any = None) -> LabelSpace:
 
 
 def next_label_space(
-    estimator: Any, known: LabelSpace | None, y: Any, classes: Any = None
+    estimator: object, known: LabelSpace | None, y: Any, classes: Any = None
 ) -> LabelSpace:
     """The labels for a call of `partial_fit`, which the first call must name and none may change.
 
@@ -361,7 +326,7 @@ def next_label_space(
     return known
 
 
-def checked_signs(estimator: Any, space: LabelSpace, y: Any, n_rows: int) -> Signs:
+def checked_signs(estimator: object, space: LabelSpace, y: Any, n_rows: int) -> Signs:
     """`space.signs(y)` for `n_rows` rows; errors name the estimator."""
     name = type(estimator).__name__
     if y is None:
@@ -372,7 +337,7 @@ def checked_signs(estimator: Any, space: LabelSpace, y: Any, n_rows: int) -> Sig
         return space.signs(y)
 
 
-def _multilabel(estimator: Any, n_columns: int, classes: Any) -> LabelSpace:
+def _multilabel(estimator: object, n_columns: int, classes: Any) -> LabelSpace:
     if n_columns < 2:
         raise ValueError(
             f"'y' of {type(estimator).__name__} must have two columns or more as an indicator "
@@ -397,7 +362,7 @@ def _columns(y: Any) -> list[Any] | None:
     return list(names)
 
 
-def _class_list(estimator: Any, classes: Any) -> NDArray[Any]:
+def _class_list(estimator: object, classes: Any) -> NDArray[Any]:
     with named_errors(estimator, "classes"):
         values = np.asarray(classes)
         if values.ndim != 1:

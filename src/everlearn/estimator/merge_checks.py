@@ -1,22 +1,24 @@
-"""Which models may be merged: of one kind, of the same classes and features, from one base."""
+"""Checks that models can be merged: one class, the same parameters, features and base."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from everlearn.core.arrays import Mat
 from everlearn.registry import BY_KEY, ESTIMATORS
 
+Amount = TypeVar("Amount", int, float, Mat)
 _NOT_COMPARED = {"engine", "random_state", "verbose"}
 ROUNDING = 1e-9
 """By which a sum may seem to lack what it contains, relative to its largest part."""
 
 
 def listed(models: Any) -> list[Any]:
-    """The models, unless they are a single one: a pipeline could be gone through, step by step."""
+    """The models as a list. A single model is refused, also a pipeline, which has a length."""
     if hasattr(models, "get_params") or not isinstance(models, Iterable):
         raise TypeError(
             f"merge needs a list of models. Got a {type(models).__name__}: merge([one, other])"
@@ -24,7 +26,7 @@ def listed(models: Any) -> list[Any]:
     return list(models)
 
 
-def check_alike(models: list[Any], base: Any) -> None:
+def check_alike(models: list[BaseEstimator], base: BaseEstimator | None) -> None:
     """Refuse models that cannot be merged, or of other parameters or features."""
     if len(models) < 2:
         raise ValueError(f"merge needs at least two models. Got {len(models)}.")
@@ -54,7 +56,7 @@ def check_alike(models: list[Any], base: Any) -> None:
         _check_same_data(first, model)
 
 
-def _check_same_data(first: Any, model: Any) -> None:
+def _check_same_data(first: object, model: object) -> None:
     """Refuse a model whose columns or classes are not those of the first."""
     widths = [getattr(m, "n_features_in_", None) for m in (first, model)]
     if None not in widths and widths[0] != widths[1]:
@@ -84,7 +86,7 @@ def _same(one: Any, two: Any) -> bool:
         return bool(one == two)
 
 
-def refused(model: Any, parameter: str, needed: str) -> ValueError:
+def refused(model: object, parameter: str, needed: str) -> ValueError:
     """For parameters with which what is kept is no sum."""
     return ValueError(
         f"merge can join {type(model).__name__} only with {parameter}={needed}: otherwise what it "
@@ -119,7 +121,7 @@ def check_contains(position: int, own: Mat, base: Mat, what: str) -> None:
         raise not_descended(position, f"it does not contain {what} of the base")
 
 
-def totals(parts: list[Any], base: Any) -> Any:
+def totals(parts: list[Amount], base: Any) -> Amount:
     """The sum of parts, in each of which the base is contained."""
     whole = sum(parts[1:], parts[0])
     return whole if base is None else whole - (len(parts) - 1) * base

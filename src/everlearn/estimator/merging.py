@@ -1,22 +1,25 @@
-"""`merge`: models that were learned apart, from different data, become one.
+"""`merge`: one model from several that were learned apart, from different data.
 
-What a model keeps of its data must be a sum for that; where it is, the sum of two models is what
-one model would keep of both sets of data. Who belongs to whom is known by permanent ids if the
-models began from the same one, and found by the bound or by the evidence otherwise.
+A model can be merged if what it keeps is a sum over its data. The sum of two models is then what
+one model would keep of both sets of data. Components are matched by their permanent ids if the
+models have a common base, and otherwise by the bound or the evidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from everlearn.estimator.merge_checks import check_alike, listed
 from everlearn.registry import BY_KEY, imported
 
+Model = TypeVar("Model", bound=BaseEstimator)
+"""The class of the models, which is that of the result."""
 
-def merge(models: Sequence[Any], base: Any = None) -> Any:
+
+def merge(models: Sequence[Model], base: Model | None = None) -> Model:
     """One model of all the data that several models were learned from.
 
     Works where what a model keeps is a sum over its data: `DPMixture` unless it is stochastic,
@@ -54,7 +57,7 @@ def merge(models: Sequence[Any], base: Any = None) -> Any:
     models = listed(models)
     check_alike(models, base)
     merge_function = imported(BY_KEY[models[0].checkpoint_key].merge or "")
-    new = clone(models[0])
+    new: Model = clone(models[0])
     new.__dict__.update(models[0].__dict__)
     new._learned = merge_function(models, base)
     return new

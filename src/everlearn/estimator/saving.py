@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from numbers import Integral
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,41 @@ _EXTRAS: Final = "stream"
 class Storable(Protocol):
     """An estimator that can be taken apart into JSON and arrays, and put together again."""
 
+    checkpoint_key: ClassVar[str]
+
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted estimator as JSON and arrays."""
 
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
         """Inverse of `to_checkpoint`."""
+
+
+class SavedEstimator(Storable, Protocol):
+    """What `SaveMixin` needs of its estimator; `LearnerMixin` and scikit-learn have most of it."""
+
+    _options: ClassVar[Mapping[str, type[ExpertOptions]]]
+    _schema: ClassVar[Schema]
+    _learned: Any  # a frozen class of its own in each system
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
+
+    def __init__(self, **params: Any) -> None:
+        """Made from its parameters."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+
+    def _check_params(self) -> None: ...
+
+    def _check_learned(self, learned: Any) -> None: ...
+
+    def _saved_params(self) -> dict[str, Any]: ...
+
+    def _saved_sizes(self) -> dict[str, int]: ...
+
+
+Saved = TypeVar("Saved", bound=SavedEstimator)
 
 
 class SaveMixin:
@@ -50,7 +79,7 @@ class SaveMixin:
     _schema: ClassVar[Schema]
     _options: ClassVar[Mapping[str, type[ExpertOptions]]]
 
-    def save(self: Any, path: str | os.PathLike[str]) -> None:
+    def save(self: Storable, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, replacing it in one step.
 
         Continuing after `everlearn.load` gives, bit for bit, what never stopping would have.
@@ -62,7 +91,7 @@ class SaveMixin:
         """
         save_with(path, self, {}, {})
 
-    def to_checkpoint(self: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_checkpoint(self: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted estimator as JSON and arrays; `save` writes them."""
         check_is_fitted(self)
         self._check_params()
@@ -76,7 +105,7 @@ class SaveMixin:
         }, arrays
 
     @classmethod
-    def from_checkpoint(cls: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
+    def from_checkpoint(cls: type[Saved], header: Mapping[str, Any], arrays: Arrays) -> Saved:
         """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
         own = {key: value for key, value in header.items() if key != "estimator"}
         check_keys(own, "header", ["params", "learned", "feature_names"])
@@ -113,9 +142,9 @@ class SaveMixin:
             raise CheckpointError(f"the saved parameters cannot be: {error}") from error
         return estimator
 
-    def _saved_params(self: Any) -> dict[str, Any]:
+    def _saved_params(self: SavedEstimator) -> dict[str, Any]:
         """The parameters in a form that JSON can hold, with all fields of options."""
-        params: dict[str, Any] = self.get_params(deep=False)
+        params = self.get_params(deep=False)
         for name, kind in self._options.items():
             if params[name] is not None:
                 params[name] = kind.of(params[name], type(self).__name__, name)
@@ -131,7 +160,7 @@ class SaveMixin:
 
 def save_with(
     path: str | os.PathLike[str],
-    estimator: Any,
+    estimator: Storable,
     extras: Mapping[str, Any],
     extra_arrays: Arrays,
 ) -> None:
@@ -226,8 +255,8 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
-def feature_names(estimator: Any) -> list[str] | None:
-    """Names of the columns that the estimator was shown, if they had any."""
+def feature_names(estimator: object) -> list[str] | None:
+    """Names of the columns that the estimator learned from, if they had any."""
     names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 

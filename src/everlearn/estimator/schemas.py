@@ -1,4 +1,4 @@
-"""How files hold what several estimators have: labels, families, trees of nodes."""
+"""Schemas of what several estimators save: labels, families, statistics, rows, trees, history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from everlearn.core.math import LOG_2PI, unpack_symmetric
 from everlearn.core.stats import Stats
 from everlearn.core.tree import Tree
 from everlearn.engine.rows import Rows
-from everlearn.errors import CheckpointError
 from everlearn.estimator.history import (
     COUNT_KEYS,
     LARGEST_COUNT,
@@ -33,7 +32,6 @@ from everlearn.estimator.history import (
 from everlearn.estimator.labels import LabelSpace, equal_labels
 from everlearn.store.schema import (
     Array,
-    Arrays,
     Converted,
     Many,
     OneOf,
@@ -42,33 +40,8 @@ from everlearn.store.schema import (
     Scalar,
     Schema,
     Table,
-    entry,
     expect,
-    member,
-    require,
-    section,
-    shown,
 )
-
-
-def pack_nodes(tree: Tree) -> dict[str, NDArray[Any]]:
-    """Ids and parents of the nodes."""
-    return {"tree/ids": tree.ids, "tree/parents": tree.parents}
-
-
-def unpack_nodes(arrays: Arrays, depth: int, next_id: int) -> Tree:
-    """Inverse of `pack_nodes`; what is not a tree of this depth with earlier ids is refused."""
-    ids = member(arrays, "tree/ids", (None,), "int64")
-    distinct = len(ids) > 0 and len(np.unique(ids)) == len(ids) and ids.min() >= 0
-    require(distinct and ids.max() < next_id, "tree/ids", f"distinct ids below {next_id}")
-    parents = member(arrays, "tree/parents", ids.shape, "int64")
-    before = parents[0] == -1 and (parents[1:] >= 0).all()
-    before = before and (parents < np.arange(len(parents))).all()
-    require(before, "tree/parents", "positions of earlier nodes, -1 for the root alone")
-    tree = Tree(ids, parents, depth)
-    require(tree.levels.max() < depth, "tree/parents", f"of a tree of depth {depth}")
-    return tree
-
 
 CLOSE: Final = 1e-3
 """How well saved sums must agree, wide enough for float32 and for what many moves leave behind."""
@@ -130,91 +103,9 @@ def _slack(sums: Mat) -> Vec:
     return np.asarray(1e-6 * np.abs(sums).sum(axis=0) + 1e-300)
 
 
-Members = dict[str, NDArray[Any]]
-_FAMILY_KEYS = {
-    "diagonal": ("kind", "mean_precision", "shape", "missing"),
-    "full": ("kind", "mean_precision", "degrees_of_freedom"),
-    "zero-mean": ("kind", "degrees_of_freedom"),
-    "multinomial": ("kind", "trials"),
-}
 _TINY = 1e-300
 FARTHEST = 1e100
 """No row is farther from zero than this."""
-
-
-def pack_family(family: Family[Any]) -> tuple[dict[str, Any], Members]:
-    """A family and its prior as a header and arrays."""
-    if isinstance(family, DiagGaussian):
-        p = family.prior
-        header = {
-            "kind": "diagonal",
-            "mean_precision": p.mean_precision,
-            "shape": p.shape,
-            "missing": family.missing,
-        }
-        return header, {"prior/mean": p.mean, "prior/rate": p.rate, "origin": family.origin}
-    if isinstance(family, FullGaussian):
-        w = family.prior
-        header = {
-            "kind": "full",
-            "mean_precision": w.mean_precision,
-            "degrees_of_freedom": w.degrees_of_freedom,
-        }
-        return header, {"prior/mean": w.mean, "prior/scale": w.scale, "origin": family.origin}
-    if isinstance(family, ZeroMeanGaussian):
-        z = family.prior
-        header = {"kind": "zero-mean", "degrees_of_freedom": z.degrees_of_freedom}
-        return header, {"prior/scale": z.scale}
-    if isinstance(family, Multinomial):
-        header = {"kind": "multinomial", "trials": family.trials}
-        return header, {"prior/counts": family.prior.counts}
-    raise TypeError(f"no checkpoint form for {type(family).__name__}")
-
-
-def _kind(header: Mapping[str, Any]) -> str:
-    """Name of the family, if there is such a family."""
-    family = entry(header, "family", dict)
-    kind = entry(family, "kind", str)
-    if kind not in _FAMILY_KEYS:
-        raise CheckpointError(f"the header's 'kind' must be a family, got {shown(kind)}")
-    return kind
-
-
-def unpack_family(header: Mapping[str, Any], arrays: Arrays) -> Family[Any]:
-    """Inverse of `pack_family`, from the 'family' of a header; what no family has is refused."""
-    kind = _kind(header)
-    header = section(header, "family", _FAMILY_KEYS[kind])
-    if kind == "multinomial":
-        counts = member(arrays, "prior/counts", (None,), "float64")
-        require(counts.size and (counts > 0).all(), "prior/counts", "positive")
-        return Multinomial(DirichletPrior(counts), entry(header, "trials", int, 1, 2**53))
-    if kind == "diagonal":
-        mean = _located(arrays, "prior/mean", None)
-        rate = member(arrays, "prior/rate", mean.shape, "float64")
-        require((rate > 0).all(), "prior/rate", "positive")
-        precision = entry(header, "mean_precision", float, _TINY)
-        prior = NormalGammaPrior(mean, precision, entry(header, "shape", float, _TINY), rate)
-        origin = _located(arrays, "origin", len(mean))
-        return DiagGaussian(prior, origin, entry(header, "missing", bool))
-    scale = member(arrays, "prior/scale", (None, None), "float64")
-    d = len(scale)
-    definite = scale.shape == (d, d) and d > 0 and np.allclose(scale, scale.T)
-    definite = definite and np.linalg.eigvalsh(scale)[0] > 0
-    require(definite, "prior/scale", "a positive-definite matrix")
-    dof = entry(header, "degrees_of_freedom", float, (d - 1) * (1 + 1e-15) + _TINY)
-    if kind == "zero-mean":
-        return ZeroMeanGaussian(WishartPrior(dof, scale))
-    mean = _located(arrays, "prior/mean", d)
-    precision = entry(header, "mean_precision", float, _TINY)
-    origin = _located(arrays, "origin", d)
-    return FullGaussian(NormalWishartPrior(mean, precision, dof, scale), origin)
-
-
-def _located(arrays: Arrays, name: str, d: int | None) -> Vec:
-    """A point that rows can be near to."""
-    point = member(arrays, name, (d,), "float64")
-    require(point.size and np.abs(point).max() <= FARTHEST, name, f"at most {FARTHEST:g} in size")
-    return point
 
 
 class _SavedLabels(NamedTuple):

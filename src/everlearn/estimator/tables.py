@@ -1,4 +1,4 @@
-"""Tables of numbers on their way in, whoever they are for."""
+"""Checks of tables of numbers and of weights, before any estimator learns from them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from everlearn.core.arrays import Table, Vec
@@ -20,11 +21,11 @@ LARGEST = 1e100
 
 
 def refuse_collection(X: Any) -> None:
-    """Say that a Dask collection is not taken, rather than bring all of it here."""
+    """Refuse a Dask collection, rather than load all of it into this process."""
     if is_collection(X):
         raise TypeError(
-            f"a Dask collection ({type(X).__name__}) is not taken here: give its chunks one by "
-            "one, for instance with map_blocks or map_partitions, or bring it here with compute()"
+            f"expected data in memory, got a Dask collection ({type(X).__name__}): pass its "
+            "chunks one by one, for instance with map_blocks or map_partitions, or call compute()"
         )
 
 
@@ -67,7 +68,9 @@ def canonical(table: Table) -> Table:
     return table
 
 
-def checked_table(estimator: Any, X: Any, *, reset: bool) -> Table:
+def checked_table(
+    estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = True
+) -> Table:
     """Finite float64 rows, dense or CSR, or a ValueError that says what is wrong with them."""
     with named_errors(estimator, "X"):
         table = canonical(
@@ -75,7 +78,7 @@ def checked_table(estimator: Any, X: Any, *, reset: bool) -> Table:
                 estimator,
                 plain_numbers(X),
                 reset=reset,
-                accept_sparse="csr",
+                accept_sparse="csr" if accept_sparse else False,
                 dtype=np.float64,
                 order="C",
             )
@@ -95,7 +98,11 @@ def check_size(values: Any) -> None:
 
 
 def checked_weights(
-    estimator: Any, sample_weight: Any, table: Table, largest: float, largest_square: float
+    estimator: BaseEstimator,
+    sample_weight: Any,
+    table: Table,
+    largest: float,
+    largest_square: float,
 ) -> Vec:
     """Weights of the rows, of which the largest entry is `largest` in size.
 

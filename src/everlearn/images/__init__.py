@@ -1,4 +1,4 @@
-"""Images into rows, points and clusters.
+"""From images to rows of features, points of pixels, descriptors and clusters.
 
 A name is loaded when it is first used. What it needs comes with
 ``pip install 'everlearn[images]'``, and with ``'everlearn[cnn]'`` for networks in ONNX files.

@@ -35,9 +35,9 @@ except ModuleNotFoundError as error:
 Features: TypeAlias = NDArray[np.float32]
 """One row for each image."""
 FeatureFunction: TypeAlias = Callable[[list[Pixels]], Features]
-"""From square images of one size to their rows."""
+"""Computes the rows of square images of one size."""
 Reader: TypeAlias = Callable[[int, Any], Pixels | None]
-"""From an image and its position to its pixels; None leaves it out."""
+"""Reads an image, given its position and the image; None leaves it out."""
 T = TypeVar("T")
 R = TypeVar("R")
 COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
@@ -83,7 +83,7 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X : iterable of images
             Paths, the bytes of files, arrays of shape (height, width) or (height, width, 1, 3 or
             4), Pillow images in any mode, an `ImageFolder`, or items of one. Floats must be from 0
-            to 1. A generator is read while the work goes on. If an `ImageFolder` left out damaged
+            to 1. A generator is read step by step. If an `ImageFolder` left out damaged
             files, its `kept()` lists those that have a row.
 
         Returns
@@ -101,7 +101,7 @@ class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return np.concatenate(found)
 
     def stream(self, X: Iterable[AnyImage]) -> Iterator[Features]:
-        """The rows of `transform`, one batch at a time, if they do not fit into memory together."""
+        """The rows of `transform`, one batch at a time, for images that do not fit into memory."""
         features_of = self._checked_function()
         images, read = _with_reader(X, type(self).__name__)
 
@@ -190,7 +190,7 @@ def square(pixels: Pixels, size: int) -> Pixels:
     return np.asarray(middle.resize((size, size), Image.Resampling.BILINEAR))
 
 
-def _with_reader(X: Any, owner: str) -> tuple[Iterable[Any], Reader]:
+def _with_reader(X: object, owner: str) -> tuple[Iterable[Any], Reader]:
     """The images of X, and the function with which a thread reads one of them."""
     if isinstance(X, ImageFolder):
         # Paths, not decoded images, so that the threads decode.
@@ -198,7 +198,7 @@ def _with_reader(X: Any, owner: str) -> tuple[Iterable[Any], Reader]:
     return _checked_images(X, owner), partial(_pixels, owner=owner)
 
 
-def _checked_images(X: Any, owner: str) -> Iterable[Any]:
+def _checked_images(X: object, owner: str) -> Iterable[Any]:
     """X, if it is a collection of images; otherwise an error that says what to give instead."""
     if isinstance(X, (str, bytes, os.PathLike)) or not isinstance(X, Iterable):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a file holds of an `ImagePipeline`."""
+"""The schema of an `ImagePipeline`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from everlearn.errors import CheckpointError
 from everlearn.estimator.params import check_params
@@ -34,7 +34,7 @@ FEATURES: Final[Mapping[str, type[ImageFeatures]]] = {"hog": HOG, "lbp": LBP, "c
 
 
 class SavedPipeline(NamedTuple):
-    """Three fitted steps, and what a pipeline knows besides.
+    """The contents of a file: three fitted steps, and three settings of the pipeline.
 
     Attributes
     ----------
@@ -53,14 +53,16 @@ class SavedPipeline(NamedTuple):
 
 
 class _Fitted:
-    """A fitted estimator: what a file of its own would hold."""
+    """The schema of a fitted estimator: the entries that a file of its own would have."""
 
     in_header: ClassVar[bool] = True
 
     def __init__(self, kind: type[ScaledPCA] | type[DPMixture]) -> None:
         self.kind = kind
 
-    def pack(self, value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    def pack(
+        self, value: ScaledPCA | DPMixture, place: str, arrays: dict[str, NDArray[Any]]
+    ) -> dict[str, Any]:
         header, members = value.to_checkpoint()
         arrays.update({inside(place, name): array for name, array in members.items()})
         return header
@@ -82,7 +84,7 @@ class _Fitted:
 
 
 def _of_features(kind: type[ImageFeatures], **fields: Schema) -> tuple[type, Record]:
-    """The parameters of features; there is nothing else to them."""
+    """The class and the schema of features, which have parameters only."""
 
     def check(features: ImageFeatures, place: str) -> None:
         try:
@@ -98,7 +100,7 @@ def _of_features(kind: type[ImageFeatures], **fields: Schema) -> tuple[type, Rec
     return kind, Record(kind, {**fields, **common}, check)
 
 
-def _three(value: Any) -> NDArray[np.float64]:
+def _three(value: ArrayLike) -> NDArray[np.float64]:
     """A number for each colour channel; one number stands for all."""
     return np.array(np.broadcast_to(np.asarray(value, np.float64), (3,)))
 
@@ -147,4 +149,4 @@ PIPELINE: Final = Record(
     },
     _check_pipeline,
 )
-"""Of a `SavedPipeline`."""
+"""The schema of a `SavedPipeline`."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b, file_digest
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from everlearn.images.files import Pixels
 Images: TypeAlias = NDArray[np.float32]
 """Images as networks take them, (n, 3, height, width)."""
 Network: TypeAlias = Callable[[Images], NDArray[Any]]
-"""From images to an output with one entry for each image along its first axis."""
+"""Computes an output whose first axis is the images."""
 _INPUT_TYPES: Final = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 _HOW_TO_INSTALL: Final = {
     "onnxruntime": "networks in ONNX files need onnxruntime; install it with: "
@@ -37,7 +38,7 @@ _HOW_TO_INSTALL["torchvision"] = _HOW_TO_INSTALL["torch"]
 
 
 class FileVersion(NamedTuple):
-    """A file as it is now, as a key for caches: if the file changes, the key is another."""
+    """A key for caches: a file, and what changes when the file changes."""
 
     path: Path
     mtime_ns: int
@@ -94,7 +95,7 @@ def onnx_network(path: Path, output: str | None) -> Network:
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[Any]) -> bool:
-    """Whether images have the shape that a graph takes; names in it stand for any number."""
+    """Whether images have the shape that a graph takes. A name in it stands for any number."""
     pairs = zip(shape, wanted, strict=False)
     return len(shape) == len(wanted) and all(
         have == want for have, want in pairs if isinstance(want, int)
@@ -189,7 +190,7 @@ class _OneThread:
         self._users = 0
 
     @contextmanager
-    def of(self, torch: Any, n_threads: int) -> Iterator[None]:
+    def of(self, torch: ModuleType, n_threads: int) -> Iterator[None]:
         """Limit torch to one thread within the block, and to `n_threads` after the last block."""
         with self._lock:
             self._users += 1

@@ -1,4 +1,4 @@
-"""`ImagePipeline`: images into clusters, and `image_pipeline`, which makes one."""
+"""Cluster images: `ImagePipeline`, and `image_pipeline`, which makes one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from everlearn.images.checkpoint import FEATURES, PIPELINE, SavedPipeline
 from everlearn.images.files import AnyImage
 from everlearn.images.networks import CNNFeatures, weights_digest
 from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.inputs import check_same_model
 from everlearn.ppca.scaled import ScaledPCA
 from everlearn.store.schema import Arrays, Reading, check_keys
 
@@ -39,7 +38,7 @@ class Steps(NamedTuple):
 
 
 class ImagePipeline(SaveMixin, Pipeline):
-    """Images into clusters: features, their principal components, and a mixture of those.
+    """Clusters of images: features, their principal components, and a mixture of those.
 
     A scikit-learn `Pipeline` with the steps "features" (`HOG`, `LBP` or `CNNFeatures`), "reduce"
     (`ScaledPCA`) and "mixture" (`DPMixture`) that can also learn from a stream and be saved to one
@@ -126,7 +125,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         if not begins:
             self.check_settings()
         if hasattr(mixture, "_learned"):  # the mixture would refuse too, but after images are read
-            check_same_model(mixture, mixture._learned)
+            mixture._check_same_model(mixture._learned)
         with self._learning(new_components=begins):
             rows = features.transform(X)
             if begins:
@@ -223,17 +222,14 @@ class ImagePipeline(SaveMixin, Pipeline):
             raise
         self.settings_, self.weights_digest_ = _row_settings(self.steps), digest
 
-    def __getitem__(self, which: Any) -> Any:
+    def __getitem__(self, which: int | str | slice) -> Any:
         part = super().__getitem__(which)
         if isinstance(part, ImagePipeline) and hasattr(self, "settings_"):
             part.settings_, part.weights_digest_ = self.settings_, self.weights_digest_
         return part
 
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted pipeline as JSON and arrays; `save` writes them.
-
-        The settings must be those of learning.
-        """
+        """The fitted pipeline as JSON and arrays; its settings must be those of learning."""
         steps = _steps_of(self)
         if hasattr(self, "settings_"):
             self._check_row_settings()
@@ -342,12 +338,13 @@ def _row_settings(steps: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _channels(value: Any) -> Any:
+def _channels(value: ArrayLike) -> list[float] | str:
     """A number for each of three channels, so that 0 equals (0, 0, 0); invalid values as text."""
     try:
-        return np.broadcast_to(np.asarray(value, np.float64), 3).tolist()
+        numbers: list[float] = np.broadcast_to(np.asarray(value, np.float64), 3).tolist()
     except (TypeError, ValueError):
         return repr(value)
+    return numbers
 
 
 def _raise_plainer_error(error: ValueError, reduce: ScaledPCA) -> None:

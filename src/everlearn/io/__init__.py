@@ -1,1 +1,1 @@
-"""Streams of records from files, folders and pipes, each learned exactly once."""
+"""Read records from files, folders and pipes, and remember which of them were learned."""

@@ -1,4 +1,4 @@
-"""Records as they come out of a source, and batches of them."""
+"""Records as a source yields them, in chunks, and batches of chunks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 from everlearn.io.ledger import Places
 from everlearn.io.splitter import Lines
 
-SHOWN: Final = 200
-"""So many letters of a reason are kept."""
-KEPT: Final = 1 << 16
-"""So many letters of a bad record are kept, or bytes of a line."""
+MAX_REASON: Final = 200
+"""Longest reason that is kept, in characters."""
+MAX_KEPT: Final = 1 << 16
+"""Longest part of a bad record that is kept, in characters, or in bytes of a line."""
 Parse: TypeAlias = Callable[[bytes], tuple[Any, str]]
-"""A record out of its bytes, and what is wrong with it, if anything."""
+"""Turns bytes into a record and what is wrong with it, which is empty for a good record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
-    """Why a record cannot be read, and what it was.
+class BadRecord:
+    """A record that cannot be learned, and why.
 
     Attributes
     ----------
     reason : what is wrong, cut to a readable length
-    record : the line as it was, or a record of another kind as JSON, if it can be written so
+    record : the line as it was; other records as JSON, if possible
     start : place before the record, if it was a line
-    is_cut : whether `record` is its beginning only
+    is_cut : whether `record` is only the beginning
     """
 
     reason: str
@@ -38,19 +38,19 @@ class Bad:
     is_cut: bool = False
 
     @classmethod
-    def of(cls, reason: str, record: Any) -> Bad:
-        """With a record that is no line any more."""
+    def of(cls, reason: str, record: Any) -> BadRecord:
+        """From a record that is parsed already."""
         plain = record.tolist() if isinstance(record, np.ndarray) else record
         try:
             text = json.dumps(plain, ensure_ascii=False)
         except (TypeError, ValueError):
             text = repr(plain)
-        return cls(reason[:SHOWN], text[:KEPT], is_cut=len(text) > KEPT)
+        return cls(reason[:MAX_REASON], text[:MAX_KEPT], is_cut=len(text) > MAX_KEPT)
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """A record that is an image, by the path of its file."""
+    """A record that is an image file."""
 
     path: str
 
@@ -60,13 +60,13 @@ class ImageFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineRows:
-    """Records that are bytes still.
+    """Records that are not parsed yet.
 
     Attributes
     ----------
-    lines : the bytes
-    parse : how to make a record of them
-    delimiter : what is between the fields, if the lines are those of a table
+    lines : their bytes
+    parse : turns the bytes of one into a record
+    delimiter : what separates the fields, if the lines are rows of a table
     """
 
     lines: Lines
@@ -78,10 +78,7 @@ class LineRows:
         return replace(self, lines=self.lines.part(start, stop))
 
     def texts(self) -> list[str] | None:
-        """The lines as texts, without their ends; None if one of them is not plain UTF-8.
-
-        A plain line has no quotes and no fault.
-        """
+        """The lines as texts without line ends; None if one has quotes, a fault or no UTF-8."""
         if self.lines.faults:
             return None
         try:
@@ -93,10 +90,10 @@ class LineRows:
         lines = text.split("\n")
         return [line.rstrip("\r") for line in lines] if "\r" in text else lines
 
-    def parsed(self) -> tuple[list[Any], dict[int, Bad]]:
-        """The records, and those that cannot be read."""
+    def parsed(self) -> tuple[list[Any], dict[int, BadRecord]]:
+        """The records, and what is wrong with those that cannot be parsed."""
         rows: list[Any] = []
-        bad: dict[int, Bad] = {}
+        bad: dict[int, BadRecord] = {}
         for i, data in enumerate(self.lines.data):
             fault = self.lines.faults.get(i, "")
             row, reason = (None, fault) if fault else self.parse(data)
@@ -105,11 +102,11 @@ class LineRows:
             rows.append(row)
         return rows, bad
 
-    def bad(self, i: int, reason: str) -> Bad:
-        """A record with what is wrong with it."""
+    def bad(self, i: int, reason: str) -> BadRecord:
+        """A line as a bad record."""
         line = self.lines[i]
-        text = line.data[:KEPT].decode("utf-8", "replace").rstrip("\r\n")
-        return Bad(reason[:SHOWN], text, line.start, len(line.data) > KEPT)
+        text = line.data[:MAX_KEPT].decode("utf-8", "replace").rstrip("\r\n")
+        return BadRecord(reason[:MAX_REASON], text, line.start, len(line.data) > MAX_KEPT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,10 +116,9 @@ class Chunk:
     Attributes
     ----------
     source : position of the source in the list of sources
-    rows : one entry a record: objects of any kind, the rows of an array or of a sparse table, or
-        lines that are not parsed yet
+    rows : one entry for each record: a list of objects, an array, a sparse table, or `LineRows`
     places : where to go on after each record: bytes, rows, or the mark of a file in a folder
-    names : what the fields of a row are called, if rows have no names of their own
+    names : names of the fields, if the rows are those of a table
     bad : records that could not be read, by position in `rows`
     """
 
@@ -130,7 +126,7 @@ class Chunk:
     rows: Any
     places: Places
     names: tuple[str, ...] | None = None
-    bad: Mapping[int, Bad] = field(default_factory=dict)
+    bad: Mapping[int, BadRecord] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -141,7 +137,7 @@ class Chunk:
         return Chunk(self.source, self.rows[start:stop], self.places[start:stop], self.names, bad)
 
     def parsed(self) -> Chunk:
-        """With records instead of lines that are not parsed yet."""
+        """The chunk with lines parsed into records."""
         if not isinstance(self.rows, LineRows):
             return self
         rows, bad = self.rows.parsed()
@@ -153,14 +149,14 @@ Batch = list[Chunk]
 
 
 def batch_size(batch: Batch) -> int:
-    """Number of records in a batch, bad ones included."""
+    """Number of records of a batch, including bad ones."""
     return sum(len(chunk) for chunk in batch)
 
 
 class Batcher:
-    """Cuts chunks into batches of a fixed number of records, whatever their sources.
+    """Cuts chunks of any sources into batches of a fixed number of records.
 
-    What is left over waits in `pending`; who feeds it decides when the rest makes a batch too.
+    Records of an incomplete batch wait in `pending`; `flush` makes a batch of them.
     """
 
     def __init__(self, size: int) -> None:
@@ -168,7 +164,7 @@ class Batcher:
         self.pending: Batch = []
 
     def add(self, chunk: Chunk) -> Iterator[Batch]:
-        """The batches that are full now."""
+        """The batches that are complete now."""
         start = 0
         while start < len(chunk):
             room = self._size - batch_size(self.pending)
@@ -176,9 +172,9 @@ class Batcher:
             self.pending.append(piece)
             start += len(piece)
             if batch_size(self.pending) == self._size:
-                yield self.rest()
+                yield self.flush()
 
-    def rest(self) -> Batch:
-        """What waits, which then no longer does."""
+    def flush(self) -> Batch:
+        """The records that wait, as a batch."""
         batch, self.pending = self.pending, []
         return batch

@@ -1,4 +1,4 @@
-"""Folders whose files are records: texts or images."""
+"""Folders in which each file is one record: a text or an image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.io.batches import Bad, Chunk, ImageFile
+from everlearn.io.batches import MAX_REASON, BadRecord, Chunk, ImageFile
 from everlearn.io.formats import TEXTS, ending_of, is_packed
 from everlearn.io.ledger import Places, Progress
 from everlearn.io.lock import COMPANIONS
@@ -21,12 +21,12 @@ from everlearn.io.sources import CHUNK
 
 
 def mark(name: str) -> int:
-    """A number for a file of a folder by its name, the same at all times and on all machines."""
+    """A number that stands for a file of a folder, the same in all runs and on all machines."""
     return int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "little")
 
 
 def files_below(folder: str) -> list[str]:
-    """Names of all files in a folder and below it, relative to it, in order; hidden ones not."""
+    """Names of all visible files in a folder and its subfolders, relative to it, sorted."""
     found = []
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
@@ -37,9 +37,9 @@ def files_below(folder: str) -> list[str]:
 
 
 def _is_companion(name: str, others: set[str]) -> bool:
-    """Whether a file is the log, quarantine or lock of a model, which its lock is a sign of too.
+    """Whether a file is the log, quarantine or lock of a model in the same folder.
 
-    A run that is killed before its first checkpoint leaves these and no model.
+    A run that is killed before its first checkpoint leaves no model, but its lock beside the logs.
     """
     for ending in (*COMPANIONS, ".lock"):
         if name.endswith(ending):
@@ -50,9 +50,9 @@ def _is_companion(name: str, others: set[str]) -> bool:
 
 @dataclass(slots=True)
 class FolderSource:
-    """Each file with one of these endings is a record: a text, or an `ImageFile`.
+    """A folder in which each file with one of `endings` is a record: a text, or an `ImageFile`.
 
-    A file is known by its name and learned once; files that are added later are found.
+    A file is known by its name and learned once. Files that are added later are found.
     """
 
     name: str
@@ -62,15 +62,15 @@ class FolderSource:
 
     @property
     def key(self) -> str:
-        """What its places are kept under: the path without links and detours."""
+        """Name in the ledger: the path without links and detours."""
         return os.path.realpath(self.name)
 
     def resume(self, known: Progress) -> Progress:
-        """What was learned of the folder."""
+        """`known` as it is: names say which files are new."""
         return known
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
-        """The files that are not learned yet."""
+        """The files that were not learned yet."""
         names = [n for n in files_below(self.name) if ending_of(n) in self.endings]
         self._names = {mark(name): name for name in names}
         marks = np.array([mark(name) for name in names], np.uint64)
@@ -81,7 +81,7 @@ class FolderSource:
             rows, bad = self._rows([names[i] for i in picked])
             yield Chunk(number, rows, [int(m) for m in marks[picked]], None, bad)
 
-    def _rows(self, names: Sequence[str]) -> tuple[list[Any], dict[int, Bad]]:
+    def _rows(self, names: Sequence[str]) -> tuple[list[Any], dict[int, BadRecord]]:
         paths = [os.path.join(self.name, name) for name in names]
         if not self.endings & TEXTS:
             return [ImageFile(path) for path in paths], {}
@@ -90,20 +90,20 @@ class FolderSource:
             try:
                 rows.append(_text_of(path))
             except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-                bad[i] = Bad(f"not a text: {error}"[:200], path)
+                bad[i] = BadRecord(f"not a text: {error}"[:MAX_REASON], path)
                 rows.append("")
         return rows, bad
 
     def advanced(self, progress: Progress, places: Places) -> Progress:
-        """After these files are learned."""
+        """Progress after these files are learned."""
         return progress.with_done(places)
 
     def is_waiting(self) -> bool:
-        """Whether nothing has come that is not passed on: a folder never waits."""
+        """False: files are there at once."""
         return False
 
     def where(self, place: int) -> str:
-        """The name of the file, which is what people know it by."""
+        """The name of the file."""
         return self._names.get(place, str(place))
 
 

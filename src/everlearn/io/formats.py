@@ -1,4 +1,4 @@
-"""What a file holds, told by how its name ends: here, and nowhere else."""
+"""What a file holds, decided by the ending of its name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LINES: Final[Mapping[str, LineFormat]] = {
     ".txt": "text",
     ".text": "text",
 }
-"""Files whose lines are records, and what their lines are."""
+"""Files in which each line is a record, and the format of the lines."""
 ARRAYS: Final = frozenset({".npy", ".npz"})
 PARQUET: Final = frozenset({".parquet", ".pq"})
 TEXTS: Final = frozenset({".txt", ".md", ".rst", ".text"})
-"""Files of a folder each of which is a text."""
+"""Files that are one text each, if they are in a folder."""
 IMAGES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"})
 DATA: Final = (LINES.keys() - TEXTS) | ARRAYS | PARQUET
-"""Files of a folder that hold many records each."""
+"""Files that hold many records each, also in a folder."""
 _PACKED: Final = ".gz"
 
 
@@ -33,10 +33,10 @@ def is_packed(name: str) -> bool:
 
 
 def ending_of(name: str) -> str:
-    """What tells the contents of a file, in small letters.
+    """The ending that says what a file holds, in lower case.
 
-    Lines and texts may be compressed; of other files ``.gz`` is a part of the ending, which makes
-    it one that nobody knows.
+    The ending ``.gz`` is dropped from lines and texts, which may be compressed. Other compressed
+    files keep it, and so have an unknown ending.
 
     Examples
     --------

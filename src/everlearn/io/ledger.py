@@ -1,7 +1,7 @@
-"""How far each source has been learned: the part of a checkpoint that makes it exactly once.
+"""How far each source has been learned, kept in the checkpoint so that no record counts twice.
 
-A source is known by its name and by a digest of its first bytes. If a file of the same name begins
-differently, it is another file and is read from its start; if it has grown, what was added is read.
+A source is known by its name and by digests of its first bytes. A file that begins differently than
+before is another file and is read from its start. Of a file that has grown, the new part is read.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from everlearn.core.arrays import IntVec
 from everlearn.errors import CheckpointError
 
 HEAD: Final = 1 << 16
-"""As many bytes of a source, at most, say whether it is the one that was read before."""
+"""First bytes of a source that are compared with those of the last run, at most."""
 MAX_SOURCES: Final = 10_000
-"""So many sources are remembered; those not read for longest are forgotten first."""
+"""Sources that are remembered. The one that was not read for longest is forgotten first."""
 Marks = NDArray[np.uint64]
 Places: TypeAlias = Sequence[int] | IntVec
-"""Where to go on after each of some records."""
+"""Where to go on after each record."""
 PIPE_STEPS: Final = (1 << 8, 1 << 10, 1 << 12, 1 << 14)
-"""Prefixes that tell a new pipe from one sent again before all of its head is there."""
+"""Lengths of digested prefixes: a new pipe is recognised before all of its head has come."""
 FILE_STEPS: Final = (1 << 4, 1 << 6, *PIPE_STEPS)
-"""Prefixes that tell a file that was cut off from another one that is shorter."""
+"""Lengths of digested prefixes: a file that was cut short differs from another shorter file."""
 
 
 def digest(head: bytes) -> str:
-    """What the first bytes of a source are compared by."""
+    """Digest of the first bytes of a source."""
     return hashlib.sha256(head).hexdigest()
 
 
@@ -42,10 +42,10 @@ class Progress:
 
     Attributes
     ----------
-    name : what the source is kept under, `Source.key`
-    position : bytes, rows or files that are learned
-    prefixes : (length, digest) of its first bytes, for growing lengths up to `HEAD`
-    done : marks of the files that are learned, sorted, if the source is a folder
+    name : `Source.key`
+    position : bytes, rows or files learned
+    prefixes : (length, digest) of the first bytes, for increasing lengths up to `HEAD`
+    done : marks of the learned files of a folder, sorted
     """
 
     name: str
@@ -54,14 +54,14 @@ class Progress:
     done: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def with_done(self, marks: Places) -> Progress:
-        """With more files of a folder learned."""
+        """Progress after more files of a folder are learned."""
         new = np.union1d(self.done, np.fromiter(marks, np.uint64))
         return replace(self, done=new, position=len(new))
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Progress of all sources by key, and what was counted on the way."""
+    """Progress of all sources by key, and counts of batches, good records and bad records."""
 
     sources: Mapping[str, Progress] = field(default_factory=dict)
     batches: int = 0
@@ -73,7 +73,7 @@ class Ledger:
         return self.sources.get(name) or Progress(name)
 
     def with_keys(self, keys: Iterable[str]) -> Ledger:
-        """With these sources under their keys; files of older versions hold them as spelled."""
+        """With these sources under their keys; old versions kept the names as typed."""
         wanted = set(keys) - set(self.sources)
         sources: dict[str, Progress] = {}
         for name, progress in self.sources.items():
@@ -83,7 +83,7 @@ class Ledger:
         return replace(self, sources=sources)
 
     def after(self, updates: Iterable[Progress], records: int, bad: int) -> Ledger:
-        """With one more batch; the sources that it read are now the latest ones."""
+        """The ledger after one more batch, with the new progress of its sources."""
         sources = dict(self.sources)
         for progress in updates:
             sources.pop(progress.name, None)
@@ -110,7 +110,7 @@ class Ledger:
     def from_checkpoint(
         cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Ledger:
-        """Inverse of `to_checkpoint`, or a CheckpointError if it is not a ledger."""
+        """Inverse of `to_checkpoint`; a CheckpointError if it is no ledger."""
         sources: dict[str, Progress] = {}
         for i, row in enumerate(_checked_rows(header)):
             done = arrays.get(f"done/{i}", np.empty(0, np.uint64))
@@ -124,12 +124,12 @@ class Ledger:
         return cls(sources, *(int(c) for c in counts if c is not None))
 
 
-def advanced_by(
+def advance(
     progress: Progress, position: int, head: bytes, steps: Sequence[int] = PIPE_STEPS
 ) -> Progress:
-    """At a later position of a source with these first bytes, of which `HEAD` matter.
+    """Progress at a later position of a source that begins with `head`.
 
-    Besides all of them, prefixes of the lengths `steps` are kept.
+    Digests are kept of the first `HEAD` bytes and of prefixes of the lengths `steps`.
     """
     known = progress.prefixes[-1][0] if progress.prefixes else 0
     if known < min(HEAD, len(head)):

@@ -1,4 +1,4 @@
-"""Sources of lines: JSON lines, texts and CSV, in files, compressed files and pipes."""
+"""Sources of lines: JSON lines, CSV and texts in plain files, compressed files and pipes."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
+from everlearn.errors import SourceError
 from everlearn.io.batches import Chunk, LineRows, Parse
 from everlearn.io.formats import LineFormat, is_packed
-from everlearn.io.ledger import HEAD, Places, Progress, advanced_by, digest
-from everlearn.io.sources import STDIN, FileSource, SourceError, different_names
+from everlearn.io.ledger import HEAD, Places, Progress, advance, digest
+from everlearn.io.sources import STDIN, FileSource, different_names
 from everlearn.io.splitter import BLOCK, Lines, Read, cut_lines
 
 _LOG: Final = logging.getLogger("everlearn")
 _DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 
 
-def _json(data: bytes) -> tuple[Any, str]:
+def _parse_json(data: bytes) -> tuple[Any, str]:
     try:
         return orjson.loads(data), ""
     except orjson.JSONDecodeError as error:
         return None, f"not JSON: {error}"
 
 
-def _text(data: bytes) -> tuple[Any, str]:
+def _parse_text(data: bytes) -> tuple[Any, str]:
     try:
         return data.decode("utf-8").rstrip("\r\n"), ""
     except UnicodeDecodeError as error:
         return "", f"not UTF-8: {error}"
 
 
-def _csv_row(data: bytes, delimiter: str, width: int | None = None) -> tuple[list[str], str]:
-    """Fields of one record, and what is wrong with it if they are not `width`."""
+def _parse_csv_row(data: bytes, delimiter: str, width: int | None = None) -> tuple[list[str], str]:
+    """The fields of a row, and what is wrong with it, such as another number than `width`."""
     try:
         text = data.decode("utf-8-sig")
         if '"' not in text:
@@ -66,14 +67,9 @@ def _is_number(text: str) -> bool:
 
 @dataclass(slots=True)
 class LineSource(FileSource):
-    """A file of lines, compressed if its name ends with ``.gz``; places are bytes of text."""
+    """A file of lines, compressed if its name ends with ``.gz``. Places are bytes of its text."""
 
     format: LineFormat = "jsonl"
-
-    def _open(self) -> io.FileIO | gzip.GzipFile:
-        if is_packed(self.name):
-            return gzip.open(self.name, "rb")
-        return open(self.name, "rb", buffering=0)
 
     def _head(self, n_bytes: int) -> bytes:
         with self._unpacked() as file:
@@ -81,58 +77,60 @@ class LineSource(FileSource):
 
     @contextmanager
     def _unpacked(self) -> Iterator[io.FileIO | gzip.GzipFile]:
-        """The open file; if it cannot be unpacked, the error says which one it is."""
+        """The open file. An error of unpacking in the block names the file."""
         try:
-            with self._open() as file:
+            packed = is_packed(self.name)
+            with gzip.open(self.name) if packed else open(self.name, "rb", buffering=0) as file:
                 yield file
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise SourceError(f"{self.name!r} cannot be unpacked: {error}") from error
 
-    def _grows(self) -> bool:
+    def _can_grow(self) -> bool:
         return True
 
-    def _settled(self, place: int) -> int:
+    def _fixed_bytes(self, place: int) -> int:
         return place
 
     def resume(self, known: Progress) -> Progress:
-        """The place to go on from; a file that is shorter than it was is not the same."""
+        """The place to go on from; a file that is shorter than before is an error."""
         progress = FileSource.resume(self, known)
         if not is_packed(self.name) and progress.position > os.stat(self.name).st_size:
-            raise self._shorter()
+            raise self._shorter_error()
         return progress
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
-        """The records from there on; a broken last line may still be growing and stays unread."""
+        """The records from `start` on. A broken last line may still be growing and stays unread."""
         with self._unpacked() as file:
-            yield from self._chunks(file, number, start)
+            names = None
+            if self.format in _DELIMITERS:
+                names, first = table_head(_reader_of(file), self.format)
+                start = replace(start, position=max(start.position, first))
+            file.seek(0)
+            self._head_read = _read_fully(file.read, min(HEAD, start.position))
+            file.seek(start.position)
+            if file.tell() < start.position:  # only now the length of a compressed file is known
+                raise self._shorter_error()
+            read = self._remembering_first_bytes(_reader_of(file))
+            for lines in cut_lines(read, start.position, _quoting(self.format)):
+                if self.format == "jsonl":
+                    check_json_lines(lines, repr(self.name))
+                chunk = chunk_of(number, lines, self.format, names)
+                last = len(chunk) - 1
+                if not lines.are_finished and chunk.part(last, last + 1).parsed().bad:
+                    _LOG.warning(
+                        "the last line of %r is not finished; the next run will read it", self.name
+                    )
+                    chunk = chunk.part(0, last)
+                yield chunk
 
-    def _chunks(self, file: Any, number: int, start: Progress) -> Iterator[Chunk]:
-        names = None
-        if self.format in _DELIMITERS:
-            names, first = table_head(_reading(file), self.format)
-            start = replace(start, position=max(start.position, first))
-        file.seek(0)
-        self._first = _read_fully(file.read, min(HEAD, start.position))
-        file.seek(start.position)
-        read_some = _reading(file)
-
-        def read(n_bytes: int) -> bytes:
-            block = read_some(n_bytes)
-            if len(self._first) < HEAD:
-                self._first = (self._first + block)[:HEAD]
+    def _remembering_first_bytes(self, read: Read) -> Read:
+        def read_and_remember(n_bytes: int) -> bytes:
+            block = read(n_bytes)
+            if len(self._head_read) < HEAD:
+                self._head_read = (self._head_read + block)[:HEAD]
             return block
 
-        if file.tell() < start.position:  # a compressed file tells only now how long it is
-            raise self._shorter()
-        for lines in cut_lines(read, start.position, _quoting(self.format)):
-            if self.format == "jsonl":
-                check_json_lines(lines, repr(self.name))
-            chunk = chunk_of(number, lines, self.format, names)
-            last = len(chunk) - 1
-            if not lines.are_finished and chunk.part(last, last + 1).parsed().bad:
-                _LOG.warning("the last line of %r is not finished and waits", self.name)
-                chunk = chunk.part(0, last)
-            yield chunk
+        return read_and_remember
 
 
 def _quoting(form: str) -> bytes | None:
@@ -140,34 +138,36 @@ def _quoting(form: str) -> bytes | None:
 
 
 def chunk_of(number: int, lines: Lines, form: LineFormat, names: tuple[str, ...] | None) -> Chunk:
-    """Lines as a chunk whose records are not parsed yet; a blank line is none."""
+    """A chunk of lines that are not parsed yet. Blank lines are no records."""
     lines = lines.without_blanks()
-    parse: Parse = _json if form == "jsonl" else _text
+    parse: Parse = _parse_json if form == "jsonl" else _parse_text
     if names is not None:
-        parse = partial(_csv_row, delimiter=_DELIMITERS[form], width=len(names))
+        parse = partial(_parse_csv_row, delimiter=_DELIMITERS[form], width=len(names))
     rows = LineRows(lines, parse, _DELIMITERS.get(form))
     return Chunk(number, rows, lines.ends, names)
 
 
 def check_json_lines(lines: Lines, name: str) -> None:
-    """Refuse JSON that is spread over lines, or one list of all objects, by its first lines."""
-    if lines[0].start:  # not the beginning
+    """Refuse JSON that is spread over lines or one list of all records, by its first lines."""
+    if lines[0].start:  # only the first lines of a source are checked
         return
     lines = lines.without_blanks()
     first, second = (lines[i].data.strip() if i < len(lines) else b"" for i in range(2))
     spread = first in (b"[", b"{", b"[{") and second
-    broken = first[:1] in (b"[", b"{") and first[-1:] in (b"[", b"{", b",") and _json(second)[1]
+    broken = (
+        first[:1] in (b"[", b"{") and first[-1:] in (b"[", b"{", b",") and _parse_json(second)[1]
+    )
     if spread or (broken and second) or first.replace(b" ", b"")[:2] == b"[{":
         raise SourceError(
-            f"{name} is one JSON text, and a record is a line: jq -c '.[]' makes lines of a list, "
-            "jq -c . of objects"
+            f"{name} is a single JSON document; expected one record per line. Convert a list with "
+            "jq -c '.[]' FILE, and objects that span lines with jq -c . FILE"
         )
 
 
 def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
-    """Names of the columns, and where the rows begin; a first line of numbers is a row."""
+    """Names of the columns, and where the rows begin. A first line of numbers is a row."""
     for lines in cut_lines(read, 0, _quoting(form)):
-        fields, reason = _csv_row(lines[0].data, _DELIMITERS[form])
+        fields, reason = _parse_csv_row(lines[0].data, _DELIMITERS[form])
         if reason or lines[0].fault:
             raise SourceError(
                 f"the first line of a table must name its columns: {reason or lines[0].fault}"
@@ -178,8 +178,8 @@ def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
     return (), 0
 
 
-def _reading(file: io.FileIO | gzip.GzipFile) -> Read:
-    """What reads from a file, without waiting for more than there is."""
+def _reader_of(file: io.FileIO | gzip.GzipFile) -> Read:
+    """A function that reads from the file, and returns what there is without waiting for more."""
     return file.read1 if isinstance(file, gzip.GzipFile) else file.read
 
 
@@ -190,69 +190,72 @@ def _read_fully(read: Callable[[int], bytes], n_bytes: int) -> bytes:
     return out
 
 
-class PipeSource:
-    """Standard input, which comes once.
+class ByteReader(Protocol):
+    """A raw stream, which returns what has come so far; None if it would block."""
 
-    If it begins with the bytes that were learned from a pipe before, it is taken for the same
-    data sent again, and what was learned is skipped; if not, all of it is new.
+    def read(self, n_bytes: int, /) -> bytes | None: ...
+
+
+class PipeSource:
+    """Standard input, which can be read once only.
+
+    If it begins with the same bytes as a pipe that was learned before, it is taken for the same
+    data sent again, and what was learned is skipped. If not, all of it is new.
     """
 
     name = key = STDIN
     rewinds = False
 
-    def __init__(self, stdin: Any, form: LineFormat = "jsonl") -> None:
+    def __init__(self, stdin: ByteReader, form: LineFormat = "jsonl") -> None:
         self._stdin, self._format = stdin, form
-        self._first = b""
-        self._ahead = b""
+        self._head_read = b""
+        self._read_ahead = b""
         self._waiting = threading.Event()
 
     def is_waiting(self) -> bool:
-        """Whether nothing has come that is not passed on."""
+        """Whether it waits for records to come, and has passed on all that came."""
         return self._waiting.is_set()
 
     def resume(self, known: Progress) -> Progress:
         """The place to go on from, or the start of a new stream."""
         if not known.position:
             return Progress(self.name)
-        self._ahead = b""
+        self._read_ahead = b""
         for i, (size, wanted) in enumerate(known.prefixes):
-            self._ahead += self._fully(size - len(self._ahead))
-            if i and len(self._ahead) < size:
-                raise SourceError("standard input is shorter than what was learned from it before")
-            if digest(self._ahead) != wanted:
+            self._read_ahead += _read_fully(self._wait_for, size - len(self._read_ahead))
+            if i and len(self._read_ahead) < size:
+                raise SourceError("standard input is shorter than the part that was learned before")
+            if digest(self._read_ahead) != wanted:
                 return Progress(self.name)
-        self._first, self._ahead = self._ahead, b""
-        missing = known.position - len(self._first)
-        while missing > 0 and (piece := self._arrived(min(BLOCK, missing))):
+        self._head_read, self._read_ahead = self._read_ahead, b""
+        missing = known.position - len(self._head_read)
+        while missing > 0 and (piece := self._wait_for(min(BLOCK, missing))):
             missing -= len(piece)
         if missing > 0:
-            raise SourceError("standard input is shorter than what was learned from it before")
+            raise SourceError("standard input is shorter than the part that was learned before")
         return known
 
-    def _arrived(self, n_bytes: int) -> bytes:
+    def _wait_for(self, n_bytes: int) -> bytes:
         self._waiting.set()
-        block: bytes = self._stdin.read(n_bytes) or b""
+        block = self._stdin.read(n_bytes) or b""
         self._waiting.clear()
         return block
 
-    def _fully(self, n_bytes: int) -> bytes:
-        return _read_fully(self._arrived, n_bytes)
-
     def _read(self, n_bytes: int) -> bytes:
-        if self._ahead:
-            block, self._ahead = self._ahead[:n_bytes], self._ahead[n_bytes:]
+        if self._read_ahead:
+            block, self._read_ahead = self._read_ahead[:n_bytes], self._read_ahead[n_bytes:]
         else:
-            block = self._arrived(n_bytes)
-        if len(self._first) < HEAD:
-            self._first = (self._first + block)[:HEAD]
+            block = self._wait_for(n_bytes)
+        if len(self._head_read) < HEAD:
+            self._head_read = (self._head_read + block)[:HEAD]
         return block
 
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
-        """The records from there on, as soon as they arrive."""
+        """The records from `start` on, as soon as they arrive."""
         names: tuple[str, ...] | None = None
         table = self._format in _DELIMITERS
         if table and start.position:
-            names = table_head(io.BytesIO(self._first).read, self._format)[0]
+            names = table_head(io.BytesIO(self._head_read).read, self._format)[0]
         for lines in cut_lines(self._read, start.position, _quoting(self._format)):
             if table and names is None:
                 names, first = table_head(io.BytesIO(lines[0].data).read, self._format)
@@ -262,9 +265,9 @@ class PipeSource:
             yield chunk_of(number, lines, self._format, names)
 
     def advanced(self, progress: Progress, places: Places) -> Progress:
-        """After the records with these places are learned."""
-        return advanced_by(progress, int(places[-1]), self._first[: places[-1]])
+        """Progress after the records with these places are learned."""
+        return advance(progress, int(places[-1]), self._head_read[: places[-1]])
 
     def where(self, place: int) -> int:
-        """How a place is told to people."""
+        """A place in the words of messages and logs: bytes."""
         return place

@@ -1,7 +1,7 @@
-"""The run log and the quarantine: JSON lines beside a model, one file each.
+"""The run log and the quarantine: two files of JSON lines beside a model.
 
-Every line carries the number of the batch that it is about. After a crash the lines of batches that
-the checkpoint does not know are cut off, since those batches will be learned again.
+Every line has the number of its batch. After a crash, lines of batches that are not in the
+checkpoint are cut off, because those batches will be learned again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Final, Literal, Self
 
-_TAIL = 1 << 16
+_BLOCK: Final = 1 << 16
 
 
 class BatchLog:
-    """A file of JSON lines with a `batch` each, ascending, to which lines are added."""
+    """A file of JSON lines, each with a `batch`, in ascending order. Use it in a `with` block."""
 
     def __init__(self, path: Path, last_batch: int) -> None:
         self.path = path
@@ -29,27 +29,27 @@ class BatchLog:
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if self._file is not None:
-            with nullcontext() if kind is None else suppress(OSError):  # the first error counts
+            with nullcontext() if kind is None else suppress(OSError):  # report the first error
                 self._file.close()
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Add a line, which has a `batch`; the file is made when there is a first one."""
+        """Append a line. The first one creates the file."""
         if self._file is None:
-            self._file = self._opened()
+            self._file = self._open()
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
         self._file.write(text.encode("utf-8", "replace") + b"\n")
 
     def flush(self) -> None:
-        """Hand what was written to the system."""
+        """Hand written lines to the operating system."""
         if self._file is not None:
             self._file.flush()
 
     def cut(self) -> None:
-        """Drop lines of batches after the last one that is in the checkpoint."""
+        """Drop lines of batches that are not in the checkpoint."""
         if self._file is None and self.path.exists():
-            self._file = self._opened()
+            self._file = self._open()
 
-    def _opened(self) -> BinaryIO:
+    def _open(self) -> BinaryIO:
         mode: Literal["r+b", "w+b"] = "r+b" if self.path.exists() else "w+b"
         file = open(self.path, mode)  # noqa: SIM115  # closed by __exit__
         file.truncate(_length_up_to(file, self._last))
@@ -58,11 +58,11 @@ class BatchLog:
 
 
 def _length_up_to(file: BinaryIO, last_batch: int) -> int:
-    """Bytes of the lines whose batch is at most `last_batch`, looked for from the end."""
+    """Length of the lines up to `last_batch` in bytes, searched from the end of the file."""
     end = file.seek(0, os.SEEK_END)
     start = end
     while start > 0:
-        start = max(0, start - _TAIL)
+        start = max(0, start - _BLOCK)
         file.seek(start)
         block = file.read(end - start)
         first = 0 if start == 0 else block.find(b"\n") + 1
@@ -87,7 +87,7 @@ def _batch_of(line: bytes) -> float:
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a log, if there is one; a line that is still being written is left out."""
+    """The lines of a log, none without a file. A line that is still being written is left out."""
     if not path.exists():
         return
     with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""From names on a command line to sources."""
+"""Open sources by their names: files, folders, and standard input."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import BinaryIO
 
+from everlearn.errors import SourceError
 from everlearn.io.folders import FolderSource, files_below
 from everlearn.io.formats import ARRAYS, DATA, IMAGES, LINES, PARQUET, TEXTS, LineFormat, ending_of
 from everlearn.io.ledger import MAX_SOURCES
 from everlearn.io.lines import LineSource, PipeSource
-from everlearn.io.sources import STDIN, Source, SourceError, is_folder
+from everlearn.io.sources import STDIN, Source
 from everlearn.io.splitter import BLOCK
 from everlearn.io.tables import ArraySource, ParquetSource
 
@@ -21,14 +22,23 @@ if sys.platform == "linux":
 
 
 def open_sources(
-    names: Iterable[str], stdin: Any, *, stdin_format: LineFormat = "jsonl", label: str = "label"
+    names: Iterable[str], *, stdin_format: LineFormat = "jsonl", label: str = "label"
 ) -> list[Source]:
-    """The sources that these names stand for, in order; a folder of data files is all of them."""
+    """The sources with these names, in order. A folder of data files stands for all its files.
+
+    Parameters
+    ----------
+    names : paths of files and folders, or "-" for standard input
+    stdin_format : format of the lines of standard input
+    label : the field that gets the labels of ``.npz`` files
+    """
     sources: list[Source] = []
     for name in names:
         if name == STDIN:
-            sources.append(PipeSource(stdin, stdin_format))
-        elif is_folder(name):
+            sources.append(PipeSource(_standard_input(), stdin_format))
+        elif not os.path.exists(name):
+            raise SourceError(f"there is no file or folder {name!r}")
+        elif os.path.isdir(name):
             sources += _of_folder(os.path.normpath(name), label)
         else:
             sources.append(_of_file(os.path.normpath(name), label))
@@ -36,23 +46,19 @@ def open_sources(
     for source in sources:
         spellings.setdefault(os.path.realpath(source.name), []).append(source.name)
     if doubled := sorted(names for names in spellings.values() if len(names) > 1):
-        raise SourceError(f"a source can be given once; given twice: {doubled[0]}")
+        raise SourceError(f"give each source once, got the same one twice: {doubled[0]}")
     if len(sources) > MAX_SOURCES:
-        raise SourceError(f"at most {MAX_SOURCES:,} files can be given, got {len(sources):,}")
+        raise SourceError(f"give at most {MAX_SOURCES:,} files, got {len(sources):,}")
     return sources
 
 
-def standard_input(names: Iterable[str]) -> Any:
-    """Standard input, which hands over what there is without waiting for more, if it is named.
-
-    A pipe is made large enough for a whole block, since few large chunks are read faster.
-    """
-    if STDIN not in names:
-        return None
+def _standard_input() -> BinaryIO:
+    """Standard input without a buffer, so that reading returns what has come so far."""
     if sys.platform == "linux":
         with suppress(OSError):  # it is no pipe
+            # A pipe that holds a whole block is read in few large pieces, which is faster.
             fcntl.fcntl(0, fcntl.F_SETPIPE_SZ, BLOCK)
-    return open(0, "rb", buffering=0, closefd=False)  # lives as long as we do
+    return open(0, "rb", buffering=0, closefd=False)
 
 
 def _of_file(name: str, label: str, folder: str | None = None) -> Source:
@@ -65,24 +71,27 @@ def _of_file(name: str, label: str, folder: str | None = None) -> Source:
         return ParquetSource(name, folder=folder)
     if ending in TEXTS | IMAGES:
         raise SourceError(
-            f"{name!r} is one {'image' if ending in IMAGES else 'text'}; give the folder that it "
-            "is in, whose files are records"
+            f"{name!r} is a single {'image' if ending in IMAGES else 'text'}. Give the folder that "
+            "holds it, in which each file is a record"
         )
     if ending.removesuffix(".gz") in ARRAYS | PARQUET | IMAGES:
-        raise SourceError(f"{name!r} cannot be read while it is compressed; unpack it first")
+        raise SourceError(
+            f"{name!r} is compressed, which only lines and texts may be; unpack it first"
+        )
     known = sorted({*LINES, *ARRAYS, *PARQUET})
-    raise SourceError(f"{name!r} has none of the endings {', '.join(known)}")
+    raise SourceError(f"{name!r} has an unknown ending; expected one of {', '.join(known)}")
 
 
 def _of_folder(name: str, label: str) -> list[Source]:
-    """A folder of images, of texts, or of data files; a mixture is refused, since it is unclear."""
+    """The sources of a folder of images, texts or data files; a folder of several is ambiguous."""
     files = files_below(name)
     endings = {ending_of(n) for n in files}
     kinds = {"images": endings & IMAGES, "data files": endings & DATA, "texts": endings & TEXTS}
     held = {kind: sorted(found) for kind, found in kinds.items() if found}
     if len(held) != 1:
-        what = f"both {held}" if held else "no texts, images or data files"
-        raise SourceError(f"the folder {name!r} holds {what}; give one kind of file")
+        found = " and ".join(f"{kind} ({', '.join(names)})" for kind, names in held.items())
+        what = found or "no texts, images or data files"
+        raise SourceError(f"the folder {name!r} holds {what}. Give a folder with one kind of file")
     if "data files" in held:
         paths = [os.path.join(name, n) for n in files if ending_of(n) in DATA]
         return [_of_file(path, label, folder=name) for path in paths]

@@ -1,4 +1,4 @@
-"""Reading ahead: one thread reads and prepares batches while another learns from them."""
+"""Read ahead: one thread reads and prepares batches while another learns from them."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ from everlearn.io.sources import Source
 
 P = TypeVar("P")
 M = TypeVar("M", covariant=True)
-_AHEAD: Final = 1
-_POLL: Final = 0.05
-_GATHER: Final = 0.02
-"""Seconds during which batches are gathered for who learns several at once."""
+_QUEUE_SIZE: Final = 1
+"""Groups of batches that wait to be learned."""
+_POLL_SECONDS: Final = 0.05
+_GATHER_SECONDS: Final = 0.02
+"""How long batches are gathered, if the learner takes several in one call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived(Generic[P]):
-    """A batch, what was made of it, and how far its sources are once it is learned."""
+class ReadyBatch(Generic[P]):
+    """A prepared batch, and how far its sources are once it is learned."""
 
     prepared: P
     progress: tuple[Progress, ...]
 
 
 class Preparer(Protocol[M]):
-    """What is done with records before they are learned, in the order in which they come."""
+    """Turns records into what a model takes, in the order of the stream."""
 
     def read(self, chunk: Chunk) -> Chunk:
         """The chunk with what a model takes instead of records."""
 
     def join(self, batch: Batch) -> M:
-        """Such chunks as one batch."""
+        """Chunks that were read as one batch."""
 
 
 class Reader(Generic[P]):
-    """Batches of the sources, one after the other, from where the ledger says on.
+    """Reads batches of all sources in turn, from the places in the ledger on.
 
     Parameters
     ----------
-    sources : the sources in the order in which they are read
-    ledger : what was learned of them before
-    size : records in a batch
-    preparer : what the reading thread does with records
-    idle : seconds after which records of a pipe that has fallen silent make a batch
+    sources : the sources, in the order in which to read them
+    ledger : how far they were learned before
+    size : records of a batch
+    preparer : turns records into what a model takes, in the reading thread
+    idle : seconds until the records of a silent pipe make a smaller batch
     """
 
     def __init__(
@@ -63,28 +64,30 @@ class Reader(Generic[P]):
         self._progress: dict[int, Progress] = {}
         self._batcher = Batcher(size)
         self._lock = threading.Lock()
-        self._ready: queue.Queue[list[Arrived[P]] | BaseException | None] = queue.Queue(_AHEAD)
-        self._gathered: list[Arrived[P]] = []
+        self._queue: queue.Queue[list[ReadyBatch[P]] | BaseException | None] = queue.Queue(
+            _QUEUE_SIZE
+        )
+        self._gathered: list[ReadyBatch[P]] = []
         self._handed_over = 0.0
-        self._at_once = 1
+        self._group_size = 1
         self._closing = threading.Event()
         self._abandoned = threading.Event()
         self._waiting_since: float | None = None
         self._current = 0
 
-    def batches(self) -> Iterator[Arrived[P]]:
+    def batches(self) -> Iterator[ReadyBatch[P]]:
         """Batches until the sources end."""
         for group in self.groups(threading.Event(), lambda: 1):
             yield from group
 
     def groups(
-        self, stop: threading.Event, most: Callable[[], int]
-    ) -> Iterator[Sequence[Arrived[P]]]:
-        """Batches until the sources end, or until `stop` is set, `most` of those that wait at once.
+        self, stop: threading.Event, max_size: Callable[[], int]
+    ) -> Iterator[Sequence[ReadyBatch[P]]]:
+        """Groups of up to `max_size()` batches, until the sources end or `stop` is set.
 
-        There are none in a group while nothing comes. Batches that come quickly are gathered for a
-        moment if several are taken at once. What a file holds beyond the last batch can be read
-        again, and is left; what came through a pipe cannot, and makes a last batch.
+        A group is empty while nothing comes. If `max_size` allows several batches, those that come
+        quickly are gathered for a moment. After a stop, the rest of a file is left for the next
+        run. What came through a pipe cannot be read again, and makes a last batch.
         """
         thread = threading.Thread(target=self._run, name="everlearn-reader", daemon=True)
         thread.start()
@@ -93,62 +96,64 @@ class Reader(Generic[P]):
                 if stop.is_set():
                     self._closing.set()
                 try:
-                    arrived = self._ready.get(timeout=_POLL)
+                    group = self._queue.get(timeout=_POLL_SECONDS)
                 except queue.Empty:
-                    arrived = self._take_gathered()
-                if arrived == []:
-                    rest = self._take_rest() if stop.is_set() or self._silent() else None
+                    group = self._take_gathered()
+                if group == []:
+                    rest = self._take_rest() if stop.is_set() or self._is_silent() else None
                     yield [] if rest is None else [rest]
-                    if rest is None and stop.is_set() and self._settled():
+                    if rest is None and stop.is_set() and self._is_drained():
                         return
                     continue
-                if isinstance(arrived, BaseException):
-                    raise arrived
-                if arrived is None:
+                if isinstance(group, BaseException):
+                    raise group
+                if group is None:
                     return
-                while arrived and not (stop.is_set() and self._rewinds()):
-                    n = most()
-                    self._at_once = max(self._at_once, n)
-                    yield arrived[:n]
-                    arrived = arrived[n:]
+                while group and not (stop.is_set() and self._rewinds()):
+                    n = max_size()
+                    self._group_size = max(self._group_size, n)
+                    yield group[:n]
+                    group = group[n:]
         finally:
             self._abandoned.set()
 
     def _rewinds(self) -> bool:
-        """Whether everything that is read now can be read again."""
+        """Whether all that was read so far can be read again."""
         return all(source.rewinds for source in self._sources[: self._current + 1])
 
-    def _silent(self) -> bool:
-        """Whether records of a pipe have waited long enough for their batch to be full."""
+    def _is_silent(self) -> bool:
+        """Whether records of a pipe have waited for `idle` seconds to fill their batch."""
         since = self._waiting_since
         return not self._rewinds() and since is not None and time.monotonic() - since > self._idle
 
-    def _settled(self) -> bool:
-        """Whether the reader waits for a pipe, and nothing that has come is still to be learned."""
+    def _is_drained(self) -> bool:
+        """Whether a pipe is awaited, and all that came has been handed over."""
         waits = self._sources[self._current].is_waiting()
-        return waits and self._ready.empty() and not (self._gathered or self._batcher.pending)
+        return waits and self._queue.empty() and not (self._gathered or self._batcher.pending)
 
-    def _take_gathered(self) -> list[Arrived[P]]:
-        """The batches that are gathered, unless some are handed over now."""
-        if not self._lock.acquire(timeout=_POLL):
+    def _take_gathered(self) -> list[ReadyBatch[P]]:
+        """The gathered batches, unless others are in the queue before them."""
+        if not self._lock.acquire(timeout=_POLL_SECONDS):
             return []
         try:
-            if not self._ready.empty():
+            if not self._queue.empty():
                 return []
             gathered, self._gathered = self._gathered, []
             return gathered
         finally:
             self._lock.release()
 
-    def _take_rest(self) -> Arrived[P] | None:
-        """The records that wait for a batch to be full, once nothing else is on its way."""
-        if not self._sources[self._current].is_waiting() or not self._lock.acquire(timeout=_POLL):
+    def _take_rest(self) -> ReadyBatch[P] | None:
+        """The records of an incomplete batch, once nothing else is before them."""
+        if not self._sources[self._current].is_waiting() or not self._lock.acquire(
+            timeout=_POLL_SECONDS
+        ):
             return None
         try:
-            if not self._ready.empty() or self._gathered or not self._batcher.pending:
+            if not self._queue.empty() or self._gathered or not self._batcher.pending:
                 return None
             self._waiting_since = None
-            return self._arrived(self._batcher.rest())
+            return self._ready_batch(self._batcher.flush())
         finally:
             self._lock.release()
 
@@ -166,44 +171,44 @@ class Reader(Generic[P]):
                     break
             with self._lock:
                 if self._batcher.pending:
-                    self._gathered.append(self._arrived(self._batcher.rest()))
+                    self._gathered.append(self._ready_batch(self._batcher.flush()))
                 self._hand_over()
             self._put(None)
         except BaseException as error:
-            error.add_note(self._sources[self._current].name)  # told beside what it says
+            error.add_note(self._sources[self._current].name)  # messages name the source
             with self._lock:
                 self._hand_over()
             self._put(error)
 
     def _take(self, chunk: Chunk) -> None:
         with self._lock:
-            if full := [self._arrived(batch) for batch in self._batcher.add(chunk)]:
+            if full := [self._ready_batch(batch) for batch in self._batcher.add(chunk)]:
                 self._waiting_since = None
                 self._gathered += full
                 waited = time.monotonic() - self._handed_over
-                if len(self._gathered) >= self._at_once or waited > _GATHER:
+                if len(self._gathered) >= self._group_size or waited > _GATHER_SECONDS:
                     self._hand_over()
             if self._batcher.pending and self._waiting_since is None:
                 self._waiting_since = time.monotonic()
 
     def _hand_over(self) -> None:
-        """Let the batches be learned that are gathered."""
+        """Put the gathered batches into the queue."""
         if self._gathered:
             self._put(self._gathered)
         self._gathered, self._handed_over = [], time.monotonic()
 
-    def _arrived(self, batch: Batch) -> Arrived[P]:
+    def _ready_batch(self, batch: Batch) -> ReadyBatch[P]:
         touched = {}
         for chunk in batch:
             source = self._sources[chunk.source]
             progress = source.advanced(self._progress[chunk.source], chunk.places)
             self._progress[chunk.source] = touched[chunk.source] = progress
-        return Arrived(self._preparer.join(batch), tuple(touched.values()))
+        return ReadyBatch(self._preparer.join(batch), tuple(touched.values()))
 
-    def _put(self, item: list[Arrived[P]] | BaseException | None) -> None:
+    def _put(self, item: list[ReadyBatch[P]] | BaseException | None) -> None:
         while not self._abandoned.is_set():
             try:
-                self._ready.put(item, timeout=_POLL)
+                self._queue.put(item, timeout=_POLL_SECONDS)
                 return
             except queue.Full:
                 continue

@@ -1,4 +1,4 @@
-"""Cut a flow of bytes into records: lines, or CSV records whose quoted fields span lines."""
+"""Split bytes into records: lines, or CSV rows with quoted fields that span lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from everlearn.core.arrays import IntVec
 
 Read: TypeAlias = Callable[[int], bytes]
-"""Returns at most so many bytes, waiting for at least one; none at the end."""
+"""Returns at most this many bytes, and waits for at least one. No bytes are the end."""
 BLOCK: Final = 1 << 20
-"""Bytes that are read at a time."""
+"""Bytes to read at a time."""
 MAX_RECORD: Final = 1 << 26
-"""Bytes of the longest record."""
+"""Longest record, in bytes."""
 MAX_QUOTED_LINES: Final = 10_000
-"""Lines of the longest quoted field."""
+"""Longest quoted field, in lines."""
 TOO_LONG: Final = "longer than 64 MiB"
 OPEN_QUOTE: Final = "a quote that is not closed"
 
@@ -28,9 +28,9 @@ class Line:
 
     Attributes
     ----------
-    data : the bytes; only the first `MAX_RECORD` if there are more
-    start, end : places of the first byte, and after the newline if there is one
-    fault : what is wrong with the record already, if anything
+    data : the bytes, at most `MAX_RECORD`
+    start, end : place of the first byte, and place after the newline
+    fault : what is wrong with the record; empty for a good one
     """
 
     data: bytes
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lines:
-    """Records one after the other; `Line` says what the parts of each are."""
+    """Consecutive records, one `Line` each, in columns."""
 
     data: list[bytes]
     starts: IntVec
@@ -50,7 +50,7 @@ class Lines:
 
     @classmethod
     def of(cls, lines: list[Line]) -> Lines:
-        """Put together from single records."""
+        """From single records."""
         return cls(
             [line.data for line in lines],
             np.array([line.start for line in lines], np.int64),
@@ -78,7 +78,7 @@ class Lines:
         return Lines(self.data[picked], self.starts[picked], self.ends[picked], faults)
 
     def without_blanks(self) -> Lines:
-        """Without the lines that are empty or hold only spaces."""
+        """Without lines that are empty or blank."""
         if all(self.data) and not any(map(bytes.isspace, self.data)):
             return self
         kept = [self[i] for i, data in enumerate(self.data) if data.strip(b" \r\n")]
@@ -86,20 +86,19 @@ class Lines:
 
 
 def cut_lines(read: Read, start: int, delimiter: bytes | None = None) -> Iterator[Lines]:
-    """Records as they arrive, at least one at a time; the very last may lack its newline.
+    """Records as soon as they arrive. The last one may lack its newline.
 
-    With a delimiter, fields may be in double quotes and then hold line breaks. A quote that is not
-    closed within `MAX_QUOTED_LINES` lines, or at all, costs the line that it is on, not those after
-    it.
+    With a delimiter, a field in double quotes may hold line breaks. If a quote is not closed within
+    `MAX_QUOTED_LINES` lines, only the line that it is on is bad.
     """
-    lines = _physical_lines(read, start)
-    return lines if delimiter is None else _quoted_lines(lines, delimiter)
+    lines = _split_at_newlines(read, start)
+    return lines if delimiter is None else _join_quoted_lines(lines, delimiter)
 
 
-def _physical_lines(read: Read, start: int) -> Iterator[Lines]:
-    """What arrives, cut at newlines."""
-    held: list[bytes] = []  # pieces of a line whose newline has not come
-    n_held = 0  # its bytes, which may be more than are kept
+def _split_at_newlines(read: Read, start: int) -> Iterator[Lines]:
+    """The bytes, split at newlines."""
+    held: list[bytes] = []  # pieces of a line without its newline
+    n_held = 0  # its length, which may exceed the pieces that are kept
     while block := read(BLOCK):
         data = block.split(b"\n")
         rest = data.pop()
@@ -123,9 +122,9 @@ def _physical_lines(read: Read, start: int) -> Iterator[Lines]:
         yield Lines.of([Line(b"".join(held)[:MAX_RECORD], start, start + n_held, fault)])
 
 
-def _quoted_lines(lines: Iterator[Lines], delimiter: bytes) -> Iterator[Lines]:
-    """The same, with lines joined while a quoted field is open."""
-    quotes = _Quotes(delimiter)
+def _join_quoted_lines(lines: Iterator[Lines], delimiter: bytes) -> Iterator[Lines]:
+    """Rows of CSV: lines are joined while a quoted field is open."""
+    quotes = _QuotedRows(delimiter)
     for some in lines:
         if not quotes.inside and not any(b'"' in data for data in some.data):
             yield some
@@ -135,7 +134,7 @@ def _quoted_lines(lines: Iterator[Lines], delimiter: bytes) -> Iterator[Lines]:
         yield Lines.of(out)
 
 
-class _Quotes:
+class _QuotedRows:
     """Joins lines while a quoted field is open."""
 
     def __init__(self, delimiter: bytes) -> None:
@@ -145,7 +144,7 @@ class _Quotes:
         self.inside = False
 
     def add(self, line: Line) -> list[Line]:
-        """The records that are complete now."""
+        """The rows that are complete now."""
         if not self.inside and (line.fault or b'"' not in line.data):
             return [line]
         self.inside = not line.fault and self._open_after(line.data)
@@ -158,7 +157,7 @@ class _Quotes:
         return []
 
     def rest(self) -> list[Line]:
-        """What is held at the end: the line with the open quote is bad, those after it count."""
+        """The held lines at the end: the line with the open quote is bad, the others are rows."""
         out: list[Line] = []
         while self._held:
             first, *others = self._held
@@ -177,7 +176,7 @@ class _Quotes:
         return Line(data, held[0].start, held[-1].end, fault)
 
     def _open_after(self, data: bytes) -> bool:
-        """Whether a quoted field is open at the end; only at its start a quote opens a field."""
+        """Whether a quoted field is open after the line. A quote inside a field opens none."""
         inside, at = self.inside, 0
         while True:
             if inside:

@@ -1,1 +1,1 @@
-"""Compiled loops: arrays in, arrays out."""
+"""Compiled loops that several systems share: arrays in, arrays out."""

@@ -1,4 +1,4 @@
-"""Random draws inside kernels: one stream for each document, wherever and whenever it is visited.
+"""Random draws inside kernels: each document has a stream of its own.
 
 A stream is a 64-bit word that its owner carries along (xorshift; the draws are the high bits of
 the word times an odd constant). `stream_keys` makes the first words from a seed and a position,
@@ -34,16 +34,16 @@ _TWO_53 = 2.0**-53
 
 
 @kernel()
-def mixed(word: Word) -> Word:
-    """The word with its bits stirred (the finaliser of SplitMix64)."""
+def splitmix64(word: Word) -> Word:
+    """Scramble the bits of a word, as SplitMix64 does at its end."""
     word = (word ^ (word >> _S30)) * _MIX1
     word = (word ^ (word >> _S27)) * _MIX2
     return word ^ (word >> _S31)
 
 
 @kernel()
-def advanced(word: Word) -> Word:
-    """The next word of a stream."""
+def xorshift64(word: Word) -> Word:
+    """The next word of a stream, by xorshift."""
     word ^= word << _A
     word ^= word >> _B
     word ^= word << _C
@@ -51,7 +51,7 @@ def advanced(word: Word) -> Word:
 
 
 @kernel()
-def uniform_single(word: Word) -> np.float32:
+def uniform_float32(word: Word) -> np.float32:
     """A number in [0, 1) with 24 random bits."""
     return np.float32((word * _STAR) >> _S40) * _TWO_24
 
@@ -66,10 +66,11 @@ def uniform(word: Word) -> np.float64:
 def stream_keys(seed: int, clock: int, part: int, n: int) -> Words:
     """First words of `n` streams, one for each position, at this place of a run."""
     keys = np.empty(n, np.uint64)
-    place = mixed(mixed(Word(seed) + _WEYL) ^ (Word(clock) + _WEYL))
-    place = mixed(place ^ (Word(part) + _WEYL))
+    place = splitmix64(splitmix64(Word(seed) + _WEYL) ^ (Word(clock) + _WEYL))
+    place = splitmix64(place ^ (Word(part) + _WEYL))
     for i in range(n):
-        keys[i] = mixed(place ^ mixed(Word(i) + _WEYL)) | _ONE
+        # A word of zero would stay zero for ever, hence the last bit.
+        keys[i] = splitmix64(place ^ splitmix64(Word(i) + _WEYL)) | _ONE
     return keys
 
 
@@ -77,12 +78,12 @@ def stream_keys(seed: int, clock: int, part: int, n: int) -> Words:
 def content_keys(seed: int, indptr: IntVec, words: Counts, counts: Counts) -> Words:
     """First words of streams, one for each document, that depend on what it contains alone."""
     keys = np.empty(indptr.size - 1, np.uint64)
-    start = mixed(Word(seed) + _WEYL)
+    start = splitmix64(Word(seed) + _WEYL)
     for d in range(keys.size):
         key = start
         for place in range(indptr[d], indptr[d + 1]):
-            key = mixed(key ^ mixed(Word(words[place]) + _WEYL))
-            key = mixed(key ^ mixed(Word(counts[place]) + _STAR))
+            key = splitmix64(key ^ splitmix64(Word(words[place]) + _WEYL))
+            key = splitmix64(key ^ splitmix64(Word(counts[place]) + _STAR))
         keys[d] = key | _ONE
     return keys
 

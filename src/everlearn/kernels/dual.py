@@ -1,4 +1,4 @@
-"""Dual coordinate ascent: the weights that a batch of margin constraints asks for.
+"""Dual coordinate ascent: the best weights under a batch of margin constraints.
 
 For one task with weights mu_t and prior covariance `variance` times I, rows x_d and a loss that
 is zero inside a tube around a target, the optimum has the form

@@ -1,4 +1,4 @@
-"""Small functions that kernels call; loops over arrays of most become vector code."""
+"""Scalar functions that kernels call, such as log and exp; most can be vectorised in loops."""
 
 import math
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from everlearn.core.arrays import IntVec, Mat, Table
 from everlearn.engine.opening import is_collection
-from everlearn.estimator.collections import brought_here, n_rows_of, open_chunks
+from everlearn.estimator.collections import fetch_collections, n_rows_of, open_chunks
 from everlearn.estimator.tables import checked_table
 
 
@@ -47,11 +47,11 @@ def open_tables(estimator: Any, X: Any, y: Any) -> Iterator[Given]:
     """
     in_order = estimator.max_iter == 1 and not estimator.shuffle
     if y is None or not (is_collection(X) and in_order):
-        X, y = brought_here(estimator, X=X, y=y)
+        X, y = fetch_collections(estimator, X=X, y=y)
         rows = checked_table(estimator, X, reset=True)
         yield Given([rows], y, rows.shape[0])
         return
-    (y,) = brought_here(estimator, y=y)
+    (y,) = fetch_collections(estimator, y=y)
     with open_chunks(estimator, X) as chunks:
         filled = (chunk for chunk in chunks if n_rows_of(chunk))
         first = checked_table(estimator, next(filled, []), reset=True)

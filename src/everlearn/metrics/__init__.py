@@ -1,6 +1,7 @@
 """Scores of fitted models: clusters against classes, topics, and learning without forgetting.
 
-A name is loaded when it is first used.
+Each docstring gives the formula, the range, and which values are better. A name is loaded when it
+is first used.
 """
 
 from typing import TYPE_CHECKING

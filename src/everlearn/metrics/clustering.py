@@ -1,8 +1,10 @@
 """How well clusters agree with known classes.
 
-NMI and AMI divide by a mean of two entropies. The defaults here give the numbers of the Par-InGMM
-paper: the geometric mean for NMI, the maximum for AMI. scikit-learn's default is the arithmetic
-mean. Purity and homogeneity rise with the number of clusters, so read them beside `n_clusters`.
+For all scores, higher is better and 1 is perfect. Purity and homogeneity rise with the number of
+clusters, so read them beside `n_clusters`.
+
+NMI and AMI divide by a mean of two entropies. The defaults are those of the Par-InGMM paper: the
+geometric mean for NMI, the maximum for AMI. scikit-learn's default is the arithmetic mean.
 """
 
 from __future__ import annotations
@@ -26,18 +28,21 @@ Average: TypeAlias = Literal["min", "geometric", "arithmetic", "max"]
 
 @dataclass(frozen=True, slots=True)
 class ClusteringScores:
-    """Scores of clusters against classes; larger is better, and 1 is perfect.
+    """Scores of clusters against classes. Higher is better, and 1 is perfect.
 
     Attributes
     ----------
     n_clusters : number of clusters with at least one row
-    purity : share of rows whose class is the most frequent of their cluster
-    homogeneity : 1 if no cluster mixes classes
-    completeness : 1 if no class is split
-    v_measure : harmonic mean of homogeneity and completeness
-    nmi : mutual information over the geometric mean of the entropies
-    ami : mutual information adjusted for chance, over the larger entropy
-    ari : Rand index adjusted for chance
+    purity : share of rows with the most frequent class of their cluster, above 0
+    homogeneity : 1 minus the entropy of classes within clusters over the entropy of classes, from
+        0; 1 if no cluster mixes classes
+    completeness : the same with classes and clusters exchanged, from 0; 1 if no class is split
+    v_measure : harmonic mean of homogeneity and completeness, from 0
+    nmi : mutual information over the geometric mean of both entropies, from 0
+    ami : mutual information minus its mean for random clusters, over the larger entropy minus that
+        mean; about 0 for random clusters, and it can be negative
+    ari : share of pairs of rows on which classes and clusters agree, adjusted for chance in the
+        same way; about 0 for random clusters, at least -0.5
     """
 
     n_clusters: int
@@ -51,7 +56,7 @@ class ClusteringScores:
 
 
 def clustering_scores(classes: ArrayLike, clusters: ArrayLike) -> ClusteringScores:
-    """All scores of clusters against classes, normalised as in the Par-InGMM paper.
+    """All scores of clusters against classes. Higher is better, and 1 is perfect.
 
     Parameters
     ----------
@@ -61,6 +66,7 @@ def clustering_scores(classes: ArrayLike, clusters: ArrayLike) -> ClusteringScor
     Returns
     -------
     ClusteringScores
+        NMI and AMI are normalised as in the Par-InGMM paper.
 
     Examples
     --------
@@ -83,7 +89,14 @@ def clustering_scores(classes: ArrayLike, clusters: ArrayLike) -> ClusteringScor
 
 
 def purity(classes: ArrayLike, clusters: ArrayLike) -> float:
-    """Share of rows whose class is the most frequent one of their cluster.
+    """Share of rows with the most frequent class of their cluster, above 0 and up to 1.
+
+    Higher is better. It is 1 if no cluster mixes classes, so also if each row is a cluster.
+
+    Parameters
+    ----------
+    classes, clusters : array-like of shape (n_rows,)
+        The class and the cluster of each row.
 
     Examples
     --------
@@ -91,21 +104,26 @@ def purity(classes: ArrayLike, clusters: ArrayLike) -> float:
     0.8
     """
     _check_labels("purity", classes, clusters)
-    table = contingency_matrix(classes, clusters, sparse=True)  # clusters may be as many as rows
+    table = contingency_matrix(
+        classes, clusters, sparse=True
+    )  # sparse: there may be as many clusters as rows
     return float(table.max(axis=0).sum() / table.sum())
 
 
 def normalized_mutual_information(
     classes: ArrayLike, clusters: ArrayLike, average: Average = "geometric"
 ) -> float:
-    """Mutual information of classes and clusters, divided by a mean of their entropies.
+    """Mutual information of classes and clusters over a mean of their entropies, from 0 to 1.
+
+    Higher is better: 0 if clusters say nothing about classes, 1 if they are the same division.
+    Random clusters score above 0, and more so if they are many.
 
     Parameters
     ----------
     classes, clusters : array-like of shape (n_rows,)
         The class and the cluster of each row.
     average : {"min", "geometric", "arithmetic", "max"}, default="geometric"
-        Which mean. scikit-learn's default is "arithmetic".
+        The mean of the two entropies. scikit-learn's default is "arithmetic".
 
     Examples
     --------
@@ -119,14 +137,18 @@ def normalized_mutual_information(
 def adjusted_mutual_information(
     classes: ArrayLike, clusters: ArrayLike, average: Average = "max"
 ) -> float:
-    """Mutual information adjusted for chance: 0 for random clusters, 1 for the classes.
+    """Mutual information of classes and clusters, adjusted for chance, up to 1.
+
+    The mean for random clusters of the same sizes is subtracted, here and from the mean of the
+    entropies that it is divided by. Higher is better: about 0 for random clusters, 1 if clusters
+    and classes are the same division. It can be slightly negative.
 
     Parameters
     ----------
     classes, clusters : array-like of shape (n_rows,)
         The class and the cluster of each row.
     average : {"min", "geometric", "arithmetic", "max"}, default="max"
-        Which mean of the entropies to divide by. scikit-learn's default is "arithmetic".
+        The mean of the two entropies. scikit-learn's default is "arithmetic".
 
     Examples
     --------
@@ -138,7 +160,7 @@ def adjusted_mutual_information(
 
 
 def _check_labels(owner: str, classes: ArrayLike, clusters: ArrayLike) -> None:
-    """Refuse labels that are not one class and one cluster for each of one or more rows."""
+    """Raise a ValueError unless there are one or more rows, each with a class and a cluster."""
     shapes = {"classes": np.shape(classes), "clusters": np.shape(clusters)}
     for name, shape in shapes.items():
         if len(shape) != 1:

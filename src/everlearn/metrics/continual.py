@@ -1,8 +1,8 @@
-"""How much a model learns and forgets that learns one task after the other.
+"""How much a model learns, and how much it forgets, when tasks come one after the other.
 
 All measures come from one table: R[i, j] is the score of task j after the model has learned task
-i. Tasks are in the order of learning. Higher scores are better, for example the mean
-log-likelihood of held-out rows.
+i. Tasks are in the order of learning. Scores are such that higher is better, for example the mean
+log-likelihood of held-out rows. Measures have the unit of the score.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ class Scorer(Protocol):
     """A model with a score."""
 
     def score(self, X: Any) -> float:
-        """Higher is better."""
+        """The score of rows; higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContinualSummary:
-    """Measures of learning and forgetting, in units of the score.
+    """Measures of learning and forgetting, in the unit of the score. N is the number of tasks.
+
+    Higher is better, except for `forgetting` and `regret`.
 
     Attributes
     ----------
-    final : mean score of all tasks at the end
-    worst : score of the worst task at the end
-    current : mean score of each task right after it was learned (plasticity)
-    consolidation : mean score of the tasks learned so far, averaged over the stream
-    forgetting : mean loss of each task but the last, from its best score to the end; 0 or more
-    interference : mean gain of each task but the last from the tasks after it, negative if they
-        harm it (backward transfer)
-    forward : mean gain of each task but the first from the tasks before it (forward transfer);
-        None without scores from before learning
-    regret : how far the scores of tasks learned so far are below the oracle's, averaged over the
-        stream; None without an oracle
+    final : mean score of all tasks at the end: mean of R[N-1, j] over all j
+    worst : lowest score of a task at the end
+    current : mean score of a task right after it was learned, R[j, j] (plasticity)
+    consolidation : mean of `seen_so_far`: score of the tasks learned so far, over the stream
+    forgetting : mean loss of the tasks but the last, from the best score since a task was learned
+        to its score at the end; 0 or more, lower is better
+    interference : mean gain R[N-1, j] - R[j, j] of the tasks but the last through the tasks after
+        them (backward transfer); negative if these do harm
+    forward : mean gain R[j-1, j] - initial[j] of the tasks but the first through the tasks before
+        them (forward transfer); None without scores from before learning
+    regret : mean of how far `seen_so_far` is below the oracle's; lower is better, and negative if
+        the oracle is beaten; None without an oracle
     interference_beyond_oracle : interference minus that of the oracle; None without an oracle. A
         model of fixed size must give up detail of a task when others come, so even the oracle's
         interference is negative
@@ -60,13 +63,29 @@ class ContinualSummary:
 
 
 def seen_so_far(scores: ArrayLike) -> Vec:
-    """Mean score of the tasks learned so far, after each task, (n_tasks,)."""
+    """Mean score of the tasks learned so far, after each task, (n_tasks,). Higher is better.
+
+    Entry i is the mean of R[i, 0], ..., R[i, i].
+
+    Examples
+    --------
+    >>> seen_so_far([[5.0, 1.0], [3.0, 6.0]])
+    array([5. , 4.5])
+    """
     table = _table("scores", scores)
     return np.array([table[i, : i + 1].mean() for i in range(len(table))])
 
 
 def lost_since_best(scores: ArrayLike) -> Vec:
-    """Loss of each task from its best score since it was learned to the end, (n_tasks,)."""
+    """How much each task has lost at the end, (n_tasks,). Lower is better, and 0 is no loss.
+
+    Entry j is the largest of R[j, j], ..., R[N-1, j], minus R[N-1, j].
+
+    Examples
+    --------
+    >>> lost_since_best([[5.0, 1.0], [3.0, 6.0]])
+    array([2., 0.])
+    """
     table = _table("scores", scores)
     return np.array([table[j:, j].max() - table[-1, j] for j in range(len(table))])
 
@@ -88,6 +107,7 @@ def continual_summary(
     Returns
     -------
     ContinualSummary
+        See there for each measure and which values are better.
 
     Examples
     --------
@@ -121,7 +141,7 @@ def continual_summary(
 
 
 class ContinualEvaluator:
-    """Score a model on every task each time that it has learned one.
+    """Scores of a model on every task, each time that it has learned one.
 
     Parameters
     ----------
@@ -157,7 +177,7 @@ class ContinualEvaluator:
         self._initial: dict[Hashable, float] | None = None
 
     def begin(self, model: Scorer | None = None) -> None:
-        """Score a model before its first task, which `forward` needs.
+        """Score a model before its first task. The measure `forward` needs this.
 
         Parameters
         ----------
@@ -167,7 +187,7 @@ class ContinualEvaluator:
             score before their first rows.
         """
         try:
-            self._initial = self._scored(_Units(self._tasks) if model is None else model)
+            self._initial = self._scored(_GaussianBaseline(self._tasks) if model is None else model)
         except NotFittedError as error:
             raise NotFittedError(
                 f"'model' must have a score before it has learned, which {type(model).__name__} "
@@ -208,8 +228,8 @@ class ContinualEvaluator:
         return {task: float(model.score(rows)) for task, rows in self._tasks.items()}
 
 
-class _Units:
-    """Independent Gaussians with the mean and variance of all numbers in the rows of all tasks."""
+class _GaussianBaseline:
+    """A Gaussian for each column, with the mean and variance of all numbers of all tasks."""
 
     def __init__(self, tasks: Mapping[Hashable, Any]) -> None:
         numbers = np.concatenate([np.asarray(rows, np.float64).ravel() for rows in tasks.values()])
@@ -225,7 +245,7 @@ class _Units:
 
 
 def _table(name: str, scores: ArrayLike, n: int | None = None) -> Mat:
-    """Finite numbers of shape (n, n)."""
+    """The scores as finite numbers of shape (n, n); a ValueError if they are something else."""
     table = np.asarray(scores, np.float64)
     square = table.ndim == 2 and table.shape[0] == table.shape[1] > 0
     if not square or n not in (None, len(table)) or not np.isfinite(table).all():

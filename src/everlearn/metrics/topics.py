@@ -1,15 +1,15 @@
 """How good topics are: coherence and diversity of their top words, and held-out likelihood.
 
-The held-out likelihood is that of document completion: each document is split into two halves, its
-topic proportions are inferred from one half, and the other half is scored. So no word is both
-seen and scored.
+The held-out likelihood is that of document completion. Each document is split into two halves.
+Topic proportions are inferred from one half, and the other half is scored, so no word is used for
+both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,12 +21,12 @@ from everlearn.core.documents import Documents
 PhiColumns: TypeAlias = Callable[[NDArray[np.int32]], Mat]
 """Probabilities (n_topics, n) of n words, from the numbers of these words."""
 _BLOCK: Final = 2**21
-"""Products of topics and entries held at a time."""
+"""Numbers to hold at a time: topics times entries of documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coherence:
-    """Coherence of each topic, (n_topics,), and the mean over topics; larger is better."""
+    """NPMI of each topic, (n_topics,), and the mean over topics: from -1 to 1, higher is better."""
 
     topics: Vec
     mean: float
@@ -35,13 +35,17 @@ class Coherence:
 def npmi_coherence(
     top_words: ArrayLike, documents: Documents | Table, *, smoothing: float = 1.0
 ) -> Coherence:
-    """Normalised pointwise mutual information of top words, averaged over the pairs of a topic.
+    """How often the top words of a topic occur together, from -1 to 1. Higher is better.
 
-    With D documents, p_i the share of them that hold word i, and D_ij the number that hold both,
-    p_ij = (D_ij + s p_i p_j) / (D + s) and NPMI_ij = log(p_ij / (p_i p_j)) / -log p_ij, which lies
-    in [-1, 1]. The smoothing s is a number of imagined documents in which the words occur
-    independently: it keeps p_i and pulls each pair towards 0, rare pairs most. Pairs with a word
-    that is in no document, or in all of them, count 0.
+    The score of a topic is the mean of its pairs of top words. That of a pair is its normalised
+    pointwise mutual information (NPMI): 1 if both words always occur together, 0 if they are
+    independent, -1 if they never do.
+
+    Let D be the number of documents, p_i the share of them with word i, and D_ij the number with
+    both words. Then p_ij = (D_ij + s p_i p_j) / (D + s) and
+    NPMI_ij = log(p_ij / (p_i p_j)) / -log p_ij. The smoothing s is a number of imagined documents
+    in which words are independent: it pulls pairs towards 0, rare pairs most. A pair counts 0 if
+    one of its words is in no document, or in all of them.
 
     Parameters
     ----------
@@ -50,12 +54,12 @@ def npmi_coherence(
     documents : sparse table of counts of shape (n_documents, n_words), or Documents
         Documents in which to count words that occur together, for example held-out ones.
     smoothing : float, default=1.0
-        Positive. Values close to 0 give NPMI without smoothing.
+        Positive. Close to 0 gives NPMI without smoothing; raise it if documents are few.
 
     Returns
     -------
     Coherence
-        Of each topic, and the mean.
+        The scores of the topics, and their mean.
 
     Examples
     --------
@@ -83,7 +87,7 @@ def npmi_coherence(
 
 
 def _checked_top_words(top_words: ArrayLike) -> IntVec:
-    """Word numbers of shape (n_topics, n_top) with at least two words a topic."""
+    """Word numbers, (n_topics, n_top), at least two and distinct in each topic, or a ValueError."""
     top = np.asarray(top_words)
     if top.ndim != 2 or top.shape[0] < 1 or top.shape[1] < 2 or top.dtype.kind not in "iu":
         raise ValueError(
@@ -115,7 +119,20 @@ def _occurrences_together(documents: Documents, words: IntVec) -> Table:
 
 
 def topic_diversity(top_words: ArrayLike) -> float:
-    """Share of distinct words among the top words of all topics, 1 if no two topics share one."""
+    """Distinct top words over the number of all top words, above 0 and up to 1.
+
+    Higher is better: it is 1 if no two topics share a top word.
+
+    Parameters
+    ----------
+    top_words : (n_topics, n_top) array-like
+        Top words of each topic, as words or as word numbers.
+
+    Examples
+    --------
+    >>> topic_diversity([["cat", "dog"], ["cat", "bond"]])
+    0.75
+    """
     top = np.asarray(top_words)
     if top.size == 0:
         raise ValueError("'top_words' must hold one or more words. Got none.")
@@ -123,9 +140,10 @@ def topic_diversity(top_words: ArrayLike) -> float:
 
 
 def completion_log_likelihood(theta: Mat, phi: Mat | PhiColumns, held_out: Documents) -> Vec:
-    """Log-likelihood of the held-out tokens of each document, (n_documents,).
+    """Log-likelihood of the held-out tokens of each document in nats, (n_documents,).
 
-    The sum over tokens of log sum_k theta_k phi_kw, minus infinity where a word is impossible.
+    At most 0; higher is better. It is the sum of log(sum_k theta_k phi_kw) over the tokens w of a
+    document, and minus infinity if a word is impossible.
 
     Parameters
     ----------
@@ -157,7 +175,7 @@ def completion_log_likelihood(theta: Mat, phi: Mat | PhiColumns, held_out: Docum
     return np.asarray(sums, dtype=np.float64)
 
 
-def _log_probabilities(theta: Mat, phi: Any, words: NDArray[np.int32]) -> Vec:
+def _log_probabilities(theta: Mat, phi: Mat | PhiColumns, words: NDArray[np.int32]) -> Vec:
     """Log-probability of one word each under the proportions in the same row."""
     distinct, places = np.unique(words, return_inverse=True)
     columns = phi(distinct) if callable(phi) else phi[:, distinct]
@@ -166,7 +184,17 @@ def _log_probabilities(theta: Mat, phi: Any, words: NDArray[np.int32]) -> Vec:
 
 
 def perplexity(log_likelihood: ArrayLike, n_tokens: int) -> float:
-    """Exponential of minus the mean log-likelihood per token; infinite if a token is impossible.
+    """Exponential of minus the mean log-likelihood per token, at least 1. Lower is better.
+
+    A model with perplexity 8 is as uncertain as one that draws each token from 8 equally likely
+    words. It is infinite if a token is impossible.
+
+    Parameters
+    ----------
+    log_likelihood : array-like
+        Log-likelihoods in nats, such as those of `completion_log_likelihood`; they are summed.
+    n_tokens : int
+        Number of tokens that they are of.
 
     Examples
     --------

@@ -1,16 +1,19 @@
-"""Births: a component whose rows are better explained by several.
+"""Propose births: split the rows of a component into parts that may become components.
 
-A proposal is made on the rows of one component, then carried through a whole lap, in which
-every batch measures what it would say about the parts. Judged on one batch alone, components
-that cost many parameters would never be born. Spec: creation on raw coordinates on the first
-and the third try and on whitened ones on the second; whitening by the component's own
-covariance squeezes exactly the direction that separates two clusters in one.
+A proposal is made from rows of one component. The next lap measures in all batches what its parts
+would gain, and `memoized` judges it: one batch alone would never pay for a component with many
+parameters.
+
+Parts are seeded on raw coordinates in the first, third and fourth attempt, and on whitened ones
+in the second. Whitening by the component's own covariance shrinks exactly the direction that
+separates two clusters in it, so raw coordinates come first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from scipy import sparse
@@ -28,44 +31,45 @@ from everlearn.mixture.merges import merge_greedily
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import State, Trial, labelled
 
-ATTEMPTS = ((5, False), (2, True), (10, False), (2, False))
-"""Parts sought and whether in whitened space, for each try in turn."""
-MOST_ROWS = 10_000
-"""Rows of a component that are looked at, unless there is less room."""
-RETRY_AFTER = 0.02
-_REFINEMENTS = 10
-_STILL = 1e-3
-_ENOUGH_ROWS = 2000
-_LLOYD_STEPS = 3
-_DISTANCES_AT_ONCE = 50_000
+ATTEMPTS: Final = ((5, False), (2, True), (10, False), (2, False))
+"""Number of parts, and whether coordinates are whitened, for each attempt in turn."""
+MAX_TARGET_ROWS: Final = 10_000
+"""Most rows of a component that parts are made from."""
+RETRY_AFTER: Final = 0.02
+"""A component is tried again when its mass has changed by more than this part."""
+_REFINEMENTS: Final = 10
+_CONVERGED: Final = 1e-3
+_MIN_ROW_LIMIT: Final = 2000
+_LLOYD_STEPS: Final = 3
+_DISTANCES_AT_ONCE: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class BirthSettings:
-    """How much a lap may try.
+    """How births are proposed.
 
     Attributes
     ----------
-    n_targets : components that are tried in one lap
-    n_rows : rows of each that are looked at
-    min_rows : rows that a part must have at least
-    max_components : never more components than this
-    least_parts : parts that are proposed even if one would explain the rows looked at better
+    n_targets : most components to split in one lap
+    n_rows : most rows of a component to make parts from
+    min_rows : fewest rows of a part
+    max_components : most components of the mixture
+    least_parts : parts to propose even if fewer would have a higher bound
     """
 
     n_targets: int = 25
-    n_rows: int = MOST_ROWS
+    n_rows: int = MAX_TARGET_ROWS
     min_rows: float = 1.0
     max_components: int = 1000
     least_parts: int = 1
 
     def smallest_part(self, mass: float) -> float:
-        """Mass below which a part is not worth proposing, in `mass` rows."""
+        """Smallest mass of a part to propose, if all rows have this mass."""
         return max(self.min_rows, 1e-3 * min(mass, 1e4))
 
 
 def open_targets(state: State, settings: BirthSettings) -> list[int]:
-    """Ids that have not resisted every kind of attempt; least tried first, then largest."""
+    """Ids of components for which an attempt is left: least tried first, then largest."""
     stats = state.total
     enough = 2 * settings.smallest_part(float(stats.n.sum()))
     open_mass = stats.n - state.sealed.stats.n
@@ -77,29 +81,29 @@ def open_targets(state: State, settings: BirthSettings) -> list[int]:
 def propose(
     state: State, runner: LocalRunner, settings: BirthSettings
 ) -> tuple[tuple[Proposal, ...], list[int]]:
-    """Births to carry through the next lap, and the targets for which none could be made."""
+    """Births for the next lap, and ids of the components that could not be split."""
     proposals: list[Proposal] = []
-    barren: list[int] = []
+    without_parts: list[int] = []
     next_id = state.next_id
     room = settings.max_components - len(state.total)
     targets = open_targets(state, settings)[: settings.n_targets] if room > 0 else []
-    limit = min(settings.n_rows, max(runner.prepared_rows, _ENOUGH_ROWS))
+    limit = min(settings.n_rows, max(runner.prepared_rows, _MIN_ROW_LIMIT))
     for target, found, rng in _samples(state, targets, limit, runner.engine):
         if room < 1:
             break
-        parts = _create(state, runner.here(), settings, target, found, rng)
+        parts = _split(state, runner.in_process(), settings, target, found, rng)
         if parts is None:
-            barren.append(target)
+            without_parts.append(target)
             continue
         parts = replace(parts, ids=np.arange(next_id, next_id + len(parts)))
         room -= len(parts) - 1
         next_id += len(parts)
         proposals.append(Proposal(target, state.model.posterior(parts)))
-    return tuple(proposals), barren
+    return tuple(proposals), without_parts
 
 
-def failed(state: State, components: list[int]) -> dict[int, Trial]:
-    """The birth trials after these components resisted once more."""
+def after_failed_births(state: State, components: list[int]) -> dict[int, Trial]:
+    """The birth trials after one more attempt failed for these components."""
     n = {int(i): float(m) for i, m in zip(state.total.ids, state.total.n, strict=True)}
     trials = {i: t for i, t in state.birth_trials.items() if i in n}
     for component in components:
@@ -108,19 +112,19 @@ def failed(state: State, components: list[int]) -> dict[int, Trial]:
     return trials
 
 
-def reopened(trials: Mapping[int, Trial]) -> dict[int, Trial]:
-    """Trials after which no component counts as having resisted every kind of attempt."""
+def reopen_targets(trials: Mapping[int, Trial]) -> dict[int, Trial]:
+    """Trials that leave each component at least one attempt."""
     return {i: Trial(t.failures % len(ATTEMPTS), t.mass) for i, t in trials.items()}
 
 
 def _attempt(state: State, component: int) -> int:
-    """Number of the attempt this component is at, from 0."""
+    """Number of the next attempt for a component, from 0."""
     trial = state.birth_trials.get(component)
     mass = state.total.n[state.total.position(component)]
-    return 0 if trial is None or trial.stale(mass, RETRY_AFTER) else trial.failures
+    return 0 if trial is None or trial.is_stale(mass, RETRY_AFTER) else trial.failures
 
 
-def _create(
+def _split(
     state: State,
     runner: LocalRunner,
     settings: BirthSettings,
@@ -128,7 +132,7 @@ def _create(
     found: Rows | None,
     rng: np.random.Generator,
 ) -> Stats | None:
-    """Statistics of the parts on some of the target's open rows, or None."""
+    """Statistics of the parts on a sample of the target's rows, or None if there are none."""
     attempt = _attempt(state, target)
     smallest = settings.smallest_part(float(state.total.n.sum()))
     if found is None or found.mass < 2 * smallest:
@@ -157,7 +161,7 @@ def refine(
     smallest: float,
     least: int = 1,
 ) -> Stats | None:
-    """Restricted learning in which only the parts compete, and merges; None if one is left."""
+    """Assign the rows to the parts alone and merge parts, or None if only one is left."""
     while True:
         settled = _compete(model, runner, rows, parts, smallest)
         if len(settled) < 2:
@@ -175,13 +179,13 @@ def refine(
 def _compete(
     model: Mixture, runner: LocalRunner, rows: Rows, parts: Stats, smallest: float
 ) -> Stats:
-    """Parts after a few rounds of assigning the rows to them; those that stay small drop out."""
+    """Assign the rows to the parts until their masses are stable. Small parts drop out."""
     for _ in range(_REFINEMENTS):
         kept = parts.rows(np.flatnonzero(parts.n >= smallest))
         if len(kept) < 2:
             return kept
         parts = runner.run(model.posterior(kept), Plan(), rows)[0].stats
-        if np.abs(parts.n - kept.n).max() < _STILL * parts.n.sum():
+        if np.abs(parts.n - kept.n).max() < _CONVERGED * parts.n.sum():
             break
     return parts.rows(np.flatnonzero(parts.n >= smallest))
 
@@ -189,7 +193,7 @@ def _compete(
 def seed_labels(
     points: Table, weights: Vec | None, n_parts: int, rng: np.random.Generator
 ) -> IntVec:
-    """A rough partition: k-means++ seeds and a few Lloyd steps."""
+    """Labels of a rough partition: k-means++ seeds and a few Lloyd steps."""
     random_state = int(rng.integers(2**31 - 1))
     with config_context(assume_finite=True, skip_parameter_validation=True):
         centres, _ = kmeans_plusplus(
@@ -213,7 +217,7 @@ def _nearest(points: Table, centres: Mat) -> IntVec:
 
 
 def _centres(points: Table, mass: Vec, labels: IntVec, old: Mat) -> Mat:
-    """Weighted means of the points that each centre has; without points it stays."""
+    """Weighted mean of the points of each centre. A centre without points stays."""
     n = len(labels)
     member = sparse.csr_array((mass, (labels, np.arange(n))), shape=(len(old), n))
     sums = member @ points
@@ -225,13 +229,13 @@ def _centres(points: Table, mass: Vec, labels: IntVec, old: Mat) -> Mat:
 def _samples(
     state: State, targets: list[int], limit: int, engine: Engine
 ) -> Iterator[tuple[int, Rows | None, np.random.Generator]]:
-    """For each target at most `limit` of its open rows, and the random stream they came from.
+    """For each target at most `limit` of its open rows, and the random stream of the target.
 
-    Rows in chunks are sought for all targets at once, others when they are asked for.
+    Rows on workers are fetched for all targets at once, others one target at a time.
     """
     rngs = [stream(state.seed, "birth", state.clock, target) for target in targets]
     if any(isinstance(b.rows, ChunkedRows) for b in state.batches) and targets:
-        rows = _far_rows(state, targets, limit, rngs, engine)
+        rows = _remote_rows(state, targets, limit, rngs, engine)
         yield from zip(targets, rows, rngs, strict=True)
         return
     for target, rng in zip(targets, rngs, strict=True):
@@ -240,16 +244,19 @@ def _samples(
 
 def _rows_of(state: State, target: int, limit: int, rng: np.random.Generator) -> Rows | None:
     """At most `limit` open rows whose label is the target, drawn without replacement."""
-    found = [np.flatnonzero(b.labels == target) for b in state.batches]
-    drawn = _drawn([len(where) for where in found], limit, rng)
+    batches = [batch.in_process() for batch in state.batches]
+    found = [np.flatnonzero(labels == target) for _, labels in batches]
+    drawn = _draw_ranks([len(where) for where in found], limit, rng)
     if drawn is None:
         return None
-    picked = [w[ranks] for w, ranks in zip(found, drawn, strict=True)]
-    return concatenate([b.rows[w] for b, w in zip(state.batches, picked, strict=True) if len(w)])
+    picked = [where[ranks] for where, ranks in zip(found, drawn, strict=True)]
+    return concatenate(
+        [rows[where] for (rows, _), where in zip(batches, picked, strict=True) if len(where)]
+    )
 
 
-def _drawn(counts: Sequence[int], limit: int, rng: np.random.Generator) -> list[IntVec] | None:
-    """Which rows of each part are taken, in all at most `limit` of so many; None of none."""
+def _draw_ranks(counts: Sequence[int], limit: int, rng: np.random.Generator) -> list[IntVec] | None:
+    """Which rows of each batch to take, at most `limit` of all, or None if there are none."""
     count = sum(counts)
     if count == 0:
         return None
@@ -261,17 +268,17 @@ def _drawn(counts: Sequence[int], limit: int, rng: np.random.Generator) -> list[
     return [np.flatnonzero(part) for part in np.split(chosen, ends)]
 
 
-def _far_rows(
+def _remote_rows(
     state: State,
     targets: list[int],
     limit: int,
     rngs: list[np.random.Generator],
     engine: Engine,
 ) -> list[Rows | None]:
-    """The same for rows in chunks: counts come first, then the rows that were drawn."""
+    """The same for rows on workers: count them, draw, then fetch the drawn rows."""
     found = labelled(state.batches)
     counts = found.counts(np.array(targets), engine)
-    drawn = [_drawn(c.tolist(), limit, rng) for c, rng in zip(counts.T, rngs, strict=True)]
+    drawn = [_draw_ranks(c.tolist(), limit, rng) for c, rng in zip(counts.T, rngs, strict=True)]
     some = [(t, ranks) for t, ranks in zip(targets, drawn, strict=True) if ranks is not None]
     ranks = [[(t, ranks[i]) for t, ranks in some] for i in range(len(found.chunks))]
     rows = iter(found.rows(ranks, engine))

@@ -1,32 +1,42 @@
-"""From a budget in bytes to the limits that keep a learner within it.
+"""Turn a memory budget into limits of components, rows and blocks.
 
-A quarter of the budget is for the rows of the window, a quarter for the block at work, half for
-statistics: the sums, one copy for each open batch, and what moves measure and try out.
+A quarter of the budget is for the rows of the window, and a quarter for blocks of rows that are
+processed. Half is for statistics: the sums, one set for each open batch, and what moves measure
+and try.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from everlearn.errors import MemoryBudgetError
+from everlearn.mixture.settings import MAX_BUDGET_WORKERS
 
-_OPEN_BATCHES = 4
-_DELETES = 2
-MOST_WORKERS = 2
-"""Blocks at work at the same time."""
-_BLOCK_COPIES = 6 * MOST_WORKERS
-_STATS_COPIES = 40
-"""Statistics alive at the busiest moment of a lap, besides those of open batches."""
-_PAIR_BYTES = 80
-"""For each pair of components: entropies, and what choosing among all pairs takes."""
-_FIXED_BYTES = 380_000
-"""History, records, and small objects that the interpreter keeps for use again."""
+_OPEN_BATCHES: Final = 4
+_DELETES: Final = 2
+_BLOCK_COPIES: Final = 6 * MAX_BUDGET_WORKERS
+_STATS_COPIES: Final = 40
+"""Sets of statistics in memory at the peak of a lap, besides those of open batches."""
+_PAIR_BYTES: Final = 80
+"""Bytes for each pair of components: entropies, and the choice among all pairs."""
+_FIXED_BYTES: Final = 380_000
+"""Bytes of history, records and small objects that Python keeps for later use."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """What fits: components, open rows, rows of a batch, bytes of a block, deletes at a time."""
+    """Largest sizes within a budget.
+
+    Attributes
+    ----------
+    max_components : components
+    window_rows : open rows
+    batch_rows : rows of a batch
+    block_bytes : bytes of a block of rows
+    max_deletes : components to track for deletes
+    """
 
     max_components: int
     window_rows: int
@@ -43,14 +53,13 @@ def stats_bytes(n_stats: int) -> int:
 def limits_within(
     budget: int, n_stats: int, row_bytes: int, wanted_rows: int, wanted_components: int
 ) -> MemoryLimits:
-    """The largest limits, up to those wanted, whose sum is within `budget` bytes."""
+    """The largest limits, up to the wanted ones, that take at most `budget` bytes together."""
     free = budget - _FIXED_BYTES
     need = least_budget(n_stats, row_bytes, _OPEN_BATCHES, 2)
     if budget < need:
         raise MemoryBudgetError(
-            "the 'memory_budget' of DPMixture must hold at least two components and "
-            f"{_OPEN_BATCHES} rows: with {n_stats} statistics a component that takes "
-            f"{need:,} bytes, got {budget:,}"
+            f"the 'memory_budget' of DPMixture must be at least {need:,} bytes, got {budget:,}: "
+            f"two components of {n_stats} statistics and {_OPEN_BATCHES} rows need that much"
         )
     rows = free // 4 // _open_row_bytes(row_bytes)
     components = _components_within(free // 2, _component_bytes(n_stats))
@@ -65,18 +74,18 @@ def limits_within(
 
 
 def least_budget(n_stats: int, row_bytes: int, rows: int, components: int) -> int:
-    """The smallest budget whose limits are not below so many open rows and components."""
+    """The smallest budget that allows these numbers of open rows and components."""
     statistics = components * _component_bytes(n_stats) + components**2 * _PAIR_BYTES
     return _FIXED_BYTES + max(2 * statistics, 4 * rows * _open_row_bytes(row_bytes))
 
 
 def _open_row_bytes(row_bytes: int) -> int:
-    """Bytes of an open row and its label, and of a copy of both while rows are put together."""
+    """Bytes of an open row with its label, and of a copy while rows are joined."""
     return 2 * (row_bytes + 12)
 
 
 def _component_bytes(n_stats: int) -> int:
-    """Bytes of a component in all the statistics that a lap needs."""
+    """Bytes of a component in all statistics that a lap needs."""
     return stats_bytes(n_stats) * (_STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES))
 
 

@@ -1,10 +1,10 @@
-"""What a learned mixture shows: components, bounds, history and the memory it takes."""
+"""Dirichlet-process mixtures for users: `DPMixture`."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.families.base import Family
 from everlearn.core.moves import ALL_MOVES
 from everlearn.core.random import stream
-from everlearn.engine.opening import is_collection
+from everlearn.engine.opening import EngineChoice, is_collection, open_engine
 from everlearn.engine.rows import Rows
 from everlearn.errors import NotConvergedWarning
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
@@ -34,88 +34,306 @@ from everlearn.estimator.params import (
     check_params,
     parse_bytes,
 )
+from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import refuse_collection
 from everlearn.mixture.budget import stats_bytes
-from everlearn.mixture.checkpoint import MixtureStorage
-from everlearn.mixture.fit import Learned, allow_missing, forget, learn, learn_elsewhere, learn_more
-from everlearn.mixture.inputs import check_forgettable, check_same_model, checked_name, checked_rows
+from everlearn.mixture.checkpoint import FAMILY_NAMES, MIXTURE_FIT
+from everlearn.mixture.fit import LEARNERS, MixtureFit, fit_rows, forget_rows, learn_rows
+from everlearn.mixture.inputs import check_forgettable, checked_name, checked_rows
+from everlearn.mixture.priors import check_entries
+from everlearn.mixture.settings import FAMILY_ALIASES, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
-from everlearn.mixture.state import State
+from everlearn.mixture.state import State, allow_missing
+from everlearn.store.schema import Schema
+
+_PREDICT_ROWS: Final = 4096
+_SAMPLE_CONSTRAINTS: Final = {"n_samples": (Interval(1, integer=True),)}
 
 
-class MixtureAttributes(ComponentAttributes):
-    """Fitted attributes, computed from the statistics when asked for."""
+class DPMixture(
+    ComponentAttributes, SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, BaseEstimator
+):
+    """Mixture of Gaussians or multinomials that finds the number of components by itself.
 
-    _learned: Learned
-    n_features_in_: int
-    birth_window: int
-    memory_budget: Any
+    The model is a Dirichlet-process mixture, learned by memoized variational inference. It adds,
+    merges and deletes components whenever that raises its evidence lower bound. `fit` learns from
+    a data set, `partial_fit` from a stream with bounded memory; each can follow the other.
 
-    def _fitted(self) -> State:
-        check_is_fitted(self)
-        return self._learned.state
+    Parameters
+    ----------
+    family : {"diagonal", "full", "zero-mean", "multinomial"}, default="diagonal"
+        Distribution of a component: a Gaussian with diagonal or full covariance, a Gaussian with
+        mean zero and full covariance, or a multinomial over counts. "diagonal" may be written as
+        "diag", and allows missing values (NaN). Use "full" if features are correlated within a
+        cluster. Its work and memory grow with the square of the number of features.
+    prior : str or mapping, default="data"
+        How large components are before they have seen rows. "data" scales the prior to the first
+        rows. "shared" (diagonal) finds one spread for all components: use it for many features
+        and compact clusters, such as features of a neural network. "par-ingmm" (diagonal) and
+        "wishart" (all Gaussians) are fixed priors for features of unit variance. A mapping sets
+        entries by hand, see docs/ask/priors.md. A stream takes the prior from its first few
+        hundred rows; later a change has no effect before the next `fit`.
+    concentration : float, default=1.0
+        Concentration of the Dirichlet process. Larger values expect more components.
+    max_components : int, default=1000
+        No new components are added beyond this number. Existing ones stay.
+    init_components : int or "many", default=1
+        Number of components at the start of `fit`, and in the first rows of a stream with
+        `learner="stochastic"`. They are seeded by k-means++. Other streams start with one. "many"
+        is one for every 10 rows, at most `max_components`: use it with `prior="shared"` and many
+        clusters, then merges find their number.
+    n_init : int, default=1
+        Number of starts to try where `init_components` is used. The one with the highest bound is
+        kept. More starts take more time, and may find better components.
+    batch_size : int or None, default=None
+        Rows of a batch. None means 1000, or a tenth of the data in `fit` if that is more. A
+        memory budget may need larger batches.
+    birth_window : int, default=10000
+        Rows of a stream to keep in memory. New components can form from these rows only.
+    max_laps : int, default=50
+        Most passes over the data in `fit`.
+    tol : float, default=1e-6
+        `fit` stops when a pass raises the bound by less than this part of it and no move is left.
+    moves : sequence of {"birth", "merge", "delete"}, default=all
+        Changes of structure to try. Without "birth" the number of components cannot grow.
+    learner : {"memoized", "stochastic"}, default="memoized"
+        "memoized" has an exact bound. "stochastic" finds the components in the first rows and
+        then only moves them: it takes less work per batch, and its bound is an estimate. It
+        cannot change before the next `fit`.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the work on rows. "float32" is faster. Statistics and bounds are always
+        float64.
+    memory_budget : int, str or None, default=None
+        Bytes that statistics, rows in memory and work space may take, as a number or as text such
+        as "64MB". Rows given to a call are not counted, nor is a label for each of them in `fit`.
+        None means no limit.
+    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
+        Where to compute. None uses all cores of this machine; "dask", a `distributed.Client` or
+        an address ("tcp://...") a cluster. All engines give the same bits.
+    random_state : int, RandomState instance or None, default=None
+        Seed of births, of the order of batches and of samples.
+    verbose : int, default=0
+        1 shows a progress bar.
 
-    def _components(self) -> tuple[Family[Any], Components]:
-        state = self._fitted()
-        return state.model.family, state.total
+    Attributes
+    ----------
+    n_components_ : int
+        Number of components.
+    component_ids_ : ndarray of shape (n_components,)
+        Permanent ids of the components. No id is ever used twice.
+    weights_ : ndarray of shape (n_components,)
+        Expected share of rows in each component. They sum to 1.
+    means_ : ndarray of shape (n_components, n_features)
+        Expected means; of counts, the probability of each feature.
+    covariances_ : ndarray of shape (n_components, n_features[, n_features])
+        Inverse expected precisions.
+    bound_ : float
+        Lower bound of the log evidence of all rows seen, with all constants.
+    bound_history_ : ndarray
+        The bound after each lap.
+    history_ : History
+        Rows seen, bound and components after each lap, accepted moves, and counts of moves
+        judged. Births that cost at first are included if they paid within a few laps.
+    n_samples_seen_ : int
+        Rows learned from.
+    converged_ : bool
+        Whether the last `fit` converged within `max_laps`; always with "stochastic". False
+        without a `fit`.
+    n_features_in_ : int
+        Columns of a row.
 
-    @property
-    def weights_(self) -> Vec:
-        """Expected share of each component among those seen."""
-        state = self._fitted()
-        known, _ = state.model.sticks(state.total).mean_weights()
-        return np.asarray(known / known.sum())
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import DPMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(c, 1, (100, 2)) for c in (-9, 0, 9)])
+    >>> DPMixture(random_state=0).fit(X).n_components_
+    3
+    """
 
-    @property
-    def bound_(self) -> float:
-        """Lower bound of the log evidence of every row seen."""
-        return self._fitted().bound()
+    checkpoint_key: ClassVar[str] = "dp-mixture"
+    _schema: ClassVar[Schema] = MIXTURE_FIT
+    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
+        "family": (Options((*FAMILIES, *FAMILY_ALIASES)),),
+        "prior": (Instance((str, Mapping), "the name of a prior or a mapping"),),
+        "concentration": (Interval(0, low_open=True),),
+        "max_components": (Interval(1, integer=True),),
+        "init_components": (Options(("many",)), Interval(1, integer=True)),
+        "n_init": (Interval(1, integer=True),),
+        "batch_size": (Options((None,)), Interval(1, integer=True)),
+        "birth_window": (Interval(1, integer=True),),
+        "max_laps": (Interval(1, integer=True),),
+        "tol": (Interval(0),),
+        "moves": (Subset(ALL_MOVES),),
+        "learner": (Options(tuple(LEARNERS)),),
+        "dtype": (Options(("float64", "float32")),),
+        "memory_budget": (Options((None,)), ByteSize()),
+        **COMMON_CONSTRAINTS,
+    }
+    _learned: MixtureFit
 
-    @property
-    def n_samples_seen_(self) -> int:
-        """Rows learned from."""
-        self._fitted()
-        return self._learned.n_rows
+    def __init__(
+        self,
+        *,
+        family: str = "diagonal",
+        prior: str | Mapping[str, Any] = "data",
+        concentration: float = 1.0,
+        max_components: int = 1000,
+        init_components: int | str = 1,
+        n_init: int = 1,
+        batch_size: int | None = None,
+        birth_window: int = 10_000,
+        max_laps: int = 50,
+        tol: float = 1e-6,
+        moves: tuple[str, ...] = ALL_MOVES,
+        learner: str = "memoized",
+        dtype: str = "float64",
+        memory_budget: int | str | None = None,
+        engine: EngineChoice = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.family = family
+        self.prior = prior
+        self.concentration = concentration
+        self.max_components = max_components
+        self.init_components = init_components
+        self.n_init = n_init
+        self.batch_size = batch_size
+        self.birth_window = birth_window
+        self.max_laps = max_laps
+        self.tol = tol
+        self.moves = moves
+        self.learner = learner
+        self.dtype = dtype
+        self.memory_budget = memory_budget
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
 
-    @property
-    def converged_(self) -> bool:
-        """Whether the last `fit` settled before `max_laps`; False without a `fit`."""
-        self._fitted()
-        return self._learned.settled
+    # ------------------------------------------------------------------ learning
 
-    def memory_report(self) -> dict[str, int | None]:
-        """Bytes the model holds, by what they are for, and the limits set by the budget.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a data set, and forget anything learned before.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows. NaN is a missing value if `family="diagonal"`. Chunks of a Dask array or
+            data frame stay on their workers.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts; a Dask array of the same chunks if X is one.
 
         Returns
         -------
-        report : dict
-            "statistics", "pair_entropies", "open_rows", "total" and "budget" in bytes;
-            "bytes_per_component", "max_components" and "window_rows".
+        self
+            The fitted estimator.
         """
-        state = self._fitted()
-        statistics, pairs, open_rows = held_bytes(state)
-        row_bytes = open_rows // state.n_open if state.n_open else 8 * self.n_features_in_
-        limits = memory_limits(self, state.model, row_bytes, self.birth_window)
-        return {
-            "statistics": statistics,
-            "pair_entropies": pairs,
-            "open_rows": open_rows,
-            "total": statistics + pairs + open_rows,
-            "budget": None if self.memory_budget is None else parse_bytes(self.memory_budget),
-            "bytes_per_component": stats_bytes(state.model.family.n_stats),
-            "max_components": limits.max_components,
-            "window_rows": limits.window_rows,
-        }
+        with self._unchanged_on_error():
+            self._check_params()
+            settings = self._settings()
+            if is_collection(X):
+                with open_rows(self, X, sample_weight, checked_rows) as given:
+                    seed = self._new_seed()
+                    self._learned = fit_rows(settings, given.rows, seed, given.engine)
+            else:
+                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+                with open_engine(self.engine, settings.most_workers) as engine:
+                    self._learned = fit_rows(settings, rows, self._new_seed(), engine)
+            if not self.converged_:  # inside the block, because a warning may be an error
+                warnings.warn(
+                    f"DPMixture did not converge in max_laps={self.max_laps} passes over the data. "
+                    "Increase max_laps or tol, or decrease max_components.",
+                    NotConvergedWarning,
+                    stacklevel=2,
+                )
+        return self
 
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        batch_id: int | str | None = None,
+    ) -> Self:
+        """Learn from rows that need not come again.
 
-_PREDICT_ROWS = 4096
-_SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows. NaN is a missing value if `family="diagonal"`.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+        batch_id : int, str or None, default=None
+            Name under which `forget` can take these rows back. Each name takes the memory of a
+            set of statistics. Calls with the same name make one batch.
 
+        Returns
+        -------
+        self
+            The estimator, which has learned the rows.
+        """
+        with self._unchanged_on_error():
+            self._check_params()
+            settings = self._settings()
+            name = checked_name(settings, batch_id)
+            known: MixtureFit | None = getattr(self, "_learned", None)
+            if known is not None:
+                self._check_same_model(known)
+            rows = checked_rows(self, X, reset=known is None, sample_weight=sample_weight)
+            seed = self._new_seed() if known is None else known.seed
+            with open_engine(self.engine, settings.most_workers) as engine:
+                self._learned = learn_rows(settings, known, rows, seed, engine, name)
+        return self
 
-class MixturePredictions(MixtureAttributes, LearnerMixin, TransformerMixin):
-    """Predictions; none of them changes the model."""
+    def forget(self, batch_id: int | str) -> Self:
+        """Take back the rows of a batch: subtract their statistics.
 
-    dtype: str
+        What is left is the sum over all other rows, exactly up to rounding. Components stay,
+        except those without any rows left. Their boundaries move when more rows are learned.
+
+        Parameters
+        ----------
+        batch_id : int or str
+            The `batch_id` that `partial_fit` was given with the rows.
+
+        Returns
+        -------
+        self
+            The estimator, which has forgotten the rows.
+        """
+        check_forgettable(type(self).__name__, self._fitted(), batch_id)
+        with self._unchanged_on_error():
+            self._learned = forget_rows(self._learned, batch_id)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Labels:
+        """Learn from a data set, and return the likeliest component of each of its rows.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            What `fit(X).predict(X)` gives.
+        """
+        refuse_collection(X)
+        return self.fit(X, y, sample_weight).predict(X)
+
+    # --------------------------------------------------------------- predictions
 
     def predict(self, X: Any) -> Labels:
         """Position of the likeliest component of each row.
@@ -145,12 +363,12 @@ class MixturePredictions(MixtureAttributes, LearnerMixin, TransformerMixin):
         Returns
         -------
         responsibilities : ndarray of shape (n_rows, n_components)
-            Rows sum to 1; float64, whatever `dtype` is.
+            Rows sum to 1. They are float64 for any `dtype`.
         """
         return np.concatenate([_in_double(r) for r, _ in self._assignments(X)])
 
     def transform(self, X: Any) -> Mat:
-        """Rows as features: the responsibilities of `predict_proba`.
+        """Responsibilities of the components as features, like `predict_proba`.
 
         Parameters
         ----------
@@ -182,8 +400,7 @@ class MixturePredictions(MixtureAttributes, LearnerMixin, TransformerMixin):
     def score_samples(self, X: Any) -> Vec:
         """Log posterior-predictive density of each row.
 
-        The chance that a row comes from a component not yet seen is part of it, so that the
-        density integrates to one.
+        It includes a new component that has no rows yet, so the density integrates to one.
 
         Parameters
         ----------
@@ -220,7 +437,7 @@ class MixturePredictions(MixtureAttributes, LearnerMixin, TransformerMixin):
         Returns
         -------
         score : float
-            Nats per row; larger is better.
+            Nats per row. Larger is better.
         """
         return float(np.mean(self.score_samples(X)))
 
@@ -230,14 +447,14 @@ class MixturePredictions(MixtureAttributes, LearnerMixin, TransformerMixin):
         Parameters
         ----------
         n_samples : int, default=1
-            How many.
+            Number of rows.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
             The rows, ordered by component.
         y : ndarray of shape (n_samples,)
-            The component each was drawn from, as a position.
+            Position of the component that each row was drawn from.
         """
         state = self._fitted()
         check_params("DPMixture.sample", {"n_samples": n_samples}, _SAMPLE_CONSTRAINTS)
@@ -248,309 +465,156 @@ class MixturePredictions(MixtureAttributes, LearnerMixin, TransformerMixin):
         drawn = [family.draw(q, k, int(n), rng) for k, n in enumerate(counts)]
         return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)
 
-    def _ready(self, X: Any) -> tuple[State, Rows]:
-        """State and rows for a prediction; neither is changed by it."""
+    # ---------------------------------------------------------------- attributes
+
+    @property
+    def weights_(self) -> Vec:
+        """Expected share of rows in each component, summing to 1."""
         state = self._fitted()
-        check_same_model(self, self._learned)
+        known, _ = state.model.sticks(state.total).mean_weights()
+        return np.asarray(known / known.sum())
+
+    @property
+    def bound_(self) -> float:
+        """Lower bound of the log evidence of every row seen."""
+        return self._fitted().bound()
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned from."""
+        self._fitted()
+        return self._learned.n_rows
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the last `fit` converged within `max_laps`; False without a `fit`."""
+        self._fitted()
+        return self._learned.converged
+
+    def memory_report(self) -> dict[str, int | None]:
+        """Bytes that the model holds, and the limits that its budget sets.
+
+        Returns
+        -------
+        report : dict
+            "statistics", "pair_entropies", "open_rows", "total" and "budget" in bytes;
+            "bytes_per_component", "max_components" and "window_rows".
+        """
+        state, settings = self._fitted(), self._settings()
+        statistics, pairs, open_rows = held_bytes(state)
+        row_bytes = open_rows // state.n_open if state.n_open else 8 * self._learned.n_features
+        limits = memory_limits(settings, state.model, row_bytes, settings.birth_window)
+        return {
+            "statistics": statistics,
+            "pair_entropies": pairs,
+            "open_rows": open_rows,
+            "total": statistics + pairs + open_rows,
+            "budget": settings.memory_budget,
+            "bytes_per_component": stats_bytes(state.model.family.n_stats),
+            "max_components": limits.max_components,
+            "window_rows": limits.window_rows,
+        }
+
+    # -------------------------------------------------------------------- inner
+
+    def _fitted(self) -> State:
+        check_is_fitted(self)
+        return self._learned.state
+
+    def _components(self) -> tuple[Family[Any], Components]:
+        state = self._fitted()
+        return state.model.family, state.total
+
+    def _ready(self, X: Any) -> tuple[State, Rows]:
+        """State and rows for a prediction, which changes neither."""
+        state = self._fitted()
+        self._check_same_model(self._learned)
         rows = checked_rows(self, X, reset=False)
         return (allow_missing(state) if has_missing(rows.X) else state), rows
 
     def _assignments(self, X: Any) -> Iterator[tuple[NDArray[np.floating], Labels]]:
+        """Responsibilities and labels, for one block of rows after the other."""
         state, rows = self._ready(X)
-        step, posterior = mixture_step(self, state.model), state.posterior()
+        step, posterior = mixture_step(self._settings(), state.model), state.posterior()
         for block in rows.blocks(_PREDICT_ROWS):
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+            with np.errstate(over="ignore", invalid="ignore"):  # the next lines refuse these
                 found = step.assign(posterior, step.features(block), None)
             if not np.isfinite(found.log_norm).all():
                 raise ValueError(
                     f"X of {type(self).__name__} has rows so far from all components that their "
                     f"scores are out of the range of dtype={self.dtype!r}. Leave them out, or use "
-                    "a wider dtype."
+                    "dtype='float64'."
                 )
             yield found.r, found.labels
 
-
-def _in_double(r: NDArray[np.floating]) -> Mat:
-    """Responsibilities in float64; those of float32 sum to 1 as exactly as the others."""
-    exact = r.astype(np.float64, copy=False)
-    return exact if exact is r else np.asarray(exact / exact.sum(axis=1, keepdims=True))
-
-
-class DPMixture(MixtureStorage, MixturePredictions, DensityMixin, BaseEstimator):
-    """Dirichlet-process mixture with memoized online variational inference.
-
-    The number of components is found, not given: components are born, merged and deleted when
-    that raises the evidence lower bound. `fit` learns from a data set in laps, `partial_fit`
-    from a stream in bounded memory; each can follow the other.
-
-    Parameters
-    ----------
-    family : {"diagonal", "full", "zero-mean", "multinomial"}, default="diagonal"
-        Distribution of a component: a Gaussian with diagonal or full covariance, one with mean
-        zero, or a multinomial over counts. Missing values (NaN) are fine for "diagonal".
-    prior : str or mapping, default="data"
-        "data" scales the prior to the first rows; "shared" (diagonal) finds one spread for all
-        components; "par-ingmm" and "wishart" are fixed priors for features of unit scale. A
-        mapping sets entries by hand, see docs/ask/priors.md.
-        It is taken from the first rows (a stream's first few hundred, see docs/ask/stream.md);
-        after them a change has no effect before the next `fit`.
-    concentration : float, default=1.0
-        Of the Dirichlet process: larger values expect more components.
-    max_components : int, default=1000
-        No births beyond this many; components that are there already stay.
-    init_components : int or "many", default=1
-        Components to start with, seeded by k-means++, in `fit` and in the first rows of a
-        "stochastic" stream; other streams start with one. "many" is one for every 10 rows, at
-        most `max_components`, and merges do the rest: for the prior "shared", and many classes.
-    n_init : int, default=1
-        Starts to try there, of which the one with the largest bound is kept.
-    batch_size : int or None, default=None
-        Rows of a batch; None means 1000, or a tenth of the data in `fit` if that is more.
-        A memory budget may ask for larger ones.
-    birth_window : int, default=10000
-        Rows of a stream that stay open for births.
-    max_laps : int, default=50
-        Passes over the data in `fit`, those that were undone included.
-    tol : float, default=1e-6
-        `fit` stops when the bound rises by less than this share of it and no move is left.
-    moves : sequence of {"birth", "merge", "delete"}, default=all
-        Changes of structure that are allowed.
-    learner : {"memoized", "stochastic"}, default="memoized"
-        "stochastic" blends batches without remembering them: the first rows decide on the
-        components, and the bound is an estimate. It cannot change before the next `fit`.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of the work on rows. Statistics and bounds are float64 always, and so are sums
-        over more than 128 dense rows.
-    memory_budget : int, str or None, default=None
-        Bytes, or text such as "64MB", that statistics, open rows and work space may take. The
-        rows given to a call, and in `fit` a label for each, are not counted.
-    engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        Where rows are worked on; all engines give the same bits. None uses all cores;
-        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
-    random_state : int, RandomState instance or None, default=None
-        Determines births, batch order and samples.
-    verbose : int, default=0
-        1 shows a progress bar.
-
-    Attributes
-    ----------
-    n_components_ : int
-        Components in use.
-    component_ids_ : ndarray of shape (n_components,)
-        Permanent ids; never used twice in the life of a model.
-    weights_, means_, covariances_ : ndarray
-        Expected weights (summing to 1), means, and inverse expected precisions.
-    bound_ : float
-        Lower bound of the log evidence of every row seen, constants included.
-    bound_history_ : ndarray
-        The bound after each lap that was kept.
-    history_ : History
-        Laps, accepted moves, and counts of moves judged. Births that cost at first are listed
-        if they paid within a few laps.
-    n_samples_seen_ : int
-        Rows learned from.
-    converged_ : bool
-        Whether the last `fit` settled before `max_laps`, as "stochastic" always does;
-        False without a `fit`.
-    n_features_in_ : int
-        Width of a row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from everlearn import DPMixture
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(c, 1, (100, 2)) for c in (-9, 0, 9)])
-    >>> DPMixture(random_state=0).fit(X).n_components_
-    3
-    """
-
-    _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "family": (Options(FAMILIES),),
-        "prior": (Instance((str, Mapping), "the name of a prior or a mapping"),),
-        "concentration": (Interval(0, low_open=True),),
-        "max_components": (Interval(1, integer=True),),
-        "init_components": (Options(("many",)), Interval(1, integer=True)),
-        "n_init": (Interval(1, integer=True),),
-        "batch_size": (Options((None,)), Interval(1, integer=True)),
-        "birth_window": (Interval(1, integer=True),),
-        "max_laps": (Interval(1, integer=True),),
-        "tol": (Interval(0),),
-        "moves": (Subset(ALL_MOVES),),
-        "learner": (Options(("memoized", "stochastic")),),
-        "dtype": (Options(("float64", "float32")),),
-        "memory_budget": (Options((None,)), ByteSize()),
-        **COMMON_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        *,
-        family: str = "diagonal",
-        prior: str | Mapping[str, Any] = "data",
-        concentration: float = 1.0,
-        max_components: int = 1000,
-        init_components: int | str = 1,
-        n_init: int = 1,
-        batch_size: int | None = None,
-        birth_window: int = 10_000,
-        max_laps: int = 50,
-        tol: float = 1e-6,
-        moves: tuple[str, ...] = ALL_MOVES,
-        learner: str = "memoized",
-        dtype: str = "float64",
-        memory_budget: int | str | None = None,
-        engine: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.family = family
-        self.prior = prior
-        self.concentration = concentration
-        self.max_components = max_components
-        self.init_components = init_components
-        self.n_init = n_init
-        self.batch_size = batch_size
-        self.birth_window = birth_window
-        self.max_laps = max_laps
-        self.tol = tol
-        self.moves = moves
-        self.learner = learner
-        self.dtype = dtype
-        self.memory_budget = memory_budget
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-
-    # ------------------------------------------------------------------ learning
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a data set, forgetting anything learned before.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix, data frame or Dask collection of shape (n_rows, n_features)
-            The rows; NaN is a missing value if `family="diagonal"`. Chunks of a Dask array or
-            data frame stay on their workers.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts; a Dask array of the same chunks if X is one.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        with self._unchanged_on_error():
-            self._check_params()
-            if is_collection(X):
-                with open_rows(self, X, sample_weight, checked_rows) as given:
-                    self._learned = learn_elsewhere(self, given, self._new_seed())
-            else:
-                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
-                self._learned = learn(self, rows, self._new_seed())
-            if not self.converged_:  # within, as a warning may be an error
-                warnings.warn(
-                    f"DPMixture was still changing after max_laps={self.max_laps}: allow more "
-                    "laps, or fewer components with max_components.",
-                    NotConvergedWarning,
-                    stacklevel=2,
-                )
-        return self
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        batch_id: int | str | None = None,
-    ) -> Self:
-        """Learn from rows that need not come again.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows; NaN is a missing value if `family="diagonal"`.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts.
-
-        batch_id : int, str or None, default=None
-            A name under which the statistics of these rows are kept, for `forget`. That takes
-            the memory of a set of statistics; calls with the same name make one batch.
-
-        Returns
-        -------
-        self
-            The estimator, which has learned the rows.
-        """
-        with self._unchanged_on_error():
-            self._check_params()
-            name = checked_name(self, batch_id)
-            learned = getattr(self, "_learned", None)
-            if learned is not None:
-                check_same_model(self, learned)
-            rows = checked_rows(self, X, reset=learned is None, sample_weight=sample_weight)
-            seed = self._new_seed() if learned is None else 0
-            self._learned = learn_more(self, learned, rows, seed, name)
-        return self
-
-    def forget(self, batch_id: int | str) -> Self:
-        """Take back what the rows of a batch have taught: its statistics are subtracted.
-
-        What is left is the sum over all other rows, exactly but for rounding. Components stay,
-        except those that nothing is left of; their boundaries move when more rows are learned.
-
-        Parameters
-        ----------
-        batch_id : int or str
-            The name that `partial_fit` was given with the rows.
-
-        Returns
-        -------
-        self
-            The estimator, which has forgotten the rows.
-        """
-        state = self._fitted()
-        check_forgettable(self, state, batch_id)
-        with self._unchanged_on_error():
-            self._learned = forget(self._learned, batch_id)
-        return self
-
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Labels:
-        """Learn from a data set and tell the likeliest component of each of its rows.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_rows,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            What `fit(X).predict(X)` gives.
-        """
-        refuse_collection(X)
-        return self.fit(X, y, sample_weight).predict(X)
-
-    # ---------------------------------------------------------------------- inner
+    def _settings(self) -> MixtureSettings:
+        """All parameters, for the time of one call."""
+        budget = self.memory_budget
+        return MixtureSettings(
+            owner=type(self).__name__,
+            family=family_of(self.family),
+            prior=self.prior,
+            concentration=float(self.concentration),
+            max_components=int(self.max_components),
+            init_components=None if self.init_components == "many" else int(self.init_components),
+            n_init=int(self.n_init),
+            batch_size=None if self.batch_size is None else int(self.batch_size),
+            birth_window=int(self.birth_window),
+            max_laps=int(self.max_laps),
+            tol=float(self.tol),
+            moves=frozenset(self.moves),
+            learner=self.learner,
+            dtype=self.dtype,
+            memory_budget=None if budget is None else parse_bytes(budget),
+            verbose=self.verbose,
+        )
 
     def _check_params(self) -> None:
+        family: object = self.family
+        if isinstance(family, str) and family in ("spherical", "tied"):
+            raise ValueError(
+                f"the 'family' parameter of {type(self).__name__} must be one of "
+                f"{', '.join(map(repr, FAMILIES))}: each component has its own variance in each "
+                f"feature. Use 'diagonal' or 'full'. Got {family!r} instead."
+            )
         super()._check_params()
         with named_errors(self, "prior"):
-            check_prior(self.family, self.prior)
+            check_prior(family_of(self.family), self.prior)
+
+    def _check_same_model(self, learned: MixtureFit) -> None:
+        """Refuse to continue with another family, concentration or learner.
+
+        What a stochastic learner has blended is no sum over rows, so no exact bound can follow.
+        """
+        model = learned.state.model
+        for name, own, began in (
+            ("family", family_of(self.family), FAMILY_NAMES[type(model.family)]),
+            ("concentration", self.concentration, model.prior.alpha),
+            ("learner", self.learner, learned.learner),
+        ):
+            if own != began:
+                raise ValueError(
+                    f"the {name!r} parameter of {type(self).__name__} was {began!r} when learning "
+                    "began and cannot change without a new fit. "
+                    f"Got {getattr(self, name)!r} instead."
+                )
+
+    def _check_learned(self, learned: MixtureFit) -> None:
+        """Refuse to save or load parameters that cannot belong to what was learned."""
+        self._check_same_model(learned)
+        owner, family = type(self).__name__, family_of(self.family)
+        check_entries(owner, family, self.prior, learned.n_features)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         counts = self.family == "multinomial"
         tags.input_tags.sparse = counts
         tags.input_tags.positive_only = counts
-        tags.input_tags.allow_nan = self.family == "diagonal"
+        tags.input_tags.allow_nan = family_of(self.family) == "diagonal"
         return tags
+
+
+def _in_double(r: NDArray[np.floating]) -> Mat:
+    """Responsibilities in float64, whose rows sum to 1 in float64 too."""
+    exact = r.astype(np.float64, copy=False)
+    return exact if exact is r else np.asarray(exact / exact.sum(axis=1, keepdims=True))

@@ -1,63 +1,43 @@
-"""What a mixture accepts as rows and weights, and how it says no."""
+"""What `DPMixture` accepts: rows, weights and names of batches."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from everlearn.core.arrays import Table, Vec
-from everlearn.core.families.gaussian_diag import DiagGaussian
-from everlearn.core.families.gaussian_full import FullGaussian
-from everlearn.core.families.gaussian_zero_mean import ZeroMeanGaussian
-from everlearn.core.families.multinomial import Multinomial
 from everlearn.engine.rows import Rows
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.tables import canonical, checked_weights, plain_numbers
-from everlearn.mixture.fit import Learned
+from everlearn.mixture.settings import MixtureSettings, family_of
 from everlearn.mixture.state import State
 
-_LARGEST = {"float64": 1e100, "float32": 1e15}
-_LARGEST_SQUARE = {"float64": 1e250, "float32": 1e33}
+_LARGEST: Final = {"float64": 1e100, "float32": 1e15}
+_LARGEST_SQUARE: Final = {"float64": 1e250, "float32": 1e33}
 """Weight times squared entry: sums of these over a block of rows must stay finite."""
-_LARGEST_COUNT = 2.0**53
-_FAMILY_NAMES: dict[type, str] = {
-    DiagGaussian: "diagonal",
-    FullGaussian: "full",
-    ZeroMeanGaussian: "zero-mean",
-    Multinomial: "multinomial",
-}
+_LARGEST_COUNT: Final = 2.0**53
+LARGEST_NAME: Final = 2**53
+"""No number of a batch is larger, so that files can hold it."""
 
 
-def check_same_model(estimator: Any, learned: Learned) -> None:
-    """Refuse to go on with another family, concentration or learner than learning began with.
+class HasFamily(Protocol):
+    """An estimator of components of a family, which works in a precision."""
 
-    What a stochastic learner has blended is no sum over rows: no exact bound can build on it.
+    family: str
+    dtype: str
+
+
+def checked_rows(estimator: HasFamily, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
+    """Rows of the estimator's family, or a ValueError that says what is wrong.
+
+    Rows of weight zero are left out.
     """
-    model = learned.state.model
-    known = {
-        "family": _FAMILY_NAMES[type(model.family)],
-        "concentration": model.prior.alpha,
-        "learner": learned.learner,
-    }
-    for name, value in known.items():
-        if getattr(estimator, name) != value:
-            raise ValueError(
-                f"the {name!r} parameter of {type(estimator).__name__} was {value!r} when "
-                "learning began and cannot change without a new fit. "
-                f"Got {getattr(estimator, name)!r} instead."
-            )
-
-
-def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = None) -> Rows:
-    """Rows fit for the estimator's family, or a ValueError that says what is wrong with them.
-
-    Rows of weight zero say nothing and are left out.
-    """
-    counts = estimator.family == "multinomial"
+    family = family_of(estimator.family)
+    counts = family == "multinomial"
     with named_errors(estimator, "X"):
         X = plain_numbers(X)
         table = validate_data(
@@ -66,11 +46,11 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
             reset=reset,
             accept_sparse="csr" if counts else False,
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if estimator.family == "diagonal" else True,
+            ensure_all_finite="allow-nan" if family == "diagonal" else True,
             order=None if counts else "C",
         )
     table = canonical(table)
-    largest = _check_range(estimator, table, counts)
+    largest = _check_range(estimator, table, counts=counts)
     if sample_weight is None:
         return Rows(table)
     square = _LARGEST_SQUARE[estimator.dtype]
@@ -79,8 +59,8 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, sample_weight: Any = No
     return rows if weights.all() else rows[np.flatnonzero(weights)]
 
 
-def _check_range(estimator: Any, table: Table, counts: bool) -> float:
-    """Size of the largest entry, which is not too large."""
+def _check_range(estimator: HasFamily, table: Table, *, counts: bool) -> float:
+    """Refuse entries that are too large, and return the size of the largest."""
     values: Vec = table.data if sparse.issparse(table) else table
     if values.size == 0:
         return 0.0
@@ -103,50 +83,48 @@ def _check_range(estimator: Any, table: Table, counts: bool) -> float:
     return size
 
 
-def checked_name(estimator: Any, batch_id: Any) -> int | str | None:
-    """The name of a batch to remember, if it can be remembered."""
-    name = type(estimator).__name__
+def checked_name(settings: MixtureSettings, batch_id: Any) -> int | str | None:
+    """The name of a batch as a plain value, if these settings allow one."""
     if batch_id is None:
         return None
     if not is_name(batch_id):
         raise ValueError(
-            f"'batch_id' of {name} must be None, text, or an integer from 0 to 2**53. "
+            f"'batch_id' of {settings.owner} must be None, text, or an integer from 0 to 2**53. "
             f"Got {batch_id!r:.80} instead."
         )
-    if estimator.learner != "memoized":
+    if settings.learner != "memoized":
         raise ValueError(
-            f"'batch_id' of {name} needs learner='memoized': other learners remember no batch. "
-            f"Got learner={estimator.learner!r}."
+            f"'batch_id' of {settings.owner} needs learner='memoized', because other learners "
+            f"keep no statistics of a batch. Got learner={settings.learner!r}."
         )
-    if estimator.memory_budget is not None:
+    if settings.memory_budget is not None:
         raise ValueError(
-            f"'batch_id' of {name} needs memory_budget=None: what is remembered of batches grows "
-            f"with their number. Got memory_budget={estimator.memory_budget!r}."
+            f"'batch_id' of {settings.owner} needs memory_budget=None, because each name takes "
+            f"memory for a set of statistics. Got memory_budget={settings.memory_budget}."
         )
     return str(batch_id) if isinstance(batch_id, str) else int(batch_id)
 
 
 def is_name(value: Any) -> bool:
-    """Whether a batch may be called so."""
+    """Whether a batch may have this name."""
     whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
-    return isinstance(value, str) or (whole and 0 <= int(value) <= 2**53)
+    return isinstance(value, str) or (whole and 0 <= int(value) <= LARGEST_NAME)
 
 
-def check_forgettable(estimator: Any, state: State, batch_id: Any) -> None:
-    """Refuse to forget what was not remembered, or everything there is."""
-    name = type(estimator).__name__
-    names = {batch.name for batch in state.batches} | set(state.memos)
+def check_forgettable(owner: str, state: State, batch_id: Any) -> None:
+    """Refuse to forget an unknown batch, or all rows."""
+    names = {batch.name for batch in state.batches} | set(state.named_parts)
     if batch_id is None or not is_name(batch_id) or batch_id not in names:
         known = ", ".join(repr(n) for n in sorted(names - {None}, key=str)[:8]) or "none"
         raise ValueError(
-            f"'batch_id' of {name}.forget must be that of a batch given to partial_fit, of which "
-            f"there are: {known}. Got {batch_id!r:.80} instead."
+            f"'batch_id' of {owner}.forget must be the name of a batch that partial_fit has "
+            f"learned; known names: {known}. Got {batch_id!r:.80} instead."
         )
-    memo = state.memos.get(batch_id)
-    mass = 0.0 if memo is None else float(memo.part.stats.n.sum())
+    part = state.named_parts.get(batch_id)
+    mass = 0.0 if part is None else float(part.sealed.stats.n.sum())
     mass += sum(b.rows.mass for b in state.batches if b.name == batch_id)
     if float(state.total.n.sum()) - mass <= 1e-6 * mass:
         raise ValueError(
-            f"{name} cannot forget batch {batch_id!r}: it is all that was learned. Use a new "
-            "estimator instead."
+            f"{owner} cannot forget batch {batch_id!r}, because it has learned nothing else. Use "
+            "a new estimator instead."
         )

@@ -1,11 +1,11 @@
-"""From expected log-likelihoods to responsibilities, their entropy, and what is summed over them.
+"""Compiled loops of the local step: responsibilities, their entropy, and losses of pairs.
 
-A block of scores is worked through in tiles of a few rows. Each tile is copied, with the bias
-added, into scratch rows padded with -inf to whole vectors; so the loop with the exponential never
-has a scalar remainder, and the independent rows of a tile overlap in the processor.
+A block of scores is processed in tiles of a few rows. Each tile is copied, with the bias added,
+into scratch rows that are padded with -inf to whole vectors. So the loop with the exponential has
+no scalar remainder, and the processor works on several rows at the same time.
 
-All arrays are C-contiguous. `scores` and `bias` are both float64 or both float32; everything that
-is summed over rows is float64. `weights` of size zero stands for unit weights.
+All arrays are C-contiguous. `scores` and `bias` are both float64 or both float32. Sums over rows
+are float64. `weights` of size zero stands for unit weights.
 """
 
 import math
@@ -70,7 +70,7 @@ def _load_rows(scores: Reals, bias: Reals, first: int, rows: int, tile: Tile) ->
 def _exponentiate(
     first: int, rows: int, n_components: int, tile: Tile, log_norm: Vec, labels: Labels
 ) -> None:
-    """Powers of a tile and their totals; the label is the lowest member at the peak."""
+    """Powers of a tile and their totals. The label is the first component with the peak."""
     real = tile.scores.dtype.type
     zero = real(0)
     deepest = real(-80 if tile.scores.itemsize == 4 else -700)
@@ -125,8 +125,8 @@ def softmax_entropy(
     Parameters
     ----------
     scores : (n_items, n_components)
-        In: expected log-likelihoods up to constants. Out: responsibilities, unweighted; what is
-        below 1e-30 is exactly zero, so that no subnormal number reaches a matrix product.
+        In: expected log-likelihoods up to constants. Out: responsibilities without weights. Those
+        below 1e-30 are zero, because subnormal numbers would make matrix products slow.
     bias : (n_components,)
         Added to every row: expected log weights and constants. A component with -inf is left out.
     weights : (n_items,) or (0,)
@@ -155,8 +155,8 @@ def pair_entropy_loss(
     """Entropy that would be lost if two components were one, for the tracked pairs.
 
     Adds sum_n weights[n] * ((a+b) log(a+b) - a log a - b log b), with a, b the responsibilities of
-    the pair, to `loss`; rows where either is below 1e-14 are passed over. With b <= a a term is
-    (a+b) log(1 + b/a) + b (log a - log b): both parts are positive, nothing cancels.
+    the pair, to `loss`. Rows where either is below 1e-14 are left out. With b <= a a term is
+    (a+b) log(1 + b/a) + b (log a - log b): both parts are positive, so no digits are lost.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def pair_entropy_loss(
 
 @kernel()
 def add_products(products: Reals, out: Mat) -> None:
-    """Add a matrix to `out`, which may be more precise: what NumPy does with casts in pieces."""
+    """Add a float32 or float64 matrix to a float64 matrix in place, without a temporary copy."""
     for k in range(out.shape[0]):
         for p in range(out.shape[1]):
             out[k, p] += products[k, p]

@@ -1,13 +1,13 @@
-"""The local step of a mixture: responsibilities, entropies and statistics of a block of rows.
+"""The local step of a mixture: responsibilities and statistics of rows, on an engine.
 
-Two matrix products and one fused pass over the responsibilities. What the moves want to know
-about the same rows (see `tracking`) is measured on the way, with the same responsibilities.
+For a block of rows, the step takes two matrix products and one fused pass over the
+responsibilities. On the way it measures what the moves need: see `Plan` and `Summary`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +19,21 @@ from everlearn.core.stats import Delete, Stats, total
 from everlearn.engine.chunks import ChunkedRows, KeptLabels, Marks
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.mixture.kernels import (
-    add_products,
-    pair_entropy_loss,
-    softmax_entropy,
-)
+from everlearn.mixture.kernels import add_products, pair_entropy_loss, softmax_entropy
 from everlearn.mixture.model import MixturePosterior
 
-_UNIT = np.empty(0)
-_SINGLE_ROWS = 128
-"""Rows over which a float32 product sums: of more, rounding shows in the bound's sixth digit."""
-_FEW_SUMS = 8192
+_UNIT_WEIGHTS: Final = np.empty(0)
+_FLOAT32_ROWS: Final = 128
+"""Rows that a float32 product sums over. With more, the bound is off in its sixth digit."""
+_FEW_SUMS: Final = 8192
 """Up to this many sums, all pieces are multiplied in one call."""
+_MIN_SPLIT, _MIN_REMOVE = 1e-14, 1e-10
+"""Rows with a smaller responsibility take no part in a birth or a delete."""
+_NO_PAIRS: Final[NDArray[np.int64]] = np.empty((0, 2), np.int64)
+MAX_BLOCK_ROWS: Final = 4096
+_MIN_BLOCK_ROWS: Final = 32
+_ROWS_PER_COMPONENT: Final = 8
+_PREPARED_BLOCKS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class MixtureStep:
-    """How rows are assigned: the family of the components, and the precision of the arithmetic."""
+    """Assigns rows to components of a family, in float64 or float32."""
 
     family: Family[Any]
     dtype: type[np.floating] = np.float64
@@ -59,14 +62,14 @@ class MixtureStep:
     def assign(
         self, posterior: MixturePosterior, features: Table, weights: Vec | None
     ) -> Assignment:
-        """Optimal responsibilities at fixed globals."""
+        """Optimal responsibilities at a fixed posterior."""
         eta = posterior.eta.astype(self.dtype, copy=False)
-        with _blas_flags():
+        with _ignore_invalid():
             scores = np.ascontiguousarray(features @ eta.T)
         bias = posterior.bias.astype(self.dtype, copy=False)
         n, k = scores.shape
         log_norm, labels, h = np.empty(n), np.empty(n, np.int32), np.zeros(k)
-        unit = _UNIT if weights is None else weights
+        unit = _UNIT_WEIGHTS if weights is None else weights
         softmax_entropy(scores, bias, unit, log_norm, labels, h)
         return Assignment(scores, labels, log_norm, h)
 
@@ -78,7 +81,7 @@ class MixtureStep:
         if sparse.issparse(features):
             t = np.ascontiguousarray((features.T @ r).T, np.float64)
         else:
-            with _blas_flags():
+            with _ignore_invalid():
                 t = _feature_sums(r, features)
         return Stats(ids, n, t, h, base)
 
@@ -88,19 +91,19 @@ class MixtureStep:
         return float(each.sum() if rows.weights is None else each @ rows.weights)
 
 
-def _blas_flags() -> np.errstate:
-    """Products without warnings: kernels may flag lanes that they throw away.
+def _ignore_invalid() -> np.errstate:
+    """Without warnings of matrix products, because BLAS may warn of lanes that it throws away.
 
-    What is really not finite makes the bound so, and is refused there.
+    Results that are not finite make the bound not finite, and are refused there.
     """
     return np.errstate(invalid="ignore")
 
 
 def _feature_sums(r: NDArray[np.floating], features: NDArray[np.floating]) -> Mat:
-    """R'T in float64; of float32 arrays, from products of a few rows that are each float32.
+    """The product r'T in float64. Of float32 arrays it is a sum of float32 products of few rows.
 
-    Moments about the family's origin are much larger than what is left of them about a mean, so a
-    long float32 sum would lose more than a millionth of the bound.
+    Moments about the family's origin are much larger than moments about a mean, so a long
+    float32 sum would change the bound by more than a millionth.
     """
     if r.dtype == np.float64:
         return np.asarray(r.T @ features)
@@ -109,13 +112,13 @@ def _feature_sums(r: NDArray[np.floating], features: NDArray[np.floating]) -> Ma
     if k * width > _FEW_SUMS:
         t = np.zeros((k, width))
         part = np.empty((k, width), r.dtype)
-        for i in range(0, n, _SINGLE_ROWS):
-            np.matmul(r[i : i + _SINGLE_ROWS].T, features[i : i + _SINGLE_ROWS], out=part)
+        for i in range(0, n, _FLOAT32_ROWS):
+            np.matmul(r[i : i + _FLOAT32_ROWS].T, features[i : i + _FLOAT32_ROWS], out=part)
             add_products(part, t)
         return t
-    whole = n - n % _SINGLE_ROWS
-    left = r[:whole].reshape(-1, _SINGLE_ROWS, k).transpose(0, 2, 1)
-    parts = left @ features[:whole].reshape(-1, _SINGLE_ROWS, width)
+    whole = n - n % _FLOAT32_ROWS
+    left = r[:whole].reshape(-1, _FLOAT32_ROWS, k).transpose(0, 2, 1)
+    parts = left @ features[:whole].reshape(-1, _FLOAT32_ROWS, width)
     return np.asarray(parts.sum(axis=0, dtype=np.float64) + r[whole:].T @ features[whole:])
 
 
@@ -124,13 +127,9 @@ def weighted(r: NDArray[np.floating], weights: Vec | None) -> NDArray[np.floatin
     return r if weights is None else (r * weights[:, None]).astype(r.dtype, copy=False)
 
 
-_MIN_SPLIT, _MIN_REMOVE = 1e-14, 1e-10
-_NO_PAIRS: NDArray[np.int64] = np.empty((0, 2), np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A component, by id, and the parts that might replace it."""
+    """A birth: the id of a component, and the parts that may replace it."""
 
     target: int
     parts: MixturePosterior
@@ -138,7 +137,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure: pairs of ids (P, 2), proposed births, and ids that might be deleted."""
+    """What to measure for moves: pairs of ids (P, 2), births, and ids that may be deleted."""
 
     pairs: NDArray[np.int64] = field(default_factory=lambda: _NO_PAIRS)
     births: tuple[Proposal, ...] = ()
@@ -147,9 +146,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Statistics of rows and everything the plan asked about them; summaries add.
+    """Statistics of rows, and what a plan measures; summaries can be added.
 
-    `born` are the labels (ids) the rows would have if every proposed birth were accepted.
+    Attributes
+    ----------
+    stats : statistics of all components
+    pair_loss : entropy that the merge of each pair of the plan would lose
+    births : statistics of the parts of each birth
+    deletes : change of the other components' statistics by each delete
+    born : labels (ids) of the rows if all births were accepted
     """
 
     stats: Stats
@@ -170,9 +175,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class TrackedStep:
-    """The local step as a task for an engine: ((posterior, plan), rows) -> (summary, labels).
+    """The local step as a task of an engine: ((posterior, plan), rows) -> (summary, labels).
 
-    Labels are permanent ids, so they outlive any reordering.
+    Labels are permanent ids, so they stay valid when components are reordered.
     """
 
     step: MixtureStep
@@ -185,10 +190,12 @@ class TrackedStep:
         labels = posterior.ids.astype(np.int32)[found.labels]
         born = labels.copy()
         births = tuple(
-            self._share_out(posterior, b, features, found, rows.weights, born) for b in plan.births
+            self._birth_stats(posterior, birth, features, found, rows.weights, born)
+            for birth in plan.births
         )
         deletes = tuple(
-            self._hand_over(posterior, k, features, found, rows.weights) for k in plan.deletes
+            self._delete_stats(posterior, component, features, found, rows.weights)
+            for component in plan.deletes
         )
         stats = self.step.summarize(
             posterior.ids,
@@ -199,7 +206,7 @@ class TrackedStep:
         )
         return Summary(stats, loss, births, deletes, born), labels
 
-    def _share_out(
+    def _birth_stats(
         self,
         posterior: MixturePosterior,
         birth: Proposal,
@@ -208,9 +215,9 @@ class TrackedStep:
         weights: Vec | None,
         born: Labels,
     ) -> Stats:
-        """Statistics of the parts, if the target's share of each row went to them.
+        """Statistics of the parts if they took the target's share of each row.
 
-        Rows labelled with the target get the label of their likeliest part in `born`.
+        Writes the likeliest part of the rows with the target's label into `born`.
         """
         k = int(np.flatnonzero(posterior.ids == birth.target)[0])
         where = np.flatnonzero(found.r[:, k] > _MIN_SPLIT)
@@ -223,7 +230,7 @@ class TrackedStep:
         h = split.h + (-mass * np.log(share)) @ split.r
         return self.step.summarize(birth.parts.ids, target, weighted(split.r, mass), h)
 
-    def _hand_over(
+    def _delete_stats(
         self,
         posterior: MixturePosterior,
         component_id: int,
@@ -231,7 +238,7 @@ class TrackedStep:
         found: Assignment,
         weights: Vec | None,
     ) -> Stats:
-        """Change in the others' statistics, if this component's rows were assigned anew."""
+        """Change of the other components' statistics if they took this component's rows."""
         k = int(np.flatnonzero(posterior.ids == component_id)[0])
         where = np.flatnonzero(found.r[:, k] > _MIN_REMOVE)
         mass = None if weights is None else weights[where]
@@ -248,7 +255,7 @@ class TrackedStep:
 
 @dataclass(frozen=True, slots=True)
 class KeepingStep:
-    """The same for rows whose labels stay with them: sums do not grow with the number of rows."""
+    """The same for rows on workers. Labels stay with the rows, so only sums travel."""
 
     step: TrackedStep
 
@@ -266,7 +273,7 @@ def _pair_losses(
         places = order[np.searchsorted(ids, pairs, sorter=order)]
         slots = np.full((len(ids), len(ids)), -1, np.int32)
         slots[places.min(axis=1), places.max(axis=1)] = np.arange(len(pairs), dtype=np.int32)
-        unit = np.empty(0) if weights is None else weights
+        unit = _UNIT_WEIGHTS if weights is None else weights
         pair_entropy_loss(found.r, unit, slots, loss)
     return loss
 
@@ -278,12 +285,6 @@ def _entropy(r: NDArray[np.floating], weights: Vec | None) -> Vec:
     return np.asarray(-weighted(r64 * logs, weights).sum(axis=0))
 
 
-MAX_BLOCK_ROWS = 4096
-_MIN_BLOCK_ROWS = 32
-_ROWS_PER_COMPONENT = 8
-_PREPARED_BLOCKS = 4
-
-
 @dataclass(frozen=True, slots=True)
 class LocalRunner:
     """Runs a step on an engine, in blocks whose features take about `block_bytes`."""
@@ -293,10 +294,10 @@ class LocalRunner:
     block_bytes: int = 2_000_000
 
     def block_rows(self, n_components: int) -> int:
-        """Rows of a block. It depends on the model alone, so results never depend on engines.
+        """Rows of a block. They depend on the model alone, so all engines give the same bits.
 
-        Blocks fit the cache, but have several rows for each component: otherwise adding up
-        their statistics would take longer than making them.
+        Blocks fit into the cache. But they have several rows for each component, because adding
+        the statistics of a block takes as long as a few rows.
         """
         width = self.step.family.n_stats + n_components
         fitting = self.block_bytes // (np.dtype(self.step.dtype).itemsize * width)
@@ -310,22 +311,22 @@ class LocalRunner:
         blocks = rows.pieces(self.block_rows(len(posterior)))
         if isinstance(rows, ChunkedRows):
             task = KeepingStep(TrackedStep(self.step))
-            summary, kept = self.engine.map_sum_kept(task, blocks, (posterior, plan))
+            summary, kept = self.engine.map_sum_and_keep(task, blocks, (posterior, plan))
             return summary, KeptLabels(tuple(kept))
         summary, labels = self.engine.map_sum(TrackedStep(self.step), blocks, (posterior, plan))
         return summary, np.concatenate(labels)
 
-    def here(self) -> LocalRunner:
-        """The same within this process, for rows that are not worth sending elsewhere."""
+    def in_process(self) -> LocalRunner:
+        """The same in this process, for rows too few to be sent to workers."""
         return replace(self, engine=self.engine.local)
 
     @property
     def prepared_rows(self) -> int:
-        """Rows whose features may be kept for a while."""
+        """Most rows whose features are computed once and kept."""
         return _PREPARED_BLOCKS * self.block_rows(0)
 
     def prepared(self, rows: Rows) -> Rows:
-        """Rows that keep their features, if these take a few blocks at most."""
+        """Rows with their features, if there are few enough."""
         if len(rows) > self.prepared_rows:
             return rows
         return replace(rows, features=self.step.features(rows))

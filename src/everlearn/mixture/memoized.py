@@ -1,14 +1,14 @@
-"""Memoized learning: every open batch keeps its statistics, so each visit is exact.
+"""Memoized variational inference: laps over open batches, and which moves they accept.
 
-Visiting a batch replaces its old statistics by new ones; the bound of all rows never falls, at
-any visit. A lap visits every open batch once, measures on the way what the moves need, and
-then judges them: births, else deletes, then merges, then the order of the components. With one
-batch this is batch variational Bayes; with a sealed past it is streaming (see `streaming`).
+A visit replaces the old statistics of a batch by new ones, so the bound of all rows never falls.
+A lap visits each open batch once, and measures on the way what the moves need. Then it judges
+births, deletes (only if no birth was accepted), merges, and the order of the components. With one
+batch this is batch variational Bayes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,33 +17,46 @@ from everlearn.core.moves import ALL_MOVES, LapInfo, MoveRecord
 from everlearn.core.random import stream
 from everlearn.core.stats import Delete, Merge, Split, Stats, total
 from everlearn.engine.chunks import ChunkedRows
-from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.mixture import births as birth
-from everlearn.mixture import merges as delete
-from everlearn.mixture import merges as merge
-from everlearn.mixture.births import ATTEMPTS, seed_labels
+from everlearn.mixture.births import BirthSettings, after_failed_births, open_targets, propose
 from everlearn.mixture.local import LocalRunner, Plan, Summary
-from everlearn.mixture.model import Mixture, MixturePosterior
-from everlearn.mixture.state import OpenBatch, State, Trial
+from everlearn.mixture.merges import (
+    after_failed_deletes,
+    delete_candidates,
+    delete_gain,
+    judge_pairs,
+    merge_gain,
+    promising_pairs,
+    receivers,
+)
+from everlearn.mixture.model import MixturePosterior
+from everlearn.mixture.state import OpenBatch, State
 
 
 @dataclass(frozen=True, slots=True)
 class MoveSettings:
-    """Which moves a lap may make, and how much work they may cause."""
+    """Which moves a lap may make, and how much work they may cause.
+
+    Attributes
+    ----------
+    kinds : names of the moves
+    births : how births are proposed
+    max_pairs : pairs of components to track for merges
+    max_deletes : components to track for deletes
+    margin : an accepted move must raise the bound by more than this part of it
+    n_forced_births : births to accept even if they lower the bound, best first
+    """
 
     kinds: frozenset[str] = frozenset(ALL_MOVES)
-    births: birth.BirthSettings = field(default_factory=birth.BirthSettings)
+    births: BirthSettings = field(default_factory=BirthSettings)
     max_pairs: int = 50
     max_deletes: int = 5
     margin: float = 1e-9
-    """An accepted move must raise the bound by more than this share of it."""
-    n_bold: int = 0
-    """Births that are accepted whatever they cost, best first: see `ventures`."""
+    n_forced_births: int = 0
 
 
 def visit(state: State, position: int, plan: Plan, runner: LocalRunner) -> tuple[State, Summary]:
-    """Replace the statistics of one open batch; the total follows by subtracting and adding."""
+    """Assign the rows of one open batch anew, and replace its statistics in the total."""
     batch = state.batches[position]
     summary, labels = runner.run(state.posterior(), plan, batch.rows)
     batches = list(state.batches)
@@ -58,7 +71,7 @@ def open_batches(
     pieces: Sequence[Rows | ChunkedRows],
     runner: LocalRunner,
 ) -> State:
-    """Add batches, all of them assigned at one fixed posterior."""
+    """Add batches, whose rows are all assigned at one fixed posterior."""
     added = []
     for rows in pieces:
         summary, labels = runner.run(posterior, Plan(), rows)
@@ -68,18 +81,20 @@ def open_batches(
 
 def lap(state: State, runner: LocalRunner, moves: MoveSettings) -> tuple[State, LapInfo]:
     """Visit every open batch once, then judge the moves."""
-    plan, barren = _plan(state, runner, moves)
+    plan, without_parts = _plan(state, runner, moves)
     order = stream(state.seed, "order", state.clock).permutation(len(state.batches))
     summaries: dict[int, Summary] = {}
     for position in order.tolist():
         state, summaries[position] = visit(state, position, plan, runner)
     state = state.resummed()
     tracked = [summaries[p] for p in range(len(state.batches))]
-    state, records = _judge(state, plan, tracked, moves)
+    judge = _Judge(state, plan, tracked, moves)
+    judge.judge_all()
+    state, records = judge.state, judge.records
     refused = [r.removed[0] for r in records if r.kind == "birth" and not r.accepted]
-    trials = birth.failed(state, barren + refused)
+    trials = after_failed_births(state, without_parts + refused)
     state = replace(state.reordered().pruned(), birth_trials=trials, clock=state.clock + 1)
-    settled = not any(r.accepted for r in records) and not _pending(state, moves)
+    settled = not any(r.accepted for r in records) and not _has_births_left(state, moves)
     info = LapInfo(
         state.clock,
         state.bound(),
@@ -92,76 +107,121 @@ def lap(state: State, runner: LocalRunner, moves: MoveSettings) -> tuple[State, 
 
 
 def _plan(state: State, runner: LocalRunner, moves: MoveSettings) -> tuple[Plan, list[int]]:
-    births, barren = (
-        birth.propose(state, runner, moves.births) if "birth" in moves.kinds else ((), [])
+    """What to measure in the next lap, and ids of components that could not be split."""
+    births, without_parts = (
+        propose(state, runner, moves.births) if "birth" in moves.kinds else ((), [])
     )
     limit = moves.max_pairs if "merge" in moves.kinds else 0
-    pairs = merge.promising_pairs(state.model, state.total, limit)
-    deletes = delete.delete_candidates(state, moves.max_deletes) if "delete" in moves.kinds else ()
-    return Plan(pairs, births, deletes), barren
+    pairs = promising_pairs(state.model, state.total, limit)
+    deletes = delete_candidates(state, moves.max_deletes) if "delete" in moves.kinds else ()
+    return Plan(pairs, births, deletes), without_parts
 
 
-def _pending(state: State, moves: MoveSettings) -> bool:
-    """Whether some component has not yet resisted every attempt to split it."""
+def _has_births_left(state: State, moves: MoveSettings) -> bool:
+    """Whether some way to split some component has not been tried yet."""
     if "birth" not in moves.kinds or len(state.total) >= moves.births.max_components:
         return False
-    return bool(birth.open_targets(state, moves.births))
+    return bool(open_targets(state, moves.births))
 
 
-def _judge(
-    state: State, plan: Plan, tracked: list[Summary], moves: MoveSettings
-) -> tuple[State, list[MoveRecord]]:
-    """Carry out what raises the bound. A component takes part in one accepted move at most."""
-    margin = moves.margin * abs(state.bound())
-    room = moves.births.max_components
-    records: list[MoveRecord] = []
-    used: set[int] = set()
-    bold = _boldest(state, plan, tracked, moves.n_bold)
-    state = _judge_births(state, plan, tracked, margin, room, bold, records, used)
-    if not used:
-        state = _judge_deletes(state, plan, tracked, margin, records, used)
-    state = _judge_merges(state, plan, tracked, margin, records, used)
-    return state, records
+class _Judge:
+    """Makes the moves of a lap that raise the bound.
 
+    Attributes
+    ----------
+    state : the state after the moves so far
+    records : all moves judged so far
+    """
 
-def _judge_births(
-    state: State,
-    plan: Plan,
-    tracked: list[Summary],
-    margin: float,
-    room: int,
-    bold: set[int],
-    records: list[MoveRecord],
-    used: set[int],
-) -> State:
-    before = state.reordered().bound()  # what the order alone gains is not the move's
-    for index, proposal in enumerate(plan.births):
-        after = _split(state, proposal.target, index, tracked)
-        gain = after.bound() - before
-        added = np.intersect1d(proposal.parts.ids, after.total.ids).tolist()
-        fits = len(after.total) <= max(room, len(state.total))
-        accepted = bool(added) and fits and (gain > margin or index in bold)
-        records.append(MoveRecord("birth", (proposal.target,), tuple(added), gain, accepted))
-        if accepted:
-            state = replace(after, next_id=max(after.next_id, max(added) + 1))
-            before = state.bound()
-            used |= {proposal.target, *added}
-    return state
+    def __init__(
+        self, state: State, plan: Plan, tracked: list[Summary], moves: MoveSettings
+    ) -> None:
+        self.state, self.records = state, list[MoveRecord]()
+        self._plan, self._tracked, self._moves = plan, tracked, moves
+        self._margin = moves.margin * abs(state.bound())
+        # What was measured holds for one change of a component only.
+        self._used = set[int]()
 
+    def judge_all(self) -> None:
+        """Judge births, deletes if no birth was accepted, and merges."""
+        self._judge_births()
+        if not self._used:
+            self._judge_deletes()
+        self._judge_merges()
 
-def _boldest(state: State, plan: Plan, tracked: list[Summary], limit: int) -> set[int]:
-    """Positions of the proposed births that, each alone, gain most or cost least."""
-    if limit == 0:
-        return set()
-    bounds = [_split(state, p.target, i, tracked).bound() for i, p in enumerate(plan.births)]
-    return set(np.argsort(-np.array(bounds), kind="stable")[:limit].tolist())
+    def _judge_births(self) -> None:
+        forced = self._best_births(self._moves.n_forced_births)
+        # A new order of the components raises the bound by itself, which is not the gain of a move.
+        before = self.state.reordered().bound()
+        for index, proposal in enumerate(self._plan.births):
+            after = _split(self.state, proposal.target, index, self._tracked)
+            gain = after.bound() - before
+            added = np.intersect1d(proposal.parts.ids, after.total.ids).tolist()
+            most = max(self._moves.births.max_components, len(self.state.total))
+            fits = len(after.total) <= most
+            accepted = bool(added) and fits and (gain > self._margin or index in forced)
+            self.records.append(
+                MoveRecord("birth", (proposal.target,), tuple(added), gain, accepted)
+            )
+            if accepted:
+                self.state = replace(after, next_id=max(after.next_id, max(added) + 1))
+                before = self.state.bound()
+                self._used |= {proposal.target, *added}
+
+    def _best_births(self, limit: int) -> set[int]:
+        """Positions of the proposed births with the highest bounds, each taken alone."""
+        if limit == 0:
+            return set()
+        bounds = [
+            _split(self.state, birth.target, index, self._tracked).bound()
+            for index, birth in enumerate(self._plan.births)
+        ]
+        return set(np.argsort(-np.array(bounds), kind="stable")[:limit].tolist())
+
+    def _judge_deletes(self) -> None:
+        """Make the best delete. Only one, because deletes may concern the same rows."""
+        state, targets = self.state, self._plan.deletes
+        changes = [total([s.deletes[i] for s in self._tracked]) for i in range(len(targets))]
+        gains = [
+            delete_gain(state.model, state.total, target, change)
+            for target, change in zip(targets, changes, strict=True)
+        ]
+        best = int(np.argmax(gains)) if gains else -1
+        failed = []
+        for index, (target, gain) in enumerate(zip(targets, gains, strict=True)):
+            accepted = index == best and gain > self._margin
+            self.records.append(MoveRecord("delete", (target,), (), gain, accepted))
+            if gain <= self._margin:
+                failed.append(target)
+        if gains and gains[best] > self._margin:
+            self._used |= {targets[best], *receivers(changes[best]).tolist()}
+            shares = [summary.deletes[best] for summary in self._tracked]
+            state = _delete(state, targets[best], shares)
+        self.state = replace(state, delete_trials=after_failed_deletes(state, failed))
+
+    def _judge_merges(self) -> None:
+        state = self.state
+        known = set(state.total.ids.tolist()) - self._used
+        rows = [p for p, pair in enumerate(self._plan.pairs.tolist()) if set(pair) <= known]
+        pairs = self._plan.pairs[rows]
+        open_loss = np.array([summary.pair_loss[rows] for summary in self._tracked])
+        open_loss = open_loss.reshape(len(self._tracked), len(rows))
+        losses = open_loss.sum(axis=0) + state.sealed.losses(pairs)
+        for pair in judge_pairs(state.model, state.total, pairs, losses, self._margin):
+            self.records.append(
+                MoveRecord("merge", (pair.drop,), (pair.keep,), pair.gain, pair.accepted)
+            )
+            if pair.accepted:
+                edit = Merge(pair.keep, pair.drop, 0.0)
+                shares = [replace(edit, entropy_loss=float(loss[pair.row])) for loss in open_loss]
+                self.state = self.state.edited(edit, shares)
 
 
 def _split(state: State, target: int, index: int, tracked: list[Summary]) -> State:
-    """Move the open rows of the target to the parts of its proposal, batch by batch.
+    """Move the open rows of the target to the parts of its proposal.
 
-    If the target also has sealed rows it stays, and takes back the one part that resembles
-    them most, if that pays. Those rows and the part's are different ones, so no entropy is lost.
+    A target with sealed rows stays. The part that is most like it joins it again if that raises
+    the bound. Sealed rows and rows of the part are different ones, so no entropy is lost.
     """
     parts = [summary.births[index] for summary in tracked]
     batches = tuple(
@@ -173,43 +233,15 @@ def _split(state: State, target: int, index: int, tracked: list[Summary]) -> Sta
     after = after.pruned()
     grown = np.intersect1d(parts[0].ids, after.total.ids).tolist()
     if grown and target in after.total.ids:
-        gains = [merge.merge_gain(state.model, after.total, target, part, 0.0) for part in grown]
+        gains = [merge_gain(state.model, after.total, target, part, 0.0) for part in grown]
         best = int(np.argmax(gains))
         if gains[best] > 0:
             after = after.edited(Merge(target, grown[best], 0.0))
     return after.reordered()
 
 
-def _judge_deletes(
-    state: State,
-    plan: Plan,
-    tracked: list[Summary],
-    margin: float,
-    records: list[MoveRecord],
-    used: set[int],
-) -> State:
-    """The one delete that gains most: rows of several may overlap."""
-    changes = [total([s.deletes[i] for s in tracked]) for i in range(len(plan.deletes))]
-    gains = [
-        delete.delete_gain(state.model, state.total, component, change)
-        for component, change in zip(plan.deletes, changes, strict=True)
-    ]
-    best = int(np.argmax(gains)) if gains else -1
-    stay = []
-    for index, (component, gain) in enumerate(zip(plan.deletes, gains, strict=True)):
-        accepted = index == best and gain > margin
-        records.append(MoveRecord("delete", (component,), (), gain, accepted))
-        if not accepted and gain <= margin:
-            stay.append(component)
-    if gains and gains[best] > margin:
-        used |= {plan.deletes[best], *delete.touched(changes[best]).tolist()}
-        shares = [s.deletes[best] for s in tracked]
-        state = _hand_over(state, plan.deletes[best], shares)
-    return replace(state, delete_trials=delete.failed(state, stay))
-
-
-def _hand_over(state: State, component: int, shares: list[Stats]) -> State:
-    """Delete a component and give each batch's rows of it to the others."""
+def _delete(state: State, component: int, shares: list[Stats]) -> State:
+    """Delete a component. `shares` is what others gain from its rows, for each batch."""
     gone = state.edited(Delete(component))
     batches = tuple(
         replace(batch, stats=_nonnegative(batch.stats + share))
@@ -218,231 +250,6 @@ def _hand_over(state: State, component: int, shares: list[Stats]) -> State:
     return replace(gone, batches=batches).resummed()
 
 
-def _judge_merges(
-    state: State,
-    plan: Plan,
-    tracked: list[Summary],
-    margin: float,
-    records: list[MoveRecord],
-    used: set[int],
-) -> State:
-    known = set(state.total.ids.tolist()) - used
-    rows = [p for p, pair in enumerate(plan.pairs.tolist()) if set(pair) <= known]
-    pairs = plan.pairs[rows]
-    open_loss = np.array([s.pair_loss[rows] for s in tracked]).reshape(len(tracked), len(rows))
-    losses = open_loss.sum(axis=0) + state.sealed.losses(pairs)
-    for pair in merge.judge_pairs(state.model, state.total, pairs, losses, margin):
-        records.append(MoveRecord("merge", (pair.drop,), (pair.keep,), pair.gain, pair.accepted))
-        if pair.accepted:
-            edit = Merge(pair.keep, pair.drop, 0.0)
-            shares = [replace(edit, entropy_loss=float(loss[pair.row])) for loss in open_loss]
-            state = state.edited(edit, shares)
-    return state
-
-
 def _nonnegative(stats: Stats) -> Stats:
-    """Subtraction may leave masses a rounding error below zero."""
+    """Statistics without masses below zero, which subtraction may leave by rounding."""
     return replace(stats, n=np.maximum(stats.n, 0.0))
-
-
-MOST_LAPS = 4
-"""Laps of a venture: one that carries the births, the others to heal."""
-_SHARE = 8
-"""One component in so many may be split at any cost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Venture:
-    """Where a venture ended, the laps it took, and what it did, or None if it was given up."""
-
-    state: State
-    n_laps: int
-    info: LapInfo | None
-
-
-def venture(state: State, runner: LocalRunner, moves: MoveSettings, number: int) -> Venture:
-    """Try births that cost; `number` says how parts are sought, as in the attempts of a birth."""
-    before = state.bound()
-    births = replace(moves.births, least_parts=2)
-    bold = replace(moves, births=births, n_bold=-(-len(state.total) // _SHARE))
-    heal = replace(moves, kinds=moves.kinds - {"birth"})
-    trials = {
-        int(i): Trial(number % len(ATTEMPTS), float(n))
-        for i, n in zip(state.total.ids, state.total.n, strict=True)
-    }
-    found, info = lap(replace(state, birth_trials=trials, delete_trials={}), runner, bold)
-    records = list(info.moves)
-    n_laps = 1
-    while n_laps < MOST_LAPS and info.bound <= before and any(m.accepted for m in records):
-        found, info = lap(found, runner, heal)
-        records += info.moves
-        n_laps += 1
-    if info.bound - before <= moves.margin * abs(before):
-        return Venture(replace(state, clock=found.clock), n_laps, None)
-    kept = {i: t for i, t in state.birth_trials.items() if i in found.total.ids}
-    found = replace(found, birth_trials=kept)
-    return Venture(found, n_laps, replace(info, moves=tuple(records), settled=False))
-
-
-WARM_START_ABOVE = 15_000
-WARM_START_ROWS = 10_000
-_WARM_START_LAPS = 8
-_CALM = 10.0
-"""Times the tolerance: how little a lap may gain before births that cost are ventured."""
-_FUTILE = 1
-"""Ventures in a row that may come to nothing."""
-_LEAST_SCALE = 1000.0
-"""Nats: of small data sets, changes are compared with this rather than with their bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How long to learn, from what start, and in what portions."""
-
-    batch_rows: int
-    max_laps: int
-    tol: float
-    start_components: int = 1
-    n_init: int = 1
-    sample_rows: int = WARM_START_ROWS
-    """Rows of the sample that large data start from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A learned state, whether it settled before the laps ran out, and the laps it took."""
-
-    state: State
-    settled: bool
-    laps: tuple[LapInfo, ...]
-
-
-def fit(
-    model: Mixture,
-    rows: Rows | ChunkedRows,
-    seed: int,
-    runner: LocalRunner,
-    moves: MoveSettings,
-    schedule: Schedule,
-    on_lap: Callable[[LapInfo], None],
-) -> Fit:
-    """Learn from all rows; the state keeps them open.
-
-    Large data start from what a sample of them teaches.
-    """
-    if len(rows) <= WARM_START_ABOVE:
-        return best_start(model, rows, seed, runner, moves, schedule, on_lap)
-    warm = learn_sample(model, rows, seed, runner, moves, schedule)
-    state = _begin(warm, warm.posterior(), rows, runner, schedule.batch_rows)
-    return run_laps(state, runner, moves, schedule, on_lap)
-
-
-def learn_sample(
-    model: Mixture,
-    rows: Rows | ChunkedRows,
-    seed: int,
-    runner: LocalRunner,
-    moves: MoveSettings,
-    schedule: Schedule,
-) -> State:
-    """What a few laps over a random sample of the rows teach."""
-    sample = sampled(rows, schedule.sample_rows, seed, runner.engine)
-    runner = runner.here()
-    brief = replace(schedule, batch_rows=len(sample), max_laps=_WARM_START_LAPS)
-    return best_start(model, sample, seed, runner, moves, brief, lambda _: None).state
-
-
-def best_start(
-    model: Mixture,
-    rows: Rows | ChunkedRows,
-    seed: int,
-    runner: LocalRunner,
-    moves: MoveSettings,
-    schedule: Schedule,
-    on_lap: Callable[[LapInfo], None],
-) -> Fit:
-    """The best of `n_init` runs, each with its own random streams."""
-    seeds = [
-        seed,
-        *(int(stream(seed, "start", i).integers(2**31 - 1)) for i in range(1, schedule.n_init)),
-    ]
-    best: Fit | None = None
-    for own_seed in seeds:
-        empty = State.empty(model, own_seed, schedule.start_components)
-        posterior = start_posterior(empty, rows, runner, schedule.sample_rows)
-        state = _begin(empty, posterior, rows, runner, schedule.batch_rows)
-        found = run_laps(state, runner, moves, schedule, on_lap)
-        if best is None or found.state.bound() > best.state.bound():
-            best = found
-    assert best is not None
-    return best
-
-
-def run_laps(
-    state: State,
-    runner: LocalRunner,
-    moves: MoveSettings,
-    schedule: Schedule,
-    on_lap: Callable[[LapInfo], None],
-) -> Fit:
-    """Laps, and ventures when little happens, until the bound and the structure stand still.
-
-    The laps of a venture count, whether it is undone or not; one that is kept is told as one lap.
-    """
-    laps: list[LapInfo] = []
-    left, futile, ventured = schedule.max_laps, 0, 0
-    while left > 0:
-        before = laps[-1].bound if laps else -np.inf
-        state, info = lap(state, runner, moves)
-        left -= 1
-        laps.append(info)
-        on_lap(info)
-        rise = abs(info.bound - before) / max(abs(info.bound), _LEAST_SCALE)
-        done = futile >= _FUTILE or "birth" not in moves.kinds or left <= MOST_LAPS
-        if done and info.settled and rise <= schedule.tol:
-            return Fit(state, True, tuple(laps))
-        calm = rise <= _CALM * schedule.tol and not any(m.accepted for m in info.moves)
-        if calm and not done:
-            tried = venture(state, runner, moves, ventured)
-            state, left, ventured = tried.state, left - tried.n_laps, ventured + 1
-            futile += 1
-            if tried.info is not None:
-                laps.append(tried.info)
-                on_lap(tried.info)
-                if tried.info.bound - info.bound > _CALM * schedule.tol * abs(info.bound):
-                    futile = 0
-    return Fit(state, False, tuple(laps))
-
-
-def start_posterior(
-    empty: State, rows: Rows | ChunkedRows, runner: LocalRunner, sample_rows: int = WARM_START_ROWS
-) -> MixturePosterior:
-    """Globals to begin with: the prior for one component, k-means++ seeds for several."""
-    k = min(len(empty.total), len(rows))
-    if len(empty.total) == 1:
-        return empty.posterior()
-    sample = sampled(rows, sample_rows, empty.seed, runner.engine)
-    points = empty.model.family.embedding(sample.X)
-    labels = seed_labels(points, sample.weights, k, stream(empty.seed, "start", 0))
-    return empty.model.posterior(runner.hard_stats(sample, labels, empty.total.ids))
-
-
-def _begin(
-    state: State,
-    posterior: MixturePosterior,
-    rows: Rows | ChunkedRows,
-    runner: LocalRunner,
-    batch_rows: int,
-) -> State:
-    """A state that has assigned all rows once, at one posterior, and owes nothing to a sample."""
-    empty = State.empty(state.model, state.seed, len(posterior))
-    fresh = replace(posterior, ids=empty.total.ids)
-    return open_batches(empty, fresh, rows.blocks(batch_rows), runner).reordered().pruned()
-
-
-def sampled(rows: Rows | ChunkedRows, size: int, seed: int, engine: Engine) -> Rows:
-    """At most so many of the rows, chosen at random, in their order, brought here."""
-    if len(rows) <= size:
-        return rows.take(np.arange(len(rows)), engine)
-    chosen = stream(seed, "subsample").choice(len(rows), size, replace=False)
-    return rows.take(np.sort(chosen), engine)

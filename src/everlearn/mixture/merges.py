@@ -1,14 +1,15 @@
-"""Merges: two components that explain their rows better as one.
+"""Merges and deletes: candidates, and how much each would change the bound.
 
-The gain of a merge is exact: what the evidence of the pooled rows gains, what the allocation
-gains, less the entropy that is lost because the two are no longer told apart. The last part
-can only cost, so a pair that loses without it can be skipped for good.
+The gain of a merge is exact: the gain of the pooled evidence, plus the gain of the allocation,
+minus the entropy that the rows lose because the two components become one. The entropy only
+costs, so a pair that loses without it need not be tracked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,17 @@ from everlearn.core.stats import Delete, Merge, Permute, Stats
 from everlearn.mixture.model import Mixture, by_mass
 from everlearn.mixture.state import State, Trial, pooled_losses
 
-_PAIRS_AT_ONCE = 2
-"""Times the number of components: how many pairs are pooled at a time."""
+_PAIRS_AT_ONCE: Final = 2
+"""Pairs to pool at a time, for each component."""
+MAX_SHARE: Final = 0.05
+"""Only components with a smaller share of the mass are candidates for deletes."""
+RETRY_AFTER: Final = 0.05
+"""A component is tried again when its mass has changed by more than this part."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
-    """A tracked pair: its row in the plan, its ids, what its merge would do, and the verdict."""
+    """A tracked pair: its row in the plan, its ids, the gain of its merge, and the verdict."""
 
     row: int
     keep: int
@@ -35,10 +40,10 @@ class JudgedPair:
 
 
 def promising_pairs(model: Mixture, stats: Stats, limit: int) -> NDArray[np.int64]:
-    """Ids (P, 2) of the pairs whose merge could raise the bound, most promising first.
+    """Ids (P, 2) of at most `limit` pairs whose merge could raise the bound, best first.
 
-    The allocation's gain is bounded above by log((alpha + N) / alpha) plus its factorials, so
-    nothing that could be accepted at these statistics is left out, but for `limit`.
+    The gain of the allocation is at most log((alpha + N) / alpha) plus its factorials. So no
+    merge that could be accepted is left out, except by `limit`.
     """
     k = len(stats)
     if k < 2 or limit == 0:
@@ -64,9 +69,9 @@ def merge_gain(model: Mixture, stats: Stats, keep: int, drop: int, entropy_loss:
 def judge_pairs(
     model: Mixture, stats: Stats, pairs: NDArray[np.int64], losses: Vec, margin: float
 ) -> list[JudgedPair]:
-    """The verdict on each pair, best first; no component takes part in two accepted merges.
+    """The verdict on each pair, best first. A component takes part in one accepted merge at most.
 
-    Pair entropies of a merged component with others are not known before the next lap.
+    The entropies that a merged component shares with others are measured in the next lap only.
     """
     gains = [
         merge_gain(model, stats, a, b, float(loss))
@@ -89,10 +94,10 @@ def judge_pairs(
 def merge_greedily(
     model: Mixture, stats: Stats, pair_loss: Mat, others: Vec, least: int = 1
 ) -> Stats:
-    """Merge the best pair again and again while the bound rises and more than `least` are left.
+    """Merge the best pair while that raises the bound and more than `least` components are left.
 
-    `others` are masses elsewhere. `pair_loss` (K, K) is added up for merged components, an upper
-    bound of what they lose.
+    `others` are masses of the other components. `pair_loss` (K, K) is added up for merged
+    components, which is an upper bound of their loss.
     """
     k = len(stats)
     fixed = np.full((k, k), -np.inf)
@@ -147,22 +152,18 @@ def _observation_gains(
     return gains
 
 
-MAX_SHARE = 0.05
-RETRY_AFTER = 0.05
-
-
 def delete_candidates(state: State, limit: int) -> tuple[int, ...]:
-    """Ids of the smallest components that hold no sealed mass and were not tried as they are."""
+    """Ids of the smallest components without sealed rows that were not tried with this mass."""
     stats, sealed = state.total, state.sealed.stats
     if len(stats) < 2:
         return ()
-    fine = stats.n < MAX_SHARE * stats.n.sum()
+    small = stats.n < MAX_SHARE * stats.n.sum()
     chosen: list[int] = []
     for k in np.argsort(stats.n, kind="stable"):
         component = int(stats.ids[k])
         trial = state.delete_trials.get(component)
-        tried = trial is not None and not trial.stale(stats.n[k], RETRY_AFTER)
-        if fine[k] and not tried and sealed.n[sealed.position(component)] == 0.0:
+        tried = trial is not None and not trial.is_stale(stats.n[k], RETRY_AFTER)
+        if small[k] and not tried and sealed.n[sealed.position(component)] == 0.0:
             chosen.append(component)
         if len(chosen) == limit:
             break
@@ -170,22 +171,22 @@ def delete_candidates(state: State, limit: int) -> tuple[int, ...]:
 
 
 def delete_gain(model: Mixture, stats: Stats, component: int, change: Stats) -> float:
-    """Change of the bound if the component goes and the others take its rows.
+    """Change of the bound if the component is deleted and others take its rows.
 
-    Components are sorted by mass before and after: what the order alone gains is not the move's.
+    Components are sorted by mass before and after, so that the gain of the order is left out.
     """
     after = Delete(component).on(stats) + change
     best = [model.bound(Permute(by_mass(s)).on(s)) for s in (stats, after)]
     return best[1] - best[0]
 
 
-def failed(state: State, components: Sequence[int]) -> dict[int, Trial]:
-    """The delete trials after these components stayed."""
+def after_failed_deletes(state: State, components: Sequence[int]) -> dict[int, Trial]:
+    """The delete trials after the deletes of these components failed."""
     n = {int(i): float(m) for i, m in zip(state.total.ids, state.total.n, strict=True)}
     kept = {i: t for i, t in state.delete_trials.items() if i in n}
     return kept | {i: Trial(1, n[i]) for i in components if i in n}
 
 
-def touched(change: Stats) -> IntVec:
-    """Ids of the components that take over rows."""
+def receivers(change: Stats) -> IntVec:
+    """Ids of the components that take rows of a deleted one."""
     return np.asarray(change.ids[np.abs(change.n) > 1e-9])

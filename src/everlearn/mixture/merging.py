@@ -1,10 +1,10 @@
-"""Mixtures that were learned apart become one: statistics add, components are matched."""
+"""Merge mixtures that learned different rows: add statistics, match components."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,39 +17,40 @@ from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.core.stats import Merge, Stats
 from everlearn.engine.opening import open_engine
 from everlearn.estimator.merge_checks import check_grown, not_descended, refused
-from everlearn.mixture.fit import Learned, allow_missing
+from everlearn.mixture.estimator import DPMixture
+from everlearn.mixture.fit import MixtureFit
 from everlearn.mixture.local import LocalRunner
 from everlearn.mixture.merges import judge_pairs, promising_pairs
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.setup import mixture_step
-from everlearn.mixture.state import Memo, Sealed, State
+from everlearn.mixture.state import NamedPart, Sealed, State, allow_missing
 from everlearn.mixture.streaming import seal_all
 
-_MARGIN = 1e-9
-_PAIRS = 10_000
-_NOTHING = 1e-9
-Named: TypeAlias = tuple[IntVec, State, int]
-"""Ids of the components in the merged model, what one model knows, and 1; or -1 for a base."""
+_MARGIN: Final = 1e-9
+_PAIRS: Final = 10_000
+_ROUNDING: Final = 1e-9
+Signed: TypeAlias = tuple[IntVec, State, int]
+"""A state, the ids that its components have in the merged model, and 1, or -1 for a base."""
 
 
-def merge_mixtures(models: Sequence[Any], base: Any) -> Learned:
-    """What is known from the rows of all models, those of the base counted once."""
+def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> MixtureFit:
+    """What is known from the rows of all models. Rows of the base count once."""
     first = models[0]
     if first.learner == "stochastic":
         raise refused(first, "learner", "'memoized'")
     if base is not None and base._learned.state.batches:
         raise ValueError(
-            "merge needs a base without open rows, such as one that was learned with fit: open "
-            f"rows may be assigned anew. Got {base._learned.state.n_open:,} of them."
+            "merge needs a base without open rows, such as a model after fit, because open rows "
+            f"may be assigned anew. Got {base._learned.state.n_open:,} of them."
         )
     if base is not None:
         for position, model in enumerate(models):
             _check_descent(position, model._learned.state, base._learned.state)
     every = [*models, *([] if base is None else [base])]
-    states = _alike([_sealed(model) for model in every])
+    states = _with_common_origin([sealed_state(model) for model in every])
     ancestor = None if base is None else states.pop()
-    state, records = _matched(_summed(states, ancestor), int(first.max_components))
-    learned: list[Learned] = [model._learned for model in models]
+    state, records = _match_components(_summed(states, ancestor), int(first.max_components))
+    learned = [model._learned for model in models]
     again = 0 if base is None else (len(models) - 1) * base._learned.n_rows
     info = LapInfo(
         state.clock, state.bound(), len(state.total), float(state.total.n.sum()), records, False
@@ -59,7 +60,7 @@ def merge_mixtures(models: Sequence[Any], base: Any) -> Learned:
         state=state,
         history=learned[0].history.after(info),
         n_rows=sum(x.n_rows for x in learned) - again,
-        settled=False,
+        converged=False,
     )
 
 
@@ -76,40 +77,43 @@ def _check_descent(position: int, state: State, base: State) -> None:
         raise not_descended(position, "its family, prior or origin are others")
 
 
-def _sealed(model: Any) -> State:
-    """The state of a model after its open rows have been visited a last time."""
+def sealed_state(model: DPMixture) -> State:
+    """The state of a model without open rows."""
     state = model._learned.state
     with open_engine("serial") as engine:
-        sealed = seal_all(state, LocalRunner(mixture_step(model, state.model), engine))
+        step = mixture_step(model._settings(), state.model)
+        sealed = seal_all(state, LocalRunner(step, engine))
     return replace(sealed, birth_trials={}, delete_trials={})
 
 
-def _alike(states: list[State]) -> list[State]:
+def _with_common_origin(states: list[State]) -> list[State]:
     """States whose statistics are about the origin of the first."""
-    if any(getattr(state.model.family, "missing", False) for state in states):
+    families = [state.model.family for state in states]
+    if any(isinstance(family, DiagGaussian) and family.missing for family in families):
         states = [allow_missing(state) for state in states]
     model = states[0].model
-    return [_moved(state, model) for state in states]
+    return [_recentred(state, model) for state in states]
 
 
-def _moved(state: State, model: Mixture) -> State:
+def _recentred(state: State, model: Mixture) -> State:
+    """The state with the family and the origin of another model."""
     family: Any = state.model.family
     target: Any = model.family
+    if not isinstance(family, (DiagGaussian, FullGaussian)):
+        return replace(state, model=model).resummed()
 
     def moved(part: Sealed) -> Sealed:
-        if not isinstance(family, (DiagGaussian, FullGaussian)):
-            return part
         return replace(part, stats=recentred(family, part.stats, target.origin))
 
-    memos = {name: replace(memo, part=moved(memo.part)) for name, memo in state.memos.items()}
-    return replace(state, model=model, sealed=moved(state.sealed), memos=memos).resummed()
+    named = {n: replace(p, sealed=moved(p.sealed)) for n, p in state.named_parts.items()}
+    return replace(state, model=model, sealed=moved(state.sealed), named_parts=named).resummed()
 
 
 def _summed(states: list[State], base: State | None) -> State:
-    """All components side by side; those that the base has are one in all models."""
+    """The sum of all models. Components of the base are shared, all others stay apart."""
     shared = 0 if base is None else base.next_id
     next_id = max(shared, states[0].next_id)
-    named: list[Named] = []
+    named: list[Signed] = []
     for number, state in enumerate(states):
         ids = state.total.ids
         new = ids >= shared
@@ -126,28 +130,32 @@ def _summed(states: list[State], base: State | None) -> State:
     clock = max(state.clock for state in states)
     empty = State.empty(first.model, first.seed)
     whole = replace(empty, sealed=sealed, total=sealed.stats, next_id=next_id, clock=clock)
-    return replace(whole, memos=_remembered(every, named)).pruned().reordered()
+    return replace(whole, named_parts=_named_parts(every, named)).pruned().reordered()
 
 
-def _remembered(every: IntVec, named: list[Named]) -> dict[int | str, Memo]:
-    """What is known of batches by name: those of the same name are one, as in `partial_fit`."""
-    found: dict[int | str, Memo] = {}
-    for name in dict.fromkeys(name for _, state, _ in named for name in state.memos):
-        holders = [(ids, s.memos[name], sign) for ids, s, sign in named if name in s.memos]
-        n_rows = sum(sign * memo.n_rows for _, memo, sign in holders)
+def _named_parts(every: IntVec, named: list[Signed]) -> dict[int | str, NamedPart]:
+    """Parts by name. Those of the same name become one, as in `partial_fit`."""
+    found: dict[int | str, NamedPart] = {}
+    for name in dict.fromkeys(name for _, state, _ in named for name in state.named_parts):
+        holders = [
+            (ids, state.named_parts[name], sign)
+            for ids, state, sign in named
+            if name in state.named_parts
+        ]
+        n_rows = sum(sign * part.n_rows for _, part, sign in holders)
         if n_rows < 0:
             raise ValueError(
                 f"merge cannot count the base once: batch {name!r} was forgotten in more than one "
                 "of the models. Merge without a base."
             )
         if n_rows:
-            part = _placed(every, [(ids, memo.part, sign) for ids, memo, sign in holders])
-            found[name] = Memo(part, n_rows)
+            whole = _placed(every, [(ids, part.sealed, sign) for ids, part, sign in holders])
+            found[name] = NamedPart(whole, n_rows)
     return found
 
 
 def _check_kept(ids: IntVec, models: list[IntVec]) -> None:
-    """Refuse if two models have lost the same component of the base: where it went is not known."""
+    """Refuse a base of which two models have lost the same component."""
     missing = np.sum([~np.isin(ids, own) for own in models], axis=0)
     if (missing > 1).any():
         raise ValueError(
@@ -158,7 +166,7 @@ def _check_kept(ids: IntVec, models: list[IntVec]) -> None:
 
 
 def _placed(every: IntVec, named: list[tuple[IntVec, Sealed, int]]) -> Sealed:
-    """The sum of statistics and losses, each at the places of its ids; rounding aside positive."""
+    """The signed sum of statistics and losses, each at the places of its ids."""
     width = named[0][1].stats.t.shape[1]
     whole, loss = Stats.zeros(every, width), np.zeros((len(every), len(every)))
     for ids, part, sign in named:
@@ -170,7 +178,7 @@ def _placed(every: IntVec, named: list[tuple[IntVec, Sealed, int]]) -> Sealed:
         h[at] += sign * own.h
         whole = Stats(every, n, t, h, whole.base + sign * own.base)
         loss[np.ix_(at, at)] += sign * part.pair_loss
-    if (whole.n < -_NOTHING * max(1.0, float(whole.n.sum()))).any():
+    if (whole.n < -_ROUNDING * max(1.0, float(whole.n.sum()))).any():
         raise ValueError(
             "merge needs a 'base' that all models began as copies of. These have fewer rows in "
             f"component {every[np.argmin(whole.n)]} than the base has. Merge without a base."
@@ -179,30 +187,30 @@ def _placed(every: IntVec, named: list[tuple[IntVec, Sealed, int]]) -> Sealed:
     return Sealed(replace(whole, n=np.maximum(whole.n, 0.0)), clean)
 
 
-def _matched(state: State, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
-    """Components that explain their rows better as one are made one, best first.
+def _match_components(state: State, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
+    """Merge components while that raises the bound, best first.
 
-    Rows of different models are different rows, so that no entropy is lost between them. If more
-    than `most` are left, those that cost least are joined as well.
+    Rows of different models are different rows, so no entropy is lost between them. If more than
+    `most` components are left, those whose merge costs least are merged too.
     """
     records: list[MoveRecord] = []
     while True:
         pairs, room = promising_pairs(state.model, state.total, _PAIRS), len(state.total)
         margin = _MARGIN * abs(state.bound())
-        state, joined = _joined(state, pairs, margin, room)
+        state, joined = _merge_pairs(state, pairs, margin, room)
         if not joined and len(state.total) > most:
             ids = state.total.ids
             every = np.stack([ids[side] for side in np.triu_indices(len(ids), 1)], axis=1)
-            state, joined = _joined(state, every, -np.inf, len(ids) - most)
+            state, joined = _merge_pairs(state, every, -np.inf, len(ids) - most)
         records += joined
         if not joined:
             return state.reordered(), tuple(records)
 
 
-def _joined(
+def _merge_pairs(
     state: State, pairs: NDArray[np.int64], margin: float, room: int
 ) -> tuple[State, list[MoveRecord]]:
-    """After the best merges of these pairs that gain more than the margin, at most so many."""
+    """The state after the best merges of these pairs, at most `room`, and their records."""
     losses = state.sealed.losses(pairs)
     judged = judge_pairs(state.model, state.total, pairs, losses, margin)
     records = []

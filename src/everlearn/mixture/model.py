@@ -1,7 +1,7 @@
-"""A Dirichlet-process mixture: one family of components and one prior over their weights.
+"""The model of a mixture: a family of components, a prior of their weights, and the bound.
 
-Everything here is a function of statistics alone. The bound is complete, constants included,
-so it compares across numbers of components and across families.
+All is computed from statistics. The bound has all its constants, so it can be compared between
+numbers of components and between families.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from everlearn.core.stats import Stats
 
 @dataclass(frozen=True, slots=True)
 class MixturePosterior:
-    """What a local step needs: score of row x under component k is T(x) . eta_k + bias_k."""
+    """What a local step needs: the score of row x in component k is T(x) . eta_k + bias_k."""
 
     ids: IntVec
     eta: Mat
@@ -31,19 +31,19 @@ class MixturePosterior:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The model; `Q`, the family's own posterior, stays inside its methods."""
+    """A Dirichlet-process mixture with components of one family."""
 
     family: Family[Any]
     prior: DPPrior
     prior_cumulant: float = field(init=False, compare=False)
-    """Cumulant of a component without data."""
+    """Cumulant of a component without rows."""
 
     def __post_init__(self) -> None:
         empty = self.family.posterior(np.zeros(1), np.zeros((1, self.family.n_stats)))
         object.__setattr__(self, "prior_cumulant", float(self.family.cumulant(empty)[0]))
 
     def posterior(self, stats: Stats) -> MixturePosterior:
-        """Global step: from the statistics of all rows to the scores of the next."""
+        """The optimal posterior of all components given statistics (global step)."""
         eta, constant = self.family.natural(self.family.posterior(stats.n, stats.t))
         weights = self.prior.posterior(stats.n).expected_log_weights()
         return MixturePosterior(stats.ids, eta, constant + weights)
@@ -53,14 +53,14 @@ class Mixture:
         return self.prior.posterior(stats.n)
 
     def observation_terms(self, n: Vec, t: Mat) -> Vec:
-        """Log marginal likelihood of each component's weighted rows, less their base measure.
+        """Log marginal likelihood of each component's rows without their base measure, (K,).
 
-        Shape (K,): cumulant of the prior minus cumulant of the posterior.
+        It is the cumulant of the prior minus the cumulant of the posterior.
         """
         return np.asarray(self.prior_cumulant - self.family.cumulant(self.family.posterior(n, t)))
 
     def bound(self, stats: Stats) -> float:
-        """Evidence lower bound at the optimal globals for `stats`: equations (A), (B) and (D)."""
+        """Evidence lower bound at the optimal posterior for `stats`."""
         return (
             self.prior.bound(stats.n)
             + float(self.observation_terms(stats.n, stats.t).sum())
@@ -69,7 +69,7 @@ class Mixture:
         )
 
     def bound_at(self, stats: Stats, evidence: Stats) -> float:
-        """Bound of `stats` under the globals that `evidence` gave, which need not be optimal."""
+        """Bound of `stats` at the posterior for `evidence`, which need not be optimal."""
         q = self.family.posterior(evidence.n, evidence.t)
         eta, constant = self.family.natural(q)
         change = stats - evidence
@@ -80,5 +80,5 @@ class Mixture:
 
 
 def by_mass(stats: Stats) -> IntVec:
-    """Ids by decreasing mass, the order of sticks that maximises the bound; ties by id."""
+    """Ids by decreasing mass, then by id. This order of sticks maximises the bound."""
     return np.asarray(stats.ids[np.lexsort((stats.ids, -stats.n))])

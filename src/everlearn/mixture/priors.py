@@ -1,15 +1,16 @@
-"""The prior "shared": all components have nearly one spread, and the rows say which.
+"""Choose family and prior of a mixture, of which the prior "shared" is found by learning.
 
-A vague prior lets every component find its own spread, and on real features a good optimiser then
-cuts classes into many tight pieces, or leaves the rest of all of them in one wide one. Here the
-spread of a component is worth `STIFFNESS` rows before it has seen any. It is a fixed point: a
-sample is learned with one spread, and the one within the components that were found is the next.
-Near neighbours tell where to begin. Derivation: docs/math/gaussians.md.
+With a vague prior each component finds its own spread. On real features a good optimiser then
+cuts classes into many small pieces, and leaves the rest of all classes in one wide component.
+With "shared" all components have nearly the same spread, which counts as much as `STIFFNESS`
+rows. It is a fixed point: learn a sample with a spread, take the spread within the components
+found as the next one. It begins with the spread of near neighbours. Derivation:
+docs/math/gaussians.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,40 +24,104 @@ from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.estimator.families import DataSummary, resolve_family
-from everlearn.mixture import memoized as fitting
 from everlearn.mixture.model import Mixture
-from everlearn.mixture.setup import memory_limits, row_bytes, schedule_of, workshop
+from everlearn.mixture.search import fit_sample, sample_rows
+from everlearn.mixture.settings import MixtureSettings
+from everlearn.mixture.setup import mean_row_bytes, memory_limits, open_tools
 from everlearn.mixture.state import State
 
 STIFFNESS: Final = 1000.0
-"""Rows that the shared spread is worth in every component."""
+"""Rows that the shared spread counts for in each component."""
 SAMPLE_ROWS: Final = 1000
-"""Rows that the spread is found from."""
-_NEIGHBOURS = 5
-_FARTHER = 1.5
-"""Rows of a component differ by more than near neighbours do; a start needs no better number."""
-_ROUNDS = 2
-_LEAST = 1e-6
-"""No spread is smaller than this part of that of all rows."""
-Learn = Callable[[DiagGaussian], State]
-"""What the sample teaches with a prior."""
+"""Rows of the sample that the shared spread is found from."""
+_NEIGHBOURS: Final = 5
+_FARTHER: Final = 1.5  # rows of a component differ more than near neighbours, by about so much
+_ROUNDS: Final = 2
+_MIN_SHARE: Final = 1e-6  # of the variance of all rows
+_HEADROOM: Final = 1e-8  # largest number at the start, as a part of the largest of the dtype
 
 
-def shared_family(family: DiagGaussian, rows: Rows, variance: Vec, learn: Learn) -> DiagGaussian:
-    """The family with the spread that a sample of the rows agrees with.
+def choose_model(
+    settings: MixtureSettings, rows: Rows | ChunkedRows, seed: int, engine: Engine
+) -> Mixture:
+    """The model for these rows, with its prior."""
+    summary = DataSummary.of(rows, engine)
+    family = _family(settings.owner, settings.family, settings.prior, summary)
+    # A prior may be a mapping of arrays, which cannot be compared with a text.
+    by_learning = isinstance(settings.prior, str) and settings.prior == "shared"
+    if by_learning and isinstance(family, DiagGaussian):
+        variance = summary.moments().variance
+        family = _learn_shared(settings, family, rows, variance, seed, engine)
+    return _with_headroom(settings, family)
+
+
+def check_entries(owner: str, family: str, prior: str | Mapping[str, Any], n_features: int) -> None:
+    """Refuse a prior whose entries do not fit rows of this width."""
+    if not isinstance(prior, str):
+        _family(owner, family, prior, DataSummary.from_rows(Rows(np.ones((1, n_features)))))
+
+
+def _family(
+    owner: str, family: str, prior: str | Mapping[str, Any], summary: DataSummary
+) -> Family[Any]:
+    try:
+        return resolve_family(family, prior, summary)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"the 'prior' of {owner} cannot be used: {error}") from error
+
+
+def _with_headroom(settings: MixtureSettings, family: Family[Any]) -> Mixture:
+    """The model, unless its first numbers are too large for the precision."""
+    with np.errstate(all="ignore"):
+        model = Mixture(family, DPPrior(settings.concentration))
+        start = State.empty(model, 0).posterior()
+    size = max(np.abs(start.eta).max(), np.abs(start.bias).max())
+    if not size <= _HEADROOM * np.finfo(settings.dtype).max:
+        raise ValueError(
+            f"{settings.owner} cannot learn from X: with this prior its numbers would be of size "
+            f"{size:g}, too large for dtype={settings.dtype!r}. Scale X or the prior."
+        )
+    return model
+
+
+def _learn_shared(
+    settings: MixtureSettings,
+    family: DiagGaussian,
+    rows: Rows | ChunkedRows,
+    variance: Vec,
+    seed: int,
+    engine: Engine,
+) -> DiagGaussian:
+    """The family with a spread that is found on a sample of the rows."""
+    model = _with_headroom(settings, family)
+    limits = memory_limits(settings, model, mean_row_bytes(rows), SAMPLE_ROWS)
+    sample = sample_rows(rows, limits.window_rows, seed, engine)
+
+    def learn(start: DiagGaussian) -> State:
+        model = _with_headroom(settings, start)
+        with open_tools(settings, model, sample, engine) as tools:
+            return fit_sample(model, sample, seed, tools)
+
+    return shared_family(family, sample, variance, learn)
+
+
+def shared_family(
+    family: DiagGaussian, sample: Rows, variance: Vec, learn: Callable[[DiagGaussian], State]
+) -> DiagGaussian:
+    """The family with the spread that the components of a sample have.
 
     Parameters
     ----------
     family : DiagGaussian
-        Its mean and its mean precision are kept.
-    rows : Rows
+        Keeps its mean and its mean precision.
+    sample : Rows
         The sample.
     variance : ndarray of shape (n_features,)
-        That of all rows.
+        Variance of all rows.
     learn : callable
-        What learning the sample with a prior leads to.
+        Learns the sample with a family, and returns the state.
     """
-    spread = _FARTHER * neighbour_spread(rows.X)
+    spread = _FARTHER * neighbour_spread(sample.X)
     for _ in range(_ROUNDS):
         start = _with_spread(family, spread, variance)
         state = learn(start)
@@ -67,7 +132,7 @@ def shared_family(family: DiagGaussian, rows: Rows, variance: Vec, learn: Learn)
 def neighbour_spread(X: Mat) -> Vec:
     """Half the mean squared difference of each feature between a row and its nearest ones.
 
-    Missing values are taken for the mean, which makes the spread of a feature a little smaller.
+    Missing values are replaced by the mean, which makes the spread of a feature a little smaller.
     """
     x = np.array(X, np.float64)
     seen = ~np.isnan(x)
@@ -87,66 +152,5 @@ def neighbour_spread(X: Mat) -> Vec:
 def _with_spread(family: DiagGaussian, spread: Vec, variance: Vec) -> DiagGaussian:
     """The family with this variance of each feature expected within components."""
     shape = 0.5 * STIFFNESS
-    rate = shape * np.clip(spread, _LEAST * variance, variance)
+    rate = shape * np.clip(spread, _MIN_SHARE * variance, variance)
     return replace(family, prior=replace(family.prior, shape=shape, rate=rate))
-
-
-_HEADROOM = 1e-8
-
-
-def model_of(params: Any, rows: Rows | ChunkedRows, seed: int, engine: Engine) -> Mixture:
-    """The model for these rows; a prior that is found by learning is found here."""
-    measured = DataSummary.of(rows, engine)
-    family = _family(params.family, params.prior, measured)
-    by_learning = isinstance(params.prior, str) and params.prior == "shared"
-    if by_learning and isinstance(family, DiagGaussian):
-        family = _shared(params, family, rows, measured.moments().variance, seed, engine)
-    return _with_headroom(params, family)
-
-
-def _shared(
-    params: Any,
-    family: DiagGaussian,
-    rows: Rows | ChunkedRows,
-    variance: Vec,
-    seed: int,
-    engine: Engine,
-) -> DiagGaussian:
-    """The family with the spread that a sample agrees with."""
-    limits = memory_limits(params, _with_headroom(params, family), row_bytes(rows), SAMPLE_ROWS)
-    sample = fitting.sampled(rows, limits.window_rows, seed, engine)
-
-    def learned(start: DiagGaussian) -> State:
-        model = _with_headroom(params, start)
-        with workshop(params, model, sample, params.max_laps, engine) as tools:
-            schedule = schedule_of(params, sample, tools.limits)
-            return fitting.learn_sample(model, sample, seed, tools.runner, tools.moves, schedule)
-
-    return shared_family(family, sample, variance, learned)
-
-
-def _with_headroom(params: Any, family: Family[Any]) -> Mixture:
-    """The model, if it leaves the working precision room to work in."""
-    with np.errstate(all="ignore"):
-        model = Mixture(family, DPPrior(float(params.concentration)))
-        start = State.empty(model, 0).posterior()
-    size = max(np.abs(start.eta).max(), np.abs(start.bias).max())
-    if not size <= _HEADROOM * np.finfo(params.dtype).max:
-        raise ValueError(
-            "DPMixture cannot learn from X: with this prior its numbers would be of size "
-            f"{size:g}, too large for dtype={params.dtype!r}. Scale X or the prior."
-        )
-    return model
-
-
-def _family(family: str, prior: Any, rows: DataSummary) -> Family[Any]:
-    try:
-        return resolve_family(family, prior, rows)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise ValueError(f"the 'prior' of DPMixture cannot be used: {error}") from error
-
-
-def check_entries(family: str, prior: Any, n_features: int) -> None:
-    """Refuse a prior whose entries do not fit rows of this width."""
-    if not isinstance(prior, str):
-        _family(family, prior, DataSummary.from_rows(Rows(np.ones((1, n_features)))))

@@ -1,54 +1,85 @@
-"""What a mixture learner needs next: statistics of the past, open batches, and the ledger.
+"""State of a mixture learner: statistics of sealed rows, open batches, and failed moves.
 
-Rows are *open* while they can still be visited again, each batch with its own statistics; they
-are *sealed* when only their sum is left. Batch learning keeps everything open, a stream seals
-all but a window: the arithmetic is the same.
+Rows are *open* while they are in memory and can be visited again, each batch with its own
+statistics. They are *sealed* when only the sum of their statistics is left. `fit` keeps all rows
+open, a stream seals all but a window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Split, Stats, total
 from everlearn.engine.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
 from everlearn.engine.protocol import Handle
+from everlearn.engine.rows import Rows, concatenate
 from everlearn.mixture.model import Mixture, MixturePosterior, by_mass
 
-_NOTHING = 1e-8
-"""Rows' worth of mass below which a component is as good as empty."""
+_EMPTY_MASS: Final = 1e-8
+"""A component with less mass, in rows, is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
-    """Rows that can be visited again, what they said at the last visit, and their labels (ids).
+    """Rows that can be visited again, with results of the last visit.
 
-    Rows are `Rows` and labels an array, or `ChunkedRows` and `KeptLabels` during a fit of rows
-    that are elsewhere.
+    Rows are `Rows` and labels an array, or `ChunkedRows` and `KeptLabels` while `fit` learns rows
+    that workers hold.
+
+    Attributes
+    ----------
+    rows : the rows
+    stats : statistics of the rows at the last visit
+    labels : id of the likeliest component of each row at the last visit
+    name : name under which the rows can be forgotten, or None
     """
 
-    rows: Any
+    rows: Rows | ChunkedRows
     stats: Stats
-    labels: Any
+    labels: Labels | KeptLabels
     name: int | str | None = None
-    """What the caller calls the rows, if they may have to be forgotten."""
+
+    def in_process(self) -> tuple[Rows, Labels]:
+        """Rows and labels of a batch in this process."""
+        assert isinstance(self.rows, Rows)
+        assert isinstance(self.labels, np.ndarray)
+        return self.rows, self.labels
+
+    def in_chunks(self) -> tuple[ChunkedRows, KeptLabels]:
+        """Rows and labels of a batch that workers hold."""
+        assert isinstance(self.rows, ChunkedRows)
+        assert isinstance(self.labels, KeptLabels)
+        return self.rows, self.labels
+
+    def joined(self, other: OpenBatch) -> OpenBatch:
+        """The batch with the rows of another one after its own, both in this process."""
+        (rows, labels), (more_rows, more_labels) = self.in_process(), other.in_process()
+        return OpenBatch(
+            concatenate([rows, more_rows]),
+            self.stats + other.stats,
+            np.concatenate([labels, more_labels]),
+            self.name,
+        )
 
     def after(self, edit: Edit) -> OpenBatch:
         """The batch after a structural edit."""
         labels = self.labels
-        if isinstance(edit, Merge) and isinstance(labels, KeptLabels):
-            labels = labels.merged(edit.keep, edit.drop)
-        elif isinstance(edit, Merge):
-            labels = np.where(labels == edit.drop, np.int32(edit.keep), labels)
+        if isinstance(edit, Merge):
+            if isinstance(labels, KeptLabels):
+                labels = labels.merged(edit.keep, edit.drop)
+            else:
+                labels = np.where(labels == edit.drop, np.int32(edit.keep), labels)
         return replace(self, stats=edit.on(self.stats), labels=labels)
 
     def split(self, target: int, born: Labels) -> OpenBatch:
-        """The batch whose rows of the target have the labels of its parts."""
+        """The batch after a birth: rows of the target have their labels in `born`."""
         if isinstance(self.labels, KeptLabels):
             return replace(self, labels=self.labels.split(target))
         return replace(self, labels=np.where(self.labels == target, born, self.labels))
@@ -56,11 +87,10 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The sum of all rows that are gone, and what merging any two components would cost them.
+    """Statistics of all sealed rows, and the entropy that they lose if two components merge.
 
-    `pair_loss` (K, K) is symmetric: the entropy that the sealed rows lose if the pair is merged;
-    exact until the first merge, an upper bound for the pairs of merged components after that,
-    so that no gain is ever overstated.
+    `pair_loss` (K, K) is symmetric. It is exact until the first merge. For pairs of merged
+    components it is an upper bound then, so that no gain of a merge is overstated.
     """
 
     stats: Stats
@@ -77,7 +107,7 @@ class Sealed:
         return np.array([self.pair_loss[where[a], where[b]] for a, b in pairs.tolist()], float)
 
     def after(self, edit: Edit) -> Sealed:
-        """The sealed past after a structural edit; births leave it where it was."""
+        """The sums after a structural edit. A birth moves no sealed rows."""
         ids, loss = self.stats.ids, self.pair_loss
         if isinstance(edit, Merge):
             j, k = self.stats.position(edit.keep), self.stats.position(edit.drop)
@@ -90,40 +120,45 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
-    """What sealed rows with a name said, as part of all that is sealed, and how many they are."""
+class NamedPart:
+    """The part of the sealed statistics that rows of one name have added, and their number."""
 
-    part: Sealed
+    sealed: Sealed
     n_rows: int
+
+    def __add__(self, other: NamedPart) -> NamedPart:
+        stats = self.sealed.stats + other.sealed.stats
+        loss = self.sealed.pair_loss + other.sealed.pair_loss
+        return NamedPart(Sealed(stats, loss), self.n_rows + other.n_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How often a component resisted a move, and how much mass it had when it last did."""
+    """How often a move of a component failed, and the component's mass at the last failure."""
 
     failures: int
     mass: float
 
-    def stale(self, mass: float, tolerance: float) -> bool:
-        """Whether the component has changed enough since to be tried again."""
+    def is_stale(self, mass: float, tolerance: float) -> bool:
+        """Whether the component has changed enough since then to be tried again."""
         return abs(mass - self.mass) > tolerance * max(self.mass, 1e-300)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the next step depends on. Steps return a new state and change nothing.
+    """Everything that the next step depends on. Steps return a new state and change none.
 
     Attributes
     ----------
-    model : the mixture
-    sealed : the past whose rows are gone
-    batches : the rows that can be visited again
-    total : sum of both
-    next_id : the id the next component will get; ids are never used twice
-    seed, clock : name the random streams; the clock counts laps
-    fresh : open rows that have come since the last lap
-    birth_trials, delete_trials : moves that failed, by component id
-    memos : shares of what is sealed, by the names of the rows they came from
+    model : family and prior
+    sealed : statistics of sealed rows
+    batches : open rows
+    total : sum of the statistics of sealed and open rows
+    next_id : id of the next new component; ids are never used twice
+    seed, clock : seed of all draws, and number of laps so far
+    n_new : open rows that have come since the last lap
+    birth_trials, delete_trials : failed moves, by component id
+    named_parts : parts of `sealed`, by the names of the rows that added them
     """
 
     model: Mixture
@@ -133,20 +168,20 @@ class State:
     next_id: int
     seed: int
     clock: int = 0
-    fresh: int = 0
+    n_new: int = 0
     birth_trials: Mapping[int, Trial] = field(default_factory=dict)
     delete_trials: Mapping[int, Trial] = field(default_factory=dict)
-    memos: Mapping[int | str, Memo] = field(default_factory=dict)
+    named_parts: Mapping[int | str, NamedPart] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, model: Mixture, seed: int, n_components: int = 1, next_id: int = 0) -> State:
-        """A state without data whose components have only their prior."""
+        """A state without rows, whose components have only their prior."""
         ids = np.arange(next_id, next_id + n_components, dtype=np.int64)
         sealed = Sealed.nothing(ids, model.family.n_stats)
         return cls(model, sealed, (), sealed.stats, next_id + n_components, seed)
 
     def posterior(self) -> MixturePosterior:
-        """Global step."""
+        """The optimal posterior (global step)."""
         return self.model.posterior(self.total)
 
     def bound(self) -> float:
@@ -159,12 +194,12 @@ class State:
         return replace(self, total=total(parts))
 
     def edited(self, edit: Edit, per_batch: Sequence[Edit] | None = None) -> State:
-        """After an edit; `per_batch` gives each open batch its own share of it."""
+        """After a structural edit. `per_batch` gives each open batch an edit of its own."""
         edits = [edit] * len(self.batches) if per_batch is None else per_batch
         batches = tuple(b.after(e) for b, e in zip(self.batches, edits, strict=True))
-        memos = {k: replace(m, part=m.part.after(edit)) for k, m in self.memos.items()}
+        named = {k: replace(p, sealed=p.sealed.after(edit)) for k, p in self.named_parts.items()}
         sealed = self.sealed.after(edit)
-        return replace(self, sealed=sealed, batches=batches, memos=memos).resummed()
+        return replace(self, sealed=sealed, batches=batches, named_parts=named).resummed()
 
     def reordered(self) -> State:
         """Components by decreasing mass, which never lowers the bound."""
@@ -172,9 +207,9 @@ class State:
         return self if np.array_equal(order, self.total.ids) else self.edited(Permute(order))
 
     def pruned(self) -> State:
-        """Without the components that hold next to nothing and add nothing to the bound."""
+        """The state without empty components, which add nothing to the bound."""
         state = self
-        for component in self.total.ids[self.total.n <= _NOTHING].tolist():
+        for component in self.total.ids[self.total.n <= _EMPTY_MASS].tolist():
             if len(state.total) > 1:
                 state = state.edited(Delete(component))
         return state
@@ -185,24 +220,46 @@ class State:
         return sum(len(b.rows) for b in self.batches)
 
 
+def allow_missing(state: State) -> State:
+    """The same state with a count for each feature, so that later rows may have NaNs."""
+    family = state.model.family
+    if not isinstance(family, DiagGaussian) or family.missing:
+        return state
+
+    def widened(stats: Stats) -> Stats:
+        counts = np.repeat(stats.n[:, None], family.n_features, axis=1)
+        return replace(stats, t=np.hstack([stats.t, counts]))
+
+    def widened_part(part: NamedPart) -> NamedPart:
+        return replace(part, sealed=replace(part.sealed, stats=widened(part.sealed.stats)))
+
+    return replace(
+        state,
+        model=Mixture(replace(family, missing=True), state.model.prior),
+        sealed=replace(state.sealed, stats=widened(state.sealed.stats)),
+        batches=tuple(replace(b, stats=widened(b.stats)) for b in state.batches),
+        named_parts={name: widened_part(part) for name, part in state.named_parts.items()},
+        total=widened(state.total),
+    )
+
+
 def labelled(batches: Sequence[OpenBatch]) -> Labelled:
-    """The chunks of all batches with their labels."""
+    """The chunks of all batches, with their labels."""
     chunks: list[Chunk] = []
     handles: list[Handle] = []
     changes: list[tuple[tuple[int, int], ...]] = []
     for batch in batches:
-        assert isinstance(batch.rows, ChunkedRows)
-        assert isinstance(batch.labels, KeptLabels)
-        chunks += batch.rows.chunks
-        handles += batch.labels.handles
-        changes += [batch.labels.changes] * len(batch.rows.chunks)
+        rows, labels = batch.in_chunks()
+        chunks += rows.chunks
+        handles += labels.handles
+        changes += [labels.changes] * len(rows.chunks)
     return Labelled(tuple(chunks), tuple(handles), tuple(changes))
 
 
 def pooled_losses(pair_loss: Mat, keep: int, drop: int) -> Mat:
-    """Losses of pairs after position `drop` has joined `keep`: what the two lose adds up.
+    """Losses of pairs after position `drop` has joined `keep`.
 
-    An upper bound for the merged component; the row and column of `drop` are left in place.
+    The losses of the two are added, which is an upper bound. Row and column `drop` stay.
     """
     out = pair_loss.copy()
     out[keep] += out[drop]
@@ -212,11 +269,8 @@ def pooled_losses(pair_loss: Mat, keep: int, drop: int) -> Mat:
 
 
 def _reindex(matrix: Mat, old: IntVec, new: IntVec) -> Mat:
-    """Rows and columns of `old` ids put where `new` has them; zeros for ids that are new."""
+    """Move rows and columns from the order of `old` ids to that of `new` ids, zero for others."""
     out = np.zeros((len(new), len(new)))
-    where = {int(i): p for p, i in enumerate(old)}
-    kept = [(p, where[int(i)]) for p, i in enumerate(new) if int(i) in where]
-    if kept:
-        to, frm = (np.array(side) for side in zip(*kept, strict=True))
-        out[np.ix_(to, to)] = matrix[np.ix_(frm, frm)]
+    _, source, target = np.intersect1d(old, new, return_indices=True)
+    out[np.ix_(target, target)] = matrix[np.ix_(source, source)]
     return out

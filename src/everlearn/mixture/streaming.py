@@ -1,151 +1,132 @@
-"""Streaming: rows pass once through a window that can still be visited, then only sums remain.
+"""Memoized learning of streams: rows stay in a window for a while, then only sums remain.
 
 New rows are assigned at the current posterior and join the last open batch. When half of the
-window is new, a lap over it looks for births, merges and deletes; rows that leave the window
-are visited a last time and sealed. The bound stays an exact lower bound for every row ever
-seen: newborn components draw mass from the window and from later rows, and what they replace
-keeps the mass that is sealed.
+window is new, laps over it look for births, merges and deletes. Rows that leave the window are
+visited once more and sealed. The bound stays an exact lower bound for all rows seen: new
+components get rows of the window and later rows, old components keep the sealed rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from everlearn.core.arrays import IntVec
-from everlearn.core.moves import LapInfo
-from everlearn.engine.rows import Rows, concatenate
-from everlearn.mixture import births as birth
+from everlearn.engine.chunks import ChunkedRows
+from everlearn.engine.rows import Rows
+from everlearn.mixture.births import reopen_targets
+from everlearn.mixture.learner import LearnedLaps, LearningTools
 from everlearn.mixture.local import LocalRunner, Plan
-from everlearn.mixture.memoized import MoveSettings, lap, visit
-from everlearn.mixture.state import Memo, OpenBatch, Sealed, State
+from everlearn.mixture.memoized import lap, visit
+from everlearn.mixture.model import Mixture
+from everlearn.mixture.search import fit_all
+from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State
 
-_LAPS_PER_RENEWAL = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """How many rows stay open, and how many of them make a batch."""
-
-    rows: int
-    batch_rows: int
+_MAX_LAPS: Final = 4
+"""Laps over the window in a row."""
 
 
-def absorb(
-    state: State,
-    rows: Rows,
-    window: Window,
-    runner: LocalRunner,
-    moves: MoveSettings,
-    on_lap: Callable[[LapInfo], None],
-    name: int | str | None = None,
-) -> State:
-    """Learn from rows that will not come again; those with a name can be forgotten later."""
-    for start in range(0, len(rows), window.batch_rows):
-        piece = rows[start : start + window.batch_rows]
-        state = _append(state, piece, window, runner, name)
-        if 2 * state.fresh >= state.n_open:
-            state = _renew(state, runner, moves, on_lap)
-        while state.n_open > window.rows and len(state.batches) > 1:
-            state = seal_oldest(state, runner)
-    return state.resummed()
+class MemoizedLearner:
+    """Learns with exact bounds: each open batch keeps its statistics until its next visit."""
+
+    def fit(
+        self, model: Mixture, rows: Rows | ChunkedRows, seed: int, tools: LearningTools
+    ) -> LearnedLaps:
+        """Learn rows that can be visited many times, and keep them open."""
+        return fit_all(model, rows, seed, tools)
+
+    def absorb(
+        self, state: State, rows: Rows, tools: LearningTools, name: int | str | None = None
+    ) -> State:
+        """Learn rows of a stream. Those with a name can be forgotten later."""
+        size = tools.window.batch_rows
+        for start in range(0, len(rows), size):  # one at a time, because sparse slices are copies
+            state = _append(state, rows[start : start + size], tools, name)
+            if 2 * state.n_new >= state.n_open:
+                state = _run_window_laps(state, tools)
+            while state.n_open > tools.window.rows and len(state.batches) > 1:
+                state = seal_oldest(state, tools.runner)
+        return state.resummed()
 
 
-def seal_oldest(state: State, runner: LocalRunner) -> State:
-    """Visit the oldest open batch once more and let go of its rows."""
-    pairs = _all_pairs(state.total.ids)
-    state, summary = visit(state, 0, Plan(pairs=pairs), runner)
-    k = len(state.total)
-    j, l = np.triu_indices(k, 1)
-    loss = state.sealed.pair_loss.copy()
-    loss[j, l] += summary.pair_loss
-    loss[l, j] = loss[j, l]
-    oldest = state.batches[0]
-    sealed = Sealed(state.sealed.stats + oldest.stats, loss)
-    fresh = min(state.fresh, state.n_open - len(oldest.rows))
-    memos = dict(state.memos)
-    if oldest.name is not None:
-        own = Sealed(oldest.stats, loss - state.sealed.pair_loss)
-        memos[oldest.name] = _joined(memos.get(oldest.name), own, len(oldest.rows))
-    return replace(state, sealed=sealed, batches=state.batches[1:], fresh=fresh, memos=memos)
-
-
-def _joined(memo: Memo | None, part: Sealed, n_rows: int) -> Memo:
-    if memo is None:
-        return Memo(part, n_rows)
-    both = Sealed(memo.part.stats + part.stats, memo.part.pair_loss + part.pair_loss)
-    return Memo(both, memo.n_rows + n_rows)
-
-
-def forget(state: State, name: int | str) -> tuple[State, int]:
-    """The state without what the rows of this name said, and how many rows these are.
-
-    Statistics are sums over rows, so that what is left is the sum over the others, exactly but
-    for rounding; the structure stays as it is, but for components that are empty now.
-    """
-    memos, sealed, n_rows = dict(state.memos), state.sealed, 0
-    memo = memos.pop(name, None)
-    if memo is not None:
-        left = sealed.stats - memo.part.stats
-        loss = np.maximum(sealed.pair_loss - memo.part.pair_loss, 0.0)
-        sealed, n_rows = Sealed(replace(left, n=np.maximum(left.n, 0.0)), loss), memo.n_rows
-    kept = tuple(batch for batch in state.batches if batch.name != name)
-    n_rows += sum(len(batch.rows) for batch in state.batches if batch.name == name)
-    after = replace(state, sealed=sealed, batches=kept, memos=memos).resummed()
-    after = replace(after, fresh=min(after.fresh, after.n_open))
-    return after.pruned().reordered(), n_rows
-
-
-def seal_all(state: State, runner: LocalRunner) -> State:
-    """Let go of all rows; what they said stays."""
-    while state.batches:
-        state = seal_oldest(state, runner)
-    return replace(state.resummed().reordered(), fresh=0)
-
-
-def _append(
-    state: State, piece: Rows, window: Window, runner: LocalRunner, name: int | str | None
-) -> State:
-    """Assign rows and put them into the last open batch, or into a new one if it is full."""
-    summary, labels = runner.run(state.posterior(), Plan(), piece)
-    new = OpenBatch(piece.copy(), summary.stats, labels, name)
+def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | None) -> State:
+    """Assign rows, and put them into the last open batch, or into a new one if that is full."""
+    summary, labels = tools.runner.run(state.posterior(), Plan(), rows)
+    new = OpenBatch(rows.copy(), summary.stats, labels, name)
     batches = list(state.batches)
-    room = batches and len(batches[-1].rows) + len(piece) <= window.batch_rows
+    room = batches and len(batches[-1].rows) + len(rows) <= tools.window.batch_rows
     if room and batches[-1].name == name:
-        last = batches.pop()
-        new = OpenBatch(
-            concatenate([last.rows, new.rows]),
-            last.stats + new.stats,
-            np.concatenate([last.labels, new.labels]),
-            name,
-        )
+        new = batches.pop().joined(new)
     return replace(
         state,
         batches=(*batches, new),
         total=state.total + summary.stats,
-        fresh=state.fresh + len(piece),
+        n_new=state.n_new + len(rows),
     )
 
 
-def _renew(
-    state: State, runner: LocalRunner, moves: MoveSettings, on_lap: Callable[[LapInfo], None]
-) -> State:
-    """Laps over the window while they change the structure.
+def _run_window_laps(state: State, tools: LearningTools) -> State:
+    """Visit the window until its structure stays the same, in a few laps at most.
 
-    The window holds new rows, so every component may be tried again, least tried first.
+    The window has new rows, so all births and deletes may be tried again.
     """
-    state = replace(state, birth_trials=birth.reopened(state.birth_trials), delete_trials={})
-    for _ in range(_LAPS_PER_RENEWAL):
-        state, info = lap(state, runner, moves)
-        on_lap(info)
+    trials = reopen_targets(state.birth_trials)
+    state = replace(state, birth_trials=trials, delete_trials={})
+    for _ in range(_MAX_LAPS):
+        state, info = lap(state, tools.runner, tools.moves)
+        tools.on_lap(info)
         if not any(move.accepted for move in info.moves):
             break
-    return replace(state, fresh=0)
+    return replace(state, n_new=0)
 
 
-def _all_pairs(ids: IntVec) -> NDArray[np.int64]:
+def seal_oldest(state: State, runner: LocalRunner) -> State:
+    """Visit the oldest open batch once more, and keep only its statistics."""
+    ids = state.total.ids
     j, l = np.triu_indices(len(ids), 1)
-    return np.stack([ids[j], ids[l]], axis=1)
+    state, summary = visit(state, 0, Plan(pairs=np.stack([ids[j], ids[l]], axis=1)), runner)
+    loss = state.sealed.pair_loss.copy()
+    loss[j, l] += summary.pair_loss
+    loss[l, j] = loss[j, l]
+    oldest, named = state.batches[0], dict(state.named_parts)
+    if oldest.name is not None:
+        part = NamedPart(
+            Sealed(oldest.stats, loss - state.sealed.pair_loss),
+            len(oldest.rows),
+        )
+        known = named.get(oldest.name)
+        named[oldest.name] = part if known is None else known + part
+    return replace(
+        state,
+        sealed=Sealed(state.sealed.stats + oldest.stats, loss),
+        batches=state.batches[1:],
+        n_new=min(state.n_new, state.n_open - len(oldest.rows)),
+        named_parts=named,
+    )
+
+
+def seal_all(state: State, runner: LocalRunner) -> State:
+    """Seal all open rows: only their statistics remain."""
+    while state.batches:
+        state = seal_oldest(state, runner)
+    return replace(state.resummed().reordered(), n_new=0)
+
+
+def forget_batch(state: State, name: int | str) -> tuple[State, int]:
+    """The state without the rows of this name, and their number.
+
+    Statistics are sums over rows. So what is left is exactly the sum over the other rows, up to
+    rounding. The structure stays, except for components that are empty now.
+    """
+    named, sealed, n_rows = dict(state.named_parts), state.sealed, 0
+    part = named.pop(name, None)
+    if part is not None:
+        left = sealed.stats - part.sealed.stats
+        loss = np.maximum(sealed.pair_loss - part.sealed.pair_loss, 0.0)
+        sealed, n_rows = Sealed(replace(left, n=np.maximum(left.n, 0.0)), loss), part.n_rows
+    kept = tuple(batch for batch in state.batches if batch.name != name)
+    n_rows += sum(len(batch.rows) for batch in state.batches if batch.name == name)
+    after = replace(state, sealed=sealed, batches=kept, named_parts=named).resummed()
+    after = replace(after, n_new=min(after.n_new, after.n_open))
+    return after.pruned().reordered(), n_rows

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.random import stream
-from everlearn.engine.opening import EngineChoice, is_collection, nearby, open_engine
+from everlearn.engine.opening import EngineChoice, is_collection, local_engine, open_engine
 from everlearn.engine.rows import Rows
 from everlearn.estimator.base import LearnerMixin, named_errors
 from everlearn.estimator.collections import open_rows
@@ -695,7 +695,7 @@ class OnlinePPCA(
         state = self._checked_state()
         rows = checked_rows(self, X, reset=False)
         blocks = rows.blocks(block_rows(self.n_features_in_, self.n_components))
-        with open_engine("serial" if len(blocks) == 1 else nearby(self.engine)) as engine:
+        with open_engine("serial" if len(blocks) == 1 else local_engine(self.engine)) as engine:
             return list(engine.map(task, blocks, state))
 
     @property

@@ -1,4 +1,4 @@
-"""Reports: one HTML file each that opens without a network."""
+"""Reports on models: HTML pages, each in one file that needs no network."""
 
 from everlearn.report.mixture import render, write_report
 

@@ -1,4 +1,7 @@
-"""Images for reports: photographs, and images coloured by topic. Needs the extra `images`."""
+"""Images in reports: photographs, and images coloured by topic.
+
+It needs Pillow and scikit-image: ``pip install 'everlearn[images]'``.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +23,49 @@ from everlearn.images.files import SUFFIXES, AnyImage, Pixels, as_pixels, pixels
 from everlearn.images.pixels import enlarged, labels_as_image, pixel_points
 from everlearn.report.page import page, paragraph, section
 from everlearn.report.pictures import embedded
+from everlearn.stream.models import has_points
 from everlearn.stream.session import Session
 
-LONGEST_SIDE = 256
-"""Pixels to which a page shrinks larger images."""
-_JPEG_QUALITY = 85
+LONGEST_SIDE: Final = 256
+"""Larger images are shrunk to this many pixels."""
+_JPEG_QUALITY: Final = 85
+_MAX_LEGEND: Final = 24
+"""Topics in the legend of a sheet."""
+_MAX_IMAGES: Final = 8
+"""Images that `images_by_topic` shows."""
+_HALF_WHITE: Final = np.uint8(128)
+Colour: TypeAlias = tuple[int, int, int]
+"""Red, green and blue, each from 0 to 255."""
+Colours: TypeAlias = Literal["mean", "palette"] | Mapping[int, Colour]
+"""Mean colours of topics, a palette with a fixed colour for each id, or colours by id."""
+NO_TOPIC: Final[Colour] = (128, 128, 128)
+"""The colour of negative ids."""
+# Found by random search for colours that differ: by CIEDE2000, any two of the first 24 by at least
+# 9, and neighbours among these by at least 29.
+_HUE_STEP: Final = 0.27704
+_TONES: Final = ((0.36, 0.62), (0.71, 0.36), (0.3, 0.49), (0.49, 0.46), (0.6, 0.74))
+"""Lightness and saturation, in turn."""
 
 
 def photograph(
     image: AnyImage, alt: str, kind: str = "photo", title: str = "", longest: int = LONGEST_SIDE
 ) -> str:
-    """An `img` element with a photograph, shrunk to the size of a page if it is larger.
+    """An `img` element with a photograph, given as array, path or the bytes of a file.
 
-    It may be an array, the path of a file, or the bytes of one.
+    Its longer side gets at most `longest` pixels.
     """
     picture = Image.fromarray(pixels_of(image, "photograph"))
     picture.thumbnail((longest, longest))
     shape = (picture.height, picture.width)
-    return embedded(_jpeg(picture), "image/jpeg", shape, alt, kind, title)
+    file = BytesIO()
+    picture.save(file, "JPEG", quality=_JPEG_QUALITY, optimize=True)
+    return embedded(file.getvalue(), "image/jpeg", shape, alt, kind, title)
 
 
 def drawing(pixels: Pixels, alt: str, kind: str = "photo", title: str = "") -> str:
-    """An `img` element with a picture of few colours, kept exactly.
+    """An `img` element with a picture of few colours, without loss.
 
-    A larger one is shrunk to the size of a page by leaving pixels out, so no colour is added.
+    A large picture is shrunk by leaving pixels out, so that no colour is added.
     """
     picture = Image.fromarray(pixels)
     factor = LONGEST_SIDE / max(picture.size)
@@ -55,7 +77,7 @@ def drawing(pixels: Pixels, alt: str, kind: str = "photo", title: str = "") -> s
 
 
 def png_file(pixels: Pixels) -> bytes:
-    """The bytes of a PNG file; with at most 256 colours, it has a palette and is small."""
+    """The bytes of a PNG file. It has a palette, and is small, with at most 256 colours."""
     picture = Image.fromarray(pixels)
     if picture.getcolors() is not None:  # None: more than 256
         picture = picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
@@ -71,25 +93,8 @@ def write_png(pixels: Pixels, path: Path) -> None:
     path.write_bytes(png_file(pixels))
 
 
-def _jpeg(picture: Image.Image) -> bytes:
-    file = BytesIO()
-    picture.save(file, "JPEG", quality=_JPEG_QUALITY, optimize=True)
-    return file.getvalue()
-
-
-Colour: TypeAlias = tuple[int, int, int]
-"""Red, green and blue, each from 0 to 255."""
-NO_TOPIC: Final[Colour] = (128, 128, 128)
-"""The colour of negative ids."""
-# Found by random search for colours that differ: by CIEDE2000, any two of the first 24 by at least
-# 9, and following ones of these by at least 29.
-_HUE_STEP = 0.27704
-_TONES = ((0.36, 0.62), (0.71, 0.36), (0.3, 0.49), (0.49, 0.46), (0.6, 0.74))
-"""Lightness and saturation, in turn."""
-
-
 def topic_colour(topic: int) -> Colour:
-    """The colour of a topic: it depends on the id alone, and neighbouring ids differ clearly.
+    """The colour of a topic in the palette. It depends on the id only; neighbours differ clearly.
 
     Examples
     --------
@@ -104,12 +109,6 @@ def topic_colour(topic: int) -> Colour:
     return red, green, blue
 
 
-Colours: TypeAlias = Literal["mean", "palette"] | Mapping[int, Colour]
-"""Mean colours of topics, a palette in which each id has its colour for good, or one's own."""
-_HALF_WHITE = np.uint8(128)
-_LISTED = 24
-
-
 def segmentation_picture(
     image: ArrayLike, labels: ArrayLike, *, colours: Colours = "mean", boundaries: bool = True
 ) -> Pixels:
@@ -120,12 +119,12 @@ def segmentation_picture(
     image : array-like, shape (height, width) or (height, width, 1, 3 or 4)
         Grey, RGB or RGBA, of 8 or 16 bits, or floats from 0 to 1.
     labels : array-like of int, shape (height, width), (height * width,) or smaller with two axes
-        Topic ids. Those of a smaller image are enlarged.
+        Topic ids. Labels of a smaller image are enlarged.
     colours : {"mean", "palette"} or mapping of ids to (red, green, blue), default="mean"
-        "mean" gives each topic the mean colour of its pixels in this image; "palette" gives it the
-        colour of its id, which is the same in every image.
+        "mean" gives each topic the mean colour of its pixels in this image. "palette" gives it a
+        colour by its id, the same in all images.
     boundaries : bool, default=True
-        Whether light lines part the topics.
+        Whether to draw light lines between topics.
 
     Returns
     -------
@@ -151,7 +150,7 @@ def segmentation_picture(
     picture = table[place.reshape(ids.shape)]
     if boundaries:
         edge = _on_boundary(ids)
-        picture[edge] = picture[edge] // 2 + _HALF_WHITE  # small topics must not vanish in lines
+        picture[edge] = picture[edge] // 2 + _HALF_WHITE  # half: small topics stay visible
     return picture
 
 
@@ -187,14 +186,16 @@ def write_segmentations(
     colours: Colours = "mean",
     boundaries: bool = True,
 ) -> list[Path]:
-    """Write each image, coloured by topic, to a PNG file in a folder; it is made if need be.
+    """Write each image, coloured by topic, to a PNG file in a folder, which is made if needed.
 
-    With `colours="mean"`, a topic has its mean colour over all the images given. Files are called
-    by `names` without the endings of image files, and characters other than letters, digits, dots,
-    minus signs and underscores become underscores; without names, by 0001, 0002 and so on.
+    With `colours="mean"`, a topic gets its mean colour over all images. Files are named after
+    `names`, without the endings of image files; unusual characters become underscores. Without
+    names, they are 0001.png, 0002.png and so on.
     """
     _check_lengths("write_segmentations", images, labels, names)
-    stems = [_stem(n) for n in names] if names is not None else _numbers(len(images))
+    stems = (
+        [f"{k + 1:04d}" for k in range(len(images))] if names is None else list(map(_stem, names))
+    )
     if len({stem.lower() for stem in stems}) < len(stems):
         raise ValueError(
             "'names' of write_segmentations must give each image a file name of its own, got "
@@ -217,9 +218,9 @@ def contact_sheet(
     colours: Colours = "mean",
     boundaries: bool = True,
 ) -> str:
-    """Pairs of image and segmentation, as a piece of HTML for a page of the report.
+    """Images beside their segmentations, and a legend of the largest topics, as HTML.
 
-    Parameters are those of `write_segmentations`; a list of the largest topics follows the pairs.
+    Parameters are those of `write_segmentations`.
     """
     _check_lengths("contact_sheet", images, labels, names)
     shared = _named_colours(colours, images, labels)
@@ -246,11 +247,11 @@ def segmentation_page(
     names: Sequence[str] | None = None,
     *,
     title: str = "Images by topic",
-    lead: str = "Each image, and beside it the same with every pixel in the colour of its topic.",
+    lead: str = "Each image, and beside it the same image coloured by topic.",
     colours: Colours = "mean",
     boundaries: bool = True,
 ) -> str:
-    """The sheet of `contact_sheet` as a page of its own, in one file that needs no network."""
+    """A page with the sheet of `contact_sheet`, in one file that needs no network."""
     sheet = contact_sheet(images, labels, names, colours=colours, boundaries=boundaries)
     used = [len(np.unique(np.asarray(ids))) for ids in labels]
     key_numbers = [("images", f"{len(images):,}")]
@@ -258,9 +259,9 @@ def segmentation_page(
         topics = set().union(*(np.unique(np.asarray(ids)).tolist() for ids in labels))
         key_numbers += [
             ("topics in them", f"{len(topics):,}"),
-            ("topics an image", f"{np.mean(used):.1f}"),
+            ("topics per image", f"{np.mean(used):.1f}"),
         ]
-    how = "A topic has the same colour wherever it occurs."
+    how = "A topic has the same colour in all images."
     return page(title, lead, key_numbers, [section("sheet", "Images", paragraph(how), sheet)])
 
 
@@ -285,7 +286,7 @@ def _label_image(labels: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     if ids.ndim != 2 or not ids.size or ids.shape[0] > shape[0] or ids.shape[1] > shape[1]:
         raise ValueError(
             f"'labels' must be {shape[0]} x {shape[1]} topic ids, one for each pixel, or those of "
-            f"a smaller image, got the shape {ids.shape}; see everlearn.images.pixels"
+            f"a smaller image, got the shape {ids.shape}; labels_as_image makes such an image"
         )
     return enlarged(ids, shape)
 
@@ -306,15 +307,15 @@ def _on_boundary(ids: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _legend(colours: Mapping[int, Colour], counts: Mapping[int, int]) -> str:
-    """The largest topics with their colours and shares of all pixels."""
+    """The largest topics with their colours and their shares of all pixels."""
     whole = max(1, sum(counts.values()))
     order = sorted((i for i in counts if counts[i]), key=lambda i: (-counts[i], i))
     items = [
         f'<li><span class="swatch" style="background:rgb{tuple(colours[i])}"></span>'
         f"#{i} <span>{counts[i] / whole:.1%}</span></li>"
-        for i in order[:_LISTED]
+        for i in order[:_MAX_LEGEND]
     ]
-    rest = len(order) - _LISTED
+    rest = len(order) - _MAX_LEGEND
     more = f"<li>and {rest:,} more</li>" if rest > 0 else ""
     return f'<ul class="legend" aria-label="Topics, largest first">{"".join(items)}{more}</ul>'
 
@@ -333,31 +334,28 @@ def _check_lengths(
     for what, given in (("labels", labels), ("names", names)):
         if given is not None and len(given) != len(images):
             raise ValueError(
-                f"'{what}' of {owner} must be as many as the {len(images)} images, got {len(given)}"
+                f"'{what}' of {owner} must have one entry for each of the {len(images)} images, "
+                f"got {len(given)}"
             )
 
 
 def _stem(name: str) -> str:
+    """A name that is safe for a file, without the ending of an image."""
     stem, dot, suffix = name.rpartition(".")
     kept = stem if f"{dot}{suffix}".lower() in SUFFIXES else name
     return re.sub(r"[^\w.-]", "_", kept).lstrip(".") or "_"
 
 
-def _numbers(n: int) -> list[str]:
-    return [f"{k + 1:04d}" for k in range(n)]
-
-
-_SHOWN = 8
-
-
 def images_by_topic(session: Session, paths: Sequence[str]) -> str:
-    """A section with some of the images, each beside its topics."""
+    """A section with some of the images of a model, each beside the same image by topic."""
     side, model = session.layout.image_side, session.model
+    if not has_points(model):
+        return ""
     images, labels, names = [], [], []
-    for path in paths[:: -(-len(paths) // _SHOWN)]:
+    for path in paths[:: -(-len(paths) // _MAX_IMAGES)]:
         try:
             image = read_image(path)
-        except (ImageDecodeError, OSError):  # since it was learned from
+        except (ImageDecodeError, OSError):  # it has changed since
             continue
         topics = model.component_ids_[model.assign(pixel_points(image, side))]
         images.append(image)
@@ -366,8 +364,8 @@ def images_by_topic(session: Session, paths: Sequence[str]) -> str:
     if not images:
         return ""
     how = (
-        f"{len(images)} of {len(paths)} images, and beside each the same with every pixel in the "
-        "mean colour of its topic. A topic has the same colour wherever it occurs."
+        f"{len(images)} of {len(paths)} images. Beside each, the pixels of a topic have the mean "
+        "colour of the topic, which is the same in all images."
     )
     return section(
         "images", "Images by topic", paragraph(how), contact_sheet(images, labels, names)

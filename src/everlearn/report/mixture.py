@@ -1,4 +1,8 @@
-"""Components as cards with pictures, and as a table."""
+"""The report on a `DPMixture`: components as cards and a table, learning curves, and moves.
+
+`everlearn report` writes the page of `stream.py` instead; this one is for programs, which can add
+known classes and pictures of the rows.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,18 @@ from everlearn.report import charts
 from everlearn.report.page import (
     NO_SCRIPT,
     details,
-    making_section,
     memory_section,
     minus,
     page,
     paragraph,
     save_page,
     section,
+    settings_section,
     table,
 )
 from everlearn.report.pictures import ink_image
 from everlearn.report.study import (
+    MOVE_NAMES,
     Agreement,
     Assigned,
     Component,
@@ -48,11 +53,11 @@ def component_cards(study: Study, rows: Assigned, found: Sequence[Component]) ->
 
 
 def component_table(study: Study, found: Sequence[Component]) -> str:
-    """Id, share and rows of each component, with its main class if classes are known."""
+    """Id, share and rows of each component, and its main class if classes are known."""
     head = ["component", "share", f"{study.noun}s"]
     lines = [[f"#{c.id}", f"{c.share:.1%}", f"{c.n_rows:,}"] for c in found]
     if study.truth is not None:
-        head += [f"most frequent {study.truth.noun}", "purity"]
+        head += [f"main {study.truth.noun}", "purity"]
         for line, c in zip(lines, found, strict=True):
             line += [c.top or "–", "–" if c.purity is None else f"{c.purity:.1%}"]
     content = table("Components, largest first", head, lines)
@@ -76,7 +81,7 @@ def _card(study: Study, gallery: Gallery, rows: Assigned, one: Component) -> str
 
 
 def examples(study: Study, rows: Assigned, one: Component, n: int) -> tuple[list[int], list[int]]:
-    """Rows of the component nearest its mean, and those whose assignment is least sure."""
+    """Rows of a component: the `n` nearest its mean, and the `n` least certain ones."""
     members = np.flatnonzero(rows.labels == one.position)
     distance = np.linalg.norm(study.rows[members] - study.model.means_[one.position], axis=1)
     nearest = members[np.argsort(distance, kind="stable")[:n]]
@@ -98,25 +103,24 @@ def _strip(study: Study, gallery: Gallery, rows: Assigned, name: str, chosen: Se
 
 
 def write_report(study: Study, path: Path, more: Sequence[str] = ()) -> None:
-    """Write the report to one file, with more sections before the last ones."""
+    """Write the report to one file. `more` are further sections, as HTML, before the settings."""
     save_page(render(study, more), path)
 
 
 def render(study: Study, more: Sequence[str] = ()) -> str:
-    """The report as one HTML page that needs nothing from elsewhere."""
+    """The report as one HTML page that needs no other file; see `write_report`."""
     rows = assigned(study)
     classes = None
     if study.truth is not None:
         classes = agreement(rows.labels, study.truth, study.model.n_components_)
     found = components(study, rows, classes)
     sections = (
-        _growth(study),
         section(
             "components",
             "What it found",
             paragraph(
-                f"Each component with its permanent id, the {study.noun}s nearest its mean, and "
-                f"those whose place is least certain."
+                f"Each component has a permanent id. Its card shows the {study.noun}s nearest its "
+                f"mean, and those whose assignment is least certain."
             )
             if study.gallery is not None
             else "",
@@ -124,10 +128,11 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
             component_table(study, found),
         ),
         _comparison(study, classes, found),
+        _growth(study),
         _moves(study),
         memory_section(study.model),
         *more,
-        making_section(study.model, study.notes),
+        settings_section(study.model, study.notes),
     )
     return page(
         study.title,
@@ -162,17 +167,17 @@ def _growth(study: Study) -> str:
     label = (
         f"Curves over {model.n_samples_seen_:,} {study.noun}s: the number of components ends at "
         f"{model.n_components_}, the bound at {model.bound_:,.0f} nats. "
-        f"{len(model.history_.moves)} moves are marked below."
+        f"Marks below show {len(model.history_.moves)} accepted moves."
     )
     return section(
         "growth",
-        "How it grew",
+        "Learning curves",
         paragraph(
-            "The bound is a lower bound of the log evidence of everything seen. A birth, merge or "
-            "deletion happens only if it raises the bound; point at a mark to see which "
-            "components took part."
+            "The bound is a lower bound of the log evidence of all rows so far. A birth, merge or "
+            "deletion is accepted only if it raises the bound. Point at a mark to see its "
+            "components."
         ),
-        charts.chart("chart-growth", charts.growth(study), label),
+        charts.chart("chart-growth", charts.mixture_growth(study), label),
     )
 
 
@@ -181,17 +186,17 @@ def _comparison(study: Study, classes: Agreement | None, found: Sequence[Compone
         return ""
     noun = study.truth.noun
     label = (
-        f"Table of components against true {noun}s: {classes.purity:.1%} of the {study.noun}s are "
-        f"in a component where their {noun} is the most frequent."
+        f"Table of components against true {noun}s: {classes.purity:.1%} of the {study.noun}s have "
+        f"the main {noun} of their component."
     )
     return section(
         "comparison",
         f"Compared with the true {noun}s",
         paragraph(
-            f"How many {study.noun}s of each {noun} every component holds. Purity counts the "
-            f"{study.noun}s whose {noun} is the main one of their component; NMI and AMI measure "
-            "the information shared by both divisions, over the geometric mean of their entropies "
-            "and, corrected for chance, over the larger one."
+            f"The number of {study.noun}s by component and {noun}. Purity is the share of "
+            f"{study.noun}s with the main {noun} of their component. NMI is the mutual information "
+            "over the geometric mean of both entropies. AMI is corrected for chance, over the "
+            "larger entropy. For all three, 1 is perfect."
         ),
         charts.chart("chart-comparison", charts.confusion(study.truth, classes, found), label),
     )
@@ -201,7 +206,7 @@ def _moves(study: Study) -> str:
     history = study.model.history_
     tallies = [
         (
-            f"{t.kind}s",
+            MOVE_NAMES[t.kind],
             f"{t.accepted:,}",
             f"{t.refused:,}",
             f"{t.gain:,.1f}" if t.accepted else "–",
@@ -214,16 +219,16 @@ def _moves(study: Study) -> str:
     ]
     complete = len(listed) == sum(t.accepted for t in move_tallies(history))
     title = f"{'All' if complete else 'The latest'} {len(listed)} accepted moves"
-    head = ("kind", "accepted", "refused", "gain", "largest")
+    head = ("kind", "accepted", "refused", "total gain", "largest gain")
     return section(
         "moves",
-        "Moves accepted and refused",
-        table("Moves judged, by kind; gains of the bound in nats", head, tallies),
+        "Births, merges and deletions",
+        table("Moves by kind. A gain is how much a move raised the bound, in nats.", head, tallies),
         details(
             title,
             table(
                 "Accepted moves, first to last",
-                ("what happened", "kind", f"{study.noun}s seen", "lap", "gain, nats"),
+                ("change", "kind", f"{study.noun}s seen", "lap", "gain, nats"),
                 listed,
                 text_columns=2,
             ),

@@ -1,4 +1,4 @@
-// Draws the charts, with colours looked up in the style sheet; again when light turns to dark.
+// Draws the charts in the colours of the style sheet, and again when light turns to dark.
 (function () {
   "use strict";
   var options = { displayModeBar: false, responsive: true };

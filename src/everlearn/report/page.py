@@ -1,4 +1,7 @@
-"""Small pieces of HTML. Every function escapes the text it is given."""
+"""HTML of reports: sections, tables, key numbers, and whole pages.
+
+Functions escape the text that they get. Arguments that are HTML already say so.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,19 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any, Final
+from typing import Final
+
+from sklearn.base import BaseEstimator
 
 import everlearn
 from everlearn.core.text import megabytes
 from everlearn.store.archive import replacement
+from everlearn.stream.models import StreamModel
 from everlearn.stream.summary import memory_of, told_size
-
-__all__ = ["details", "escape", "minus", "numbers", "paragraph", "section", "table"]
 
 
 def section(anchor: str, title: str, *content: str) -> str:
-    """A titled part of the page; `content` is HTML already."""
+    """A part of the page with a title. `content` is HTML already; empty parts are left out."""
     inner = "\n".join(part for part in content if part)
     name = escape(anchor)
     return (
@@ -30,13 +34,13 @@ def section(anchor: str, title: str, *content: str) -> str:
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph, with a class if `kind` is given."""
+    """A paragraph. `kind` is its class in the style sheet."""
     attribute = f' class="{escape(kind)}"' if kind else ""
     return f"<p{attribute}>{escape(text)}</p>"
 
 
 def numbers(pairs: Iterable[tuple[str, str]]) -> str:
-    """Key numbers with their names."""
+    """A box of numbers with their names."""
     cells = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs
     )
@@ -46,7 +50,7 @@ def numbers(pairs: Iterable[tuple[str, str]]) -> str:
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1
 ) -> str:
-    """A table whose first `text_columns` are words and whose others are numbers."""
+    """A table. The first `text_columns` columns are text; the others are numbers, aligned right."""
     first, *others = (
         f'<th scope="col"{_align(i, text_columns)}>{escape(name)}</th>'
         for i, name in enumerate(head)
@@ -61,12 +65,12 @@ def table(
 
 
 def minus(number: str) -> str:
-    """A number with a real minus sign."""
+    """A formatted number with a minus sign in place of a hyphen."""
     return number.replace("-", "\N{MINUS SIGN}")
 
 
 def details(summary: str, content: str) -> str:
-    """Content that opens on demand; `content` is HTML already."""
+    """Content that the reader can unfold. `content` is HTML already."""
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
@@ -82,47 +86,49 @@ def _align(column: int, text_columns: int) -> str:
     return "" if column < text_columns else ' class="number"'
 
 
-_NAMES: Final[Mapping[str, str]] = {
+_SIZE_NAMES: Final[Mapping[str, str]] = {
     "statistics": "statistics of components",
-    "pair_entropies": "overlap of pairs",
-    "open_rows": "rows still open to new components",
-    "total": "in all",
-    "bytes_per_component": "one component, in one set of statistics",
-    "max_components": "most components allowed",
-    "window_rows": "most rows kept open",
+    "pair_entropies": "overlap of pairs of components",
+    "open_rows": "recent rows",
+    "total": "total",
+    "bytes_per_component": "statistics of one component",
+    "max_components": "limit of components",
+    "window_rows": "limit of recent rows",
 }
 
 
-def memory_section(model: Any) -> str:
-    """The model's own account of its memory; nothing if it keeps none."""
+def memory_section(model: StreamModel) -> str:
+    """How much memory the parts of a model take. Empty for models without `memory_report`."""
     report = memory_of(model)
     if not report:
         return ""
     window, total = report.get("window_rows"), report.get("total")
-    told = "" if total is None else f"The model holds {megabytes(total)}."
+    text = "" if total is None else f"The model holds {megabytes(total)}."
     if window is not None:
-        told = (
-            f"The latest {window:,} rows stay open to new components; of earlier ones only sums "
-            "remain, so memory does not grow with the length of the stream."
+        text = (
+            f"New components can form from the latest {window:,} rows. Of earlier rows the model "
+            "keeps sums only, so its memory does not grow with the stream."
         )
     rows = [
-        (_name(key), "none set" if v is None else told_size(key, v)) for key, v in report.items()
+        (_size_name(key), "no limit" if value is None else told_size(key, value))
+        for key, value in report.items()
     ]
     return section(
         "memory",
         "Memory",
-        paragraph(told) if told else "",
-        table("Memory held by the model", ("what", "size"), rows),
+        paragraph(text) if text else "",
+        table("Memory that the model holds", ("part", "size"), rows),
     )
 
 
-def _name(key: str) -> str:
-    told = key.removeprefix("n_").replace("_", " ")
-    return _NAMES.get(key, told if told == key.replace("_", " ") else f"number of {told}")
+def _size_name(key: str) -> str:
+    """An entry of `memory_report` in words."""
+    words = key.removeprefix("n_").replace("_", " ")
+    return _SIZE_NAMES.get(key, f"number of {words}" if key.startswith("n_") else words)
 
 
-def making_section(model: Any, notes: Sequence[str] = ()) -> str:
-    """What the model was made with and on, and its parameters that are not the default."""
+def settings_section(model: BaseEstimator, notes: Sequence[str] = ()) -> str:
+    """Notes, the version of Python, and the parameters that differ from their defaults."""
     defaults = type(model)().get_params(deep=False)
     changed = [
         (name, repr(value))
@@ -130,25 +136,25 @@ def making_section(model: Any, notes: Sequence[str] = ()) -> str:
         if _canonical(value) != _canonical(defaults[name])
     ]
     machine = f"Python {platform.python_version()} on {platform.machine()}."
-    listed = "".join(f"<li>{escape(note)}</li>" for note in (*notes, machine))
-    caption = f"Parameters of {type(model).__name__} that are not the default"
+    items = "".join(f"<li>{escape(note)}</li>" for note in (*notes, machine))
+    caption = f"Parameters of {type(model).__name__} that differ from their defaults"
     return section(
-        "making",
-        "How this was made",
-        f'<ul class="notes">{listed}</ul>',
-        table(caption, ("parameter", "value"), changed) if changed else "",
+        "settings",
+        "Settings",
+        f'<ul class="notes">{items}</ul>',
+        table(caption, ("parameter", "value"), changed, text_columns=2) if changed else "",
     )
 
 
 def _canonical(value: object) -> object:
-    """Collections in one order and of one type: moves may be given in any."""
+    """Sets, lists and tuples compare equal if they have the same items: moves have no order."""
     return tuple(sorted(value)) if isinstance(value, (list, set, tuple)) else value
 
 
 NO_SCRIPT = (
     '<noscript><p class="notice">The charts need JavaScript; the tables do not.</p></noscript>'
 )
-"""What a page with charts says to those who see none."""
+"""A notice for readers whose browser runs no scripts."""
 
 
 def page(
@@ -158,25 +164,25 @@ def page(
     sections: Iterable[str],
     scripts: Sequence[str] = (),
 ) -> str:
-    """One HTML page that needs nothing from elsewhere; `sections` are HTML, `scripts` are code.
+    """A whole page in one file. `sections` are HTML, `scripts` are JavaScript.
 
-    The page tells the browser to fetch nothing, and to run nothing if it has no scripts.
+    Its security policy forbids the browser to fetch anything, and to run scripts if there are none.
     """
-    home = files(__package__)
-    template = Template(home.joinpath("page.html").read_text("utf-8"))
+    folder = files(__package__)
+    template = Template(folder.joinpath("page.html").read_text("utf-8"))
     return template.substitute(
         title=escape(title),
         lead=escape(lead),
         numbers=numbers(key_numbers),
         content="\n".join(part for part in sections if part),
         version=escape(everlearn.__version__),
-        style=home.joinpath("page.css").read_text("utf-8"),
+        style=folder.joinpath("page.css").read_text("utf-8"),
         scripts="\n".join(f"<script>{code}</script>" for code in scripts),
         script_source="'unsafe-inline'" if scripts else "'none'",
     )
 
 
 def save_page(html: str, path: Path) -> None:
-    """Write a page to a file, which stays what it was if that fails."""
+    """Write a page to a file. If that fails, an older file stays as it was."""
     with replacement(os.path.realpath(path)) as file:
         file.write(html.encode("utf-8"))

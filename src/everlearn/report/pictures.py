@@ -1,4 +1,4 @@
-"""Pictures inside a page."""
+"""Pictures inside a page, as `img` elements that carry their file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from everlearn.core.arrays import Mat
 def embedded(
     data: bytes, form: str, shape: tuple[int, ...], alt: str, kind: str, title: str = ""
 ) -> str:
-    """An `img` element that carries the bytes of a file; `shape` begins with height and width."""
+    """An `img` element with the bytes of an image file. `shape` begins with height and width."""
     uri = f"data:{form};base64,{b64encode(data).decode('ascii')}"
     hint = f' title="{escape(title)}"' if title else ""
     return (
@@ -24,13 +24,13 @@ def embedded(
 
 
 def ink_image(ink: Mat, alt: str, kind: str, title: str = "") -> str:
-    """An `img` element drawn in black, with the opacity of each pixel given from 0 to 1."""
+    """An `img` element in black, with an opacity from 0 to 1 for each pixel."""
     return embedded(ink_png(ink), "image/png", ink.shape, alt, f"ink {kind}", title)
 
 
 def ink_png(ink: Mat) -> bytes:
-    """A PNG file in black, with the opacity of each pixel given from 0 to 1."""
-    from PIL import Image  # reports without pictures do without Pillow
+    """The bytes of a PNG file in black, with an opacity from 0 to 1 for each pixel."""
+    from PIL import Image  # only reports with pictures need Pillow
 
     opacity = np.rint(255 * np.clip(ink, 0.0, 1.0)).astype(np.uint8)
     file = BytesIO()

@@ -1,13 +1,13 @@
-"""The report on a model learned from a stream: what it found, how it grew, what it read."""
+"""The report on a model that `everlearn learn` has learned from a stream."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from everlearn.clumps.estimator import ClumpedTopicModel
 from everlearn.core.text import counted
@@ -15,19 +15,17 @@ from everlearn.estimator.tree_view import FittedTree
 from everlearn.io.folders import files_below, mark
 from everlearn.io.formats import IMAGES, ending_of
 from everlearn.report import charts
-from everlearn.report import charts as timeline
-from everlearn.report.charts import growth_chart
 from everlearn.report.class_topics import topics_by_class
 from everlearn.report.page import (
     NO_SCRIPT,
     details,
-    making_section,
     memory_section,
     minus,
     page,
     paragraph,
     save_page,
     section,
+    settings_section,
     table,
 )
 from everlearn.report.tree import outline, treemap
@@ -35,19 +33,45 @@ from everlearn.stream.events import events, learned_up_to
 from everlearn.stream.session import Session
 from everlearn.stream.summary import Part, facts_of, has_permanent_ids, parts_of, tree_of
 
-_MOST = 200
+_MAX_LINES: Final = 200
+"""Lines of a table; the rest is counted."""
+_IMAGE_POINT: Final = ("x", "y", "L*", "a*", "b*")
+"""The columns of points that `everlearn.images.pixel_points` makes of an image."""
+_UNITS: Final = {"rows": "row", "documents": "word", "points": "point"}
+"""What a log-likelihood is per, by the form of records."""
+
+
+class _Heads(NamedTuple):
+    """What the page calls the parts of a model, and the column that describes them."""
+
+    part: str
+    parts: str
+    about: str
+    separator: str = ", "
+
+
+_TOPIC_HEADS: Final = _Heads("topic", "topics", "top words", " ")
+_HEADS: Final = {
+    "bayesian-pa-classifier": _Heads("class", "classes", "largest weights"),
+    "bayesian-pa-regressor": _Heads("output", "outputs", "largest weights"),
+    "clumped-topic-model": _Heads("topic", "topics", "means that differ most"),
+    "component-tree": _Heads("component", "components", "largest loadings"),
+    "dp-mixture": _Heads("component", "components", "means that differ most"),
+    "online-ppca": _Heads("component", "components", "largest loadings"),
+}
+"""By checkpoint key; all others have topics of words."""
 
 
 @dataclass(frozen=True, slots=True)
-class StreamStory:
-    """All that the page tells of.
+class StreamReport:
+    """What the page is made of.
 
     Attributes
     ----------
     title : headline
     session : the model and its sources
     log : lines of the run log, first to last
-    reasons : how often each reason for setting a record aside occurred
+    reasons : why records were set aside, with the number of records
     """
 
     title: str
@@ -56,44 +80,42 @@ class StreamStory:
     reasons: Counter[str]
 
 
-def write_stream_report(story: StreamStory, path: Path) -> None:
+def write_stream_report(report: StreamReport, path: Path) -> None:
     """Write the report to one file."""
-    save_page(render_stream(story), path)
+    save_page(render_stream(report), path)
 
 
-def render_stream(story: StreamStory) -> str:
-    """The report as one HTML page that needs nothing from elsewhere."""
-    session = story.session
-    found = parts_of(session.model, session.layout.columns)
-    lead = (
-        f"{type(session.model).__name__}, learned from "
-        f"{counted(session.ledger.records, 'record')}, each of them "
-        "read once."
-    )
+def render_stream(report: StreamReport) -> str:
+    """The report as one HTML page that needs no other file."""
+    session = report.session
+    model, records = session.model, counted(session.ledger.records, "record")
+    paths: list[str] = []
+    if isinstance(model, ClumpedTopicModel):
+        paths = list(_learned_images(session))
+    columns = _IMAGE_POINT if paths else session.layout.columns
     sections = (
         NO_SCRIPT,
-        _images(session),
-        _found(story, found),
-        topics_by_class(session.model, story.log),
-        _growth(story),
-        _happenings(story),
-        memory_section(session.model),
-        _reading(story),
-        making_section(session.model),
+        _images(session, paths),
+        _found(session, columns),
+        topics_by_class(model, report.log),
+        _growth(report),
+        _structure(report),
+        memory_section(model),
+        _sources(report),
+        settings_section(model),
     )
     return page(
-        story.title,
-        lead,
-        _numbers(story),
+        report.title,
+        f"{type(model).__name__}, learned from {records}. Each record was read once.",
+        _key_numbers(session),
         sections,
         scripts=charts.scripts(),
     )
 
 
-def _images(session: Session) -> str:
-    """Images that the model learned from, by topic; nothing if there are none to be found."""
-    paths = list(_learned_images(session))
-    if not paths or not isinstance(session.model, ClumpedTopicModel):
+def _images(session: Session, paths: Sequence[str]) -> str:
+    """Some of the images, by topic; empty if there are none."""
+    if not paths:
         return ""
     from everlearn.report.images import images_by_topic  # needs the extra `images`
 
@@ -101,7 +123,7 @@ def _images(session: Session) -> str:
 
 
 def _learned_images(session: Session) -> Iterator[str]:
-    """Paths of the images learned from that are still where they were."""
+    """Paths of the images learned from, as far as they still exist."""
     for source in session.ledger.sources.values():
         if not len(source.done) or not os.path.isdir(source.name):
             continue
@@ -111,105 +133,135 @@ def _learned_images(session: Session) -> Iterator[str]:
                 yield os.path.join(source.name, name)
 
 
-def _numbers(story: StreamStory) -> list[tuple[str, str]]:
-    ledger = story.session.ledger
-    facts = facts_of(story.session.model)
+def _key_numbers(session: Session) -> list[tuple[str, str]]:
+    ledger = session.ledger
     return [
         ("records", f"{ledger.records:,}"),
         ("batches", f"{ledger.batches:,}"),
         ("bad records", f"{ledger.bad:,}"),
-        *((name, minus(f"{value:,.0f}")) for name, value in facts.items()),
+        *((name, minus(f"{value:,.0f}")) for name, value in facts_of(session.model).items()),
     ]
 
 
-def _found(story: StreamStory, found: Sequence[Part]) -> str:
-    model = story.session.model
-    tree = tree_of(model, story.session.layout.columns)
+def _found(session: Session, columns: Sequence[str] | None) -> str:
+    """The parts of the model as a tree, or as bars and a table."""
+    model = session.model
     permanent = has_permanent_ids(model)
     promise = (
-        "Numbers with a # are permanent: they mean the same in every report, log and file of this "
-        "model."
+        "Numbers with a # are permanent ids: they mean the same in every report, log and file of "
+        "this model."
     )
-    noun = "row" if hasattr(model, "n_samples_seen_") else "document"
+    tree = tree_of(model, columns)
+    heads = _HEADS.get(model.checkpoint_key, _TOPIC_HEADS)
     return section(
         "found",
         "What it found",
         paragraph(promise) if permanent else "",
-        *(_parts(found, "#" if permanent else "") if tree is None else _tree(tree, noun)),
+        *(
+            _tree(tree, heads, "row" if session.layout.form == "rows" else "document")
+            if tree is not None
+            else _parts(parts_of(model, columns), heads, "#" if permanent else "")
+        ),
     )
 
 
-def _tree(tree: FittedTree, noun: str) -> tuple[str, ...]:
+def _tree(tree: FittedTree, heads: _Heads, noun: str) -> tuple[str, ...]:
+    how = (
+        f"The area of a {heads.part} is the number of {noun}s whose path passes it. Click to go "
+        "into a branch, and on the bar above to leave it. The list below has the id, the expected "
+        f"{noun}s and the {heads.about} of each."
+    )
     label = f"A map of a tree of {len(tree)} nodes; the outline below lists them all."
-    return charts.chart("chart-tree", treemap(tree, noun), label), outline(tree)
-
-
-def _parts(found: Sequence[Part], mark: str) -> tuple[str, ...]:
-    """A picture of the shares, and a table with those of share and class that parts have."""
-    shared = [part for part in found if part.share is not None]
-    picture = ""
-    if shared:
-        label = f"Shares of the {len(shared)} parts of the model; the table below lists them all."
-        picture = charts.chart("chart-shares", timeline.shares(shared, mark), label)
-    classes = any(part.speaks_for for part in found)
-    words = ("id", *(("speaks for",) if classes else ()), "about")
-    rows = []
-    for part in found[:_MOST]:
-        share = ["" if part.share is None else f"{part.share:.2%}"] if shared else []
-        told = [part.speaks_for or ""] if classes else []
-        rows.append((f"{mark}{part.id}", *told, " ".join(part.about), *share))
-    more = len(found) - len(rows)
-    heads = (*words, *(("share",) if shared else ()))
     return (
-        picture,
-        table("What was found", heads, rows, text_columns=len(words)),
-        paragraph(f"and {more} smaller ones.") if more > 0 else "",
+        paragraph(how),
+        charts.chart("chart-tree", treemap(tree, noun), label),
+        outline(tree, noun),
     )
 
 
-def _growth(story: StreamStory) -> str:
-    classes = story.session.layout.kind_of_model.target == "class"
-    figure = growth_chart(story.log, accuracy=classes)
+def _parts(found: Sequence[Part], heads: _Heads, mark: str) -> tuple[str, ...]:
+    """Bars for the shares, and a table. Both leave out what the model does not have.
+
+    Linear models have one part for each class or output, whose name stands in place of an id.
+    """
+    with_classes = any(part.speaks_for for part in found)
+    columns: list[tuple[str, Callable[[Part], str]]] = []
+    if mark or not with_classes:
+        columns.append((heads.part, lambda part: f"{mark}{part.id}"))
+    if with_classes:
+        head = "evidence for" if mark else heads.part
+        columns.append((head, lambda part: part.speaks_for or ""))
+    if any(part.about for part in found):
+        columns.append((heads.about, lambda part: heads.separator.join(part.about)))
+    n_texts, order, chart = len(columns), "", ""
+    if any(part.share is not None for part in found):
+        columns.append(("share", lambda part: "" if part.share is None else f"{part.share:.2%}"))
+        order = ", largest first"
+        label = f"Shares of the {len(found)} {heads.parts}; the table below lists them."
+        chart = charts.chart("chart-shares", charts.share_bars(found, mark), label)
+    more = len(found) - _MAX_LINES
+    return (
+        chart,
+        table(
+            f"{heads.parts.capitalize()}{order}",
+            [head for head, _ in columns],
+            [[cell(part) for _, cell in columns] for part in found[:_MAX_LINES]],
+            text_columns=n_texts,
+        ),
+        paragraph(f"and {more:,} smaller ones.") if more > 0 else "",
+    )
+
+
+def _growth(report: StreamReport) -> str:
+    layout = report.session.layout
+    target = layout.kind_of_model.target
+    score = {"class": "accuracy on a batch", "number": "R² on a batch"}.get(
+        target or "", f"log-likelihood per {_UNITS[layout.form or 'rows']}, nats"
+    )
+    figure = charts.stream_growth(report.log, score, accuracy=target == "class")
     if figure is None:
         return ""
     return section(
         "growth",
-        "How it grew",
+        "Learning curves",
         paragraph(
-            "Over the records learned. Scores are those of batches before they were learned (how "
-            "well the model predicted them) and right after."
+            "A batch is scored before the model learns it, which shows how well the model predicts "
+            "new data, and again right after. Higher is better."
         ),
         charts.chart("chart-growth", figure, "Curves over the records learned."),
     )
 
 
-def _happenings(story: StreamStory) -> str:
+def _structure(report: StreamReport) -> str:
     rows = [
         (what, str(line.get("time", "")), f"{line.get('records', 0):,}")
-        for line in story.log
+        for line in report.log
         for what in events(line)
     ]
     if not rows:
         return ""
     listed = table(
-        "Births, merges and deletions, the latest last",
-        ("what", "when", "records"),
-        rows[-_MOST:],
+        "Latest last, with the records learned by then",
+        ("change", "time", "records"),
+        rows[-_MAX_LINES:],
         text_columns=2,
     )
-    return section("happenings", "What happened", details(counted(len(rows), "event"), listed))
+    title = "Births, merges and deletions"
+    return section("structure", title, details(counted(len(rows), "change"), listed))
 
 
-def _reading(story: StreamStory) -> str:
-    sources = list(story.session.ledger.sources.values())[-_MOST:]
-    reasons = story.reasons.most_common(20)
+def _sources(report: StreamReport) -> str:
+    sources = list(report.session.ledger.sources.values())[-_MAX_LINES:]
+    reasons = report.reasons.most_common(20)
     return section(
-        "reading",
-        "What it read",
+        "sources",
+        "Sources",
         table(
-            "Sources", ("source", "learned up to"), [(p.name, learned_up_to(p)) for p in sources]
+            "What the model has read",
+            ("source", "learned up to"),
+            [(p.name, learned_up_to(p)) for p in sources],
         ),
-        table("Records set aside", ("reason", "times"), [(r, f"{n:,}") for r, n in reasons])
+        table("Bad records, set aside", ("reason", "records"), [(r, f"{n:,}") for r, n in reasons])
         if reasons
         else "",
     )

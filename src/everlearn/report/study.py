@@ -1,15 +1,14 @@
-"""What there is to say about a learned mixture, in numbers; console and report both read it."""
+"""Numbers about a learned `DPMixture` that its report shows: assignments, components and moves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.core.moves import ALL_MOVES
 from everlearn.estimator.history import AcceptedMove, History, Point
 from everlearn.metrics.clustering import (
     adjusted_mutual_information,
@@ -18,12 +17,13 @@ from everlearn.metrics.clustering import (
 )
 from everlearn.mixture.estimator import DPMixture
 
-MOVE_KINDS = ALL_MOVES
+MOVE_NAMES: Final = {"birth": "births", "merge": "merges", "delete": "deletions"}
+"""The kinds of moves, and their plurals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Known classes, for comparison: what a class is called, one index per row, their names."""
+    """Known classes to compare with: the word for a class, an index for each row, all names."""
 
     noun: str
     labels: IntVec
@@ -32,7 +32,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """Pictures with ink from 0 to 1: one for each component, one for each row."""
+    """Pictures in shades from 0 (blank) to 1 (black), for the components and for the rows."""
 
     means: NDArray[np.float64]
     rows: NDArray[np.float64]
@@ -40,7 +40,7 @@ class Gallery:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened after so many rows."""
+    """An event to mark in the learning curves, and the number of rows seen by then."""
 
     rows: int
     text: str
@@ -48,17 +48,17 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A learned mixture, the rows to describe it with, and what is known besides.
+    """A learned mixture, rows to describe it with, and what else the report can show.
 
     Attributes
     ----------
-    model, rows : the mixture, and rows to be assigned to its components
-    title, lead : what this is, in a line and in a sentence or two
-    noun : what a row is called
+    model, rows : the mixture, and rows to assign to its components
+    title, lead : headline, and a sentence or two below it
+    noun : the word for a row
     truth, gallery : classes and pictures, if there are any
-    trace : further points of the curve, such as one after each batch
-    marks : events worth a line in the curve
-    seconds : time spent learning, if it was measured
+    trace : further points of the learning curves, such as one after each batch
+    marks : events to mark in the learning curves
+    seconds : learning time, if it was measured
     notes : sentences on how the data were prepared
     """
 
@@ -77,7 +77,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The likeliest component of each row, as a position, and how sure that is."""
+    """The position of the likeliest component of each row, and its probability."""
 
     labels: NDArray[np.intp]
     certainty: Vec
@@ -85,7 +85,16 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One component: where it is in the model, its id, its share, its rows and main class."""
+    """One component.
+
+    Attributes
+    ----------
+    position : its place in the arrays of the model
+    id : permanent number
+    share : expected share of all rows
+    n_rows : rows of the study that belong to it
+    top, purity : its main class and the share of that among its rows, if classes are known
+    """
 
     position: int
     id: int
@@ -97,9 +106,9 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Components against known classes: a table of counts, and what it amounts to.
+    """Components against known classes: counts of rows, (n_components, n_classes), and scores.
 
-    NMI and AMI are those of `everlearn.metrics.clustering`, by its defaults.
+    NMI and AMI are those of `everlearn.metrics`, with its defaults.
     """
 
     table: NDArray[np.int64]
@@ -110,7 +119,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class MoveTally:
-    """How the moves of one kind fared; gains in nats, of those accepted."""
+    """Moves of one kind: how many were accepted and refused, and the gains of those accepted."""
 
     kind: str
     accepted: int
@@ -120,14 +129,14 @@ class MoveTally:
 
 
 def assigned(study: Study) -> Assigned:
-    """Rows of the study and the components they belong to."""
+    """The components that the rows of the study belong to."""
     responsibilities = study.model.predict_proba(study.rows)
     certainty = responsibilities.max(axis=1).astype(np.float64)
     return Assigned(responsibilities.argmax(axis=1), certainty)
 
 
 def agreement(labels: NDArray[np.intp], truth: Truth, n_components: int) -> Agreement:
-    """Components compared with the classes."""
+    """Compare the components of rows with their classes."""
     _check_truth(truth, len(labels))
     table = np.zeros((n_components, len(truth.classes)), np.int64)
     np.add.at(table, (labels, truth.labels), 1)
@@ -140,7 +149,7 @@ def agreement(labels: NDArray[np.intp], truth: Truth, n_components: int) -> Agre
 
 
 def _check_truth(truth: Truth, n_rows: int) -> None:
-    """Refuse labels that are not one for each row, or not positions of classes."""
+    """Raise a ValueError unless each row has a label, and labels are positions of classes."""
     found = np.asarray(truth.labels)
     if found.shape != (n_rows,):
         raise ValueError(
@@ -172,29 +181,33 @@ def components(study: Study, rows: Assigned, classes: Agreement | None) -> tuple
 
 
 def curve(study: Study) -> tuple[Point, ...]:
-    """Laps and further points, in the order in which they happened."""
-    points = {(p.rows, p.lap): p for p in (*study.model.history_.points, *study.trace)}
+    """Points after laps and the further points of the study, in the order of learning.
+
+    The last point is the present state of the model.
+    """
+    model = study.model
+    points = {(p.rows, p.lap): p for p in (*model.history_.points, *study.trace)}
+    if points:
+        rows, lap = max(points)
+        if model.n_samples_seen_ > rows:  # some batches end without a lap
+            now = Point(lap, model.n_samples_seen_, model.bound_, model.n_components_)
+            points[now.rows, lap] = now
     return tuple(points[key] for key in sorted(points))
 
 
 def move_tallies(history: History) -> tuple[MoveTally, ...]:
-    """Moves accepted and refused, by kind; gains are of the moves the history still holds."""
-    return tuple(_tally(kind, history.counts, history.moves) for kind in MOVE_KINDS)
-
-
-def _tally(kind: str, counts: Mapping[str, int], moves: tuple[AcceptedMove, ...]) -> MoveTally:
-    gains = [move.gain for move in moves if move.kind == kind]
-    return MoveTally(
-        kind,
-        counts.get(f"{kind} accepted", 0),
-        counts.get(f"{kind} refused", 0),
-        sum(gains),
-        max(gains, default=0.0),
-    )
+    """Moves by kind. Gains are those of the moves that the history still holds."""
+    tallies = []
+    for kind in MOVE_NAMES:
+        gains = [move.gain for move in history.moves if move.kind == kind]
+        accepted = history.counts.get(f"{kind} accepted", 0)
+        refused = history.counts.get(f"{kind} refused", 0)
+        tallies.append(MoveTally(kind, accepted, refused, sum(gains), max(gains, default=0.0)))
+    return tuple(tallies)
 
 
 def move_text(move: AcceptedMove) -> str:
-    """The change in a few words, with permanent ids."""
+    """The change in words, with permanent ids."""
     gone = ", ".join(f"#{i}" for i in move.removed)
     came = ", ".join(f"#{i}" for i in move.added)
     if move.kind == "birth":

@@ -1,4 +1,4 @@
-"""What survives a run: checkpoints as single, safe files."""
+"""Checkpoints: a model in one safe file, and schemas of what it holds."""
 
 from everlearn.store.archive import (
     Checkpoint,

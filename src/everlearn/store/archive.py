@@ -243,6 +243,7 @@ def _read_archive(file: BinaryIO, size: int) -> Checkpoint:
         if HEADER_NAME not in entries:
             raise CheckpointError(f"member {HEADER_NAME!r} is missing")
         entry = entries.pop(HEADER_NAME)
+        # Parsed JSON takes many times the memory of its text, so a large header is refused unread.
         if entry.file_size > MAX_HEADER_BYTES:
             raise CheckpointError(
                 f"member {HEADER_NAME!r} must have at most {MAX_HEADER_BYTES} bytes, "

@@ -156,6 +156,8 @@ def stored_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zip
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
             raise CheckpointError(f"member {name!r} is compressed, it must be stored")
         entries[name] = entry
+    # Sizes come from the zip directory, which a forger writes. Arrays are allocated by them before
+    # they are read: without this sum a small file could ask for terabytes, or overlap its members.
     declared = sum(entry.file_size for entry in entries.values())
     if declared > size:
         raise CheckpointError(f"members declare {declared} bytes, the file has only {size}")

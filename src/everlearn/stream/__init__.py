@@ -1,1 +1,1 @@
-"""Learn from a stream into one file: what the command line and a service share."""
+"""Learn from a stream into one file. The command line and a service share this package."""

@@ -1,4 +1,4 @@
-"""The topics of each class while documents come, as the run log keeps them."""
+"""The topics of each class during learning: written to the run log, and read from it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Mat
+from everlearn.stream.models import ClassTopicsModel, StreamModel, has_class_topics
 
-CLASSIFIERS: Final = ("medhdp-classifier", "medlda-classifier")
-"""Checkpoint keys of the models that have both classes and topics."""
 LEAST: Final = 0.02
-"""Smaller shares of a topic are not kept."""
+"""The log leaves out topics with a smaller share."""
 _WORDS: Final = 5
 _STAGES: Final = 3
 
@@ -22,9 +21,11 @@ _STAGES: Final = 3
 class ClassTopics:
     """Average topics of some documents of a class.
 
-    n_documents : how many
-    shares : of the topics, by their permanent numbers
-    words : top words that the largest of these topics had then
+    Attributes
+    ----------
+    n_documents : number of documents
+    shares : shares of the topics by their permanent ids
+    words : top words of the largest topic at that time
     """
 
     n_documents: int
@@ -39,10 +40,12 @@ class ClassTopics:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Topics of the classes in batches that were not learned yet.
+    """Topics of the classes in some batches, before these were learned.
 
-    first, last : records that were known before the first and before the last of these batches
-    classes : by name
+    Attributes
+    ----------
+    first, last : records learned before the first and before the last of the batches
+    classes : topics by the name of the class
     """
 
     first: int
@@ -50,12 +53,7 @@ class Stage:
     classes: Mapping[str, ClassTopics]
 
 
-def has_class_topics(model: Any) -> bool:
-    """Whether the model has both classes and topics."""
-    return model.checkpoint_key in CLASSIFIERS
-
-
-def columns_of(model: Any) -> list[IntVec]:
+def columns_of(model: ClassTopicsModel) -> list[IntVec]:
     """Which columns of `transform` are topics of each class: all, unless each has its own."""
     names = model.get_feature_names_out()
     found = []
@@ -65,17 +63,17 @@ def columns_of(model: Any) -> list[IntVec]:
     return found
 
 
-def weights_of(model: Any) -> Mat:
-    """Weights of the topics for each class, (n_classes, n_topics), also if there are two."""
+def weights_of(model: ClassTopicsModel) -> Mat:
+    """Weights of the topics for each class, (n_classes, n_topics), also for two classes."""
     weights = model.coef_
     return np.concatenate([-weights, weights]) if len(weights) == 1 else np.asarray(weights)
 
 
-def class_topics(model: Any, X: Any, y: Any, n_known: int) -> dict[str, Any]:
-    """An entry for the run log: average topics of each class in a batch that is not learned yet.
+def class_topics(model: StreamModel, X: Any, y: Any, n_known: int) -> dict[str, Any]:
+    """An entry for the run log: average topics of each class in a batch not learned yet.
 
-    Empty for other models, before the first of `n_known` records, and if the model cannot take all
-    of the batch. Labels say whose topics these are, not what they are.
+    Empty for models without classes and topics, before the first record (`n_known` is 0), and if
+    the model refuses part of the batch.
     """
     if not n_known or not has_class_topics(model):
         return {}
@@ -86,25 +84,25 @@ def class_topics(model: Any, X: Any, y: Any, n_known: int) -> dict[str, Any]:
     classes, ids, words = model.classes_, model.component_ids_, model.top_words(_WORDS)
     y = np.asarray(y)
     member = y > 0 if y.ndim == 2 else y[:, None] == classes
-    told = {}
+    found = {}
     for name, rows, columns in zip(classes, member.T, columns_of(model), strict=True):
         if not rows.any():
             continue
         mean = shares[rows][:, columns].mean(axis=0)
         order = [k for k in np.argsort(-mean, kind="stable") if mean[k] >= LEAST]
-        told[str(name)] = {
+        found[str(name)] = {
             "n": int(rows.sum()),
             "topics": {str(ids[columns[k]]): round(float(mean[k]), 3) for k in order},
             "words": [str(word) for k in order[:1] for word in words[columns[k]]],
         }
-    return {"class_topics": {"records": n_known, "classes": told}} if told else {}
+    return {"class_topics": {"records": n_known, "classes": found}} if found else {}
 
 
 def stages(log: Sequence[Mapping[str, Any]]) -> list[Stage]:
-    """Beginning, middle and end of what a run log tells of classes; nothing if it does not.
+    """Topics of the classes at the beginning, middle and end of a run log, if it has any.
 
-    The beginning is the first batch that tells of them. The others take in batches of the second
-    half of the records up to there, so that there are enough documents of each class.
+    The first stage is one batch. A later one pools the batches of the second half of the records
+    up to its end, so that there are enough documents of each class.
     """
     lines = [line["class_topics"] for line in log if line.get("class_topics")]
     if not lines:
@@ -115,20 +113,20 @@ def stages(log: Sequence[Mapping[str, Any]]) -> list[Stage]:
     found, begin = [], 0
     for end in ends:
         first = max(begin, int(np.searchsorted(records, records[end] / 2.0, side="right")))
-        found.append(_pooled(lines[first : end + 1]))
+        found.append(_pool(lines[first : end + 1]))
         begin = end + 1
     return found
 
 
-def _pooled(lines: Sequence[Mapping[str, Any]]) -> Stage:
+def _pool(lines: Sequence[Mapping[str, Any]]) -> Stage:
     names = sorted({name for line in lines for name in line["classes"]})
     classes = {}
     for name in names:
-        told = [line["classes"][name] for line in lines if name in line["classes"]]
-        n = sum(one["n"] for one in told)
+        entries = [line["classes"][name] for line in lines if name in line["classes"]]
+        n = sum(entry["n"] for entry in entries)
         shares: dict[int, float] = {}
-        for one in told:
-            for topic, share in one["topics"].items():
-                shares[int(topic)] = shares.get(int(topic), 0.0) + share * one["n"] / n
-        classes[name] = ClassTopics(n, shares, tuple(told[-1]["words"]))
+        for entry in entries:
+            for topic, share in entry["topics"].items():
+                shares[int(topic)] = shares.get(int(topic), 0.0) + share * entry["n"] / n
+        classes[name] = ClassTopics(n, shares, tuple(entries[-1]["words"]))
     return Stage(int(lines[0]["records"]), int(lines[-1]["records"]), classes)

@@ -1,4 +1,4 @@
-"""Two states of one model, compared by permanent ids."""
+"""Compare two states of one model, component by component."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from everlearn.errors import UsageError
+from everlearn.stream.models import StreamModel
 from everlearn.stream.session import Session
 from everlearn.stream.summary import Part, has_permanent_ids, parts_of, scores_of
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A part that is in both states; `moved` is how far its weights went, by their old size."""
+    """A part that is in both states.
+
+    `moved` is the distance between the old and the new weights, relative to the old ones; None for
+    parts without weights.
+    """
 
     old: Part
     new: Part
@@ -22,20 +27,20 @@ class Change:
 
     @property
     def growth(self) -> float:
-        """How much its share has grown."""
+        """How much its share of the data has grown."""
         return (self.new.share or 0.0) - (self.old.share or 0.0)
 
     @property
     def arrived(self) -> tuple[str, ...]:
-        """What describes it now and did not before."""
+        """What describes it now, and did not before."""
         return tuple(word for word in self.new.about if word not in self.old.about)
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What was born, what is gone, and what stayed, by how much its share changed.
+    """Parts that were born, that are gone, and that stayed, the largest change first.
 
-    `mark` is what permanent ids are written with, if these are permanent.
+    `mark` is "#" if ids are permanent, else empty.
     """
 
     born: tuple[Part, ...]
@@ -65,12 +70,12 @@ def differences(old: Session, new: Session) -> Differences:
     """What changed from one state of a model to a later one."""
     kinds = [type(session.model).__name__ for session in (old, new)]
     if kinds[0] != kinds[1]:
-        raise UsageError(f"only models of one kind compare, got {kinds[0]} and {kinds[1]}")
+        raise UsageError(f"compare two states of one model, got a {kinds[0]} and a {kinds[1]}")
     before, after = (
         {part.id: part for part in parts_of(session.model, session.layout.columns)}
         for session in (old, new)
     )
-    moved = _moved(old.model, new.model)
+    moved = _distances(old.model, new.model)
     stayed = [
         Change(before[i], part, moved.get(part.speaks_for or ""))
         for i, part in after.items()
@@ -84,13 +89,15 @@ def differences(old: Session, new: Session) -> Differences:
     )
 
 
-def _moved(old: Any, new: Any) -> dict[str, float]:
-    """How far the weights of linear scores went, in parts of what they were."""
+def _distances(old: StreamModel, new: StreamModel) -> dict[str, float]:
+    """Distance between old and new weights of each linear score, relative to the old weights."""
     before, after = scores_of(old) or {}, scores_of(new) or {}
     moved = {}
     for name in before.keys() & after.keys():
         if before[name].shape != after[name].shape:
-            raise UsageError(f"the models have different columns for {name!r} and do not compare")
+            raise UsageError(
+                f"the models have different columns for {name!r}, so they cannot be compared"
+            )
         size = max(float(np.linalg.norm(before[name])), np.finfo(float).tiny)
         moved[name] = float(np.linalg.norm(after[name] - before[name])) / size
     return moved

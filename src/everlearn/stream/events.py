@@ -1,16 +1,55 @@
-"""Read the log of a run: what happened, and how far learning came."""
+"""Births, merges and deletions of components: in the run log, and in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
+import numpy as np
+
+from everlearn.core.arrays import IntVec
 from everlearn.core.text import counted
 from everlearn.io.formats import ARRAYS, PARQUET, ending_of
 from everlearn.io.ledger import Progress
+from everlearn.stream.models import StreamModel, has_bound, has_components
 
-_MOST = 40
+_MAX_IDS: Final = 40
+_RECENT: Final = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Structure:
+    """The components of a model and the number of moves it has accepted, at one time.
+
+    Models without components have no ids, models without a history of moves have no moves.
+    """
+
+    ids: IntVec = field(default_factory=lambda: np.empty(0, np.int64))
+    n_moves: int = 0
+
+    @classmethod
+    def of(cls, model: StreamModel) -> Self:
+        """The structure now."""
+        counts = model.history_.counts if has_bound(model) else {}
+        n_moves = sum(n for name, n in counts.items() if name.endswith("accepted"))
+        return cls(model.component_ids_, n_moves) if has_components(model) else cls(n_moves=n_moves)
+
+    def changes(self, model: StreamModel) -> dict[str, Any]:
+        """Components that were born or are gone since, and the moves that did it."""
+        now, line = Structure.of(model), {}
+        if not np.array_equal(self.ids, now.ids):
+            born, gone = np.setdiff1d(now.ids, self.ids), np.setdiff1d(self.ids, now.ids)
+            line = {"born": born.tolist()} if len(born) else {}
+            line |= {"gone": gone.tolist()} if len(gone) else {}
+        n_new = now.n_moves - self.n_moves
+        if n_new and has_bound(model):
+            line["moves"] = [
+                {"kind": m.kind, "removed": list(m.removed), "added": list(m.added), "gain": m.gain}
+                for m in model.history_.moves[-n_new:]
+            ]
+        return line
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +58,9 @@ class History:
 
     Attributes
     ----------
-    first, last : times of the first and the last batch, if there are any
+    first, last : times of the first and the last batch; None without batches
     events : number of births, merges, deletions and the like
-    latest : the last of them with their times, the latest last
+    latest : (time, event) of the latest ones, in order
     """
 
     first: str | None
@@ -30,10 +69,24 @@ class History:
     latest: tuple[tuple[str, str], ...]
 
 
+def history_of(lines: Iterable[Mapping[str, Any]]) -> History:
+    """The history in the lines of a run log."""
+    first = last = None
+    latest: deque[tuple[str, str]] = deque(maxlen=_RECENT)
+    n = 0
+    for line in lines:
+        last = str(line.get("time", ""))
+        first = first or last
+        for event in events(line):
+            latest.append((last, event))
+            n += 1
+    return History(first, last, n, tuple(latest))
+
+
 def events(line: Mapping[str, Any]) -> list[str]:
-    """What a line of the run log says about the structure of the model."""
+    """What a line of the run log says about the structure of the model, in words."""
     moves = line.get("moves") or []
-    told = [
+    found = [
         f"{move['kind']}: {_ids(move['removed']) or 'none'} → {_ids(move['added']) or 'none'} "
         f"(+{move['gain']:,.1f} nats)"
         for move in moves
@@ -42,20 +95,20 @@ def events(line: Mapping[str, Any]) -> list[str]:
     born = [i for i in line.get("born", []) if i not in by_moves]
     gone = [i for i in line.get("gone", []) if i not in by_moves]
     if born:
-        told.append(f"born: {_ids(born)}")
+        found.append(f"born: {_ids(born)}")
     if gone:
-        told.append(f"gone: {_ids(gone)}")
-    return told
+        found.append(f"gone: {_ids(gone)}")
+    return found
 
 
 def _ids(ids: Sequence[int]) -> str:
-    shown = ", ".join(f"#{i}" for i in ids[:_MOST])
-    return f"{shown} and {len(ids) - _MOST} more" if len(ids) > _MOST else shown
+    shown = ", ".join(f"#{i}" for i in ids[:_MAX_IDS])
+    return f"{shown} and {len(ids) - _MAX_IDS} more" if len(ids) > _MAX_IDS else shown
 
 
 def learned_up_to(progress: Progress) -> str:
-    """How far a source is learned, with what is counted."""
+    """How far a source is learned, such as "1,200 rows"."""
     if len(progress.done):
         return counted(progress.position, "file")
-    rows = ending_of(progress.name) in ARRAYS | PARQUET
-    return counted(progress.position, "row" if rows else "byte")
+    has_rows = ending_of(progress.name) in ARRAYS | PARQUET
+    return counted(progress.position, "row" if has_rows else "byte")

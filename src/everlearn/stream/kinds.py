@@ -1,35 +1,39 @@
-"""The kinds of models that the tool can learn, and their parameters on a command line."""
+"""The kinds of models that can learn a stream, and checks of the options given for one."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from everlearn.errors import UsageError
 from everlearn.registry import ESTIMATORS, Entry, Form, Target
+from everlearn.stream.models import StreamModel
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of model: the estimator for each form of record, and what labels it learns from."""
+    """A kind of model: its estimator for each form of record, and what it learns beside a record.
+
+    `target` is "class" for a classifier, "number" for a regressor, None for models without labels.
+    """
 
     name: str
     estimators: Mapping[Form, Entry]
     target: Target | None = None
 
-    def estimator(self, form: Form) -> Any:
-        """The estimator's class."""
+    def estimator(self, form: Form) -> type[StreamModel]:
+        """The class of the estimator for records of this form."""
         if form not in self.estimators:
-            wanted = " or ".join(_FORMS[f] for f in self.estimators)
+            wanted = " or ".join(FORM_NAMES[f] for f in self.estimators)
             raise UsageError(
-                f"a model of the kind {self.name!r} learns from {wanted}, got {_FORMS[form]}"
+                f"kind {self.name!r} learns from {wanted}, but the records are {FORM_NAMES[form]}"
             )
-        return self.estimators[form].estimator()
+        estimator: type[StreamModel] = self.estimators[form].estimator()
+        return estimator
 
 
-_FORMS: Final[Mapping[Form, str]] = {
+FORM_NAMES: Final[Mapping[Form, str]] = {
     "rows": "rows of numbers",
     "documents": "texts",
     "points": "images or lists of points",
@@ -48,79 +52,70 @@ def _kinds() -> dict[str, Kind]:
 
 
 KINDS: Final[Mapping[str, Kind]] = _kinds()
-
-
-def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
-    """``["n_topics=20", "family=full"]`` as parameters; values are JSON, or else text.
-
-    Examples
-    --------
-    >>> parse_settings(["n_topics=20", "family=full", "shuffle=false"])
-    {'n_topics': 20, 'family': 'full', 'shuffle': False}
-    """
-    params: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals or not name:
-            raise UsageError(f"a parameter is set by NAME=VALUE, got {setting!r}")
-        try:
-            params[name] = json.loads(value)
-        except ValueError:
-            params[name] = value
-    return params
-
-
-OPTIONS: Final[Mapping[str, str]] = {
-    "memory_budget": "--memory",
-    "engine": "--engine",
-    "random_state": "--seed",
-}
-"""Parameters that have an option of their own."""
-_FORMS_OF_OPTIONS: Final[Mapping[str, Form]] = {
+_FORM_OF_OPTION: Final[Mapping[str, Form]] = {
     "text": "documents",
     "columns": "rows",
     "image_side": "points",
 }
 
 
-def check_options(kind: Kind, given: Collection[str]) -> None:
-    """Refuse options on how to read records, by their names in `Layout`, that are of no use."""
-    for name in given:
-        if lacking := _lacking(kind, name):
+def check_layout_options(kind: Kind, names: Collection[str]) -> None:
+    """Refuse options on how to read records that the kind has no use for.
+
+    `names` are fields of `Layout` that were given.
+    """
+    for name in names:
+        if unused := _unused(kind, name):
             raise UsageError(
-                f"--{name.replace('_', '-')} is of no use to a model of the kind {kind.name!r}, "
-                f"which does not learn from {lacking}"
+                f"option {name.replace('_', '-')!r} does not apply to kind {kind.name!r}, which "
+                f"does not learn from {unused}"
             )
 
 
-def _lacking(kind: Kind, option: str) -> str | None:
-    """What an option is about that a kind of model does not learn from."""
+def _unused(kind: Kind, option: str) -> str | None:
+    """What the option is about, if the kind does not learn from that."""
     if option == "classes":
         return None if kind.target == "class" else "classes"
-    if option == "label":  # rows without the label are columns of a model without labels too
+    if option == "label":  # models of rows without labels still leave out the label's column
         return None if kind.target or "rows" in kind.estimators else "labels"
-    form = _FORMS_OF_OPTIONS.get(option)
-    return None if form is None or form in kind.estimators else _FORMS[form]
+    form = _FORM_OF_OPTION.get(option)
+    return None if form is None or form in kind.estimators else FORM_NAMES[form]
+
+
+def check_params_fit_kind(kind: Kind, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that no estimator of the kind has, before any record is read."""
+    refusals = []
+    for form in kind.estimators:
+        try:
+            constructor_params(kind.estimator(form), params)
+        except UsageError as error:
+            refusals.append(error)
+    if len(refusals) == len(kind.estimators):
+        raise refusals[0]
 
 
 def constructor_params(
-    estimator: Any, settings: Mapping[str, Any], model: Any = None
+    estimator: type[StreamModel], settings: Mapping[str, Any], model: StreamModel | None = None
 ) -> dict[str, Any]:
-    """Settings of a command line as the estimator's parameters, or a UsageError.
+    """Settings as parameters of an estimator, or a UsageError that says what is wrong.
 
-    Fields of options have plain names on a command line: `max_features` is a part of `text`.
-    Other fields stay as they are in `model`, if it is the one that gets the parameters.
+    Parameters
+    ----------
+    estimator : class of the estimator
+    settings : values by name; fields of options have plain names, as `max_features` of `text`
+    model : the model that gets the parameters; fields that `settings` do not name stay as in it
     """
-    name, options = estimator.__name__, getattr(estimator, "_options", {})
-    known = estimator().get_params(deep=False) if model is None else model.get_params(deep=False)
+    name, options = estimator.__name__, estimator._options
+    known = (estimator() if model is None else model).get_params(deep=False)
     homes = {field.name: home for home, kind in options.items() for field in fields(kind)}
     params = {key: value for key, value in settings.items() if key not in homes}
     for unknown in sorted(set(params) - set(known)):
-        if unknown in OPTIONS:
-            raise UsageError(f"{name} cannot be given {OPTIONS[unknown]}{_who_has(unknown)}")
+        if owners := _kinds_with(unknown):
+            raise UsageError(
+                f"{name} has no parameter {unknown!r}, which is for the kinds {', '.join(owners)}"
+            )
         names = ", ".join(sorted({*known, *homes} - set(options)))
-        raise UsageError(f"{name} has no parameter {unknown!r}; it has {names}")
+        raise UsageError(f"{name} has no parameter {unknown!r}; choose from {names}")
     try:
         for home, kind in options.items():
             own = {key: value for key, value in settings.items() if homes.get(key) == home}
@@ -133,11 +128,10 @@ def constructor_params(
     return params
 
 
-def _who_has(parameter: str) -> str:
-    """The kinds of models that a parameter is for."""
-    kinds = [
+def _kinds_with(parameter: str) -> list[str]:
+    """The kinds that have a parameter."""
+    return [
         kind.name
         for kind in KINDS.values()
         if any(parameter in kind.estimator(form)().get_params() for form in kind.estimators)
     ]
-    return f", which is for the kinds {', '.join(kinds)}" if kinds else ""

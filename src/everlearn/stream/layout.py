@@ -1,12 +1,12 @@
-"""What the fields of records mean to a model: which are columns, texts and labels."""
+"""How records are read for a model: which fields are columns, texts and labels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
-from everlearn.errors import CheckpointError
+from everlearn.errors import CheckpointError, UsageError
 from everlearn.registry import Form
 from everlearn.stream.kinds import KINDS, Kind
 
@@ -17,14 +17,14 @@ class Layout:
 
     Attributes
     ----------
-    kind : name of the kind of model
-    batch : records that are learned together
-    text, label : names of the fields that hold the text and the label
-    form : what a record is; None before the first
-    columns : names of the columns of rows, in order; None before the first
-    classes : all labels that are allowed, in order; None if they are not classes
+    kind : name of the kind of model, one of `KINDS`
+    batch : records of a batch
+    text, label : names of the fields with the text and the label
+    form : what a record is; None until the first record shows it
+    columns : names of the columns of rows, in order; None until the first record shows them
+    classes : all labels that records may have, in order; None for models without classes
     multilabel : whether a label is a list of classes
-    image_side : images are shrunk until no side is longer
+    image_side : largest side of an image in pixels; larger images are shrunk
     """
 
     kind: str
@@ -56,14 +56,14 @@ class Layout:
 
     @classmethod
     def from_json(cls, data: Any) -> Layout:
-        """Inverse of `to_json`, or a CheckpointError if it is not a layout."""
+        """Inverse of `to_json`; a CheckpointError if `data` is no layout."""
         if not isinstance(data, Mapping) or set(data) != set(cls.__dataclass_fields__):
             raise CheckpointError("the header's 'layout' must say how records are read")
         kind, form = data["kind"], data["form"]
         words = [data[key] for key in ("text", "label")]
         lists = [data[key] for key in ("columns", "classes")]
         sizes = [data[key] for key in ("batch", "image_side")]
-        right = (
+        is_layout = (
             isinstance(kind, str)
             and kind in KINDS
             and (form is None or form in KINDS[kind].estimators)
@@ -76,7 +76,36 @@ class Layout:
                 for names in lists
             )
         )
-        if not right:
+        if not is_layout:
             raise CheckpointError("the header's 'layout' does not say how records are read")
         columns, classes = (None if names is None else tuple(names) for names in lists)
         return cls(**{**data, "columns": columns, "classes": classes})
+
+
+_OPTIONS: Final = ("kind", "batch", "text", "label", "columns", "classes", "image_side")
+"""Fields of a layout that users may set; records show the others."""
+
+
+def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a layout as users give them; a UsageError names one that cannot be."""
+    checked: dict[str, Any] = {}
+    for name, value in options.items():
+        option = name.replace("_", "-")
+        if name not in _OPTIONS:
+            raise UsageError(f"there is no option {option!r}; choose from {', '.join(_OPTIONS)}")
+        if name in ("batch", "image_side"):
+            if type(value) is not int or value < 1:
+                raise UsageError(
+                    f"option {option!r} must be an integer of at least 1, got {value!r}"
+                )
+        elif name in ("columns", "classes"):
+            is_list = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+            if not is_list or not all(value) or len(set(value)) < len(value) or not value:
+                raise UsageError(
+                    f"option {option!r} must be a list of different names, got {value!r}"
+                )
+            value = tuple(value)
+        elif not isinstance(value, str):
+            raise UsageError(f"option {option!r} must be a text, got {value!r}")
+        checked[name] = value
+    return checked

@@ -1,4 +1,9 @@
-"""The classes of a stream that can be read twice, before anything is learned from it."""
+"""Learn a stream into a model file: the loop that `everlearn learn` and services run.
+
+`learn_stream` is one run. It reads batches, learns each of them once, writes checkpoints, and
+keeps a log and a quarantine beside the model. It prints nothing and handles no signals: callers
+get the lines of the log by `on_batch`, and set an event to stop.
+"""
 
 from __future__ import annotations
 
@@ -6,86 +11,69 @@ import copy
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from everlearn.core.text import counted
 from everlearn.engine.local import one_blas_thread
-from everlearn.errors import UsageError
-from everlearn.io.batches import SHOWN, Bad, Chunk
-from everlearn.io.lock import COMPANIONS
+from everlearn.engine.opening import keep_engine
+from everlearn.errors import BadRecordError, UsageError
+from everlearn.io.batches import MAX_REASON, BadRecord
+from everlearn.io.formats import LineFormat
+from everlearn.io.ledger import Progress
+from everlearn.io.lock import COMPANIONS, only_writer
 from everlearn.io.log import BatchLog, read_log
-from everlearn.io.reader import Arrived, Reader
+from everlearn.io.opening import open_sources
+from everlearn.io.reader import Reader, ReadyBatch
 from everlearn.io.sources import Source
+from everlearn.store.archive import remove_leftovers
 from everlearn.stream.class_topics import class_topics
+from everlearn.stream.events import Structure
 from everlearn.stream.kinds import constructor_params
+from everlearn.stream.labels import find_classes
 from everlearn.stream.layout import Layout
-from everlearn.stream.prepared import Origin, Prepared, Refused, by_halves, joined
-from everlearn.stream.records import RecordPreparer, checked_label, field_of, with_form
-from everlearn.stream.session import Session, begun
-from everlearn.stream.summary import Standing
+from everlearn.stream.models import (
+    StreamModel,
+    allows_missing,
+    has_bound,
+    has_classes,
+    has_components,
+    learns_batch_by_batch,
+    learns_row_by_row,
+)
+from everlearn.stream.prepared import (
+    BadRecords,
+    Origin,
+    PreparedBatch,
+    apply_to_good,
+    join_batches,
+)
+from everlearn.stream.records import RecordPreparer
+from everlearn.stream.session import Session, open_session
 
-
-def classes_in(
-    sources: Sequence[Source], session: Session, stop: threading.Event
-) -> tuple[str, ...]:
-    """All labels that are still to be learned, in order; those found so far if `stop` is set."""
-    found: set[str] = set()
-    if not all(source.rewinds for source in sources):
-        raise UsageError("labels of a pipe are not known in advance; name them by --classes")
-    for number, source in enumerate(sources):
-        try:
-            start = source.resume(session.ledger.of(source.key))
-            for chunk in source.read(number, start):
-                if stop.is_set():
-                    return tuple(sorted(found))
-                found.update(_labels_in(chunk, session.layout))
-        except (OSError, ValueError) as error:
-            error.add_note(source.name)
-            raise
-    if len(found) < 2:
-        raise UsageError(
-            f"a classifier needs at least two labels in the field {session.layout.label!r}, "
-            f"found {sorted(found)}"
-        )
-    return tuple(sorted(found))
-
-
-def _labels_in(chunk: Chunk, layout: Layout) -> Iterator[str]:
-    layout, parsed = with_form(chunk, layout), chunk.parsed()
-    for i, row in enumerate(parsed.rows):
-        if i not in parsed.bad:
-            yield from _labels_of(row, chunk.names, layout)
-
-
-def _labels_of(row: Any, names: tuple[str, ...] | None, layout: Layout) -> list[str]:
-    try:
-        label = checked_label(field_of(row, layout.label, names), layout)
-    except ValueError:
-        return []
-    return label if isinstance(label, list) else [label]
-
-
-_MOST_AT_ONCE: Final = 16
-"""Batches that may be learned in one call, so that a stop is not far away."""
-_LONGEST: Final = 0.25
-"""Seconds that such a call takes at most, as far as the batches before tell."""
-
-
-class BadRecordError(ValueError):
-    """A bad record under ``--strict``."""
+MAX_BATCHES_PER_CALL: Final = 16
+"""Queued batches that one call may learn. A stop has to wait for the call."""
+MAX_CALL_SECONDS: Final = 0.25
+"""Longest call for several batches, estimated from earlier batches."""
+OnBatch: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Called with each line of the run log, after it was written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """When things happen: `every` seconds or batches a checkpoint, and how often to score.
+class Schedule:
+    """How often to save and to score.
 
-    `every_batches` None means by seconds. `score_every` batches are scored before and after they
-    are learned; 0 scores none. `idle` is what `Reader` calls so.
+    Attributes
+    ----------
+    every_seconds : seconds between two checkpoints
+    every_batches : batches between two checkpoints; None means by `every_seconds`
+    score_every : batches from one score to the next; 0 scores none
+    idle : seconds until the records of a silent pipe are learned as a smaller batch
     """
 
     every_seconds: float = 30.0
@@ -94,253 +82,385 @@ class Pace:
     idle: float = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class LearnRequest:
+    """What to learn, from where, into which file.
+
+    Attributes
+    ----------
+    model : the model file; if it exists, learning goes on
+    sources : files, folders, or "-" for standard input
+    options : how to read records, by names of `Layout`; a new model needs `kind`
+    params : parameters of the estimator
+    schedule : how often to save and to score
+    stdin_format : what the lines of standard input are
+    strict : whether a bad record ends the run
+    """
+
+    model: Path
+    sources: Sequence[str]
+    options: Mapping[str, Any]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Schedule = Schedule()
+    stdin_format: LineFormat = "jsonl"
+    strict: bool = False
+
+
+def learn_stream(
+    request: LearnRequest,
+    *,
+    stop: threading.Event | None = None,
+    on_batch: OnBatch = lambda line: None,
+) -> Session:
+    r"""Learn what is new in the sources, and return what the model file holds at the end.
+
+    Nothing is learned twice: the file knows how far each source was learned. A run that was
+    killed goes on from its last checkpoint.
+
+    Parameters
+    ----------
+    request : what to learn, from where, into which file
+    stop : set it, from another thread or a signal handler, to end the run with everything saved
+    on_batch : called with each line of the run log, such as {"batch": 3, "records": 768, ...}
+
+    Raises
+    ------
+    UsageError, SourceError, MemoryBudgetError
+        An option, a parameter or a source cannot be used.
+    CheckpointError
+        The model file is damaged, or was not written by `learn_stream`.
+    LockedError
+        Another process is learning into the file.
+    BadRecordError
+        A record cannot be learned, and the request is strict.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = Path(folder, "rows.csv")
+    ...     n_bytes = rows.write_text("x,y\n" + "1,2\n3,4\n" * 50)
+    ...     request = LearnRequest(Path(folder, "m.evl"), [str(rows)], {"kind": "mixture"})
+    ...     first = learn_stream(request)
+    ...     again = learn_stream(request)  # nothing is new
+    >>> first.ledger.records, again.ledger.records
+    (100, 100)
+    """
+    path = request.model
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {str(path.parent)!r} for the model; create it first")
+    with only_writer(path), keep_engine(request.params.get("engine")) as engine:
+        remove_leftovers(path)
+        params = {**request.params, **({} if engine is None else {"engine": engine})}
+        session = open_session(path, request.options, params)
+        sources = open_sources(
+            request.sources, stdin_format=request.stdin_format, label=session.layout.label
+        )
+        learner = StreamLearner(
+            path,
+            session,
+            sources,
+            params={"random_state": 0, **params},
+            schedule=request.schedule,
+            strict=request.strict,
+            on_batch=on_batch,
+            stop=threading.Event() if stop is None else stop,
+        )
+        session = learner.run()
+        if request.params and session.model_or_none is not None:
+            session.save(path)  # parameters may have changed without a new record
+    return session
+
+
+class LearnedBatch(NamedTuple):
+    """A batch that is in the model.
+
+    `batch.bad` has the records that the model refused too, `changes` what the log says about it.
+    """
+
+    batch: PreparedBatch
+    progress: tuple[Progress, ...]
+    changes: dict[str, Any]
+
+
 @dataclass(slots=True)
-class Learning:
-    """One run of learning into a model file.
+class StreamLearner:
+    """The learning loop of one run. `learn_stream` prepares it and holds the lock of the file.
 
     Attributes
     ----------
     path : the model file
-    session : what it will hold at the next checkpoint
+    session : what the next checkpoint will hold
     sources : where records come from
-    params : parameters of a model that is begun now
-    pace : when to write and to score
+    params : parameters of a new model
+    schedule : how often to save and to score
     strict : whether a bad record ends the run
     on_batch : called with each line of the run log
+    stop : ends the run when it is set
     """
 
     path: Path
     session: Session
     sources: Sequence[Source]
-    params: Mapping[str, Any]
-    pace: Pace = Pace()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Schedule = Schedule()
     strict: bool = False
-    on_batch: Callable[[Mapping[str, Any]], None] = lambda line: None
+    on_batch: OnBatch = lambda line: None
     stop: threading.Event = field(default_factory=threading.Event)
-    _saved: int = 0
-    _saved_at: float = 0.0
-    _seconds_each: float = np.inf
+    _log: BatchLog = field(init=False)
+    _quarantine: BatchLog = field(init=False)
+    _saved_batches: int = field(init=False)
+    _saved_at: float = field(init=False)
+    _seconds_per_batch: float = np.inf
+    _model_is_ahead: bool = False
+    """Whether the model has learned records that the ledger does not have yet."""
+
+    def __post_init__(self) -> None:
+        self._saved_batches = self.session.ledger.batches
+        self._log = BatchLog(log_path(self.path), self._saved_batches)
+        self._quarantine = BatchLog(quarantine_path(self.path), self._saved_batches)
 
     def run(self) -> Session:
-        """Learn until the sources end or `stop` is set; the file is written at the end too.
-
-        Linear algebra has one thread all the while, as it has within every step: to set that for
-        each of them takes time, and so do threads that wait for work beside the one that reads.
-        """
-        last = self.session.ledger.batches
-        with (
-            one_blas_thread(),
-            BatchLog(log_path(self.path), last) as log,
-            BatchLog(quarantine_path(self.path), last) as quarantine,
-        ):
-            log.cut()
-            quarantine.cut()
+        """Learn until the sources end or `stop` is set, and save at the end."""
+        # One thread for linear algebra during the whole run: setting it in every step takes time,
+        # and BLAS threads that wait for work slow down the thread that reads.
+        with one_blas_thread(), self._log, self._quarantine:
+            self._log.cut()
+            self._quarantine.cut()
+            self._saved_at = time.monotonic()
             try:
-                self._loop(log, quarantine)
+                self._learn_all()
             finally:
-                # Also after an error: what is learned of a pipe would be lost otherwise.
-                if self.session.ledger.batches > self._saved:
-                    self._save(log, quarantine)
-        if self.session.model is None and self.session.ledger.bad and not self.stop.is_set():
-            reasons = Counter(str(line["reason"]) for line in read_log(quarantine.path))
+                # Also after an error: what came through a pipe cannot be read again. But if the
+                # error came between model and ledger, the next run would learn records twice.
+                if self.session.ledger.batches > self._saved_batches and not self._model_is_ahead:
+                    self._save()
+        ledger = self.session.ledger
+        if self.session.model_or_none is None and ledger.bad and not self.stop.is_set():
+            reasons = Counter(str(line["reason"]) for line in read_log(self._quarantine.path))
             raise UsageError(
-                f"none of {self.session.ledger.bad:,} records could be learned, mostly because: "
-                f"{reasons.most_common(1)[0][0]}; {str(quarantine.path)!r} has all of them"
+                f"none of {counted(ledger.bad, 'record')} could be learned, mostly because: "
+                f"{reasons.most_common(1)[0][0]}. All are in {str(self._quarantine.path)!r}"
             )
         return self.session
 
-    def _loop(self, log: BatchLog, quarantine: BatchLog) -> None:
-        self._saved, self._saved_at = self.session.ledger.batches, time.monotonic()
-        for learned in self._batches():
-            for bad, line in learned:
-                for origin, fault in bad:
-                    quarantine.write({"batch": line["batch"], **self._fault(origin, fault)})
-                log.write(line)
-            for _, line in learned:  # whoever is told may end the run, and the log is written
-                self.on_batch(line)
-            if self._due():
-                self._save(log, quarantine)
-
-    def _save(self, log: BatchLog, quarantine: BatchLog) -> None:
-        self._saved, self._saved_at = self.session.ledger.batches, time.monotonic()
-        if self.session.model is None:
-            return
-        try:
-            log.flush()
-            quarantine.flush()
-            self.session.save(self.path)
-        except OSError as error:
-            intact = "; the last checkpoint is as it was" if self.path.exists() else ""
-            raise OSError(error.errno, f"{error.strerror}{intact}", str(self.path)) from error
-
-    def _due(self) -> bool:
-        batches = self.session.ledger.batches - self._saved
-        if self.pace.every_batches is not None:
-            return batches >= self.pace.every_batches
-        return batches > 0 and time.monotonic() - self._saved_at >= self.pace.every_seconds
-
-    def _fault(self, origin: Origin, fault: Bad) -> dict[str, Any]:
-        source = self.sources[origin.source]
-        start = {} if fault.start is None else {"start": fault.start}
-        return {
-            "source": source.name,
-            **start,
-            "place": source.where(origin.place),
-            "reason": fault.reason,
-            "record": fault.record,
-            **({"cut": True} if fault.is_cut else {}),
-        }
-
-    # ------------------------------------------------------------------ batches
-
-    def _batches(self) -> Iterator[list[tuple[Refused, dict[str, Any]]]]:
-        """Batches once they are learned: their bad records, and their lines of the log.
-
-        All of those that come at once are in the model and in the ledger.
-        """
+    def _learn_all(self) -> None:
         ledger = self.session.ledger.with_keys(source.key for source in self.sources)
-        self.session = replace(self.session, ledger=ledger)
         layout = self.session.layout
         if layout.kind_of_model.target == "class" and layout.classes is None:
-            classes = classes_in(self.sources, self.session, self.stop)
+            classes = find_classes(self.sources, ledger, layout, self.stop)
             if self.stop.is_set():
                 return
             layout = replace(layout, classes=classes)
-            self.session = replace(self.session, layout=layout)
+        self.session = replace(self.session, ledger=ledger, layout=layout)
         preparer = RecordPreparer(layout, self._allows_missing)
-        reader = Reader(self.sources, self.session.ledger, layout.batch, preparer, self.pace.idle)
-        for group in reader.groups(self.stop, self._at_once):
-            start = time.perf_counter()
-            if self._learned_at_once([arrived.prepared for arrived in group]):
-                seconds = (time.perf_counter() - start) / len(group)
-                yield [self._noted(arrived, arrived.prepared, {}, seconds) for arrived in group]
-                continue
-            if not group:
-                yield []
-            for arrived in group:
-                start = time.perf_counter()
-                done, line = self._learn(arrived.prepared)
-                yield [self._noted(arrived, done, line, time.perf_counter() - start)]
+        reader = Reader(self.sources, ledger, layout.batch, preparer, self.schedule.idle)
+        for group in reader.groups(self.stop, self._max_group_size):
+            # A group is empty while a pipe is silent: a checkpoint may be due all the same.
+            if not self._learn_in_one_call(group):
+                for ready in group:
+                    self._learn_batch(ready)
+            if self._checkpoint_is_due():
+                self._save()
 
-    def _noted(
-        self, arrived: Arrived[Prepared], done: Prepared, line: dict[str, Any], seconds: float
-    ) -> tuple[Refused, dict[str, Any]]:
-        """Bad records and line of a batch that the model has learned, and the ledger has now."""
-        ledger = self.session.ledger.after(arrived.progress, len(done), len(done.bad))
-        self.session = replace(self.session, ledger=ledger, layout=done.layout)
-        self._seconds_each = seconds
-        return done.bad, {"batch": ledger.batches, **line, **self._counts(seconds)}
+    # ------------------------------------------------------------------ one batch
 
-    def _at_once(self) -> int:
-        """How many batches may be learned in one call, nothing being due between them.
-
-        For a model that learns row by row that is the same, for others if they can be told where
-        a batch ends, and a call costs more than the rows of a small batch.
-        """
-        model = self.session.model
-        if not (getattr(model, "learns_row_by_row", False) or hasattr(model, "partial_fit_each")):
-            return 1
-        number, most = self.session.ledger.batches, _MOST_AT_ONCE
-        most = min(most, int(_LONGEST / max(self._seconds_each, 1e-6)))
-        if self.pace.score_every:
-            most = min(most, -number % self.pace.score_every)
-        if self.pace.every_batches is not None:
-            most = min(most, self._saved + self.pace.every_batches - number)
-        return max(1, most)
-
-    def _allows_missing(self, layout: Layout) -> bool:
-        if layout.form != "rows":
-            return False
-        model = self.session.model
-        if model is None:
-            estimator = layout.kind_of_model.estimator(layout.form)
-            model = estimator(**constructor_params(estimator, self.params))
-        return bool(model.__sklearn_tags__().input_tags.allow_nan)
-
-    def _learned_at_once(self, batches: list[Prepared]) -> bool:
-        """Learn several batches in one call, unless there is a record in the way; whether it did.
-
-        An estimator that refuses a call is as it was before.
-        """
-        if len(batches) < 2 or any(batch.bad or not len(batch) for batch in batches):
-            return False
-        try:
-            _partial_fit_each(self.session.model, batches)
-        except ValueError:
-            return False
-        return True
-
-    def _learn(self, batch: Prepared) -> tuple[Prepared, dict[str, Any]]:
-        """The batch with the records that the model refused, and what happened to the model."""
+    def _learn_batch(self, ready: ReadyBatch[PreparedBatch]) -> None:
+        """Learn the good records of a batch, score it if a score is due, and log it."""
+        start, batch = time.perf_counter(), ready.prepared
         if self.strict and batch.bad:
-            raise self._unfit(*batch.bad[0])
+            raise self._bad_record_error(*batch.bad[0])
         if not len(batch):
-            return batch, {}
-        if self.session.model is None:
-            self.session = begun(replace(self.session, layout=batch.layout), self.params)
-        model = self.session.model
-        before = Standing.of(model)
-        number = self.session.ledger.batches
-        scored = self.pace.score_every and number % self.pace.score_every == 0
-        line: dict[str, Any] = {}
-        if scored and number:
-            line["score_before"] = score_of(model, batch)
-        if scored or (self.pace.score_every and number.bit_count() == 1):  # more at the beginning
-            line |= class_topics(model, batch.X, batch.y, self.session.ledger.records)
-        refused = self._feed(batch)
-        model, kept = self.session.model, batch
-        if refused:
-            gone = {origin for origin, _ in refused}
-            kept = batch.taken([i for i, origin in enumerate(batch.origins) if origin not in gone])
-        if scored and len(kept):
-            line |= {"score_after": score_of(model, kept), "places": self._places(kept)}
-        line |= before.changes(model)
-        return replace(kept, bad=[*batch.bad, *refused]), line
+            self._record([LearnedBatch(batch, ready.progress, {})], start)
+            return
+        model, ledger = self._model_for(batch.layout), self.session.ledger
+        before = Structure() if self.session.model_or_none is None else Structure.of(model)
+        changes: dict[str, Any] = {}
+        score_every = self.schedule.score_every
+        is_scored = score_every > 0 and ledger.batches % score_every == 0
+        if is_scored and ledger.batches:
+            changes["score_before"] = score_of(model, batch)
+        # Topics of classes change most at the beginning: log them at batches 1, 2, 4, 8, ... too.
+        if is_scored or (score_every > 0 and ledger.batches.bit_count() == 1):
+            changes |= class_topics(model, batch.X, batch.y, ledger.records)
+        model, learned, refused = self._learn_good_records(model, batch)
+        self.session = self.session.with_model(model)
+        if is_scored and len(learned):
+            changes |= {"score_after": score_of(model, learned), "places": self._places(learned)}
+        changes |= before.changes(model)
+        learned = replace(learned, bad=[*batch.bad, *refused])
+        self._record([LearnedBatch(learned, ready.progress, changes)], start)
 
-    def _feed(self, batch: Prepared) -> Refused:
-        """Learn a batch but for the records that the model refuses; it must not refuse all."""
-        model = self.session.model
+    def _learn_good_records(
+        self, model: StreamModel, batch: PreparedBatch
+    ) -> tuple[StreamModel, PreparedBatch, BadRecords]:
+        """Learn a batch, except for records that the model refuses. It must not refuse all."""
         try:
-            _partial_fit(model, batch)
+            partial_fit(model, batch)
         except ValueError:
-            # A strict run ends here, and what it leaves must not have learned half of a batch.
+            # A strict run may end below, and must not leave half of a batch in the model.
             model = copy.deepcopy(model) if self.strict else model
         else:
-            return []
-        _, refused = by_halves(batch, lambda part: _partial_fit(model, part))
+            self._model_is_ahead = True
+            return model, batch, []
+        self._model_is_ahead = not self.strict
+        _, refused = apply_to_good(batch, lambda part: partial_fit(model, part))
         if len(refused) == len(batch) and not self.session.ledger.records:
-            raise UsageError(f"the model refuses the data: {refused[0][1].reason}")
+            raise UsageError(f"the model refuses all records: {refused[0][1].reason}")
         if self.strict and refused:
-            raise self._unfit(*refused[0])
-        self.session = replace(self.session, model=model)
-        return refused
+            raise self._bad_record_error(*refused[0])
+        bad = {origin for origin, _ in refused}
+        good = [i for i, origin in enumerate(batch.origins) if origin not in bad]
+        return model, batch.select(good), refused
 
-    def _unfit(self, origin: Origin, fault: Bad) -> BadRecordError:
-        where = self._fault(origin, fault)
+    # ------------------------------------------------------------------ queued batches
+
+    def _max_group_size(self) -> int:
+        """How many queued batches one call may learn, with no score or checkpoint between them.
+
+        A call costs more than the rows of a small batch. Several batches are learned in one call
+        if the result is the same.
+        """
+        model = self.session.model_or_none
+        if model is None or not (learns_row_by_row(model) or learns_batch_by_batch(model)):
+            return 1
+        n_learned, schedule = self.session.ledger.batches, self.schedule
+        sizes = [MAX_BATCHES_PER_CALL, int(MAX_CALL_SECONDS / max(self._seconds_per_batch, 1e-6))]
+        if schedule.score_every:
+            sizes.append(-n_learned % schedule.score_every)
+        if schedule.every_batches is not None:
+            sizes.append(self._saved_batches + schedule.every_batches - n_learned)
+        return max(1, min(sizes))
+
+    def _learn_in_one_call(self, group: Sequence[ReadyBatch[PreparedBatch]]) -> bool:
+        """Learn several batches in one call; False, and nothing learned, if that is not possible.
+
+        Batches with bad or refused records go one by one, so that the right records are set aside.
+        """
+        start, batches = time.perf_counter(), [ready.prepared for ready in group]
+        if len(group) < 2 or any(batch.bad or not len(batch) for batch in batches):
+            return False
+        model = self.session.model
+        try:
+            if learns_batch_by_batch(model):
+                model.partial_fit_each([batch.X for batch in batches])
+            else:
+                partial_fit(model, join_batches(batches))
+        except ValueError:  # the estimator is as it was before
+            return False
+        self._model_is_ahead = True
+        self._record([LearnedBatch(one.prepared, one.progress, {}) for one in group], start)
+        return True
+
+    # ------------------------------------------------------------------ log and checkpoint
+
+    def _record(self, learned: Sequence[LearnedBatch], start: float) -> None:
+        """Note batches that the model has learned since `start`: in ledger, quarantine and log."""
+        self._seconds_per_batch = (time.perf_counter() - start) / len(learned)
+        lines = []
+        # The ledger first, for all of them: writing may fail, and the model has them already.
+        for batch, progress, changes in learned:
+            ledger = self.session.ledger.after(progress, len(batch), len(batch.bad))
+            self.session = replace(self.session, ledger=ledger, layout=batch.layout)
+            lines.append({"batch": ledger.batches, **changes, **self._counts()})
+        self._model_is_ahead = False
+        for (batch, _, _), line in zip(learned, lines, strict=True):
+            for origin, bad in batch.bad:
+                self._quarantine.write({"batch": line["batch"], **self._describe(origin, bad)})
+            self._log.write(line)
+        for line in lines:  # last, because a callback may raise
+            self.on_batch(line)
+
+    def _counts(self) -> dict[str, Any]:
+        model, ledger = self.session.model_or_none, self.session.ledger
+        counts = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "records": ledger.records,
+            "bad": ledger.bad,
+            "seconds": round(self._seconds_per_batch, 4),
+        }
+        if model is not None and has_components(model):
+            counts["components"] = int(model.n_components_)
+        if model is not None and has_bound(model):
+            counts["bound"] = float(model.bound_)
+        return counts
+
+    def _describe(self, origin: Origin, bad: BadRecord) -> dict[str, Any]:
+        """A bad record and its reason, as a line of the quarantine."""
+        source = self.sources[origin.source]
+        return {
+            "source": source.name,
+            **({} if bad.start is None else {"start": bad.start}),
+            "place": source.where(origin.place),
+            "reason": bad.reason,
+            "record": bad.record,
+            **({"cut": True} if bad.is_cut else {}),
+        }
+
+    def _bad_record_error(self, origin: Origin, bad: BadRecord) -> BadRecordError:
+        source = self.sources[origin.source]
         return BadRecordError(
-            f"{where['source']}, at {where['place']}: {fault.reason}: {fault.record[:SHOWN]}"
+            f"bad record in {source.name!r}, place {source.where(origin.place)}: {bad.reason}. It "
+            f"is: {bad.record[:MAX_REASON]}"
         )
 
-    def _places(self, batch: Prepared) -> dict[str, list[int]]:
+    def _places(self, batch: PreparedBatch) -> dict[str, list[int]]:
         """Where the records of a scored batch are, so that an audit finds them again."""
         places: dict[str, list[int]] = {}
         for origin in batch.origins:
             places.setdefault(self.sources[origin.source].key, []).append(origin.place)
         return places
 
-    def _counts(self, seconds: float) -> dict[str, Any]:
-        model, ledger = self.session.model, self.session.ledger
-        counts = {
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "records": ledger.records,
-            "bad": ledger.bad,
-            "seconds": round(seconds, 4),
-        }
-        if model is not None and hasattr(model, "n_components_"):
-            counts["components"] = int(model.n_components_)
-        if model is not None and hasattr(model, "bound_"):
-            counts["bound"] = float(model.bound_)
-        return counts
+    def _checkpoint_is_due(self) -> bool:
+        batches = self.session.ledger.batches - self._saved_batches
+        if self.schedule.every_batches is not None:
+            return batches >= self.schedule.every_batches
+        return batches > 0 and time.monotonic() - self._saved_at >= self.schedule.every_seconds
+
+    def _save(self) -> None:
+        self._saved_batches, self._saved_at = self.session.ledger.batches, time.monotonic()
+        if self.session.model_or_none is None:
+            return
+        try:
+            # The logs first: lines that the checkpoint does not know are cut off at the next start.
+            self._log.flush()
+            self._quarantine.flush()
+            self.session.save(self.path)
+        except OSError as error:
+            intact = "; the last checkpoint is intact" if self.path.exists() else ""
+            raise OSError(error.errno, f"{error.strerror}{intact}", str(self.path)) from error
+
+    def _allows_missing(self, layout: Layout) -> bool:
+        """Whether the model takes rows with missing numbers."""
+        return layout.form == "rows" and allows_missing(self._model_for(layout))
+
+    def _model_for(self, layout: Layout) -> StreamModel:
+        """The model, or a new one for records of this layout."""
+        if self.session.model_or_none is not None:
+            return self.session.model_or_none
+        if layout.form is None:
+            raise UsageError("no record could be read, so there is nothing to learn from")
+        estimator = layout.kind_of_model.estimator(layout.form)
+        return estimator(**constructor_params(estimator, self.params))
+
+
+def partial_fit(model: StreamModel, batch: PreparedBatch) -> None:
+    """Learn a batch. A classifier gets all classes, because the batch may not have them all."""
+    if batch.y is None:
+        model.partial_fit(batch.X)
+    elif has_classes(model):
+        model.partial_fit(batch.X, batch.y, classes=list(batch.layout.classes or ()))
+    else:
+        model.partial_fit(batch.X, batch.y)
+
+
+def score_of(model: StreamModel, batch: PreparedBatch) -> float | None:
+    """How well the model explains the batch; None if it cannot be scored."""
+    try:
+        score = model.score(batch.X) if batch.y is None else model.score(batch.X, batch.y)
+    except ValueError:
+        return None
+    return float(score) if np.isfinite(score) else None
 
 
 def log_path(model: Path) -> Path:
@@ -354,32 +474,6 @@ def quarantine_path(model: Path) -> Path:
 
 
 def _beside(model: Path, ending: str) -> Path:
-    """A file beside a model, and beside the model itself if a link to it is given."""
+    """A file beside a model; beside the model itself, if a link to it is given."""
     model = model.resolve() if model.is_symlink() else model
     return model.with_name(f"{model.name}{ending}")
-
-
-def _partial_fit(model: Any, batch: Prepared) -> None:
-    if batch.y is None:
-        model.partial_fit(batch.X)
-    elif batch.layout.kind_of_model.target == "class":
-        model.partial_fit(batch.X, batch.y, classes=list(batch.layout.classes or ()))
-    else:
-        model.partial_fit(batch.X, batch.y)
-
-
-def _partial_fit_each(model: Any, batches: list[Prepared]) -> None:
-    """Learn batches in one call, each as if it came alone."""
-    if hasattr(model, "partial_fit_each"):
-        model.partial_fit_each([batch.X for batch in batches])
-    else:
-        _partial_fit(model, joined(batches))
-
-
-def score_of(model: Any, batch: Prepared) -> float | None:
-    """How well the model explains the batch, as far as it can say."""
-    try:
-        score = model.score(batch.X) if batch.y is None else model.score(batch.X, batch.y)
-    except (AttributeError, ValueError):
-        return None
-    return float(score) if np.isfinite(score) else None

@@ -1,42 +1,57 @@
-"""What a model says about new records, one JSON object each."""
+"""Answer what a model makes of new records, one JSON object each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from everlearn.core.arrays import IntVec, Vec
 from everlearn.io.ledger import Ledger
 from everlearn.io.reader import Reader
 from everlearn.io.sources import Source
-from everlearn.stream.prepared import Origin, Prepared, by_halves
+from everlearn.registry import BY_KEY, imported
+from everlearn.stream.models import (
+    AxesModel,
+    LabelModel,
+    MixtureModel,
+    TopicsModel,
+    TreeModel,
+    ValueModel,
+    allows_missing,
+)
+from everlearn.stream.prepared import Origin, PreparedBatch, apply_to_good
 from everlearn.stream.records import RecordPreparer
 from everlearn.stream.session import Session
 
-_TOP: Final = 3
-Answer = dict[str, Any]
+_MAX_TOPICS: Final = 3
+Answer: TypeAlias = dict[str, Any]
 
 
 def batches_of(
     session: Session, sources: Sequence[Source], *, labelled: bool = False
-) -> Iterator[Prepared]:
-    """All records of the sources as the model reads them, from their start."""
-    missing = bool(session.model.__sklearn_tags__().input_tags.allow_nan)
+) -> Iterator[PreparedBatch]:
+    """All records of the sources from their start, as the model reads them."""
+    missing = allows_missing(session.model)
     preparer = RecordPreparer(session.layout, lambda _: missing, labelled=labelled)
     reader = Reader(sources, Ledger(), session.layout.batch, preparer, idle=0.2)
-    for arrived in reader.batches():
-        yield arrived.prepared
+    for ready in reader.batches():
+        yield ready.prepared
 
 
 def predictions(session: Session, sources: Sequence[Source]) -> Iterator[Answer]:
-    """For each record where it came from, and what the model says about it or is wrong with it."""
-    say = _SAYINGS[session.model.checkpoint_key]
+    """An answer for each record, with its source and place, or the error of a bad record."""
+    model = session.model
+    place = BY_KEY[model.checkpoint_key].answers
+    if place is None:
+        raise TypeError(f"{type(model).__name__} has no answers in the registry")
+    answer: Callable[[Any, Any], list[Answer]] = imported(place)
     for batch in batches_of(session, sources):
         answers: dict[Origin, Answer] = {origin: {"error": bad.reason} for origin, bad in batch.bad}
         if len(batch):
-            parts, refused = by_halves(
-                batch, lambda part: zip(part.origins, say(session.model, part.X), strict=True)
+            parts, refused = apply_to_good(
+                batch, lambda part: zip(part.origins, answer(model, part.X), strict=True)
             )
             answers |= dict(pair for part in parts for pair in part)
             answers |= {origin: {"error": bad.reason} for origin, bad in refused}
@@ -45,7 +60,11 @@ def predictions(session: Session, sources: Sequence[Source]) -> Iterator[Answer]
             yield {"source": source.name, "place": source.where(origin.place), **answers[origin]}
 
 
-def _mixture(model: Any, X: Any) -> list[Answer]:
+# Each of the following functions answers for some estimators; the registry names them.
+
+
+def component_answers(model: MixtureModel, X: Any) -> list[Answer]:
+    """The likeliest component of each row."""
     proba = model.predict_proba(X)
     best = proba.argmax(axis=1)
     likelihood = model.score_samples(X)
@@ -59,16 +78,19 @@ def _mixture(model: Any, X: Any) -> list[Answer]:
     ]
 
 
-def _topics(model: Any, X: Any) -> list[Answer]:
-    return [{"topics": _largest(model.component_ids_, row)} for row in model.transform(X)]
+def topic_answers(model: TopicsModel, X: Any) -> list[Answer]:
+    """The largest topics of each document."""
+    ids = model.component_ids_
+    return [{"topics": _largest(ids, shares)} for shares in model.transform(X)]
 
 
-def _largest(ids: Any, shares: Any) -> list[dict[str, Any]]:
-    order = np.argsort(-shares, kind="stable")[:_TOP]
+def _largest(ids: IntVec, shares: Vec) -> list[dict[str, Any]]:
+    order = np.argsort(-shares, kind="stable")[:_MAX_TOPICS]
     return [{"id": int(ids[k]), "share": round(float(shares[k]), 6)} for k in order]
 
 
-def _classifier(model: Any, X: Any) -> list[Answer]:
+def label_answers(model: LabelModel, X: Any) -> list[Answer]:
+    """The label of each record and its score, or the list of its labels."""
     labels = model.predict(X)
     if np.ndim(labels) == 2:
         names = np.asarray(model.classes_)
@@ -81,33 +103,22 @@ def _classifier(model: Any, X: Any) -> list[Answer]:
     ]
 
 
-def _regressor(model: Any, X: Any) -> list[Answer]:
+def value_answers(model: ValueModel, X: Any) -> list[Answer]:
+    """The predicted number of each record."""
     return [{"value": float(value)} for value in model.predict(X)]
 
 
-def _path(model: Any, X: Any) -> list[Answer]:
-    paths = {node.id: [n.id for n in model.tree_.path(node.id)] for node in model.tree_}
+def path_answers(model: TreeModel, X: Any) -> list[Answer]:
+    """The path of each record through the tree, from the root on."""
+    tree = model.tree_
+    paths = {node.id: [n.id for n in tree.path(node.id)] for node in tree}
     return [{"path": paths[int(node)]} for node in model.predict(X)]
 
 
-def _coordinates(model: Any, X: Any) -> list[Answer]:
+def coordinate_answers(model: AxesModel, X: Any) -> list[Answer]:
+    """The coordinates of each row on the principal axes."""
     likelihood = model.score_samples(X)
     return [
         {"coordinates": [round(float(v), 6) for v in row], "log_likelihood": float(ll)}
         for row, ll in zip(model.transform(X), likelihood, strict=True)
     ]
-
-
-_SAYINGS: Final[Mapping[str, Callable[[Any, Any], list[Answer]]]] = {
-    "bayesian-pa-classifier": _classifier,
-    "bayesian-pa-regressor": _regressor,
-    "clumped-topic-model": _topics,
-    "component-tree": _path,
-    "dp-mixture": _mixture,
-    "medhdp-classifier": _classifier,
-    "medlda-classifier": _classifier,
-    "medlda-regressor": _regressor,
-    "online-ppca": _coordinates,
-    "topic-model": _topics,
-    "topic-tree": _path,
-}

@@ -1,4 +1,4 @@
-"""A model that is being learned from a stream, and the one file that holds all of it."""
+"""What a model file of a stream holds: the model, how records are read, how far sources are."""
 
 from __future__ import annotations
 
@@ -10,24 +10,41 @@ from typing import Any
 from everlearn.errors import CheckpointError, UsageError
 from everlearn.estimator.saving import load_with, save_with
 from everlearn.io.ledger import Ledger
-from everlearn.stream.kinds import check_options, constructor_params
-from everlearn.stream.layout import Layout
+from everlearn.stream.kinds import (
+    KINDS,
+    check_layout_options,
+    check_params_fit_kind,
+    constructor_params,
+)
+from everlearn.stream.layout import Layout, checked_options
+from everlearn.stream.models import StreamModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """What a model file holds: the model, how records are read, and how far sources are.
+    """What a model file holds.
 
     Attributes
     ----------
-    model : estimator, or None before the first batch
+    model_or_none : the estimator; None before the first batch
     layout : how records are read
     ledger : how far each source is learned
     """
 
-    model: Any
+    model_or_none: StreamModel | None
     layout: Layout
     ledger: Ledger
+
+    @property
+    def model(self) -> StreamModel:
+        """The estimator, once there is one."""
+        if self.model_or_none is None:
+            raise UsageError("nothing has been learned yet, so there is no model")
+        return self.model_or_none
+
+    def with_model(self, model: StreamModel) -> Session:
+        """With this model."""
+        return replace(self, model_or_none=model)
 
     def save(self, path: Path) -> None:
         """Write the file, replacing it in one step."""
@@ -36,15 +53,15 @@ class Session:
 
     @classmethod
     def load(cls, path: Path) -> Session:
-        """Read a file that the tool has written."""
+        """Read a file that `everlearn learn` has written."""
         try:
             model, extras, arrays = load_with(path)
         except FileNotFoundError as error:
             raise UsageError(f"there is no model {str(path)!r}") from error
         if not extras:
             raise CheckpointError(
-                f"{path}: this model was saved by a program, not learned from a stream by "
-                "everlearn learn, so it does not say how its records are read"
+                f"{path} was saved from Python, so it does not say how to read records. Only "
+                "models that everlearn learn has written can be used on the command line"
             )
         try:
             layout = Layout.from_json(extras.get("layout"))
@@ -54,61 +71,56 @@ class Session:
         return cls(model, layout, ledger)
 
 
-def opened(path: Path, asked: Mapping[str, Any], changes: Mapping[str, Any]) -> Session:
-    """The session of a model file, or a new one if there is no file yet.
+def open_session(path: Path, options: Mapping[str, Any], params: Mapping[str, Any]) -> Session:
+    """Load the session of a model file, or begin one if there is no file yet.
 
     Parameters
     ----------
     path : the model file
-    asked : what the command line says about how records shall be read, by names of `Layout`
-    changes : parameters that are given on the command line
+    options : how to read records, by names of `Layout`; names that are missing keep their values
+    params : parameters of the estimator to set
     """
+    options = checked_options(options)
     if not path.exists():
-        if "kind" not in asked:
-            raise UsageError(f"there is no model {str(path)!r} yet; say what it shall be by --kind")
-        layout = Layout(**asked)
-        check_options(layout.kind_of_model, asked)
-        _check_any(layout, changes)
-        return Session(None, layout, Ledger())
+        return _begin(path, options, params)
     session = Session.load(path)
-    check_options(session.layout.kind_of_model, asked)
-    for name, given in asked.items():
+    check_layout_options(session.layout.kind_of_model, options)
+    for name, value in options.items():
         known = getattr(session.layout, name)
-        if given != known:
+        if value != known:
             raise UsageError(
-                f"--{name.replace('_', '-')} was {known!r} when the model was begun and cannot be "
-                f"{given!r} now"
+                f"option {name.replace('_', '-')!r} was {_plain(known)!r} when {str(path)!r} was "
+                f"begun and cannot be {_plain(value)!r} now"
             )
-    seed = session.model.random_state
-    if changes.get("random_state", seed) != seed:
+    model = session.model
+    seed = params.get("random_state", model.random_state)
+    if seed != model.random_state:
         raise UsageError(
-            f"--seed belongs to the beginning of a model; this one was begun with {seed}"
+            f"the seed (random_state) was {model.random_state!r} when {str(path)!r} was begun and "
+            f"cannot be {seed!r} now"
         )
-    if changes:
-        params = constructor_params(type(session.model), changes, session.model)
+    if params:
+        changes = constructor_params(type(model), params, model)
         try:
-            session.model.set_params(**params).to_checkpoint()  # it refuses what cannot go on
+            # Packing the model refuses parameters that learning cannot go on with.
+            model.set_params(**changes).to_checkpoint()
         except (TypeError, ValueError) as error:
             raise UsageError(str(error)) from error
     return session
 
 
-def _check_any(asked: Layout, params: Mapping[str, Any]) -> None:
-    """Refuse parameters that no model of the kind has, before any record is read."""
-    kind = asked.kind_of_model
-    refusals = []
-    for form in kind.estimators:
-        try:
-            constructor_params(kind.estimator(form), params)
-        except UsageError as error:
-            refusals.append(error)
-    if len(refusals) == len(kind.estimators):
-        raise refusals[0]
+def _plain(value: Any) -> Any:
+    return ",".join(value) if isinstance(value, tuple) else value
 
 
-def begun(session: Session, params: Mapping[str, Any]) -> Session:
-    """With a new model, now that the form of the records is known."""
-    if session.layout.form is None:
-        raise UsageError("no record could be read, so there is nothing to learn from")
-    estimator = session.layout.kind_of_model.estimator(session.layout.form)
-    return replace(session, model=estimator(**constructor_params(estimator, params)))
+def _begin(path: Path, options: Mapping[str, Any], params: Mapping[str, Any]) -> Session:
+    if options.get("kind") not in KINDS:
+        given = f", got {options['kind']!r}" if "kind" in options else ""
+        raise UsageError(
+            f"there is no model {str(path)!r} yet. Begin one with option 'kind', which is one of "
+            f"{', '.join(KINDS)}{given}"
+        )
+    layout = Layout(**options)
+    check_layout_options(layout.kind_of_model, options)
+    check_params_fit_kind(layout.kind_of_model, params)
+    return Session(None, layout, Ledger())

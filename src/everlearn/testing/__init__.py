@@ -1,4 +1,4 @@
-"""What tests of models need, ours and those of others."""
+"""For tests of models: planted data, and the conformance suite in `testing.checks`."""
 
 from everlearn.testing.data import PlantedMixture, PlantedTopics, planted_mixture, planted_topics
 

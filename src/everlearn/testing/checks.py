@@ -1,41 +1,62 @@
-"""What every estimator promises, as checks that run on any of them.
+"""The conformance suite: what every estimator promises, as checks that run on any of them.
 
 A `Case` says how to make an estimator and what to feed it. `checks_of(cases)` pairs every case
-with every check:
+with every check in `CHECKS`:
 
     @pytest.mark.parametrize(("case", "check"), checks_of(CASES))
     def test_conformance(case, check, tmp_path):
         check(case, tmp_path)
 
-Your own estimator that is saved by a schema can be checked in the same way.
+`scikit_learn_checks(estimators)` gives scikit-learn's own checks in the same form:
+
+    @pytest.mark.parametrize(("estimator", "check"), scikit_learn_checks([MyModel()]))
+    def test_scikit_learn(estimator, check):
+        check(estimator)
+
+Your own estimator that is saved by a schema can be checked in the same way. You need pytest, and
+for the checks on a cluster the extra 'dask'.
 """
 
 from __future__ import annotations
 
+import atexit
 import copy
+import gc
+import importlib.util
 import inspect
 import itertools
-import math
+import os
+import pickle  # noqa: TID251  (to measure and to copy; nothing here reads a pickle from a file)
+import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from unittest import mock
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
 
 from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
 from everlearn.store.archive import read_checkpoint, write_checkpoint
-from everlearn.store.schema import Array, Record, Scalar, Schema
+from everlearn.testing.forging import forgeries
 
-Batch = tuple[Any, ...]
+Batch: TypeAlias = tuple[Any, ...]
 """The arguments of one `partial_fit`: rows, or rows and targets."""
 _FAILURES: Final = 16
 """Places in a call of `partial_fit` at which a failure is tried."""
+_TORN: Final = 24
+"""Places at which a file is cut, and at which a bit of it is flipped."""
+_ROUNDS: Final = 6
+"""Rounds through all batches before memory is measured, and again as many after that."""
+_GROWTH: Final = 0.25
+"""Share of a batch by which a model may grow with each one: histories and counts grow a little."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +80,8 @@ class Case:
     methods : of prediction
     options : further arguments of the first `partial_fit`, such as classes
     spoilt : input that must be refused, by name
+    small : parameters with which memory is full after a few batches, such as a short window;
+        None if the model keeps every batch by design
     """
 
     name: str
@@ -68,6 +91,7 @@ class Case:
     methods: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     spoilt: Mapping[str, Spoilt] = field(default_factory=dict)
+    small: Mapping[str, Any] | None = field(default_factory=dict)
 
     def learned(self, n_batches: int | None = None, **params: Any) -> Any:
         """The estimator after its first batches, or after all of them."""
@@ -76,12 +100,12 @@ class Case:
             self.learn(model, batch, first=number == 0)
         return model
 
-    def learn(self, model: Any, batch: Batch, *, first: bool = False) -> None:
+    def learn(self, model: BaseEstimator, batch: Batch, *, first: bool = False) -> None:
         """One `partial_fit`."""
         model.partial_fit(*batch, **(self.options if first else {}))
 
 
-Check = Callable[[Case, Path], None]
+Check: TypeAlias = Callable[[Case, Path], None]
 
 
 def checks_of(cases: Sequence[Case]) -> list[Any]:
@@ -95,24 +119,74 @@ def checks_of(cases: Sequence[Case]) -> list[Any]:
     ]
 
 
-def file_bytes(model: Any, folder: Path) -> bytes:
+def scikit_learn_checks(
+    estimators: Sequence[Any], expected_failures: Mapping[str, str] | None = None
+) -> list[Any]:
+    """scikit-learn's own checks of the estimators, as `pytest.mark.parametrize` takes them.
+
+    Parameters
+    ----------
+    estimators : sequence of estimators
+        Each is checked with its own parameters.
+    expected_failures : mapping of str to str, optional
+        Names of checks that cannot pass, and why. A test fails if such a check passes after all,
+        and the names must be those of checks.
+    """
+    import pytest  # noqa: PLC0415
+    from sklearn.utils.estimator_checks import estimator_checks_generator  # noqa: PLC0415
+
+    reasons = dict(expected_failures or {})
+    found, seen = [], set()
+    for estimator in estimators:
+        title = re.sub(r"\s+", " ", repr(estimator))
+        for _, check in estimator_checks_generator(estimator):
+            name = check.func.__name__
+            seen.add(name)
+            reason = reasons.get(name)
+            marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+            quick = partial(_with_array_api, check)
+            found.append(pytest.param(estimator, quick, marks=marks, id=f"{title}-{name}"))
+    if unknown := sorted(set(reasons) - seen):
+        raise ValueError(f"scikit-learn has no check {unknown[0]!r} for these estimators")
+    return found
+
+
+def _with_array_api(check: Callable[[BaseEstimator], None], estimator: BaseEstimator) -> None:
+    with mock.patch.dict(os.environ, SCIPY_ARRAY_API="1"):  # without it a check is skipped
+        check(estimator)
+
+
+def file_bytes(model: BaseEstimator, folder: Path) -> bytes:
     """What `save` writes."""
     path = folder / "bytes.evl"
-    with mock.patch("os.fsync"):  # the disk may take its time
+    with _quick_disk():
         model.save(path)
     return path.read_bytes()
 
 
+def _quick_disk() -> Any:
+    """Files need not survive a power cut here; waiting for the disk would take most of the time."""
+    return mock.patch("os.fsync")
+
+
 def check_saving_changes_nothing(case: Case, folder: Path) -> None:
     """A model that was saved and loaded goes on as one that never stopped, to the bit."""
-    for n_batches in range(1, len(case.batches)):
-        model = case.learned(n_batches)
+    numbers = range(1, len(case.batches))
+    begun = [(case.learned(number), case.batches[number]) for number in numbers]
+    begun.append((case.make().fit(*case.batches[0]), case.batches[1]))
+    if "random_state" in begun[0][0].get_params():  # a file keeps the seed that was drawn
+        generator = np.random.RandomState(8)
+        begun.append((case.learned(1, random_state=generator), case.batches[1]))
+    for model, batch in begun:
         model.save(folder / "model.evl")
         loaded = load(folder / "model.evl")
         assert type(loaded) is type(model)
         assert file_bytes(loaded, folder) == file_bytes(model, folder)
+        for method in case.methods:
+            answers = [getattr(each, method)(case.probe) for each in (loaded, model)]
+            np.testing.assert_equal(_plain(answers[0]), _plain(answers[1]), err_msg=method)
         for other in (model, loaded):
-            case.learn(other, case.batches[n_batches])
+            case.learn(other, batch)
         assert file_bytes(loaded, folder) == file_bytes(model, folder)
 
 
@@ -127,6 +201,22 @@ def check_predictions_change_nothing(case: Case, folder: Path) -> None:
     assert set(vars(model)) == attributes
 
 
+def check_predictions_of_parts_agree(case: Case, folder: Path) -> None:
+    """A record is predicted alike alone, among all others, and in another order."""
+    model, n = case.learned(), _n_records(case.probe)
+    backwards = list(range(n))[::-1]
+    for method in case.methods:
+        predict = getattr(model, method)
+        whole = _plain(predict(case.probe))
+        if not _has_length(whole, n):  # one number for all records, as `score` gives
+            continue
+        alone = [_plain(predict(_records(case.probe, [i])))[0] for i in range(n)]
+        turned = _plain(predict(_records(case.probe, backwards)))
+        for i in range(n):
+            _assert_close(alone[i], whole[i], f"{method} of record {i} alone")
+            _assert_close(turned[n - 1 - i], whole[i], f"{method} of record {i}, last one first")
+
+
 def check_input_is_not_kept(case: Case, folder: Path) -> None:
     """A caller may reuse the arrays of a batch."""
     wanted = file_bytes(case.learned(), folder)
@@ -138,14 +228,58 @@ def check_input_is_not_kept(case: Case, folder: Path) -> None:
     assert file_bytes(model, folder) == wanted
 
 
+def check_memory_stays_flat(case: Case, folder: Path) -> None:
+    """A model does not grow by what it learns: most of a batch is forgotten.
+
+    Counted are the bytes of a pickle, because a file need not hold all that a model does.
+    """
+    if case.small is None:
+        return
+    model = case.make(**case.small)
+    sizes = []
+    for number in range(2 * _ROUNDS):
+        for place, batch in enumerate(case.batches):
+            case.learn(model, batch, first=number == place == 0)
+        sizes.append(len(pickle.dumps(model)))
+    grown = sizes[-1] - sizes[_ROUNDS - 1]
+    learned = _ROUNDS * sum(len(pickle.dumps(batch)) for batch in case.batches)
+    assert grown <= _GROWTH * learned, f"{learned} bytes were learned, and {grown} of them kept"
+
+
+def check_copies_are_independent(case: Case, folder: Path) -> None:
+    """A clone learns the same, and a copy or a pickle goes on without its original."""
+    model = case.learned(2)
+    before = file_bytes(model, folder)
+    again = clone(model)
+    assert set(vars(again)) == set(vars(clone(case.make())))
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for twin in copies:
+        assert file_bytes(twin, folder) == before
+        case.learn(twin, case.batches[2])
+    assert file_bytes(model, folder) == before
+    case.learn(model, case.batches[2])
+    for twin in copies:
+        assert file_bytes(twin, folder) == file_bytes(model, folder)
+
+
+def check_fit_starts_anew(case: Case, folder: Path) -> None:
+    """`fit` forgets what was learned before, and returns the model."""
+    fresh, used = case.make(), case.learned(2)
+    for model in (fresh, used):
+        assert model.fit(*case.batches[2]) is model
+    assert file_bytes(used, folder) == file_bytes(fresh, folder)
+
+
 def check_engines_agree(case: Case, folder: Path) -> None:
-    """Threads give the bits of one process."""
-    contents = [case.learned(engine=engine).to_checkpoint() for engine in ("serial", "threads")]
-    (header, arrays), (other, others) = contents
-    assert header["learned"] == other["learned"]
-    assert arrays.keys() == others.keys()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, others[name], err_msg=name)
+    """Threads and a cluster give the bits of one process."""
+    engines = ["serial", "threads", *_clusters()]
+    header, arrays = case.learned(engine="serial").to_checkpoint()
+    for engine in engines[1:]:
+        other, others = case.learned(engine=engine).to_checkpoint()
+        assert header["learned"] == other["learned"], engine
+        assert arrays.keys() == others.keys(), engine
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, others[name], err_msg=f"{name}, {engine}")
 
 
 def check_refusals_leave_no_trace(case: Case, folder: Path) -> None:
@@ -189,10 +323,11 @@ def check_forged_files_are_refused(case: Case, folder: Path) -> None:
     model.save(path)
     file = read_checkpoint(path)
     n_forged = 0
-    for place, forge in _forgeries(type(model)._schema, file.header["learned"]):
+    for place, forge in forgeries(type(model)._schema, file.header["learned"]):
         header, arrays = copy.deepcopy(dict(file.header)), dict(file.arrays)
         forge(header, arrays)
-        write_checkpoint(path, header, arrays)
+        with _quick_disk():
+            write_checkpoint(path, header, arrays)
         error = _raised(lambda: load(path), CheckpointError)
         assert error is not None, f"a file with a wrong {place} was loaded"
         assert place.rpartition("/")[2] in str(error), f"{place}: {error}"
@@ -200,33 +335,98 @@ def check_forged_files_are_refused(case: Case, folder: Path) -> None:
     assert n_forged > 10
 
 
+def check_torn_files_are_refused(case: Case, folder: Path) -> None:
+    """A file that was cut off, or in which a bit was flipped, is refused by its name."""
+    path = folder / "torn.evl"
+    whole = file_bytes(case.learned(), folder)
+    places = np.unique(np.linspace(0, len(whole) - 1, _TORN).astype(int)).tolist()
+    for place in places:
+        flipped = bytes([whole[place] ^ 0x10])
+        for torn in (whole[:place], whole[:place] + flipped + whole[place + 1 :]):
+            path.write_bytes(torn)
+            error = _raised(lambda: load(path), CheckpointError)
+            assert error is not None, f"a file torn at byte {place} was loaded"
+            assert path.name in str(error)
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     check_saving_changes_nothing,
     check_predictions_change_nothing,
+    check_predictions_of_parts_agree,
     check_input_is_not_kept,
+    check_memory_stays_flat,
+    check_copies_are_independent,
+    check_fit_starts_anew,
     check_engines_agree,
     check_refusals_leave_no_trace,
     check_failures_leave_no_trace,
     check_forged_files_are_refused,
+    check_torn_files_are_refused,
 )
 
 
+@cache
+def _clusters() -> tuple[Any, ...]:
+    """A client of two workers in this process, if Dask is installed; it lives as long as we do."""
+    if importlib.util.find_spec("distributed") is None:
+        return ()
+    from everlearn.engine.dask import local_workers  # noqa: PLC0415
+
+    stack = ExitStack()
+    with warnings.catch_warnings():  # Dask leaves sockets to the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        client = stack.enter_context(local_workers(2, processes=False))
+        gc.collect()
+    atexit.register(stack.close)
+    return (client,)
+
+
 def _plain(value: Any) -> Any:
-    return value.toarray() if hasattr(value, "toarray") else value
+    return value.toarray() if sparse.issparse(value) else value
+
+
+def _n_records(table: Any) -> int:
+    return int(table.shape[0]) if hasattr(table, "shape") else len(table)
+
+
+def _records(table: Any, positions: list[int]) -> Any:
+    """The records at these positions, in the form of the table."""
+    if hasattr(table, "iloc"):
+        return table.iloc[positions]
+    if hasattr(table, "shape"):
+        return table[np.asarray(positions)]
+    return [table[i] for i in positions]
+
+
+def _has_length(answer: Any, n: int) -> bool:
+    if isinstance(answer, np.ndarray):
+        return answer.ndim > 0 and len(answer) == n
+    return isinstance(answer, list) and len(answer) == n
+
+
+def _assert_close(found: Any, wanted: Any, what: str) -> None:
+    """Numbers agree but for rounding, which depends on the size of a block; names are equal."""
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    if wanted.dtype.kind == "f":
+        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7, err_msg=what)
+    else:
+        np.testing.assert_array_equal(found, wanted, err_msg=what)
 
 
 def _scribble(value: Any) -> None:
     """Overwrite all numbers in the arrays of a batch."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         value[...] = 77
-    elif hasattr(value, "data") and hasattr(value, "indptr"):
+    elif sparse.issparse(value):
         value.data[...] = 77
     elif isinstance(value, (tuple, list)):
         for part in value:
             _scribble(part)
 
 
-def _refuses(model: Any, case: Case, spoilt: Spoilt, name: str, *, may_learn: bool = False) -> None:
+def _refuses(
+    model: BaseEstimator, case: Case, spoilt: Spoilt, name: str, *, may_learn: bool = False
+) -> None:
     """`may_learn`: input that contradicts what came before is fine as a beginning."""
     error = _raised(lambda: case.learn(model, spoilt.batch, first=may_learn), TypeError, ValueError)
     if error is None:
@@ -265,85 +465,3 @@ def _failing_at(place: int | None, error: type[BaseException] = MemoryError) -> 
         yield calls
     finally:
         sys.setprofile(before)
-
-
-Forge = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
-
-
-def _forgeries(schema: Schema, learned: Any) -> Iterator[tuple[str, Forge]]:
-    """Places of a file, and functions that spoil them in ways that its schema rules out."""
-    for leaf, place in schema.leaves(learned, "learned"):
-        if isinstance(leaf, Array):
-            yield from _wrong_arrays(leaf, place)
-        elif isinstance(leaf, Scalar):
-            for value in _wrong_scalars(leaf):
-                yield place, _setting(place, value)
-        elif isinstance(leaf, Record):
-            yield place, _setting(f"{place}/no_such_entry", 1)
-            for name, part in leaf.fields.items():
-                if part.in_header:
-                    yield f"{place}/{name}", _dropping(f"{place}/{name}")
-    yield "no_such_member", lambda header, arrays: arrays.update(no_such_member=np.zeros(1))
-
-
-def _wrong_scalars(leaf: Scalar) -> Iterator[Any]:
-    yield []
-    if leaf.kind is not str:
-        yield "text"
-    else:
-        yield 1 if leaf.choices is None else "a name that no schema has"
-    if leaf.kind in (int, float):
-        yield from (math.nextafter(v, s) for v, s in ((leaf.low, -math.inf), (leaf.high, math.inf)))
-        yield True
-    if leaf.kind is int:
-        yield from (int(leaf.low) - 1, int(leaf.high) + 1, 0.5)
-
-
-def _wrong_arrays(leaf: Array, place: str) -> Iterator[tuple[str, Forge]]:
-    def change(function: Callable[[NDArray[Any]], NDArray[Any]]) -> Forge:
-        return lambda header, arrays: arrays.update({place: function(arrays[place])})
-
-    yield place, lambda header, arrays: arrays.__delitem__(place)
-    yield place, change(lambda array: array[None])
-    yield place, change(lambda array: np.zeros(array.shape, "<f2"))
-    numbers: list[float] = []
-    if "float64" in leaf.dtypes:
-        numbers = [math.nextafter(leaf.low, -math.inf), math.nextafter(leaf.high, math.inf)]
-        numbers += [math.inf] if leaf.nan else [math.inf, math.nan]
-    for number in numbers:
-        if math.isfinite(number) or not leaf.dtypes[0].startswith("int"):
-            yield place, change(lambda array, number=number: _with_entry(array, number))  # type: ignore[misc]
-
-
-def _with_entry(array: NDArray[Any], value: float) -> NDArray[Any]:
-    """The array with its last entry changed; one without numbers gets another shape."""
-    if not array.size or array.dtype.kind == "U":
-        return array[None]
-    changed = array.astype(np.float64)
-    changed.flat[-1] = value
-    return changed
-
-
-def _setting(place: str, value: Any) -> Forge:
-    def forge(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        holder, key = _holder(header, place)
-        holder[key] = value
-
-    return forge
-
-
-def _dropping(place: str) -> Forge:
-    def forge(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        holder, key = _holder(header, place)
-        del holder[key]
-
-    return forge
-
-
-def _holder(header: Any, place: str) -> tuple[Any, Any]:
-    """The object or list of the header in which a place is, and its key there."""
-    *path, last = place.split("/")
-    holder = header
-    for key in path:
-        holder = holder[int(key) if isinstance(holder, list) else key]
-    return holder, int(last) if isinstance(holder, list) else last

@@ -1,4 +1,4 @@
-"""Data whose truth is known, to see whether a model finds it again."""
+"""Planted data: rows and documents drawn from a known model, to test what a model finds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everlearn.core.documents import Documents
 from everlearn.core.tree import Tree
 
 _CANDIDATES = 20
-"""Each centre is the one of so many that is farthest from those before it."""
+"""Each centre is the farthest from the earlier ones among this many candidates."""
 _NARROWEST = 0.3
 """Standard deviations along the axes of a cluster lie between this and 1."""
 
@@ -157,7 +157,7 @@ def planted_topics(
     overlap : float, default=0.1
         Share of its tokens that a topic takes from all words rather than from its own.
     labels : {"main", "minor"}, default="main"
-        What the class of a document tells: its largest topic; or which is larger of the last two,
+        What the class of a document says: its largest topic; or which is larger of the last two,
         which have a tenth of its tokens between them. A model of few topics that does not look at
         the labels misses such a minor direction. Needs at least 3 topics.
     random_state : int, Generator or None, default=None

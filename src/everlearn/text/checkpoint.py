@@ -1,4 +1,4 @@
-"""What a file holds of the words of a model."""
+"""The schema of the words of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everlearn.text.vocabulary import Vocabulary
 
 
 class _SavedWords(NamedTuple):
-    """A vocabulary as one text, where each word ends in it, and its limit."""
+    """A vocabulary as arrays: all words in one text, the end of each in it, and the limit."""
 
     text: NDArray[Any]
     ends: NDArray[Any]
@@ -57,4 +57,4 @@ WORDS: Final = Record(
     _check_words,
     lambda space: {"W": space.n_words},
 )
-"""The words of the columns; it sets the size W, their number."""
+"""Schema of a `WordSpace`. It sets the size W, the number of words."""

@@ -1,9 +1,12 @@
-"""Read the documents of a topic model: counts, word numbers, tokens or texts."""
+"""Read the documents that an estimator gets as X: counts, word numbers, tokens or texts.
+
+`documents_of` does it. The constraints and options of the parameters that it reads come first.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
@@ -15,12 +18,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from everlearn.core.documents import LARGEST, Documents
-from everlearn.errors import CheckpointError
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.estimator.tables import refuse_collection
-from everlearn.store.schema import Arrays, entry, member, section
 from everlearn.text.tokens import Form, document_form, listed, tokenize
 from everlearn.text.vocabulary import Vocabulary
 
@@ -30,16 +31,15 @@ KINDS: Final[dict[Kind, str]] = {
     "ids": "arrays of word numbers",
     "words": "strings or lists of strings",
 }
+"""What documents are made of. To a model, texts and lists of strings are the same."""
 _FORMS: Final[dict[Kind, Form]] = {"counts": "counts", "ids": "ids", "words": "tokens"}
-
-
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
 """Words of two letters or more, as in scikit-learn."""
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyWords:
-    """A constraint: what `Vocabulary.fixed` takes."""
+    """A constraint: words that `Vocabulary.fixed` accepts."""
 
     def allows(self, value: Any) -> bool:
         """Whether the value makes a vocabulary with at least one word."""
@@ -56,10 +56,11 @@ class VocabularyWords:
 class WordCollection:
     """A constraint: a list, tuple or set of words."""
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether the value is a list, tuple or set of strings."""
-        collection = isinstance(value, (list, tuple, set, frozenset))
-        return collection and all(isinstance(word, str) for word in value)
+        if not isinstance(value, (list, tuple, set, frozenset)):
+            return False
+        return all(isinstance(word, str) for word in value)
 
     def __str__(self) -> str:
         return "a collection of words"
@@ -69,7 +70,7 @@ class WordCollection:
 class TokenPattern:
     """A constraint: a regular expression of a token."""
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether the value is a regular expression with one group at most."""
         try:
             return isinstance(value, str) and re.compile(value).groups <= 1
@@ -118,13 +119,21 @@ class TextOptions(ExpertOptions):
 class DocumentParams(Protocol):
     """The parameters of an estimator that say how its documents are read."""
 
-    vocabulary: Any
-    stop_words: Any
-    text: Any
+    @property
+    def vocabulary(self) -> Sequence[str] | Mapping[str, int] | None:
+        """The words and their order; None takes them from the documents."""
+
+    @property
+    def stop_words(self) -> str | Collection[str] | None:
+        """Words to leave out of texts."""
+
+    @property
+    def text(self) -> TextOptions | Mapping[str, Any] | None:
+        """How texts become words."""
 
 
 def text_options(estimator: DocumentParams) -> TextOptions:
-    """What the `text` parameter of an estimator stands for."""
+    """The `text` parameter of an estimator, checked and with its defaults."""
     return TextOptions.of(estimator.text, type(estimator).__name__, "text")
 
 
@@ -201,17 +210,15 @@ def documents_of(
         if kind == "ids":
             return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
         if form == "texts":
-            stop_words = estimator.stop_words
-            if stop_words is not None and not isinstance(stop_words, str):
-                stop_words = {word.lower() for word in stop_words}
-            documents = tokenize(documents, text_options(estimator).token_pattern, stop_words)
+            pattern = text_options(estimator).token_pattern
+            documents = tokenize(documents, pattern, estimator.stop_words)
         encoded, words = _read_tokens(estimator, documents, space, given, grow)
         if not words.n_words and not allow_empty:
             raise ValueError("expected a word in at least one of the first documents, got none")
         return encoded, words
 
 
-def is_list_of_one(x: Any, space: WordSpace) -> bool:
+def is_list_of_one(x: object, space: WordSpace) -> bool:
     """Whether x is a list that holds one document, rather than a document of one known word."""
     if not isinstance(x, (list, tuple)) or len(x) != 1 or isinstance(x[0], Integral):
         return False
@@ -219,7 +226,7 @@ def is_list_of_one(x: Any, space: WordSpace) -> bool:
     return not (isinstance(x[0], str) and x[0] in known)
 
 
-def word_names(estimator: Any, space: WordSpace) -> NDArray[Any]:
+def word_names(estimator: object, space: WordSpace) -> NDArray[Any]:
     """The word of each column, or its number if words have no names."""
     if space.vocabulary is not None:
         return np.array(space.vocabulary.words, dtype=object)
@@ -237,7 +244,7 @@ def document_tags(tags: Tags) -> Tags:
 
 
 def _given_vocabulary(estimator: DocumentParams, space: WordSpace | None) -> Vocabulary | None:
-    """The vocabulary fixed by the estimator's parameter, unless it changed since learning began."""
+    """The vocabulary of the estimator's parameter; a ValueError if it changed during learning."""
     if estimator.vocabulary is None:
         return None
     with named_errors(estimator, "vocabulary"):
@@ -311,33 +318,3 @@ def _read_tokens(
     if space is not None and len(vocabulary) == space.n_words:
         return documents, space
     return documents, WordSpace("words", len(vocabulary), vocabulary)
-
-
-def pack_words(space: WordSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The words as JSON, for the header's key "words", and arrays."""
-    header: dict[str, Any] = {"kind": space.kind, "n_words": space.n_words, "max_features": None}
-    if space.vocabulary is None:
-        return header, {}
-    header["max_features"] = space.vocabulary.max_features
-    text, ends = space.vocabulary.to_utf8()
-    return header, {"vocabulary/text": text, "vocabulary/ends": ends}
-
-
-def unpack_words(header: Mapping[str, Any], arrays: Arrays) -> WordSpace:
-    """Inverse of `pack_words`; `header` is that of the file."""
-    words = section(header, "words", ("kind", "n_words", "max_features"))
-    kind = entry(words, "kind", str)
-    if kind not in KINDS:
-        raise CheckpointError(f"the header's 'kind' of words must be in {list(KINDS)}")
-    n_words = entry(words, "n_words", int, 1, LARGEST)
-    if words["max_features"] is None:
-        if kind == "words":
-            raise CheckpointError("the header's 'max_features' must be given for words with names")
-        return WordSpace(cast(Kind, kind), n_words)
-    max_features = entry(words, "max_features", int, 1, LARGEST)
-    text = member(arrays, "vocabulary/text", (None,), "uint8")
-    ends = member(arrays, "vocabulary/ends", (n_words,), "int64")
-    try:
-        return WordSpace(kind, n_words, Vocabulary.from_utf8(text, ends, max_features))
-    except CheckpointError as error:
-        raise CheckpointError(f"members 'vocabulary' do not make a vocabulary: {error}") from error

@@ -1,8 +1,8 @@
-"""Split texts into tokens, and find out in which form documents are given."""
+"""Split texts into tokens, and find out what form the documents in X have."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Sized
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ def tokenize(
     token_pattern : str
         Regular expression of a token.
     stop_words : collection of str, "english" or None, default=None
-        Tokens to leave out, in lower case.
+        Tokens to leave out, in any case.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def tokenize(
     [['cat', 'hat']]
     """
     if stop_words is not None and not isinstance(stop_words, str):
-        stop_words = list(stop_words)
+        stop_words = [word.lower() for word in stop_words]
     vectorizer = CountVectorizer(token_pattern=token_pattern, stop_words=stop_words)
     tokens_of = vectorizer.build_analyzer()
     for i, text in enumerate(texts):
@@ -50,8 +50,8 @@ def document_form(X: Any, known: Form | None = None) -> Form:
 
     Sparse tables, data frames and arrays with two axes are counts. A list may hold strings, lists
     of strings, or rows of numbers. Rows of numbers can be counts or word numbers: the `known` form
-    decides, if it is one of the two. Otherwise they are word numbers if they are integer arrays, or
-    integers in rows of different lengths. All other rows are counts, as in scikit-learn.
+    decides, if it is one of the two. Otherwise integer arrays, and integers in rows of different
+    lengths, are word numbers. All other rows are counts, as in scikit-learn.
     """
     if isinstance(X, (str, bytes)):
         raise ValueError(
@@ -87,6 +87,6 @@ def _are_ids(documents: Sequence[Any]) -> bool:
     return all(np.asarray(d).dtype.kind in "iu" for d in documents if _size(d))
 
 
-def _size(document: Any) -> int:
+def _size(document: object) -> int:
     """Number of entries of a document; 0 if it is no sequence."""
-    return len(document) if hasattr(document, "__len__") else 0
+    return len(document) if isinstance(document, Sized) else 0

@@ -1,234 +1,160 @@
-"""Topic models as JSON and arrays, and back again."""
+"""What a file holds of a topic model."""
 
 from __future__ import annotations
 
-import inspect
-from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from everlearn.errors import CheckpointError
-from everlearn.estimator.saving import checked_names, feature_names, plain_params
-from everlearn.store.schema import Arrays, entry, member, require, section
-from everlearn.text.inputs import pack_words, text_options, unpack_words
-from everlearn.text.vocabulary import Vocabulary
-from everlearn.topics.estimator import Learned, TopicEstimator
+from everlearn.estimator.labels import LabelSpace
+from everlearn.estimator.schemas import LABELS
+from everlearn.store.schema import (
+    Array,
+    Converted,
+    Many,
+    OneOf,
+    Optional,
+    Record,
+    Scalar,
+    Schema,
+    expect,
+)
+from everlearn.text.checkpoint import WORDS
+from everlearn.topics.fit import TopicFit, WeightPrior
+from everlearn.topics.scale import Scale
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState, WordWeights
 
-T = TypeVar("T")
-_STATE_KEYS = ("next_id", "clock", "seed", "weights", "n_word_documents")
-_HEADER_KEYS = frozenset(
-    (
-        "params",
-        "states",
-        "words",
-        "outputs",
-        "n_documents",
-        "n_tokens",
-        "n_rounds",
-        "feature_names",
-    )
-)
-_ACCURACY = 1e-6
+_CLOSE: Final = 1e-6
 """How well totals must agree with counts, which they do to 1e-9."""
-_MOST_STATES = 100_000
+_MOST_MODELS: Final = 100_000
+_COUNT: Final = Scalar(int, 0, 2**62)
 
 
-def pack_topics(state: TopicState, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """A state as a header and arrays, whose names begin with `name`.
+def _check_gaussians(weights: Gaussians, place: str) -> None:
+    precision = weights.precision
+    symmetric = np.allclose(precision, precision.transpose(0, 2, 1), rtol=_CLOSE, atol=0)
+    definite = symmetric and (np.linalg.eigvalsh(precision)[:, 0] > 0).all()
+    expect(definite, f"{place}/precision", "positive-definite matrices")
 
-    What learners change in place is copied, so that the arrays stay what they are.
-    """
+
+def _check_words(words: WordWeights, place: str) -> None:
+    possible = (words.frequencies <= words.n_documents).all()
+    expect(possible, f"{place}/frequencies", "at most the number of documents")
+
+
+def _check_state(state: TopicState, place: str) -> None:
+    k, totals, ids = state.n_topics, state.totals, state.ids
+    expect(k > 0, f"{place}/counts", "counts of words in topics")
+    close = np.abs(state.counts.sum(axis=0) - totals) <= _CLOSE * (1.0 + totals)
+    expect(close.all(), f"{place}/totals", "sums of 'counts'")
+    expect(len(np.unique(ids)) == k, f"{place}/ids", "distinct")
+    expect(ids.max() < state.next_id, f"{place}/ids", f"below {state.next_id}, which is 'next_id'")
+
+
+_WEIGHTS: Final = OneOf(
+    {
+        "fixed": (FixedSpread, Record(FixedSpread, {"mean": Array("tasks", "topics")})),
+        "gaussian": (
+            Gaussians,
+            Record(
+                Gaussians,
+                {
+                    "precision": Array("tasks", "topics", "topics"),
+                    "shift": Array("tasks", "topics"),
+                },
+                _check_gaussians,
+            ),
+        ),
+    }
+)
+_WORD_WEIGHTS: Final = Record(
+    WordWeights,
+    {
+        "weights": Array("W", "tasks"),
+        "frequencies": Array("W", low=0),
+        "n_documents": Scalar(float, 0, 2**62),
+    },
+    _check_words,
+)
+
+
+def _without_room(state: TopicState) -> TopicState:
+    """The state without the columns that are kept free for new topics."""
     k = state.n_topics
-    arrays: dict[str, NDArray[Any]] = {
-        "counts": state.counts[:, :k].copy(),
-        "totals": state.totals[:k].copy(),
-        "ids": state.ids,
-        "codes": state.codes,
-        "tables": state.tables,
+    return replace(state, counts=state.counts[:, :k], totals=state.totals[:k])
+
+
+_STATE: Final = Converted(
+    Record(
+        TopicState,
+        {
+            "counts": Array("W", "topics", low=0),
+            "totals": Array("topics", low=0),
+            "ids": Array("topics", dtypes=("int64",), low=0, high=2**62),
+            "codes": Array("topics", dtypes=("int64",), low=-1, high=2**31),
+            "tables": Array("topics", low=0),
+            "weights": Optional(_WEIGHTS),
+            "words": Optional(_WORD_WEIGHTS),
+            "next_id": Scalar(int, 1, 2**62),
+            "clock": _COUNT,
+            "seed": _COUNT,
+        },
+        _check_state,
+    ),
+    save=_without_room,
+    restore=lambda state: state,
+)
+
+
+def _n_tasks(outputs: LabelSpace | Scale | None) -> int:
+    if outputs is None:
+        return 0
+    return outputs.n_tasks if isinstance(outputs, LabelSpace) else 1
+
+
+def _check_fit(fit: TopicFit[Any], place: str) -> None:
+    n_tasks, n_models = _n_tasks(fit.outputs), len(fit.states)
+    right = n_models == 1 or n_models == n_tasks
+    expect(right, f"{place}/states", f"one, or one for each of {n_tasks} tasks")
+    own = n_tasks if n_models == 1 else 1
+    for number, state in enumerate(fit.states):
+        here, weights = f"{place}/states/{number}", state.weights
+        found = 0 if weights is None else weights.n_tasks
+        expect(found == own, f"{here}/weights", f"of {own} tasks")
+        known = state.codes.max() < max(2, own)
+        expect(known, f"{here}/codes", "indices of tasks, or -1")
+        kinds = type(weights) is type(fit.states[0].weights)
+        expect(kinds, f"{here}/weights", "of one kind in all states")
+        words = state.words is not None
+        expect(not words or own > 0, f"{here}/words", "null without labels")
+        alike = words == (fit.states[0].words is not None)
+        expect(alike, f"{here}/words", "there in all states or in none")
+
+
+_WEIGHT_PRIOR: Final = Record(
+    WeightPrior, {"variance": Scalar(float, 0, 1e12), "anchored": Scalar(bool)}
+)
+
+
+def _of_fit(make: Callable[..., TopicFit[Any]], labels: Mapping[str, Schema]) -> Record:
+    # The words come first: they set the size W of the counts.
+    fields: dict[str, Schema] = {
+        "words": WORDS,
+        **labels,
+        "states": Many(_STATE, own_sizes=("topics", "tasks"), most=_MOST_MODELS),
+        "n_documents": _COUNT,
+        "n_tokens": _COUNT,
+        "n_rounds": _COUNT,
     }
-    kind = None
-    if isinstance(state.weights, FixedSpread):
-        kind = "fixed"
-        arrays["means"] = state.weights.mean
-    elif isinstance(state.weights, Gaussians):
-        kind = "gaussian"
-        arrays |= {"precision": state.weights.precision, "shift": state.weights.shift}
-    if state.words is not None:
-        words = state.words
-        arrays["word_weights"] = words.weights.copy()
-        arrays["word_frequencies"] = words.frequencies.copy()
-    header = {
-        "next_id": state.next_id,
-        "clock": state.clock,
-        "seed": state.seed,
-        "weights": kind,
-        "n_word_documents": None if state.words is None else state.words.n_documents,
-    }
-    return header, {f"{name}/{key}": array for key, array in arrays.items()}
+    return Record(make, fields, _check_fit)
 
 
-def unpack_topics(header: Any, arrays: Arrays, name: str, n_words: int, n_tasks: int) -> TopicState:
-    """Inverse of `pack_topics`; whatever could not have been packed is refused."""
-    counts = member(arrays, f"{name}/counts", (n_words, None), "float64")
-    k = counts.shape[1]
-    require(k > 0 and (counts >= 0).all(), f"{name}/counts", "counts of words in topics")
-    totals = member(arrays, f"{name}/totals", (k,), "float64")
-    close = np.abs(counts.sum(axis=0) - totals) <= _ACCURACY * (1.0 + totals)
-    require((totals >= 0).all() and close.all(), f"{name}/totals", "sums of 'counts'")
-    next_id = entry(header, "next_id", int, k, 2**62)
-    ids = member(arrays, f"{name}/ids", (k,), "int64")
-    distinct = len(np.unique(ids)) == k and ids.min() >= 0 and ids.max() < next_id
-    require(distinct, f"{name}/ids", f"distinct numbers below {next_id}")
-    codes = member(arrays, f"{name}/codes", (k,), "int64")
-    known = codes.min() >= -1 and codes.max() < max(2, n_tasks)
-    require(known, f"{name}/codes", "numbers of tasks, or -1")
-    tables = member(arrays, f"{name}/tables", (k,), "float64")
-    require((tables >= 0).all(), f"{name}/tables", "numbers of tables")
-    return TopicState(
-        counts=counts,
-        totals=totals,
-        ids=ids,
-        codes=codes,
-        tables=tables,
-        weights=_unpack_weights(header, arrays, name, (n_tasks, k)),
-        words=_unpack_words(header, arrays, name, (n_words, n_tasks)),
-        next_id=next_id,
-        clock=entry(header, "clock", int, 0, 2**62),
-        seed=entry(header, "seed", int, 0, 2**62),
-    )
-
-
-def _unpack_weights(
-    header: Any, arrays: Arrays, name: str, shape: tuple[int, int]
-) -> FixedSpread | Gaussians | None:
-    kind = header["weights"]
-    if kind == "fixed":
-        return FixedSpread(member(arrays, f"{name}/means", shape, "float64"))
-    if kind == "gaussian":
-        precision = member(arrays, f"{name}/precision", (*shape, shape[1]), "float64")
-        symmetric = np.allclose(precision, precision.transpose(0, 2, 1), rtol=_ACCURACY, atol=0)
-        definite = symmetric and (np.linalg.eigvalsh(precision)[:, 0] > 0).all()
-        require(definite, f"{name}/precision", "positive-definite matrices")
-        return Gaussians(precision, member(arrays, f"{name}/shift", shape, "float64"))
-    if kind is not None or shape[0] > 0:
-        raise CheckpointError("the header's 'weights' must be 'fixed', 'gaussian' or nothing")
-    return None
-
-
-def _unpack_words(
-    header: Any, arrays: Arrays, name: str, shape: tuple[int, int]
-) -> WordWeights | None:
-    if header["n_word_documents"] is None:
-        return None
-    n_documents = entry(header, "n_word_documents", float, 0.0, 2.0**62)
-    weights = member(arrays, f"{name}/word_weights", shape, "float64")
-    frequencies = member(arrays, f"{name}/word_frequencies", shape[:1], "float64")
-    possible = (frequencies >= 0).all() and (frequencies <= n_documents).all()
-    require(possible, f"{name}/word_frequencies", "numbers of documents")
-    return WordWeights(weights, frequencies, n_documents)
-
-
-class TopicCheckpoint(TopicEstimator[T]):
-    """A topic estimator that can be saved and loaded."""
-
-    @abstractmethod
-    def _pack_outputs(self, outputs: T) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Targets as JSON and arrays."""
-
-    @classmethod
-    @abstractmethod
-    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> T:
-        """Inverse of `_pack_outputs`."""
-
-    @abstractmethod
-    def _n_tasks(self, outputs: T) -> int:
-        """Binary tasks, or numbers to predict."""
-
-    def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted estimator as JSON and arrays; `save` writes them."""
-        learned = self._fitted()
-        self._check_params()
-        self._current(learned)
-        words, arrays = pack_words(learned.words)
-        outputs, more = self._pack_outputs(learned.outputs)
-        arrays |= more
-        states = []
-        for number, state in enumerate(learned.states):
-            header, members = pack_topics(state, f"state{number}")
-            states.append(header)
-            arrays |= members
-        params = self.get_params(deep=False)
-        if params["text"] is not None:
-            params["text"] = text_options(self)
-        if params["options"] is not None:
-            params["options"] = self._sampler()
-        if params["vocabulary"] is not None:
-            params["vocabulary"] = list(Vocabulary.fixed(params["vocabulary"]).words)
-        return {
-            "params": plain_params(params, learned.states[0].seed),
-            "states": states,
-            "words": words,
-            "outputs": outputs,
-            "n_documents": learned.n_documents,
-            "n_tokens": learned.n_tokens,
-            "n_rounds": learned.n_rounds,
-            "feature_names": feature_names(self),
-        }, arrays
-
-    @classmethod
-    def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
-        if wrong := sorted((set(header) - {"estimator"}) ^ _HEADER_KEYS):
-            verb = "lacks" if wrong[0] in _HEADER_KEYS else "must not have"
-            raise CheckpointError(f"the header {verb} {wrong[0]!r}")
-        estimator = cls(**section(header, "params", inspect.signature(cls).parameters))
-        try:
-            estimator.text = None if estimator.text is None else text_options(estimator)
-            estimator.options = None if estimator.options is None else estimator._sampler()
-            estimator._check_params()
-        except (OverflowError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the header's 'params': {error}") from error
-        words = unpack_words(header, arrays)
-        outputs = cls._unpack_outputs(header, arrays)
-        parts = entry(header, "states", list)
-        n_tasks = estimator._n_tasks(outputs)
-        if len(parts) != 1 and (len(parts) != n_tasks or len(parts) > _MOST_STATES):
-            raise CheckpointError(
-                f"the header's 'states' must be one, or one for each of {n_tasks}"
-            )
-        own = n_tasks if len(parts) == 1 else 1
-        states = tuple(
-            unpack_topics(
-                section({"state": part}, "state", _STATE_KEYS),
-                arrays,
-                f"state{number}",
-                words.n_words,
-                own,
-            )
-            for number, part in enumerate(parts)
-        )
-        estimator._learned = Learned(
-            states,
-            words,
-            outputs,
-            estimator._learner(outputs, states[0].n_topics).loss,
-            entry(header, "n_documents", int, 0, 2**62),
-            entry(header, "n_tokens", int, 0, 2**62),
-            entry(header, "n_rounds", int, 0, 2**62),
-        )
-        try:
-            estimator._current(estimator._learned)
-        except ValueError as error:
-            raise CheckpointError(f"the header's 'params': {error}") from error
-        if words.kind == "counts":
-            estimator.n_features_in_ = words.n_words
-        names = header["feature_names"]
-        if names is not None:
-            estimator.feature_names_in_ = checked_names(names, words.n_words)
-        if unknown := sorted(set(arrays) - set(estimator.to_checkpoint()[1])):
-            raise CheckpointError(f"member {unknown[0]!r} belongs to nothing in the header")
-        return estimator
+TOPIC_MODEL_FIT: Final = _of_fit(partial(TopicFit, outputs=None, weight_prior=None), {})
+CLASSIFIER_FIT: Final = _of_fit(TopicFit, {"outputs": LABELS, "weight_prior": _WEIGHT_PRIOR})
+_SCALE: Final = Record(
+    Scale, {"n": Scalar(int, 0, 2**62), "mean": Scalar(float), "spread": Scalar(float, 0)}
+)
+REGRESSOR_FIT: Final = _of_fit(TopicFit, {"outputs": _SCALE, "weight_prior": _WEIGHT_PRIOR})

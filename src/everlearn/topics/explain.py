@@ -13,9 +13,9 @@ from everlearn.core.arrays import Vec
 from everlearn.core.documents import Documents
 from everlearn.estimator.labels import LabelSpace
 from everlearn.topics.batches import as_bags
-from everlearn.topics.bayespa import decision_weights, topics_of_words
 from everlearn.topics.kernels.words import word_features
-from everlearn.topics.settings import TopicLearner
+from everlearn.topics.predict import decision_weights, topics_of_words
+from everlearn.topics.settings import TopicSettings
 from everlearn.topics.state import TopicState
 
 
@@ -23,10 +23,10 @@ from everlearn.topics.state import TopicState
 class TopicShare:
     """A topic's part in a score.
 
-    topic : its permanent number
+    topic : its permanent id
     share : of the document's tokens
     weight : of the topic for the label, in units of the margin; or for the number
-    words : words of the document that lie in it, with their numbers of tokens: expected ones, or
+    words : words of the document in the topic, with their numbers of tokens: expected ones, or
         means over the draws if topics are drawn
     """
 
@@ -52,11 +52,11 @@ class TopicShare:
 class Explanation:
     """A label, its score in units of the margin, and what the score is made of.
 
-    label : the label that was asked about
-    score : its score; at least 1 is beyond the margin
-    runner_up : the label with the largest score of the others, and that score; None for two classes
+    label : the label that is explained
+    score : its score; 1 or more is beyond the margin
+    runner_up : the other label with the largest score, and that score; None for two classes
     topics : the topics that add most to the score or take most from it
-    words : words with the largest weights of their own, and what they add, if words have weights
+    words : words that add or take most by weights of their own, and what they add
     predicted : whether the document gets the label
     """
 
@@ -82,7 +82,7 @@ class NumberExplanation:
     """A predicted number, and what it is made of.
 
     number : intercept, and what the topics add to it
-    intercept : what a document would have whose topics add nothing
+    intercept : the number of a document whose topics add nothing
     topics : the topics that add most to the number or take most from it
     """
 
@@ -96,7 +96,7 @@ class NumberExplanation:
 
 
 def explain_label(
-    learner: TopicLearner,
+    settings: TopicSettings,
     states: Sequence[TopicState],
     space: LabelSpace,
     document: Documents,
@@ -105,11 +105,11 @@ def explain_label(
     label: Any,
     n: int,
 ) -> Explanation:
-    """What the score of a label is made of; None is the label with the largest score.
+    """The parts of the score of a label; None is the label with the largest score.
 
     `scores` are those of the tasks, in units of the margin.
     """
-    assert learner.loss is not None
+    assert settings.loss is not None
     binary = space.kind == "binary"
     by_class = np.array([-scores[0], scores[0]]) if binary else scores
     best = int(by_class.argmax())
@@ -117,7 +117,7 @@ def explain_label(
     task, sign = (0, 2.0 * asked - 1.0) if binary else (asked, 1.0)
     own = len(states) > 1
     state, row = states[task if own else 0], 0 if own else task
-    weights = sign * decision_weights(learner, state)[row]
+    weights = sign * decision_weights(settings, state)[row]
     score, runner_up = float(by_class[asked]), None
     if not binary:
         other = int(np.where(np.arange(len(scores)) == asked, -np.inf, scores).argmax())
@@ -126,23 +126,23 @@ def explain_label(
         space.classes[asked],
         score,
         runner_up,
-        explain_score(learner, state, document, vocabulary, weights, n),
+        explain_score(settings, state, document, vocabulary, weights, n),
         _explain_words(state, document, vocabulary, row, sign, n),
         score > 0 if space.kind == "multilabel" else asked == best,
     )
 
 
 def explain_score(
-    learner: TopicLearner,
+    settings: TopicSettings,
     state: TopicState,
     document: Documents,
     vocabulary: NDArray[Any],
     weights: Vec,
     n: int,
 ) -> tuple[TopicShare, ...]:
-    """The `n` topics that matter most for weights (K,), by the proportions that scores are of."""
-    tokens = topics_of_words(learner, state, document)
-    alpha = learner.prior.document_prior(state.tables)
+    """The `n` topics that add or take most under weights (K,)."""
+    tokens = topics_of_words(settings, state, document)
+    alpha = settings.prior.document_prior(state.tables)
     shares = tokens.sum(axis=0) if tokens.size else alpha
     shares = shares / shares.sum()
     order = np.argsort(-np.abs(shares * weights), kind="stable")[:n]
@@ -157,7 +157,7 @@ def explain_score(
 def _explain_words(
     state: TopicState, document: Documents, vocabulary: NDArray[Any], task: int, sign: float, n: int
 ) -> tuple[tuple[Any, float], ...]:
-    """The `n` words that matter most by weights of their own, and what they add to the score."""
+    """The `n` words that add or take most by weights of their own, and what they add."""
     if state.words is None:
         return ()
     x = word_features(as_bags(document), state.words.n_documents, state.words.frequencies)

@@ -1,11 +1,11 @@
-"""What max-margin topic classifiers share: tasks, scores, explanations."""
+"""Max-margin topic classifiers: `MedLDAClassifier`, `MedHDPClassifier`, and what they share."""
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,9 @@ from sklearn.utils.metaestimators import available_if
 
 from everlearn.core.arrays import Mat
 from everlearn.core.documents import Documents
-from everlearn.core.random import stream
-from everlearn.engine.opening import nearby, open_engine
-from everlearn.errors import TopicCollapseWarning
+from everlearn.engine.opening import EngineChoice, local_engine, open_engine
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.labels import (
-    LABEL_KEYS,
     LabelSpace,
     Signs,
     checked_signs,
@@ -28,46 +25,45 @@ from everlearn.estimator.labels import (
     next_label_space,
 )
 from everlearn.estimator.params import Constraint, Interval, Options, check_params
-from everlearn.store.schema import Arrays, section
+from everlearn.store.schema import Schema
 from everlearn.text.inputs import TextOptions, WordSpace
-from everlearn.topics.bayespa import scores
-from everlearn.topics.checkpoint import TopicCheckpoint
-from everlearn.topics.estimator import Learned, Watch
+from everlearn.topics.batches import Targets
+from everlearn.topics.checkpoint import CLASSIFIER_FIT
+from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.explain import Explanation, explain_label
+from everlearn.topics.fit import TopicFit, check_unchanged, fit_corpus, learn_documents, start_fit
 from everlearn.topics.params import (
     CLASSIFIER_CONSTRAINTS,
     COUNT,
     SamplerOptions,
     Setting,
-    check_start,
-    classifier_loss,
     default_rounds,
+    default_strength,
+    max_margin_loss,
 )
-from everlearn.topics.settings import (
-    FixedTopics,
-    Loss,
-    RoundInfo,
-    SharedSticks,
-    Targets,
-    TopicLearner,
-    first_state,
-)
+from everlearn.topics.predict import scores, topic_proportions
+from everlearn.topics.priors import FixedTopics, SharedSticks
+from everlearn.topics.settings import LossKind, TopicSettings
 from everlearn.topics.state import Gaussians, label_order, n_codes
 
-_FOR_DECISIONS = {"multiclass": 2, "binary": 5, "multilabel": 5}
-"""Passes over a document: few for the largest score, more for a threshold."""
+_PASSES: Final = {"multiclass": 2, "binary": 5, "multilabel": 5}
+"""Passes over a new document: few for the largest score, more for a threshold."""
 _BATCH, _SMALLER_BATCH = 512, 256
-"""Documents of a batch: fewer where it takes several to learn what labels mean."""
+"""Documents of a batch: fewer where it takes several batches to learn what labels mean."""
 
 
-def _has_variances(estimator: Any) -> bool:
-    return bool(estimator.loss == "gibbs" and not estimator.word_weights)
+def _has_variances(estimator: MaxMarginClassifier) -> bool:
+    return estimator.loss == "gibbs" and not estimator.word_weights
 
 
-class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
-    """A classifier whose scores are linear in topic proportions, and topics know the labels."""
+class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
+    """A classifier by scores that are linear in topic proportions, with topics learned for it."""
 
-    _learned: Learned[LabelSpace]
+    _schema: ClassVar[Schema] = CLASSIFIER_FIT
+    loss: LossKind
+    C: float | None
+    anchors: bool
+    word_weights: bool
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -80,8 +76,8 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
 
         If each task has its own topics, its weights for those of others are zero.
         """
-        learned = self._fitted()
-        means = [state.weights.mean for state in learned.states if state.weights is not None]
+        states = self._fitted().states
+        means = [state.weights.mean for state in states if state.weights is not None]
         if len(means) == 1:
             return means[0].copy()
         widths = [mean.shape[1] for mean in means]
@@ -93,15 +89,15 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from labelled documents, forgetting anything learned before.
+        """Learn from labelled documents, and forget anything learned before.
 
         Parameters
         ----------
         X : documents
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
             numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags stay on
-            their workers in a `MedLDAClassifier` without `word_weights` and collapsed counts, and
-            are brought here otherwise. `y` may be a Dask collection too, and is brought here.
+            their workers in a `MedLDAClassifier` without `word_weights` and collapsed counts.
+            Other models bring them into this process, as all do with a collection `y`.
         y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
             A class for each document, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too. A document without any label still
@@ -117,8 +113,9 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
             with self._corpus(X, y) as corpus:
                 space = label_space(self, corpus.y)
                 signs = checked_signs(self, space, corpus.y, len(corpus.documents))
-                learned = self._begin(corpus.words, space, signs)
-                self._learned = self._fit_passes(learned, corpus, self._targets(space, signs))
+                settings = self._settings(space)
+                start = self._begin(settings, corpus.words, space, signs)
+                self._learned = fit_corpus(settings, start, corpus, _targets(signs))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -131,8 +128,8 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         y : array-like of shape (n_documents,), or array-like or sparse (n_documents, n_labels)
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All classes that will ever come; needed at the first call unless `y` is an indicator
-            matrix, for which they are the names of its columns.
+            All classes that will ever come. The first call needs them, unless `y` is an indicator
+            matrix; then they are the names of its columns, if given.
 
         Returns
         -------
@@ -142,15 +139,19 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         with self._unchanged_on_error() as undos:
             self._check_params()
             known = self._known()
-            documents, words = self._documents(X, None if known is None else known.words, grow=True)
+            documents, words = self._read_new(X)
             space = next_label_space(self, None if known is None else known.outputs, y, classes)
             signs = checked_signs(self, space, y, len(documents))
+            settings = self._settings(space)
             if known is None:
-                learned = self._begin(words, space, signs)
+                start = self._begin(settings, words, space, signs)
             else:
-                self._check_same_form(known)
-                learned = self._with_words(known, words)
-            self._learned = self._go_on(learned, documents, self._targets(space, signs), undos)
+                check_unchanged(settings, known)
+                start = replace(known, words=words)
+            with open_engine(self.engine) as engine:
+                self._learned = learn_documents(
+                    settings, start, documents, _targets(signs), engine, undos
+                )
         return self
 
     # ------------------------------------------------------------------ predicting
@@ -187,12 +188,12 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
 
     @available_if(_has_variances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Mat:
-        """How weights drawn from their posterior would vote; for `loss="gibbs"` without words.
+        """Share of the votes for each class, if weights drawn from their posterior vote.
 
-        The probability that the score is positive, topic proportions being taken as they are. It
-        says how sure the model is of its weights, not how often such a document has the label.
-        For several classes it is the probability that the drawn classifiers say yes to this class
-        alone, given that they say yes to exactly one.
+        There with `loss="gibbs"` and without `word_weights`. It is the probability that the score
+        is positive, given the topic proportions. So it says how sure the model is of its weights,
+        not how often such a document has the label. For several classes it is the probability that
+        the drawn classifiers say yes to this class alone, given that they say yes to exactly one.
 
         Parameters
         ----------
@@ -208,59 +209,90 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
         return self._fitted().outputs.votes(standard)
 
     def explain(self, x: Any, n: int = 5, label: Any = None) -> Explanation:
-        """Why a document has or has not a label: label, then topics, then words, with margins.
+        """Why a document has a label or not: what its topics, and words in them, add to the score.
 
         Parameters
         ----------
         x : document
             One text, list of words, array of word numbers or row of counts.
         n : int, default=5
-            Topics, and words of each, that are told.
+            Number of topics, and of words of each, to show.
         label : class or name of a column, default=None
-            What to ask about; None is the predicted class or, of an indicator matrix, the label
-            with the largest score, which need not be predicted.
+            The label to explain. None is the predicted class or, for an indicator matrix, the
+            label with the largest score, which need not be predicted.
 
         Returns
         -------
         explanation : Explanation
-            Prints as text; see its attributes. The parts of all topics and words are the score.
+            Print it, or read its attributes. With all topics and words the parts add up to the
+            score.
         """
-        learned = self._fitted()
+        fit = self._fitted()
         check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
-        document, learner = self._read_one(x), self._current(learned)
+        document, settings = self._read_one(x), self._current_settings()
         found, words = self._scores(document)[0], self.vocabulary_
         with named_errors(self, "label"):
             return explain_label(
-                learner, learned.states, learned.outputs, document, words, found, label, n
+                settings, fit.states, fit.outputs, document, words, found, label, n
             )
 
     # ------------------------------------------------------------------ inner
 
-    def _size(self, n_documents: int, outputs: LabelSpace) -> int:
+    @abstractmethod
+    def _check_start(self, space: LabelSpace) -> None:
+        """Refuse to begin if parameters do not fit the labels."""
+
+    def _classifier_settings(
+        self,
+        options: SamplerOptions,
+        space: LabelSpace,
+        setting: Setting,
+        prior: FixedTopics | SharedSticks,
+        *,
+        start_topics: int,
+        n_models: int = 1,
+    ) -> TopicSettings:
+        """All parameters, for the time of one call."""
+        anchors = bool(self.anchors)
+        C, variance = default_strength(setting, self.loss, anchors=anchors)
+        common = self._common_settings(
+            options,
+            prior,
+            n_rounds=default_rounds(setting, self.loss, anchors=anchors),
+            inference_passes=_PASSES[space.kind],
+        )
+        batch_size = common.batch_size
         if self.batch_size is None:
-            return _BATCH if self.anchors and outputs.kind != "multilabel" else _SMALLER_BATCH
-        return super()._size(n_documents, outputs)
+            large = anchors and space.kind != "multilabel"
+            batch_size = _BATCH if large else _SMALLER_BATCH
+        return replace(
+            common,
+            loss=max_margin_loss(
+                self.loss,
+                options,
+                C=float(C if self.C is None else self.C),
+                variance=float(options.variance or variance),
+                anchored=anchors,
+            ),
+            max_word_multiplier=float(self.word_weights),
+            start_topics=start_topics,
+            n_models=n_models,
+            classes=tuple(map(str, space.classes)),
+            batch_size=batch_size,
+        )
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        if self._sampler().decision == "drawn" and self.loss != "gibbs":
-            raise ValueError(
-                f"the 'decision' parameter of SamplerOptions of {type(self).__name__} can be "
-                "'drawn' only if loss is 'gibbs': other weights have no posterior. "
-                f"Got loss={self.loss!r}."
-            )
-
-    @abstractmethod
-    def _loss(self, space: LabelSpace) -> Loss:
-        """The loss, with defaults for what the parameters leave open."""
-
-    @abstractmethod
-    def _start_topics(self, space: LabelSpace) -> int:
-        """Topics to start with, for each state."""
-
-    @abstractmethod
-    def _n_states(self, space: LabelSpace) -> int:
-        """1, or the number of tasks if each has its own topics."""
+    def _begin(
+        self, settings: TopicSettings, words: WordSpace, space: LabelSpace, signs: Signs
+    ) -> TopicFit[LabelSpace]:
+        """What is known before the first document."""
+        self._check_start(space)
+        order, n_rest = np.arange(space.n_tasks), 1
+        if space.kind == "multilabel" and settings.start_topics < space.n_tasks:
+            order = label_order(signs)
+        if settings.n_models > 1:
+            # Each model has one task, but its topics stand for all classes.
+            order, n_rest = np.zeros(1, np.int64), space.n_tasks - 1
+        return start_fit(settings, words, space, order, self._new_seed(), n_rest)
 
     def _check_a_topic_for_each_class(self, parameter: str, space: LabelSpace) -> None:
         """Refuse a parameter that leaves a class without a topic to be anchored to."""
@@ -271,88 +303,26 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
                 f"of {needed} classes unless anchors is False. Got {most} instead."
             )
 
-    def _begin(self, words: WordSpace, space: LabelSpace, signs: Signs) -> Learned[LabelSpace]:
-        """What is known before the first document."""
-        seed, n_states = self._new_seed(), self._n_states(space)
-        n_topics = self._start_topics(space)
-        learner = self._learner(space, n_topics)
-        order, rest = np.arange(space.n_tasks), 1
-        if space.kind == "multilabel" and n_topics < space.n_tasks:
-            order = label_order(signs)
-        if n_states > 1:  # topics stand for classes here too, though only one is told apart
-            order, rest = np.zeros(1, np.int64), space.n_tasks - 1
-        seeds = [seed, *(int(stream(seed, "start", q).integers(2**31)) for q in range(1, n_states))]
-        states = tuple(
-            first_state(learner, words.n_words, n_topics, order, s, n_rest=rest) for s in seeds
-        )
-        return Learned(states, words, space, learner.loss)
-
-    def _targets(self, space: LabelSpace, signs: Signs) -> Targets:
-        return Targets(signs, np.ones(signs.shape))
-
     def _scores(self, documents: Documents) -> Mat:
-        learned = self._fitted()
-        self._check_same_form(learned)
-        learner = self._current(learned)
-        with open_engine(nearby(self.engine)) as engine:
-            return np.hstack([scores(learner, s, documents, engine) for s in learned.states])
+        """Scores of the tasks in units of the margin."""
+        fit, settings = self._fitted(), self._current_settings()
+        with open_engine(local_engine(self.engine)) as engine:
+            return np.hstack([scores(settings, s, documents, engine) for s in fit.states])
 
     def _standard_scores(self, documents: Documents) -> Mat:
         """Scores in posterior standard deviations."""
-        learned = self._fitted()
-        self._check_same_form(learned)
+        fit, settings = self._fitted(), self._current_settings()
         columns = []
-        with open_engine(nearby(self.engine)) as engine:
-            z = self._proportions(documents, engine)
-        start = 0
-        for state in learned.states:
-            own = z[:, start : start + state.n_topics]
-            start += state.n_topics
-            assert isinstance(state.weights, Gaussians)
-            mean, covariance = state.weights.moments()
-            variances = np.einsum("bk,qkl,bl->bq", own, covariance, own)
-            columns.append((own @ mean.T, variances))
-        mean_scores, spread = (np.hstack(part) for part in zip(*columns, strict=True))
-        if learned.outputs.kind == "multiclass":
-            spread = spread.mean(axis=1, keepdims=True)
-        return np.asarray(mean_scores / np.sqrt(spread))
-
-    def _look_at(self, watch: Watch, infos: Sequence[RoundInfo], outputs: LabelSpace) -> Watch:
-        watch, collapse = watch.after(infos)
-        if collapse is not None:
-            remedy = "other values of 'C' and 'variance'" if self.anchors else "anchors=True"
-            model = f" for class {outputs.classes[collapse.model]!s}"
-            warnings.warn(
-                f"{type(self).__name__} has put {collapse.share:.0%} of its documents' words into "
-                f"one of {collapse.n_topics} topics{model if len(infos) > 1 else ''}. "
-                f"Try {remedy}.",
-                TopicCollapseWarning,
-                stacklevel=5,
-            )
-        return watch
-
-    def _check_same_form(self, learned: Learned[LabelSpace]) -> None:
-        """Refuse to go on with another form of weights than learning began with."""
-        state = learned.states[0]
-        loss = "gibbs" if isinstance(state.weights, Gaussians) else "averaging"
-        self._check_unchanged({"loss": loss, "word_weights": state.words is not None})
-        if len(learned.states) != self._n_states(learned.outputs):
-            name = type(self).__name__
-            raise ValueError(f"the 'strategy' parameter of {name} cannot change without a new fit.")
-
-    def _passes(self, space: LabelSpace) -> int:
-        return _FOR_DECISIONS[space.kind]
-
-    def _n_tasks(self, outputs: LabelSpace) -> int:
-        return outputs.n_tasks
-
-    def _pack_outputs(self, outputs: LabelSpace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        header, classes = outputs.pack()
-        return header, {"classes": classes}
-
-    @classmethod
-    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> LabelSpace:
-        return LabelSpace.unpack(section(header, "outputs", LABEL_KEYS), arrays)
+        with open_engine(local_engine(self.engine)) as engine:
+            for state in fit.states:
+                z = topic_proportions(settings, state, documents, engine)
+                assert isinstance(state.weights, Gaussians)
+                mean, covariance = state.weights.moments()
+                columns.append((z @ mean.T, np.einsum("bk,qkl,bl->bq", z, covariance, z)))
+        mean_scores, variances = (np.hstack(part) for part in zip(*columns, strict=True))
+        if fit.outputs.kind == "multiclass":
+            variances = variances.mean(axis=1, keepdims=True)
+        return np.asarray(mean_scores / np.sqrt(variances))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -363,44 +333,35 @@ class MaxMarginClassifier(ClassifierMixin, TopicCheckpoint[LabelSpace]):
 
 
 class MedHDPClassifier(MaxMarginClassifier):
-    """Online maximum-margin topic model that finds its number of topics (MedHDP, BayesPA).
+    """Online classifier of documents by their topics that finds the number of topics (MedHDP).
 
-    As `MedLDAClassifier` with shared topics, but topics are born when documents ask for more: at
-    every batch an empty topic is offered to classes that have none, and to others in turn, and
-    dropped if it stays empty. Topics of a class are joined when its words and documents are more
-    probable with one.
+    As `MedLDAClassifier` with shared topics. Every batch gets a few empty topics: for classes that
+    have none, and for others in turn. The model keeps those that its documents use. It merges
+    topics of a class when one topic explains their words and documents better.
 
     Parameters
     ----------
-    start_topics : int or None, default=None
-        Topics to start with; None is one for each class.
     max_topics : int, default=1000
-        There are never more. With anchors each class needs a topic, so fewer topics than classes
-        are an error. Of the labels of an indicator matrix those that come first get one.
-    loss, C, variance, anchors, word_weights
+        Most topics. With anchors, each class needs a topic, and fewer topics than classes are an
+        error. Of the labels of an indicator matrix, those that come first get one.
+    loss, C, anchors, word_weights, batch_size, n_passes, retention
         As in `MedLDAClassifier`.
-    concentration : float, default=5.0
-        Larger values expect more topics in a document.
-    topic_word_prior, batch_size
+    vocabulary, stop_words, text
         As in `MedLDAClassifier`.
-    n_sweeps : int or None, default=None
-        Sweeps over the tokens in each round; None is 2, or 3 without anchors.
-    n_passes, retention, vocabulary, stop_words, text
-        As in `MedLDAClassifier`.
-    options : SamplerOptions, mapping of its fields or None, default=None
-        As in `MedLDAClassifier`. `stick_prior` says how many topics to expect in the corpus, and
-        `word_factor="collapsed"` is what the paper has.
+    options : SamplerOptions, dict or None, default=None
+        As in `MedLDAClassifier`. `stick_prior` says how many topics to expect in the corpus,
+        `concentration` how many in a document.
     engine, random_state, verbose
         As in `MedLDAClassifier`.
 
     Attributes
     ----------
     n_topics_, n_components_ : int
-        Topics in use.
+        Number of topics in use.
     classes_, coef_, component_ids_, components_, topic_shares_, vocabulary_
         As in `MedLDAClassifier`.
     n_samples_seen_, n_tokens_seen_, n_rounds_ : int
-        What was learned from, and rounds of the last batch.
+        Documents and tokens learned from, and rounds of the last batch.
 
     Examples
     --------
@@ -412,51 +373,37 @@ class MedHDPClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medhdp-classifier"
-    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
-    _no_options = ("doc_topic_prior", "warmup_sweeps")
+    _unused_options = ("doc_topic_prior", "warmup_sweeps")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
-        "concentration": (Interval(0, 1e6, low_open=True),),
         **CLASSIFIER_CONSTRAINTS,
-        "n_sweeps": (Options((None,)), *CLASSIFIER_CONSTRAINTS["n_sweeps"]),
     }
 
     def __init__(
         self,
         *,
-        start_topics: int | None = None,
         max_topics: int = 1000,
-        loss: str = "averaging",
+        loss: LossKind = "averaging",
         C: float | None = None,
-        variance: float | None = None,
         anchors: bool = True,
         word_weights: bool = False,
-        concentration: float = 5.0,
-        topic_word_prior: float = 0.1,
         batch_size: int | str | None = None,
-        n_sweeps: int | None = None,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
         stop_words: Any = None,
-        text: Any = None,
-        options: Any = None,
-        engine: str | None = None,
-        random_state: Any = None,
+        text: TextOptions | Mapping[str, Any] | None = None,
+        options: SamplerOptions | Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.start_topics = start_topics
         self.max_topics = max_topics
         self.loss = loss
-        self.C: Any = C
-        self.variance = variance
+        self.C = C
         self.anchors = anchors
         self.word_weights = word_weights
-        self.concentration = concentration
-        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -467,96 +414,82 @@ class MedHDPClassifier(MaxMarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_start(self)
+    def _settings(self, outputs: LabelSpace) -> TopicSettings:
+        options, most = self._sampler(), int(self.max_topics)
+        prior = SharedSticks(float(options.concentration), float(options.stick_prior))
+        start = options.start_topics
+        if start is None:
+            start = min(n_codes(outputs.n_tasks), most)
+        settings = self._classifier_settings(
+            options, outputs, "hdp", prior, start_topics=int(start)
+        )
+        return replace(settings, max_topics=most)
 
-    def _sweeps(self) -> int:
-        return int(self.n_sweeps or (2 if self.anchors else 3))
+    def _sweeps(self, options: SamplerOptions) -> int:
+        return int(options.n_sweeps or (2 if self.anchors else 3))
 
-    def _n_states(self, space: LabelSpace) -> int:
-        return 1
-
-    def _start_topics(self, space: LabelSpace) -> int:
+    def _check_start(self, space: LabelSpace) -> None:
         if space.kind != "multilabel":
             self._check_a_topic_for_each_class("max_topics", space)
-        needed, most = n_codes(space.n_tasks), int(self.max_topics)
-        return min(needed, most) if self.start_topics is None else int(self.start_topics)
-
-    def _loss(self, space: LabelSpace) -> Loss:
-        return classifier_loss(self, self._sampler(), "hdp")
-
-    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
-        learner = TopicLearner(
-            SharedSticks(float(self.concentration), float(self._sampler().stick_prior)),
-            float(self.topic_word_prior),
-            self._loss(outputs),
-            n_rounds=default_rounds(self, "hdp"),
-            word_box=float(self.word_weights),
-            max_topics=int(self.max_topics),
-        )
-        return self._with_schedule(learner, self._passes(outputs))
 
 
 _OWN_TOPICS = 10
-_FEWEST_TOPICS = 10
-_MOST_FOR_LABELS = 100
+"""Topics of a task, if each has its own."""
+_FEWEST_TOPICS, _MOST_FOR_LABELS = 10, 100
+"""Topics where the user gives no number: at least, and at most for an indicator matrix."""
 
 
 class MedLDAClassifier(MaxMarginClassifier):
-    """Online maximum-margin topic model with a fixed number of topics (MedLDA, BayesPA).
+    """Online classifier of documents by their topics, with a fixed number of topics (MedLDA).
 
-    Topics are learned so that documents of different labels lie apart in them by a margin, and
-    every batch of documents updates topics and weights once: a single pass is usually enough.
+    The model learns topics that separate the labels by a margin. Every batch of documents updates
+    topics and weights once (BayesPA), so a single pass is usually enough.
 
     Parameters
     ----------
     n_topics : int or None, default=None
-        None is one topic a class, or two without anchors (10 at least); two a column of an
-        indicator matrix (100 at most); and 10 for each task if `strategy="ovr"`.
+        Number of topics. None is one for each class, 10 at least; without anchors, two for each
+        class. For an indicator matrix it is two for each column, from 10 to 100. With
+        `strategy="ovr"` each class has 10.
     loss : {"averaging", "gibbs"}, default="averaging"
-        "averaging": the mean weights shall meet the margins; quick. "gibbs": weights drawn from
-        their posterior shall meet them on average; covariances of the weights are learned, which
-        takes n_topics squared numbers for each task.
+        "averaging" asks the mean weights to meet the margins, and is quick. "gibbs" asks weights
+        drawn from their posterior to meet them on average, and gives `predict_proba`. It keeps
+        n_topics squared numbers for each task.
     strategy : {"shared", "ovr"}, default="shared"
-        Whether all tasks share their topics, or several classes have a model each, one against
-        the rest. Two classes, and an indicator matrix, are always "shared".
+        "shared" has the same topics for all classes. "ovr" has a model for each class against the
+        rest. Two classes and an indicator matrix are always "shared".
     C : float or None, default=None
-        Weight of the hinge loss of missing a margin of 1. None chooses by loss, kind of labels and
-        `anchors`. Larger values fit the labels harder.
-    variance : float or None, default=None
-        Prior variance of a weight. None chooses as for `C`. Smaller values learn more slowly.
+        Weight of the hinge loss of missing a margin of 1. Larger values fit the labels harder.
+        None chooses by the loss, the kind of labels and `anchors`.
     anchors : bool, default=True
-        Whether each topic expects documents of one class from the start. False is the plain paper,
-        which is less accurate: with more than a few classes its topics collapse into one unless
-        margins are met soon, as they are by its own defaults.
+        Whether each topic expects documents of one class from the start. False is the model as
+        published, which is less accurate: with more than a few classes its topics may collapse
+        into one.
     word_weights : bool, default=False
         Whether words have weights of their own beside the topics, learned on what these miss.
-    topic_word_prior : float, default=0.1
-        Dirichlet parameter of a topic over words. Smaller values make topics of fewer words.
+        Often more accurate, in more memory.
     batch_size : int, "all" or None, default=None
-        Documents that are learned together; None is 512, or 256 for an indicator matrix and without
-        anchors. "all" of a call, with many `n_rounds` (see `options`), is batch MedLDA.
-    n_sweeps : int, default=3
-        Sweeps over the tokens of a batch, in each round.
+        Documents of a batch. None is 512, or 256 for an indicator matrix and without anchors.
+        "all" makes one batch of each call; with many `n_rounds` (see `options`) it is batch
+        MedLDA.
     n_passes : int, default=1
-        Passes over the documents in `fit`, each of which counts them once more.
+        Passes over the documents in `fit`. Each pass counts them once more.
     retention : float, default=1.0
-        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
-        Less follows a stream that drifts. Weights of the averaging loss follow it anyway.
+        Share of the evidence of earlier batches that is left at each batch. 1 forgets nothing.
+        Smaller values follow a stream that drifts. Weights of the averaging loss follow it anyway.
     vocabulary : sequence or mapping of words, default=None
-        The words, in the order of the columns; None lets tokens and texts bring them.
+        The words, in the order of the columns. None takes them from the documents.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
-    text : TextOptions, mapping of its fields or None, default=None
-        How texts become words (`token_pattern`), and how many words at most (`max_features`).
-    options : SamplerOptions, mapping of its fields or None, default=None
-        Rarely used parameters of the sampler, such as `shuffle`, `n_rounds` and `ghosts`.
+    text : TextOptions, dict or None, default=None
+        How texts become words, see `TextOptions`.
+    options : SamplerOptions, dict or None, default=None
+        Rarely used parameters, see `SamplerOptions`.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores;
-        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
+        Where to compute. None uses all cores of this machine; "dask", a `distributed.Client` or
+        an address ("tcp://...") a cluster. All engines give the same bits.
     random_state : int, RandomState instance or None, default=None
-        Determines all draws.
+        Seed of all draws.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -567,9 +500,9 @@ class MedLDAClassifier(MaxMarginClassifier):
     coef_ : ndarray of shape (n_tasks, n_topics)
         Mean weights of the topics, in units of the margin.
     n_topics_, n_components_ : int
-        Topics in use.
+        Number of topics in use.
     component_ids_ : ndarray of shape (n_topics,)
-        Permanent numbers of the topics.
+        Permanent ids of the topics.
     components_ : ndarray of shape (n_topics, n_words)
         Dirichlet parameters of the topics.
     topic_shares_ : ndarray of shape (n_topics,)
@@ -577,7 +510,7 @@ class MedLDAClassifier(MaxMarginClassifier):
     vocabulary_ : ndarray of shape (n_words,)
         The word of each column.
     n_samples_seen_, n_tokens_seen_ : int
-        What was learned from.
+        Documents and tokens learned from, each counted as often as it was visited.
     n_rounds_ : int
         Rounds of the last batch; with `strategy="ovr"` the most of any class's.
 
@@ -591,8 +524,7 @@ class MedLDAClassifier(MaxMarginClassifier):
     """
 
     checkpoint_key: ClassVar[str] = "medlda-classifier"
-    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
-    _no_options = ("stick_prior", "warmup_sweeps")
+    _unused_options = ("start_topics", "concentration", "stick_prior", "warmup_sweeps")
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "strategy": (Options(("shared", "ovr")),),
@@ -603,35 +535,29 @@ class MedLDAClassifier(MaxMarginClassifier):
         self,
         *,
         n_topics: int | None = None,
-        loss: str = "averaging",
+        loss: LossKind = "averaging",
         strategy: str = "shared",
         C: float | None = None,
-        variance: float | None = None,
         anchors: bool = True,
         word_weights: bool = False,
-        topic_word_prior: float = 0.1,
         batch_size: int | str | None = None,
-        n_sweeps: int = 3,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
         stop_words: Any = None,
-        text: Any = None,
-        options: Any = None,
-        engine: str | None = None,
-        random_state: Any = None,
+        text: TextOptions | Mapping[str, Any] | None = None,
+        options: SamplerOptions | Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_topics = n_topics
         self.loss = loss
         self.strategy = strategy
-        self.C: Any = C
-        self.variance = variance
+        self.C = C
         self.anchors = anchors
         self.word_weights = word_weights
-        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -642,38 +568,44 @@ class MedLDAClassifier(MaxMarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _n_states(self, space: LabelSpace) -> int:
-        own = self.strategy == "ovr" and space.kind == "multiclass"
-        return space.n_tasks if own else 1
+    def _settings(self, outputs: LabelSpace) -> TopicSettings:
+        options = self._sampler()
+        alpha, own = options.doc_topic_prior, self._has_own_topics(outputs)
+        setting: Setting = "shared"
+        if outputs.kind == "multilabel":
+            setting = "multilabel"
+        elif own or outputs.kind == "binary":
+            setting = "own"
+        settings = self._classifier_settings(
+            options,
+            outputs,
+            setting,
+            FixedTopics(None if alpha is None else float(alpha)),
+            start_topics=self._start_topics(outputs),
+            n_models=outputs.n_tasks if own else 1,
+        )
+        return replace(settings, n_topics=self.n_topics)
+
+    def _has_own_topics(self, space: LabelSpace) -> bool:
+        """Whether each class has a model of its own."""
+        return self.strategy == "ovr" and space.kind == "multiclass"
 
     def _start_topics(self, space: LabelSpace) -> int:
         if self.n_topics is not None:
-            shared = space.kind == "multiclass" and self._n_states(space) == 1
-            if shared and not self.word_weights:  # words tell apart what topics cannot
-                self._check_a_topic_for_each_class("n_topics", space)
             return int(self.n_topics)
-        if self._n_states(space) > 1:
+        if self._has_own_topics(space):
             return _OWN_TOPICS
         if space.kind == "multilabel":
             return min(max(_FEWEST_TOPICS, 2 * space.n_tasks), _MOST_FOR_LABELS)
         return max(_FEWEST_TOPICS, (1 if self.anchors else 2) * space.n_tasks)
 
-    def _loss(self, space: LabelSpace) -> Loss:
-        return classifier_loss(self, self._sampler(), self._setting(space))
+    def _check_start(self, space: LabelSpace) -> None:
+        shared = space.kind == "multiclass" and not self._has_own_topics(space)
+        # Words with weights of their own can separate classes that share a topic.
+        if self.n_topics is not None and shared and not self.word_weights:
+            self._check_a_topic_for_each_class("n_topics", space)
 
-    def _setting(self, space: LabelSpace) -> Setting:
-        """Which defaults fit the labels."""
-        if space.kind == "multilabel":
-            return "multilabel"
-        own = self._n_states(space) > 1 or space.kind == "binary"
-        return "own" if own else "shared"
 
-    def _learner(self, outputs: LabelSpace, n_topics: int) -> TopicLearner:
-        learner = TopicLearner(
-            FixedTopics(float(self._sampler().doc_topic_prior or 1.0 / n_topics)),
-            float(self.topic_word_prior),
-            self._loss(outputs),
-            n_rounds=default_rounds(self, self._setting(outputs)),
-            word_box=float(self.word_weights),
-        )
-        return self._with_schedule(learner, self._passes(outputs))
+def _targets(signs: Signs) -> Targets:
+    """Labels as targets with a margin of 1."""
+    return Targets(signs, np.ones(signs.shape))

@@ -1,147 +1,71 @@
-"""Numbers that documents are asked for: checked, some of them missing, on a scale of their own."""
+"""Max-margin topic model of numbers: `MedLDARegressor`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags, column_or_1d
+from sklearn.utils import Tags
 
 from everlearn.core.arrays import Vec
 from everlearn.core.documents import Documents
-from everlearn.engine.opening import nearby, open_engine
-from everlearn.estimator.base import named_errors
+from everlearn.engine.opening import EngineChoice, local_engine, open_engine
 from everlearn.estimator.params import Constraint, Interval, check_params
-from everlearn.store.schema import Arrays, entry, section
+from everlearn.store.schema import Schema
 from everlearn.text.inputs import TextOptions, WordSpace
-from everlearn.topics.bayespa import scores
-from everlearn.topics.checkpoint import TopicCheckpoint
-from everlearn.topics.estimator import Learned
+from everlearn.topics.checkpoint import REGRESSOR_FIT
+from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.explain import NumberExplanation, explain_score
-from everlearn.topics.params import COUNT, MARGIN_CONSTRAINTS, SamplerOptions, margin_loss
-from everlearn.topics.settings import FixedTopics, Loss, Targets, TopicLearner, first_state
-from everlearn.topics.state import Gaussians
+from everlearn.topics.fit import TopicFit, check_unchanged, fit_corpus, learn_documents, start_fit
+from everlearn.topics.params import COUNT, MARGIN_CONSTRAINTS, SamplerOptions, max_margin_loss
+from everlearn.topics.predict import scores
+from everlearn.topics.priors import FixedTopics
+from everlearn.topics.scale import Scale, checked_numbers, number_targets
+from everlearn.topics.settings import LossKind, TopicSettings
 
-_LARGEST = 1e100
-ENOUGH = 32
-"""Targets after which a scale is settled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Number, mean and standard deviation of the first targets, by which all are measured.
-
-    One target says nothing about spread, and a few say little: the scale follows what comes until
-    enough have come that are not all equal.
-    """
-
-    n: int
-    mean: float
-    spread: float
-
-    @classmethod
-    def of(cls, y: Vec) -> Scale:
-        """That of these targets; a missing one is NaN."""
-        known = y[~np.isnan(y)]
-        if known.size == 0:
-            return cls(0, 0.0, 0.0)
-        if (known == known[0]).all():  # their mean, if it is rounded, would seem to differ
-            return cls(known.size, float(known[0]), 0.0)
-        return cls(known.size, float(known.mean()), float(known.std()))
-
-    @property
-    def unit(self) -> float:
-        """What numbers are divided by."""
-        return self.spread or abs(self.mean) or 1.0
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it stays as it is."""
-        return self.n >= ENOUGH and self.spread > 0.0
-
-    def after(self, y: Vec) -> Scale:
-        """The scale when these targets have come too."""
-        new = Scale.of(y)
-        if self.is_settled or new.n == 0 or self.n == 0:
-            return self if self.is_settled or new.n == 0 else new
-        n, apart = self.n + new.n, new.mean - self.mean
-        own, other = self.n / n, new.n / n
-        variance = own * self.spread**2 + other * new.spread**2 + own * other * apart**2
-        return Scale(n, self.mean + other * apart, float(np.sqrt(variance)))
-
-
-def checked_numbers(estimator: Any, y: Any, n_documents: int) -> Vec:
-    """The numbers, NaN where they are missing; errors name the estimator."""
-    if y is None:
-        name = type(estimator).__name__
-        raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    with named_errors(estimator, "y"):
-        missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else False
-        values = column_or_1d(np.asarray(y), dtype=np.float64, warn=True)
-        missing = np.ravel(missing)
-        if len(values) != n_documents:
-            raise ValueError(f"expected {n_documents} numbers, got {len(values)}")
-        values = np.where(missing, 0.0, values)
-        if not np.isfinite(values).all():
-            raise ValueError("Input y contains NaN or infinity; a missing one is masked")
-        if np.abs(values).max(initial=0.0) > _LARGEST:
-            raise ValueError(f"expected numbers of at most {_LARGEST:g} in size")
-    return np.where(missing, np.nan, values)
-
-
-def number_targets(scale: Scale, values: Vec) -> Targets:
-    """What a learner is asked for: numbers of unit scale, and which are known."""
-    known = ~np.isnan(values)
-    standard = np.where(known, (values - scale.mean) / scale.unit, 0.0)
-    return Targets(known.astype(np.int8)[:, None], np.ascontiguousarray(standard[:, None]))
-
-
-_DEFAULTS: Final = {"averaging": (2.0, 0.1), "gibbs": (0.6, 100.0)}
+_DEFAULTS: Final[Mapping[LossKind, tuple[float, float]]] = {
+    "averaging": (2.0, 0.1),
+    "gibbs": (0.6, 100.0),
+}
 """C and variance, for targets of unit scale."""
 
 
-class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
-    """Online maximum-margin topic model that predicts a number (MedLDA, BayesPA).
+class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
+    """Online regression of a number on the topics of documents (MedLDA).
 
-    Topics are learned so that a number is a linear function of a document's topic proportions,
-    up to a tube of half-width `epsilon` that costs nothing.
+    The model learns topics such that the number is a linear function of a document's topic
+    proportions. Errors of up to `epsilon` cost nothing.
 
     Parameters
     ----------
     n_topics : int, default=20
-        The number of topics.
+        Number of topics.
     loss : {"averaging", "gibbs"}, default="averaging"
         As in `MedLDAClassifier`.
     epsilon : float, default=0.1
-        Half-width of the tube around a number within which an error costs nothing, in standard
-        deviations of `y`. Those are estimated from the first targets, until 32 have come that are
-        not all equal.
+        Error that costs nothing, in standard deviations of `y`. These are estimated from the first
+        targets, until 32 have come that are not all equal.
     C : float or None, default=None
         Weight of the loss. None is 2 for "averaging" and 0.6 for "gibbs". Smaller values learn
         less from outliers.
-    variance : float or None, default=None
-        Prior variance of a weight, in units of `y` as `epsilon`. None is 0.1 for "averaging" and
-        100 for "gibbs".
-    topic_word_prior : float, default=0.1
-        As in `MedLDAClassifier`.
     batch_size : int or "all", default=64
         As in `MedLDAClassifier`.
-    n_sweeps, n_passes, retention, vocabulary, stop_words, text
+    n_passes, retention, vocabulary, stop_words, text
         As in `MedLDAClassifier`.
-    options : SamplerOptions, mapping of its fields or None, default=None
-        As in `MedLDAClassifier`. `n_rounds` is by default 2 for the averaging loss, which sees
-        targets in the second round, and 1 for the Gibbs loss.
+    options : SamplerOptions, dict or None, default=None
+        As in `MedLDAClassifier`. None for `variance` is 0.1 for "averaging" and 100 for "gibbs".
+        None for `n_rounds` is 2 for "averaging", which sees targets from the second round on, and
+        1 for "gibbs".
     engine, random_state, verbose
         As in `MedLDAClassifier`.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_topics,)
-        What a document that fills a topic is predicted to have, less `intercept_`.
+        Predicted number of a document with this topic alone, minus `intercept_`.
     intercept_ : float
         Mean of the first targets.
     n_topics_, component_ids_, components_, topic_shares_, vocabulary_, n_rounds_
@@ -158,8 +82,14 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
     """
 
     checkpoint_key: ClassVar[str] = "medlda-regressor"
-    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
-    _no_options = ("stick_prior", "warmup_sweeps", "decision")
+    _schema: ClassVar[Schema] = REGRESSOR_FIT
+    _unused_options = (
+        "start_topics",
+        "concentration",
+        "stick_prior",
+        "warmup_sweeps",
+        "decision",
+    )
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**15, integer=True),),
         "epsilon": (Interval(0, 1e12, low_open=True),),
@@ -170,31 +100,25 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         self,
         *,
         n_topics: int = 20,
-        loss: str = "averaging",
+        loss: LossKind = "averaging",
         epsilon: float = 0.1,
         C: float | None = None,
-        variance: float | None = None,
-        topic_word_prior: float = 0.1,
         batch_size: int | str = 64,
-        n_sweeps: int = 3,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
         stop_words: Any = None,
-        text: Any = None,
-        options: Any = None,
-        engine: str | None = None,
-        random_state: Any = None,
+        text: TextOptions | Mapping[str, Any] | None = None,
+        options: SamplerOptions | Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_topics = n_topics
         self.loss = loss
         self.epsilon = epsilon
-        self.C: Any = C
-        self.variance = variance
-        self.topic_word_prior = topic_word_prior
+        self.C = C
         self.batch_size = batch_size
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -207,7 +131,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
 
     @property
     def coef_(self) -> Vec:
-        """What a document that fills a topic is predicted to have, less `intercept_`."""
+        """Predicted number of a document with this topic alone, minus `intercept_`."""
         learned = self._fitted()
         weights = learned.states[0].weights
         assert weights is not None
@@ -219,7 +143,7 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         return self._fitted().outputs.mean
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from documents with numbers, forgetting anything learned before.
+        """Learn from documents with numbers, and forget anything learned before.
 
         Parameters
         ----------
@@ -237,9 +161,11 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
             self._check_params()
             with self._corpus(X, y) as corpus:
                 values = checked_numbers(self, corpus.y, len(corpus.documents))
-                learned = self._begin(corpus.words, values)
-                targets = number_targets(learned.outputs, values)
-                self._learned = self._fit_passes(learned, corpus, targets)
+                scale = Scale.of(values)
+                settings = self._settings(scale)
+                start = self._begin(settings, corpus.words, scale)
+                targets = number_targets(scale, values)
+                self._learned = fit_corpus(settings, start, corpus, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -260,16 +186,18 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         with self._unchanged_on_error() as undos:
             self._check_params()
             known = self._known()
-            documents, words = self._documents(X, None if known is None else known.words, grow=True)
+            documents, words = self._read_new(X)
             values = checked_numbers(self, y, len(documents))
+            scale = Scale.of(values) if known is None else known.outputs.with_numbers(values)
+            settings = self._settings(scale)
             if known is None:
-                learned = self._begin(words, values)
+                start = self._begin(settings, words, scale)
             else:
-                self._check_same_form(known)
-                learned = _measured_by(self._with_words(known, words), known.outputs.after(values))
-            self._learned = self._go_on(
-                learned, documents, number_targets(learned.outputs, values), undos
-            )
+                check_unchanged(settings, known)
+                start = _rescaled(replace(known, words=words), scale)
+            targets = number_targets(scale, values)
+            with open_engine(self.engine) as engine:
+                self._learned = learn_documents(settings, start, documents, targets, engine, undos)
         return self
 
     def predict(self, X: Any) -> Vec:
@@ -288,72 +216,57 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         return self._numbers(self._read(X))
 
     def explain(self, x: Any, n: int = 5) -> NumberExplanation:
-        """Why a document gets its number: topics, then words, with what each topic adds.
+        """Why a document gets its number: what its topics, and words in them, add to it.
 
         Parameters
         ----------
         x : document
             One text, list of words, array of word numbers or row of counts.
         n : int, default=5
-            Topics, and words of each, that are told.
+            Number of topics, and of words of each, to show.
 
         Returns
         -------
         explanation : NumberExplanation
-            Prints as text; see its attributes. Intercept and the parts of all topics are the
-            number.
+            Print it, or read its attributes. The intercept and the parts of all topics add up to
+            the number.
         """
-        learned = self._fitted()
+        state = self._fitted().states[0]
         check_params(f"{type(self).__name__}.explain", {"n": n}, COUNT)
-        document, learner, state = self._read_one(x), self._current(learned), learned.states[0]
-        told = explain_score(learner, state, document, self.vocabulary_, self.coef_, n)
-        return NumberExplanation(float(self._numbers(document)[0]), self.intercept_, told)
+        document, settings = self._read_one(x), self._current_settings()
+        parts = explain_score(settings, state, document, self.vocabulary_, self.coef_, n)
+        return NumberExplanation(float(self._numbers(document)[0]), self.intercept_, parts)
 
     # ------------------------------------------------------------------ inner
 
+    def _settings(self, outputs: Scale) -> TopicSettings:
+        options = self._sampler()
+        alpha, (C, variance) = options.doc_topic_prior, _DEFAULTS[self.loss]
+        prior = FixedTopics(None if alpha is None else float(alpha))
+        n_rounds = 2 if self.loss == "averaging" else 1
+        common = self._common_settings(options, prior, n_rounds=n_rounds)
+        return replace(
+            common,
+            loss=max_margin_loss(
+                self.loss,
+                options,
+                C=float(C if self.C is None else self.C),
+                variance=float(options.variance or variance),
+                epsilon=float(self.epsilon),
+            ),
+            n_topics=self.n_topics,
+            start_topics=int(self.n_topics),
+        )
+
+    def _begin(self, settings: TopicSettings, words: WordSpace, scale: Scale) -> TopicFit[Scale]:
+        """What is known before the first document."""
+        return start_fit(settings, words, scale, np.zeros(1, np.int64), self._new_seed())
+
     def _numbers(self, documents: Documents) -> Vec:
-        learned = self._fitted()
-        learner = self._current(learned)
-        with open_engine(nearby(self.engine)) as engine:
-            found = scores(learner, learned.states[0], documents, engine)[:, 0]
-        return np.asarray(learned.outputs.mean + learned.outputs.unit * float(self.epsilon) * found)
-
-    def _loss(self) -> Loss:
-        defaults, epsilon = _DEFAULTS[self.loss], float(self.epsilon)
-        return margin_loss(self, self._sampler(), defaults, anchored=False, epsilon=epsilon)
-
-    def _learner(self, outputs: Scale, n_topics: int) -> TopicLearner:
-        learner = TopicLearner(
-            FixedTopics(float(self._sampler().doc_topic_prior or 1.0 / n_topics)),
-            float(self.topic_word_prior),
-            self._loss(),
-            n_rounds=2 if self.loss == "averaging" else 1,
-        )
-        return self._with_schedule(learner, 5)
-
-    def _begin(self, words: WordSpace, values: Vec) -> Learned[Scale]:
-        scale = Scale.of(values)
-        learner = self._learner(scale, int(self.n_topics))
-        state = first_state(
-            learner, words.n_words, int(self.n_topics), np.zeros(1, np.int64), self._new_seed()
-        )
-        return Learned((state,), words, scale, learner.loss)
-
-    def _check_same_form(self, learned: Learned[Scale]) -> None:
-        gibbs = isinstance(learned.states[0].weights, Gaussians)
-        self._check_unchanged({"loss": "gibbs" if gibbs else "averaging"})
-
-    def _n_tasks(self, outputs: Scale) -> int:
-        return 1
-
-    def _pack_outputs(self, outputs: Scale) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return asdict(outputs), {}
-
-    @classmethod
-    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> Scale:
-        outputs = section(header, "outputs", ("n", "mean", "spread"))
-        n, mean = entry(outputs, "n", int, 0, 2**63), entry(outputs, "mean", float)
-        return Scale(n, mean, entry(outputs, "spread", float, 0.0))
+        fit, settings = self._fitted(), self._current_settings()
+        with open_engine(local_engine(self.engine)) as engine:
+            found = scores(settings, fit.states[0], documents, engine)[:, 0]
+        return np.asarray(fit.outputs.mean + fit.outputs.unit * float(self.epsilon) * found)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -362,20 +275,20 @@ class MedLDARegressor(RegressorMixin, TopicCheckpoint[Scale]):
         return tags
 
 
-def _measured_by(learned: Learned[Scale], scale: Scale) -> Learned[Scale]:
-    """The same model with its weights on another scale: it predicts the same numbers.
+def _rescaled(fit: TopicFit[Scale], scale: Scale) -> TopicFit[Scale]:
+    """The same model with weights in units of another scale: it predicts the same numbers.
 
-    Shares of topics add up to 1, so that what is added to all weights is added to the number.
-    Doubts stay what they are in units of the scale, as the prior is given in these: those of the
-    unit of a small first target would be too small for any other number to be learned.
+    Shares of topics add up to 1, so adding a constant to all weights adds it to the number.
+    Covariances stay as they are in units of the scale, as does the prior: in the unit of a small
+    first target they would be too small to learn any other number.
     """
-    old = learned.outputs
+    old = fit.outputs
     if scale == old:
-        return learned
+        return fit
     if old.n == 0:
-        return replace(learned, outputs=scale)
+        return replace(fit, outputs=scale)
     factor, shift = old.unit / scale.unit, (old.mean - scale.mean) / scale.unit
-    (state,) = learned.states
+    (state,) = fit.states
     assert state.weights is not None
-    moved = replace(state, weights=state.weights.rescale(factor, shift))
-    return replace(learned, states=(moved,), outputs=scale)
+    rescaled = replace(state, weights=state.weights.rescale(factor, shift))
+    return replace(fit, states=(rescaled,), outputs=scale)

@@ -1,4 +1,4 @@
-"""Topic models that were learned apart become one: counts add, topics are matched."""
+"""Merge topic models that were learned apart: counts add up, topics are matched."""
 
 from __future__ import annotations
 
@@ -13,46 +13,51 @@ from everlearn.core.arrays import IntVec
 from everlearn.estimator.merge_checks import check_contains, check_grown, refused, totals
 from everlearn.text.inputs import WordSpace
 from everlearn.text.vocabulary import Vocabulary
-from everlearn.topics.settings import TopicLearner
+from everlearn.topics.estimator import TopicEstimator
+from everlearn.topics.fit import TopicFit
+from everlearn.topics.merges import word_gain
+from everlearn.topics.scale import Scale
+from everlearn.topics.settings import TopicSettings
 from everlearn.topics.state import Gaussians, TopicState, code_means
-from everlearn.topics.structure import word_gain
 
 
-def merge_topic_models(models: Sequence[Any], base: Any) -> Any:
-    """What is known from the documents of all models, those of the base counted once."""
+def merge_topic_models(
+    models: Sequence[TopicEstimator[Any]], base: TopicEstimator[Any] | None
+) -> TopicFit[Any]:
+    """What is known from the documents of all models; those of the base count once."""
     _check_sums(models)
-    learned = [model._learned for model in models]
+    fits = [model._learned for model in models]
     old = None if base is None else base._learned
-    for position, own in enumerate([] if old is None else learned):
-        check_grown(position, _seen(own), _seen(old))
-    every = [*learned, *([] if old is None else [old])]
-    words, places = _same_words([x.words for x in every])
-    learner = models[0]._current(learned[0])
-    joined = []
-    for q in range(len(learned[0].states)):
+    if old is not None:
+        for position, fit in enumerate(fits):
+            check_grown(position, _sizes(fit), _sizes(old))
+    every = [*fits, *([] if old is None else [old])]
+    words, places = _shared_words([fit.words for fit in every])
+    settings = models[0]._current_settings()
+    merged = []
+    for q in range(len(fits[0].states)):
         states = [
-            _spread(x.states[q], place, words.n_words)
-            for x, place in zip(every, places, strict=True)
+            _with_words(fit.states[q], place, words.n_words)
+            for fit, place in zip(every, places, strict=True)
         ]
-        joined.append(_joined(learner, states, None if old is None else states.pop()))
+        merged.append(_merge_states(settings, states, None if old is None else states.pop()))
     return replace(
-        learned[0],
-        states=tuple(joined),
+        fits[0],
+        states=tuple(merged),
         words=words,
-        n_documents=totals([x.n_documents for x in learned], old and old.n_documents),
-        n_tokens=totals([x.n_tokens for x in learned], old and old.n_tokens),
+        n_documents=totals([fit.n_documents for fit in fits], old and old.n_documents),
+        n_tokens=totals([fit.n_tokens for fit in fits], old and old.n_tokens),
     )
 
 
-def _check_sums(models: Sequence[Any]) -> None:
+def _check_sums(models: Sequence[TopicEstimator[Any]]) -> None:
     """Refuse models that do not keep sums, or sums in different units."""
-    first = models[0]
-    labelled = hasattr(first, "loss")
+    first, settings = models[0], models[0]._current_settings()
     for parameter, needed, is_sum in (
-        ("n_topics", "a number", first.n_topics != "infer"),
-        ("retention", "1.0", first.retention == 1.0),
-        ("loss", "'gibbs'", not labelled or first.loss == "gibbs"),
-        ("word_weights", "False", not getattr(first, "word_weights", False)),
+        ("n_topics", "a number", not settings.grows),
+        ("retention", "1.0", settings.retention == 1.0),
+        ("loss", "'gibbs'", settings.loss is None or settings.loss.kind == "gibbs"),
+        ("word_weights", "False", settings.max_word_multiplier == 0.0),
     ):
         if not is_sum:
             raise refused(first, parameter, needed)
@@ -62,37 +67,39 @@ def _check_sums(models: Sequence[Any]) -> None:
         raise ValueError(
             f"merge needs models of the same kind of labels. Got {' and '.join(sorted(kinds))}."
         )
-    if not hasattr(first, "classes_") and any(other != outputs[0] for other in outputs):
+    if isinstance(outputs[0], Scale) and any(other != outputs[0] for other in outputs):
         raise ValueError(
             f"merge needs models of {type(first).__name__} that began as copies of one: they count "
             "in mean and spread of the first numbers they saw, and these differ."
         )
 
 
-def _seen(learned: Any) -> dict[str, int]:
-    state = learned.states[0]
+def _sizes(fit: TopicFit[Any]) -> dict[str, int]:
+    """Seed and sizes by which a model is known to have grown from another one."""
     return {
-        "seed": state.seed,
-        "documents": learned.n_documents,
-        "tokens": learned.n_tokens,
-        "batches": state.clock,
+        "seed": fit.seed,
+        "documents": fit.n_documents,
+        "tokens": fit.n_tokens,
+        "batches": fit.states[0].clock,
     }
 
 
-def _spread(state: TopicState, place: IntVec, n_words: int) -> TopicState:
+def _with_words(state: TopicState, place: IntVec, n_words: int) -> TopicState:
     """The state over the words of all models, without room for more topics."""
     counts = np.zeros((n_words, state.n_topics))
     counts[place] = state.counts[: len(place), : state.n_topics]
     return replace(state, counts=counts, totals=counts.sum(axis=0))
 
 
-def _joined(learner: TopicLearner, states: list[TopicState], base: TopicState | None) -> TopicState:
-    """The sum of the states, in each of which the base is contained."""
+def _merge_states(
+    settings: TopicSettings, states: list[TopicState], base: TopicState | None
+) -> TopicState:
+    """The sum of the states, each of which contains the base."""
     first = states[0]
     if any(not np.array_equal(state.codes, first.codes) for state in states):
         raise ValueError("merge needs models whose topics are anchored to the same classes.")
     if base is None:
-        states = _matched(states, learner.smoothing)
+        states = _match_topics(states, settings.smoothing)
     else:
         for position, state in enumerate(states):
             check_contains(position, state.counts, base.counts, "the words of the topics")
@@ -101,30 +108,31 @@ def _joined(learner: TopicLearner, states: list[TopicState], base: TopicState | 
         first,
         counts=counts,
         totals=counts.sum(axis=0),
-        weights=_weights(learner, states, base),
+        weights=_merge_weights(settings, states, base),
         clock=totals([s.clock for s in states], base and base.clock),
     )
 
 
-def _weights(
-    learner: TopicLearner, states: list[TopicState], base: TopicState | None
+def _merge_weights(
+    settings: TopicSettings, states: list[TopicState], base: TopicState | None
 ) -> Gaussians | None:
     """The sum of natural parameters; what all have in common, base or prior, counts once."""
-    if learner.loss is None:
+    if settings.loss is None:
         return None
-    parts: list[Any] = [state.weights for state in states]
-    begun: Any = None if base is None else base.weights
-    if begun is None:
-        variance, codes = learner.loss.variance, states[0].codes
-        means = code_means(codes, parts[0].n_tasks, learner.loss.margin)
-        begun = Gaussians(np.eye(len(codes)) / variance, means / variance)
+    parts = [state.weights for state in states if isinstance(state.weights, Gaussians)]
+    begun = None if base is None else base.weights
+    if not isinstance(begun, Gaussians):
+        variance, codes = settings.loss.variance, states[0].codes
+        means = code_means(codes, parts[0].n_tasks, settings.loss.margin)
+        prior = np.broadcast_to(np.eye(len(codes)) / variance, parts[0].precision.shape)
+        begun = Gaussians(prior, means / variance)
     return Gaussians(
         totals([part.precision for part in parts], begun.precision),
         totals([part.shift for part in parts], begun.shift),
     )
 
 
-def _same_words(spaces: list[WordSpace]) -> tuple[WordSpace, list[IntVec]]:
+def _shared_words(spaces: list[WordSpace]) -> tuple[WordSpace, list[IntVec]]:
     """One word space, and the place of each word of every model in it."""
     if len({space.kind for space in spaces}) > 1:
         raise ValueError(
@@ -146,10 +154,10 @@ def _same_words(spaces: list[WordSpace]) -> tuple[WordSpace, list[IntVec]]:
     return replace(spaces[0], n_words=len(vocabulary), vocabulary=vocabulary), places
 
 
-def _matched(states: list[TopicState], prior: float) -> list[TopicState]:
-    """States whose topics are in the order of the first: each joins the one that gains most.
+def _match_topics(states: list[TopicState], prior: float) -> list[TopicState]:
+    """The states with their topics in the order of the first one's that they match best.
 
-    Topics that are anchored join others of the same class.
+    An anchored topic matches topics of the same class only.
     """
     first, whole, found = states[0], states[0].counts, [states[0]]
     for state in states[1:]:

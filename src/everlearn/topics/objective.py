@@ -1,12 +1,12 @@
-"""What the rounds of a batch of documents lower, and when it has ceased to fall.
+"""The objective that rounds of a batch lower, and `ConvergenceMonitor`, which says when to stop.
 
 Given topics Z of the tokens X of a batch and weights w of the tasks, this is
 
     -log p(Z) - log p(X | Z) - log p(w) + 2 c (sum of the losses)
 
-up to a constant, the state before the batch being the prior and sticks, if there are any, at their
-expectation. Rounds draw Z, and weights answer what was drawn, so it need not fall in each of them.
-See docs/math/bayespa.md, section 1.
+up to a constant. The state before the batch is the prior, and sticks have their expectation. Rounds
+draw Z at random and weights follow, so it need not fall in each round. See docs/math/bayespa.md,
+section 1.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.priors.learned_dirichlet import rising
-from everlearn.topics.settings import Loss, Targets, TopicLearner
+from everlearn.topics.batches import Targets
+from everlearn.topics.settings import Loss, TopicSettings
 from everlearn.topics.state import FixedSpread, Gaussians, TopicState
 from everlearn.topics.weights import Drawn, hinge_targets
 
 _WINDOW: Final = 10
-"""Rounds that are averaged before they are compared: chance, and turns to and fro, even out."""
+"""Rounds in a mean, so that chance and oscillations even out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Of a batch that finds the prior state with `before` (words, K) of its words in topics.
+    """The objective of a batch.
 
-    origin : (Q, K), means of the weights before the batch
+    prior : state before the batch
+    before : (words, K), its counts of the words of the batch
+    origin : (Q, K), means of its weights
     """
 
-    learner: TopicLearner
+    settings: TopicSettings
     loss: Loss
     prior: TopicState
     targets: Targets
@@ -42,15 +45,15 @@ class Objective:
 
     @classmethod
     def of(
-        cls, learner: TopicLearner, prior: TopicState, targets: Targets, before: Mat
+        cls, settings: TopicSettings, prior: TopicState, targets: Targets, before: Mat
     ) -> Objective:
-        """That of a learner with a loss."""
-        assert learner.loss is not None
+        """The objective under settings with a loss."""
+        assert settings.loss is not None
         assert prior.weights is not None
-        return cls(learner, learner.loss, prior, targets, before, prior.weights.mean)
+        return cls(settings, settings.loss, prior, targets, before, prior.weights.mean)
 
     def value(self, tallies: Mat, counts: Mat, tables: Vec, mean: Mat) -> float:
-        """The objective where the batch stands; ghosts count as documents.
+        """The objective for these topics and weights. Ghosts count as documents.
 
         Parameters
         ----------
@@ -59,25 +62,25 @@ class Objective:
         tables : (K,), of all data
         mean : (Q, K), of the weights
         """
-        copies = self.learner.ghosts
+        copies = self.settings.ghosts
         z = tallies / np.maximum(tallies.sum(axis=1, keepdims=True), 1.0)
-        alpha = self.learner.prior.document_prior(tables)
+        alpha = self.settings.prior.document_prior(tables)
         return (
             2.0 * self.loss.c * copies * total_loss(self.loss, self.targets, z, mean)
-            + self._surprise(mean - self.origin)
+            + self._weight_cost(mean - self.origin)
             - copies * _log_topics(alpha, tallies)
             - self._log_words(copies * counts)
         )
 
     def _log_words(self, counts: Mat) -> float:
         """Log p(X | Z): each topic is a Dirichlet that has counted what came before."""
-        prior, smoothing, used = self.prior, self.learner.smoothing, counts > 0.0
+        prior, smoothing, used = self.prior, self.settings.smoothing, counts > 0.0
         totals = prior.totals[: prior.n_topics] + smoothing * prior.n_words
         words = rising(self.before[used] + smoothing, counts[used]).sum()
         return float(words - rising(totals, counts.sum(axis=0)).sum())
 
-    def _surprise(self, moved: Mat) -> float:
-        """-log p(w) of weights so far from where they were."""
+    def _weight_cost(self, moved: Mat) -> float:
+        """-log p(w) of weights that have moved this far from their prior means."""
         prior = self.prior.weights
         if isinstance(prior, Gaussians):
             return 0.5 * float(np.einsum("qk,qkl,ql->", moved, prior.precision, moved))
@@ -99,8 +102,8 @@ def total_loss(loss: Loss, targets: Targets, z: Mat, mean: Mat) -> float:
 
 
 @dataclass(slots=True)
-class Descent:
-    """Watches the objective of a batch from round to round.
+class ConvergenceMonitor:
+    """Follows the objective of a batch and says when it stops falling.
 
     tol : share of the objective by which its mean over a window must fall a round to go on
     values : the objective after each round
@@ -111,31 +114,31 @@ class Descent:
     values: list[float] = field(default_factory=list)
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the objective falls no longer, or rises."""
+    def has_converged(self) -> bool:
+        """Whether the objective has stopped falling, or rises."""
         if len(self.values) < 2 * _WINDOW:
             return False
         before, now = np.mean(np.reshape(self.values[-2 * _WINDOW :], (2, _WINDOW)), axis=1)
         return bool(before - now <= self.tol * _WINDOW * abs(before))
 
-    def follow(
+    def record(
         self, drawn: Drawn, counts: Mat, tables: Vec, weights: FixedSpread | Gaussians | None
     ) -> None:
-        """Look at what a round has drawn, and at the weights that this asks for.
+        """Add the objective after a round, with its draws and the weights for them.
 
         Counts (words, K) are summed over the sweeps that were kept, tables (K,) are of all data.
         """
         assert weights is not None
-        n_kept = self.objective.learner.n_kept
+        n_kept = self.objective.settings.n_kept
         totals = drawn.totals if len(drawn.totals) else drawn.tallies.sum(axis=0)
         value = self.objective.value(totals / n_kept, counts / n_kept, tables, weights.mean)
         self.values.append(value)
 
 
-def descent_of(
-    learner: TopicLearner, prior: TopicState, targets: Targets, before: Mat
-) -> Descent | None:
-    """What watches a batch, if the learner has a tolerance; `before` is that of `Objective`."""
-    if learner.tol is None or learner.loss is None:
+def monitor_of(
+    settings: TopicSettings, prior: TopicState, targets: Targets, before: Mat
+) -> ConvergenceMonitor | None:
+    """A monitor for a batch if there is a tolerance; `before` as in `Objective`."""
+    if settings.tol is None or settings.loss is None:
         return None
-    return Descent(Objective.of(learner, prior, targets, before), learner.tol)
+    return ConvergenceMonitor(Objective.of(settings, prior, targets, before), settings.tol)

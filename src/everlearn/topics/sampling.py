@@ -1,120 +1,68 @@
-"""Topic proportions of documents without their labels by drawing topics, as BayesPA does."""
+"""Draw the topics of a batch in rounds: with word counts that stand still, or follow every draw."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import psi
 
 from everlearn.core.arrays import Mat, Vec
-from everlearn.core.documents import Documents
 from everlearn.engine.protocol import Engine
-from everlearn.kernels.draws import Words, content_keys, stream_keys
-from everlearn.topics.batches import Batch, as_bags, renumbered
-from everlearn.topics.kernels.collapsed import Live, sweep_collapsed
-from everlearn.topics.kernels.completion import infer_topics
+from everlearn.kernels.draws import stream_keys
+from everlearn.topics.batches import Batch, renumber_words
+from everlearn.topics.kernels.collapsed import LiveCounts, sweep_collapsed
 from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.kernels.sampler import (
     CONTINUE,
     PREDICTIVE,
     UNIFORM,
     Bags,
-    Margins,
-    Samples,
     WordFactors,
     count_tables,
-    sample_documents,
 )
 from everlearn.topics.kernels.words import add_topics
-from everlearn.topics.settings import SharedSticks, TopicLearner, word_factors
-from everlearn.topics.state import FixedSpread, Gaussians, TopicState
+from everlearn.topics.priors import SharedSticks
+from everlearn.topics.settings import TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, TopicState, word_factors
 from everlearn.topics.steps import (
     AveragingStep,
     Block,
     Draws,
     GibbsStep,
     Step,
-    cut,
     draw_topics,
-    even_cuts,
 )
-from everlearn.topics.weights import first_multipliers, hinges_of, no_hinges, tilts
+from everlearn.topics.weights import (
+    first_multipliers,
+    make_hinges,
+    no_hinges,
+    tilts,
+    weight_draws,
+)
 
-_BLOCK_TOKENS = 20_000
-"""Tokens whose draws are held at a time."""
-
-
-class _Inference(NamedTuple):
-    """What all documents share whose topics are drawn without labels."""
-
-    factors: WordFactors
-    alpha: Vec
-    n_sweeps: int
+_LEAST_EXPONENT = -50.0
+"""Smaller exponents are raised to this one."""
 
 
-def infer_sampled(
-    documents: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int, engine: Engine
-) -> Mat:
-    """Topic proportions (B, K), averaged over `n_sweeps` sweeps after as many that are dropped.
-
-    A document's draws depend on the seed and on its words, not on those beside it.
-    """
-    bags = as_bags(documents)
-    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
-    parts = even_cuts(bags, max(engine.n_workers, int(bags.starts[-1]) // _BLOCK_TOKENS))
-    blocks = [(cut(bags, where), keys[where]) for where in parts]
-    found = engine.map(_infer_drawn, blocks, _Inference(factors, alpha, n_sweeps))
-    return np.concatenate(found) if found else np.empty((0, len(alpha)))
-
-
-def sampled_words(
-    document: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int
-) -> Mat:
-    """Tokens of each word of one document in each topic, (words, K), in the same draws."""
-    bags = as_bags(document)
-    keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
-    kept = _draws(_Inference(factors, alpha, n_sweeps), bags, keys).kept
-    tokens = np.zeros((len(bags.words), len(alpha)))
-    places = np.repeat(np.arange(len(bags.words)), bags.counts)
-    np.add.at(tokens, (np.broadcast_to(places, kept.shape), kept), 1.0)
-    return tokens / n_sweeps
-
-
-def _infer_drawn(inference: _Inference, block: tuple[Bags, Words]) -> Mat:
-    bags, keys = block
-    totals = _draws(inference, bags, keys).totals
-    totals[bags.starts[1:] == bags.starts[:-1]] = inference.alpha
-    return np.asarray(totals / totals.sum(axis=1, keepdims=True))
-
-
-def _draws(inference: _Inference, bags: Bags, keys: Words) -> Samples:
-    factors, alpha, n_sweeps = inference
-    n, n_tokens, k = len(keys), int(bags.starts[-1]), len(alpha)
-    out = Samples(
-        np.zeros(n_tokens, np.uint16),
-        np.empty((n_sweeps, n_tokens), np.uint16),
-        np.zeros((n, k)),
-        np.zeros((0, k)),
-    )
-    margins = Margins(np.empty((0, k)), np.zeros((n, 0), np.int8), np.zeros((n, 0)))
-    schedule = (2 * n_sweeps, n_sweeps, PREDICTIVE)
-    sample_documents(bags, factors, alpha, margins, (0.0, 1.0, 0.0), keys, schedule, out)
-    return out
-
-
-_DEEPEST = -50.0
+def first_topics(settings: TopicSettings, state: TopicState, number: int) -> int:
+    """How tokens get their topics at the beginning of round `number`, from 0."""
+    if number > 0:
+        return CONTINUE
+    return UNIFORM if settings.init == "uniform" or state.clock == 0 else PREDICTIVE
 
 
 class IndependentSampler:
-    """Rounds of sweeps over a batch, each from where the last one stopped."""
+    """Rounds of sweeps over a batch with word counts that stand still during a round.
+
+    Documents do not depend on each other then, so workers share them. Each round goes on from the
+    topics of the last one.
+    """
 
     def __init__(
-        self, learner: TopicLearner, state: TopicState, batch: Batch, engine: Engine
+        self, settings: TopicSettings, state: TopicState, batch: Batch, engine: Engine
     ) -> None:
-        self._learner, self._state, self._batch, self._engine = learner, state, batch, engine
+        self._settings, self._state, self._batch, self._engine = settings, state, batch, engine
         self._topics = np.empty(batch.n_tokens, np.uint16)
-        self._inverses = np.zeros((learner.n_kept, len(batch), 0))
+        self._inverses = np.zeros((settings.n_kept, len(batch), 0))
         self._draws: Draws | None = None
         self._own_words: tuple[Bags, Mat] | None = None
 
@@ -128,101 +76,84 @@ class IndependentSampler:
     def _prepared(
         self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat
     ) -> tuple[Step, Block]:
-        """What draws a round, and from what."""
-        learner, batch, alpha = self._learner, self._batch, self._document_prior()
+        """The step that draws a round, and the documents it starts from."""
+        settings, batch, alpha = self._settings, self._batch, self._document_prior()
         factors, bags = self._factors()
-        schedule = (learner.n_sweeps, learner.burn_in, self._start(number))
+        start = first_topics(settings, self._state, number)
+        schedule = (settings.n_sweeps, settings.burn_in, start)
         keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
         signs, offsets = batch.targets.signs, batch.targets.values
         step: Step
-        if isinstance(weights, Gaussians) and learner.loss is not None:
-            rng = learner.weight_draws(self._state, number)
-            hinges = hinges_of(learner.loss, weights, batch.targets, self._engine, rng)
+        if isinstance(weights, Gaussians) and settings.loss is not None:
+            rng = weight_draws(settings, self._state, number)
+            hinges = make_hinges(settings.loss, weights, batch.targets, self._engine, rng)
             signs, offsets = hinges.signs, hinges.offsets
-            pull = learner.first_pull
-            step = GibbsStep(factors, alpha, hinges, pull, schedule, learner.grows)
+            pull = settings.first_pull
+            step = GibbsStep(factors, alpha, hinges, pull, schedule, settings.grows)
             if number == 0:
-                self._inverses = np.zeros((learner.n_kept, *signs.shape))
+                self._inverses = np.zeros((settings.n_kept, *signs.shape))
         else:
             mean = np.empty((0, len(alpha))) if weights is None else weights.mean
-            first = learner.closed_form(number)
-            step = AveragingStep(factors, alpha, mean, first, schedule, learner.grows)
+            first = settings.closed_form(number)
+            step = AveragingStep(factors, alpha, mean, first, schedule, settings.grows)
         return step, Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
 
     def _document_prior(self) -> Vec:
         """The Dirichlet parameter of each topic, given the tables of the last round."""
         tables = self._state.tables
-        if self._draws is not None and self._learner.grows:
-            tables = tables + self._learner.ghosts * self._draws.n_tables
-        return self._learner.prior.document_prior(tables)
-
-    def _start(self, number: int) -> int:
-        if number > 0:
-            return CONTINUE
-        uniform = self._learner.start == "uniform" or self._state.clock == 0
-        return UNIFORM if uniform else PREDICTIVE
+        if self._draws is not None and self._settings.grows:
+            tables = tables + self._settings.ghosts * self._draws.n_tables
+        return self._settings.prior.document_prior(tables)
 
     def _factors(self) -> tuple[WordFactors, Bags]:
-        """Word factors, and the documents with words numbered as the factors are.
+        """Word factors, and the documents with words numbered as in the factors.
 
-        After the first round they contain what the batch has drawn, so they are made for the
-        words of the batch only; digammas are, too.
+        After the first round the factors contain what the batch has drawn. They are then made for
+        the words of the batch only, as are digammas, because that costs time for each word.
         """
-        learner, state = self._learner, self._state
-        digamma = learner.word_factor == "digamma"
-        if self._draws is None and not digamma:
-            return word_factors(learner, state), self._batch.bags
+        settings, state = self._settings, self._state
+        if self._draws is None and settings.word_factor != "digamma":
+            return word_factors(settings, state), self._batch.bags
         k = state.n_topics
         if self._own_words is None:
-            distinct, bags = renumbered(self._batch.bags)
+            distinct, bags = renumber_words(self._batch.bags)
             self._own_words = bags, state.counts.take(distinct, axis=0)[:, :k]
         bags, before = self._own_words
         counts, totals = before.copy(), state.totals[:k].copy()
         if self._draws is not None:
-            weight = learner.ghosts / learner.n_kept
+            weight = settings.ghosts / settings.n_kept
             add_topics(bags, self._draws.kept, weight, counts)
             totals += weight * self._draws.totals.sum(axis=0)
-        totals += learner.smoothing * state.n_words
-        if digamma:
-            table = psi(counts + learner.smoothing) - psi(totals)
-            return WordFactors(deepened(table), 0.0, np.ones(k)), bags
-        return WordFactors(counts, learner.smoothing, 1.0 / totals), bags
+        return factors_of(settings, counts, totals, state.n_words), bags
 
 
-def deepened(table: Mat) -> Mat:
-    """Factors from expected logarithms (words, topics): only ratios matter, and none may vanish."""
-    relative = table - table.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(np.maximum(relative, _DEEPEST)))
-
-
-def infer(
-    documents: Documents, factors: WordFactors, alpha: Vec, n_passes: int, engine: Engine
-) -> Mat:
-    """Topic proportions (B, K) of documents without looking at labels, deterministic."""
-    bags = as_bags(documents)
-    shared = (factors, alpha, n_passes)
-    parts = engine.map(_infer, [cut(bags, w) for w in even_cuts(bags, engine.n_workers)], shared)
-    return np.concatenate(parts) if parts else np.empty((0, len(alpha)))
-
-
-def _infer(shared: tuple[WordFactors, Vec, int], bags: Bags) -> Mat:
-    factors, alpha, n_passes = shared
-    out = np.empty((len(bags.indptr) - 1, len(alpha)))
-    infer_topics(bags, factors, alpha, n_passes, out)
-    return out
+def factors_of(settings: TopicSettings, counts: Mat, totals: Vec, n_words: int) -> WordFactors:
+    """Word factors from counts of some words (words, K), and the totals (K,) of all words."""
+    smoothing = settings.smoothing
+    totals = totals + smoothing * n_words
+    if settings.word_factor != "digamma":
+        return WordFactors(counts, smoothing, 1.0 / totals)
+    # Only ratios in a row matter, and none may be 0, or its topic could never be drawn.
+    logs = psi(counts + smoothing) - psi(totals)
+    relative = np.maximum(logs - logs.max(axis=1, keepdims=True), _LEAST_EXPONENT)
+    return WordFactors(np.exp(relative), 0.0, np.ones(len(totals)))
 
 
 class CollapsedSampler:
-    """Rounds of sweeps over a batch, each from where the last one stopped."""
+    """Rounds of sweeps over a batch with word counts that follow every draw.
 
-    def __init__(self, learner: TopicLearner, state: TopicState, batch: Batch) -> None:
-        self._learner, self._state, self._batch = learner, state, batch
-        self._factors = word_factors(learner, state)
+    Each document depends on the one before, so one thread visits them all. Each round goes on from
+    the topics of the last one.
+    """
+
+    def __init__(self, settings: TopicSettings, state: TopicState, batch: Batch) -> None:
+        self._settings, self._state, self._batch = settings, state, batch
+        self._factors = word_factors(settings, state)
         n, k = len(batch), state.n_topics
-        distinct, bags = renumbered(batch.bags)
+        distinct, bags = renumber_words(batch.bags)
         counts = np.zeros((len(distinct), k))
         scale = self._factors.scale.copy()
-        self._live = Live(bags.words.astype(np.int64), counts, 1.0 / scale, scale)
+        self._live = LiveCounts(bags.words.astype(np.int64), counts, 1.0 / scale, scale)
         self._streams = stream_keys(state.seed, state.clock, 0, n)
         self._topics = np.zeros(batch.n_tokens, np.uint16)
         self._tallies = np.zeros((n, k))
@@ -231,32 +162,31 @@ class CollapsedSampler:
 
     def draw(self, number: int, weights: FixedSpread | Gaussians | None, multipliers: Mat) -> Draws:
         """The draws of round `number`, from 0, under these weights."""
-        learner, batch = self._learner, self._batch
+        settings, batch = self._settings, self._batch
         tilt = np.ones_like(self._tallies)
         hinges = no_hinges(len(batch), self._state.n_topics)
-        if isinstance(weights, Gaussians) and learner.loss is not None:
-            rng = learner.weight_draws(self._state, number)
-            hinges = hinges_of(learner.loss, weights, batch.targets, rng=rng)
+        if isinstance(weights, Gaussians) and settings.loss is not None:
+            rng = weight_draws(settings, self._state, number)
+            hinges = make_hinges(settings.loss, weights, batch.targets, rng=rng)
             if number == 0:
                 self._inverses = np.zeros(hinges.signs.shape)
         if number == 0:
-            uniform = learner.start == "uniform" or self._state.clock == 0
-            first = tilts(hinges.weights, hinges.signs, learner.first_pull, batch.lengths)
-            self._sweep(first, hinges, UNIFORM if uniform else PREDICTIVE)
-        if isinstance(weights, FixedSpread) and learner.loss is not None:
-            if learner.closed_form(number)[2] > 0.0:
+            first = tilts(hinges.weights, hinges.signs, settings.first_pull, batch.lengths)
+            self._sweep(first, hinges, first_topics(settings, self._state, number))
+        if isinstance(weights, FixedSpread) and settings.loss is not None:
+            if settings.closed_form(number)[2] > 0.0:
                 z = self._tallies / batch.lengths[:, None]
                 multipliers = first_multipliers(
-                    learner.loss, weights.mean, z, batch.targets.signs, learner.box
+                    settings.loss, weights.mean, z, batch.targets.signs, settings.max_multiplier
                 )
             tilt = tilts(weights.mean, batch.targets.signs, multipliers, batch.lengths)
         return self._sweeps(tilt, hinges)
 
     def _sweeps(self, tilt: Mat, hinges: Hinges) -> Draws:
         kept, tallies, inverses, tables = [], [], [], []
-        for sweep in range(self._learner.n_sweeps):
+        for sweep in range(self._settings.n_sweeps):
             self._sweep(tilt, hinges, CONTINUE)
-            if sweep >= self._learner.burn_in:
+            if sweep >= self._settings.burn_in:
                 kept.append(self._topics.copy())
                 tallies.append(self._tallies.copy())
                 inverses.append(self._inverses.copy())
@@ -272,7 +202,7 @@ class CollapsedSampler:
 
     def _sweep(self, tilt: Mat, hinges: Hinges, start: int) -> None:
         """Draw every token once, then the tables."""
-        prior = self._learner.prior
+        prior = self._settings.prior
         alpha = prior.document_prior(self._state.tables + self._tables.sum(axis=0))
         sweep_collapsed(
             self._batch.bags,

@@ -1,73 +1,14 @@
-"""Priors of a document's topic proportions: a fixed number of topics, or as many as there are.
-
-The hierarchical Dirichlet process shares sticks among all documents (BayesPA, section 4): with T_k
-tables of topic k, pi_k is a product of Beta(1 + T_k, eta + tables of all later topics). Tables are
-kept instead of the Beta parameters, so topics can be ordered, dropped and added at will.
-"""
+"""Settings of a topic model for one call: `TopicSettings`, and `Loss` for what labels cost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from everlearn.topics.priors import FixedTopics, SharedSticks
 
-from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.core.random import stream
-from everlearn.topics.kernels.sampler import WordFactors
-from everlearn.topics.state import FixedSpread, Gaussians, TopicState, WordWeights, code_means
-
-_LEAST = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class FixedTopics:
-    """theta ~ Dir(alpha, ..., alpha)."""
-
-    alpha: float
-
-    def document_prior(self, tables: Vec) -> Vec:
-        """The Dirichlet parameter of each topic."""
-        return np.full(len(tables), self.alpha)
-
-
-@dataclass(frozen=True, slots=True)
-class SharedSticks:
-    """theta ~ Dir(concentration * pi), pi from sticks Beta(1, eta)."""
-
-    concentration: float
-    eta: float
-
-    def document_prior(self, tables: Vec) -> Vec:
-        """The expected Dirichlet parameter of each topic; those without tables share the rest."""
-        known, rest = stick_weights(tables, self.eta)
-        fresh = tables <= 0.0
-        known[fresh] = rest / max(1, int(fresh.sum()))
-        return np.maximum(self.concentration * known, _LEAST)
-
-
-def stick_weights(tables: Vec, eta: float) -> tuple[Vec, float]:
-    """Expected weights of topics with these numbers of tables, and of all that have none.
-
-    Topics are ordered by decreasing tables, because sticks favour the first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> weights, rest = stick_weights(np.array([1.0, 6.0, 0.0]), eta=1.0)
-    >>> weights.round(4).tolist(), round(rest, 4)
-    ([0.1481, 0.7778, 0.0], 0.0741)
-    """
-    order = np.argsort(-tables, kind="stable")
-    order = order[tables[order] > 0.0]
-    T = tables[order]
-    later = np.cumsum(T[::-1])[::-1] - T
-    stick = np.clip((1.0 + T) / (1.0 + T + eta + later), _LEAST, 1.0 - _LEAST)
-    log_left = np.concatenate([[0.0], np.cumsum(np.log1p(-stick))])
-    weights = np.zeros(len(tables))
-    weights[order] = stick * np.exp(log_left[:-1])
-    return weights, float(np.exp(log_left[-1]))
+LossKind: TypeAlias = Literal["averaging", "gibbs"]
+WordFactor: TypeAlias = Literal["ratio", "digamma", "collapsed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +20,12 @@ class Loss:
     c : half the weight of the loss
     variance : prior variance of a weight
     anchored : whether the prior means of a topic's weights are the code of one class
-    regression : whether scores are to come near numbers instead of beyond a margin
+    regression : whether scores should be near numbers instead of beyond a margin
     mean_only : whether augmentation variables take their means instead of being drawn
-    draws_weights : whether a round of "gibbs" sees weights that are drawn, not their posterior
+    draws_weights : whether each round of "gibbs" draws the weights instead of using their posterior
     """
 
-    kind: Literal["averaging", "gibbs"]
+    kind: LossKind
     margin: float
     c: float
     variance: float
@@ -95,73 +36,92 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicLearner:
-    """A topic model and how it learns from a batch.
+class TopicSettings:
+    """All parameters of a topic model for one call, checked, in the form in which they are used.
 
     prior : of the topic proportions of a document
     smoothing : Dirichlet parameter of a topic over words
+    loss : None without labels
     word_factor : "ratio" of expected counts, "digamma" of the mean field, or "collapsed"
-    start : where topics of tokens come from before the first sweep (never "predictive" at first)
-    n_rounds, n_sweeps, burn_in : inner rounds, sweeps in each, and how many of these are dropped
-    tol : share of the objective by which it must fall a round for rounds to go on; None: always
+    init : how tokens get their first topics; those of the very first batch are always "uniform"
+    n_rounds, n_sweeps, burn_in : rounds in a batch, sweeps in a round, and how many are dropped
+    tol : rounds end when the objective falls by less than this share of it; None: never
     ghosts : copies that each document stands for
-    passes : over the words of a document whose topics are inferred without its labels
-    sampled : whether these topics are drawn instead, in as many sweeps after as many dropped ones
-    drawn_weights : whether scores of new documents are those of weights drawn once
+    inference_passes : passes over a new document, or sweeps if `sampled_inference`
+    sampled_inference : whether the topics of new documents are drawn instead of expected ones
+    drawn_decision : whether scores use one draw of the weights instead of their means
     retention : share of the evidence of earlier batches that is left at each batch
-    word_box : largest multiplier of the linear term on words; 0 for no such term
-    max_topics : no more are born
-    young_documents, young_sweeps : how many documents a model begins with, and the sweeps that
-        batches of these get at least
+    max_word_multiplier : limit of the multipliers of words' own weights; 0 for no such weights
+    max_topics : number of topics at which no more are born
+    warmup_documents, warmup_sweeps : documents that a model begins with, and sweeps over them
+
+    name : class of the estimator, for messages
+    n_topics : the parameter as given; None if the model chooses or finds the number
+    start_topics : topics of a new model
+    n_models : 1, or the number of tasks if each has topics of its own
+    classes : names of the classes, for warnings of collapse; empty if there is nothing to watch
+    batch_size : documents in a batch; None for all of a call
+    n_passes : passes over all documents in `fit`
+    shuffle : whether `fit` visits documents in random order
+    verbose : 1 shows a progress bar
     """
 
     prior: FixedTopics | SharedSticks
     smoothing: float
     loss: Loss | None = None
-    word_factor: Literal["ratio", "digamma", "collapsed"] = "ratio"
-    start: Literal["predictive", "uniform"] = "predictive"
+    word_factor: WordFactor = "ratio"
+    init: Literal["predictive", "uniform"] = "predictive"
     n_rounds: int = 1
     n_sweeps: int = 3
     burn_in: int = 0
     tol: float | None = None
     ghosts: int = 1
-    passes: int = 2
-    sampled: bool = False
-    drawn_weights: bool = False
+    inference_passes: int = 2
+    sampled_inference: bool = False
+    drawn_decision: bool = False
     retention: float = 1.0
-    word_box: float = 0.0
+    max_word_multiplier: float = 0.0
     max_topics: int = 1000
-    young_documents: int = 0
-    young_sweeps: int = 0
+    warmup_documents: int = 0
+    warmup_sweeps: int = 0
+    name: str = "TopicModel"
+    n_topics: int | str | None = None
+    start_topics: int = 1
+    n_models: int = 1
+    classes: tuple[str, ...] = ()
+    batch_size: int | None = None
+    n_passes: int = 1
+    shuffle: bool = True
+    verbose: int = 0
 
-    def after(self, n_documents: int) -> TopicLearner:
-        """How batches are learned when so many documents are known.
+    def for_batch(self, n_known: int) -> TopicSettings:
+        """The settings for a batch that comes after `n_known` documents.
 
-        Topics that say nothing yet cannot tell what a new document is about: while a model is young
-        they are found by many sweeps, with counts that follow every draw.
+        Early topics are still random and say little about a new document. So the first documents
+        get many sweeps, with word counts that follow every draw.
         """
-        if n_documents >= self.young_documents:
+        if n_known >= self.warmup_documents:
             return self
-        n_sweeps = max(self.n_sweeps, self.young_sweeps)
+        n_sweeps = max(self.n_sweeps, self.warmup_sweeps)
         return replace(
             self, word_factor="collapsed", n_sweeps=n_sweeps, burn_in=n_sweeps - self.n_kept
         )
 
-    def first_batch(self, n_documents: int, n_told: int, size: int) -> int:
-        """How many documents of a corpus are learned first, if all other batches have this size.
+    def first_batch(self, n_documents: int, n_labelled: int, size: int) -> int:
+        """Documents in the first batch of a corpus, if all others have `size`.
 
-        Where topics are born and have no labels, some are left to judge which are needed. Where
-        there are labels, those `n_told` that have any come first: topics must know what labels mean
-        before other documents take them.
+        A model that finds the number of topics without labels keeps some documents back, to judge
+        by them which topics it needs. Labelled documents come first, because topics must know what
+        labels mean before other documents take them.
         """
-        first = max(size, self.young_documents)
-        if self.young_documents and self.grows and self.loss is None:
+        first = max(size, self.warmup_documents)
+        if self.warmup_documents and self.grows and self.loss is None:
             first = max(1, min(first, n_documents * 3 // 4))
-        return min(first, n_told or n_documents)
+        return min(first, n_labelled or n_documents)
 
     @property
     def collapsed(self) -> bool:
-        """Whether word counts follow every draw; without labels no topic is born otherwise."""
+        """Whether word counts follow every draw; topics that are born without labels need it."""
         return self.word_factor == "collapsed" or (self.grows and self.loss is None)
 
     @property
@@ -179,127 +139,28 @@ class TopicLearner:
         """Sweeps of a round that count."""
         return self.n_sweeps - self.burn_in
 
-    def weight_draws(self, state: TopicState, number: int) -> np.random.Generator | None:
-        """What the weights of a round are drawn by, if they are."""
-        if self.loss is None or not self.loss.draws_weights:
-            return None
-        return stream(state.seed, "sample", state.clock, number)
-
     @property
-    def box(self) -> float:
-        """Largest multiplier of the averaging loss."""
+    def max_multiplier(self) -> float:
+        """Largest multiplier of the averaging loss; 0 without labels."""
         return 0.0 if self.loss is None else 2.0 * self.loss.c * self.ghosts
 
     @property
     def first_pull(self) -> float:
-        """Multiplier of every label while tokens are placed at first, under the Gibbs loss.
+        """Multiplier of every label while tokens get their first topics, under the Gibbs loss.
 
-        Tokens that nobody has placed meet no margin, and a margin that is missed pulls with 2c. As
-        for the averaging loss, there must be anchors: without them labels may mean nothing yet.
+        A document without topics misses every margin, and a margin that is missed pulls with 2c.
+        Without anchors the pull is 0: labels may mean nothing yet.
         """
         if self.loss is None or self.loss.kind != "gibbs" or not self.loss.anchored:
             return 0.0
         return 2.0 * self.loss.c
 
     def closed_form(self, number: int) -> tuple[float, float, float]:
-        """Margin, variance and box of multipliers that a round makes itself, or a box of 0.
+        """Margin, variance and largest multiplier for a round that makes multipliers itself.
 
-        With anchors the first round does: labels are seen at once. Without, it has none yet.
+        The first round does so with anchors, so that labels count at once. Other rounds have a
+        largest multiplier of 0: they use the multipliers of the round before.
         """
         if self.loss is None or number > 0 or not self.loss.anchored:
             return 0.0, 1.0, 0.0
-        return self.loss.margin, self.loss.variance, self.box
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """What the tasks of a batch ask for.
-
-    signs : (B, Q) of 1, -1 and 0 for nothing known; 1 or 0 in a regression
-    values : (B, Q), of a regression; else the margin
-    """
-
-    signs: NDArray[np.int8]
-    values: Mat
-
-    def __getitem__(self, where: slice) -> Targets:
-        return Targets(self.signs[where], self.values[where])
-
-    def take(self, rows: IntVec) -> Targets:
-        """Those of the documents at these positions."""
-        return Targets(self.signs.take(rows, axis=0), self.values.take(rows, axis=0))
-
-    def of_task(self, task: int) -> Targets:
-        """Those of one task."""
-        one = slice(task, task + 1)
-        return Targets(
-            np.ascontiguousarray(self.signs[:, one]), np.ascontiguousarray(self.values[:, one])
-        )
-
-    @classmethod
-    def none(cls, n: int) -> Targets:
-        """For documents without any task."""
-        return cls(np.zeros((n, 0), np.int8), np.zeros((n, 0)))
-
-
-@dataclass(frozen=True, slots=True)
-class RoundInfo:
-    """What a batch did, for the reader.
-
-    ids, shares : (n_topics,), permanent numbers of the topics, and how much of an average
-        document of the batch was drawn into each
-    n_rounds : that were made
-    converged : False if their limit ended them before their objective had ceased to fall
-    """
-
-    clock: int
-    n_documents: int
-    n_tokens: int
-    ids: IntVec
-    shares: Vec
-    n_rounds: int
-    converged: bool
-
-    @property
-    def n_topics(self) -> int:
-        """Topics in use."""
-        return len(self.ids)
-
-
-def first_state(
-    learner: TopicLearner,
-    n_words: int,
-    n_topics: int,
-    task_order: IntVec,
-    seed: int,
-    n_rest: int = 1,
-) -> TopicState:
-    """The state before any data; topics are anchored to tasks in the order given.
-
-    The topics of a single task are anchored to yes, then `n_rest` of them to no, and so on.
-    """
-    codes = np.full(n_topics, -1)
-    weights: FixedSpread | Gaussians | None = None
-    if learner.loss is not None:
-        if learner.loss.anchored:
-            order = task_order if len(task_order) > 1 else np.repeat([0, 1], [1, n_rest])
-            codes = order[np.arange(n_topics) % len(order)]
-        means = code_means(codes, len(task_order), learner.loss.margin)
-        weights = _prior_weights(learner.loss, means)
-    words = WordWeights.empty(n_words, len(task_order)) if learner.word_box > 0 else None
-    return TopicState.empty(n_words, codes, weights, words, seed)
-
-
-def _prior_weights(loss: Loss, means: Mat) -> FixedSpread | Gaussians:
-    if loss.kind == "averaging":
-        return FixedSpread(means)
-    q, k = means.shape
-    precision = np.zeros((q, k, k))
-    precision[:, np.arange(k), np.arange(k)] = 1.0 / loss.variance
-    return Gaussians(precision, means / loss.variance)
-
-
-def word_factors(learner: TopicLearner, state: TopicState) -> WordFactors:
-    """Expected probability of each word in each topic, as counts and scales."""
-    total = state.totals[: state.n_topics] + learner.smoothing * state.n_words
-    return WordFactors(state.counts, learner.smoothing, 1.0 / total)
+        return self.loss.margin, self.loss.variance, self.max_multiplier

@@ -1,4 +1,4 @@
-"""What a topic model knows: counts of words in topics, tables, weights of the tasks."""
+"""State of a topic model: counts of words in topics, tables, and weights of the tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.engine.protocol import Engine
 from everlearn.topics.kernels.gaussians import invert
-from everlearn.topics.kernels.sampler import Bags, Topics
-from everlearn.topics.kernels.words import add_topics, fade, learn_words
+from everlearn.topics.kernels.sampler import Bags, Topics, WordFactors
+from everlearn.topics.kernels.words import add_topics, decay_counts, learn_words
+from everlearn.topics.settings import Loss, TopicSettings
 
 
 class Weights(Protocol):
@@ -43,7 +44,7 @@ class Weights(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedSpread:
-    """Weights whose covariance is that of the prior, so that only means are kept."""
+    """Weights with the covariance of the prior, so that only means are kept."""
 
     mean: Mat
 
@@ -63,7 +64,7 @@ class FixedSpread:
         return FixedSpread(self.mean @ (part / part.sum(axis=0)))
 
     def decay(self, share: float, means: Mat, variance: float) -> FixedSpread:
-        return self  # no evidence is kept that could weigh less
+        return self  # there are no sums that could fade
 
     def rescale(self, factor: float, shift: float) -> FixedSpread:
         return FixedSpread(factor * self.mean + shift)
@@ -144,9 +145,11 @@ def _moments_of(weights: Gaussians, tasks: slice) -> tuple[Mat, Cube]:
 
 @dataclass(frozen=True, slots=True)
 class WordWeights:
-    """A linear term on words: weights (n_words, Q), documents with each word, and of all.
+    """Words' own weights: a linear term beside the topics. Learners change the arrays in place.
 
-    Learners change the arrays in place.
+    weights : (n_words, Q)
+    frequencies : (n_words,), documents with each word
+    n_documents : documents with any word
     """
 
     weights: Mat
@@ -176,14 +179,16 @@ class TopicState:
     Attributes
     ----------
     counts : (n_words, capacity), tokens of each word in each topic, without the prior's share.
-        Columns behind `n_topics` are zero. Learners change this array and `totals` in place.
+        Columns from `n_topics` on are zero. Learners change this array and `totals` in place.
     totals : (capacity,), its column sums
-    ids : (n_topics,), permanent numbers of the topics
+    ids : (n_topics,), permanent ids of the topics
     codes : (n_topics,), the class each topic is anchored to, or -1
     tables : (n_topics,), tables of the shared sticks; zero for a fixed number of topics
     weights : of the tasks, None without labels
-    words : the linear term on words, None without one
-    next_id, clock, seed : int
+    words : words' own weights, None without any
+    next_id : id of the next topic that is born
+    clock : batches learned
+    seed : of all draws
     """
 
     counts: Mat
@@ -235,7 +240,7 @@ class TopicState:
         """The same with at least this many rows and columns of counts.
 
         Rows grow by doubling, columns by a quarter, because few are needed at a time. New rows may
-        lie behind the old ones in the same memory, as if changed in place.
+        use spare memory behind the old ones.
         """
         rows, columns = self.counts.shape
         if n_words <= rows and n_topics <= columns:
@@ -285,7 +290,7 @@ class CountBuffer:
 
     def decay(self, share: float) -> None:
         """Keep this share of all counts."""
-        fade(share, self.counts, self.totals)
+        decay_counts(share, self.counts, self.totals)
 
     def add_draws(self, bags: Bags, kept: Topics, weight: float, totals: Vec) -> None:
         """Add `weight` for every token and kept sweep; `totals` (K,) are the tokens of topics."""
@@ -299,21 +304,28 @@ class CountBuffer:
         self.totals[:k] += weight * counts.sum(axis=0)
 
     def learn_words(
-        self, bags: Bags, offsets: Mat, signs: NDArray[np.int8], box: float
+        self, bags: Bags, offsets: Mat, signs: NDArray[np.int8], max_multiplier: float
     ) -> WordWeights:
         """The linear term after these documents; `offsets` (B, Q) are the scores of the topics."""
         assert self.words is not None
         words = self.words
         n_documents = learn_words(
-            bags, offsets, signs, box, words.n_documents, words.frequencies, words.weights
+            bags,
+            offsets,
+            signs,
+            max_multiplier,
+            words.n_documents,
+            words.frequencies,
+            words.weights,
         )
         return replace(words, n_documents=n_documents)
 
 
 class SavedCounts:
-    """What a call is about to change in place, as it was before.
+    """Copies of the counts that a call changes in place, to undo the call.
 
-    Rows are copied before they are first changed, or all at once if most of them will be.
+    Rows are copied before their first change, or all at once if most of them will change.
+    `n_entries` is the number of words that the call will see, each counted once a document.
     """
 
     def __init__(self, state: TopicState, n_entries: int = 0) -> None:
@@ -338,7 +350,7 @@ class SavedCounts:
         self._saved.append((fresh, [table[fresh] for table in self._tables]))
 
     def restore(self) -> None:
-        """Bring all saved rows and the totals back."""
+        """Undo all changes since the rows were saved."""
         for where, rows in self._saved:
             for table, old in zip(self._tables, rows, strict=True):
                 table[where] = old
@@ -346,12 +358,12 @@ class SavedCounts:
 
 
 def n_codes(n_tasks: int) -> int:
-    """How many classes an anchor can stand for: a single task has two."""
+    """Number of classes to which topics can be anchored: a single task has two."""
     return 2 if n_tasks == 1 else n_tasks
 
 
 def code_means(codes: IntVec, n_tasks: int, margin: float) -> Mat:
-    """Prior means (n_tasks, n_topics): the margin for a topic's own task, minus it elsewhere.
+    """Prior means (n_tasks, n_topics): the margin for a topic's own task, else minus the margin.
 
     For a single task code 0 stands for yes and code 1 for no; code -1 is no anchor at all.
     """
@@ -360,7 +372,48 @@ def code_means(codes: IntVec, n_tasks: int, margin: float) -> Mat:
 
 
 def label_order(signs: np.ndarray) -> IntVec:
-    """Tasks in the order in which their labels first appear; those that never do come last."""
+    """Tasks in the order in which their labels first appear; tasks without labels come last."""
     seen = signs > 0
     first = np.where(seen.any(axis=0), seen.argmax(axis=0), len(signs))
     return np.argsort(first, kind="stable")
+
+
+def first_state(
+    settings: TopicSettings,
+    n_words: int,
+    n_topics: int,
+    task_order: IntVec,
+    seed: int,
+    n_rest: int = 1,
+) -> TopicState:
+    """The state before any data; topics are anchored to tasks in the given order, again and again.
+
+    For a single task one topic is anchored to yes, then `n_rest` topics to no, and so on.
+    """
+    codes = np.full(n_topics, -1)
+    weights: FixedSpread | Gaussians | None = None
+    if settings.loss is not None:
+        if settings.loss.anchored:
+            order = task_order if len(task_order) > 1 else np.repeat([0, 1], [1, n_rest])
+            codes = order[np.arange(n_topics) % len(order)]
+        means = code_means(codes, len(task_order), settings.loss.margin)
+        weights = _prior_weights(settings.loss, means)
+    words = (
+        WordWeights.empty(n_words, len(task_order)) if settings.max_word_multiplier > 0 else None
+    )
+    return TopicState.empty(n_words, codes, weights, words, seed)
+
+
+def _prior_weights(loss: Loss, means: Mat) -> FixedSpread | Gaussians:
+    if loss.kind == "averaging":
+        return FixedSpread(means)
+    q, k = means.shape
+    precision = np.zeros((q, k, k))
+    precision[:, np.arange(k), np.arange(k)] = 1.0 / loss.variance
+    return Gaussians(precision, means / loss.variance)
+
+
+def word_factors(settings: TopicSettings, state: TopicState) -> WordFactors:
+    """Expected probability of each word in each topic, as counts and scales."""
+    total = state.totals[: state.n_topics] + settings.smoothing * state.n_words
+    return WordFactors(state.counts, settings.smoothing, 1.0 / total)

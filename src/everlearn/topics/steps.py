@@ -1,6 +1,6 @@
-"""Steps that draw the topics of documents, under the averaging loss or that of Gibbs classifiers.
+"""Local steps that draw the topics of documents, under the averaging or the Gibbs loss.
 
-Word counts stand still meanwhile, so documents are independent: each worker gets a run of them.
+Word counts stand still meanwhile, so documents are independent, and each worker gets a run of them.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from everlearn.topics.kernels.sampler import (
 from everlearn.topics.weights import tilts
 
 _FEWEST_TOKENS = 1000
-"""A run of documents with fewer is not worth sending to another thread."""
+"""Tokens of a run of documents; fewer are not worth sending to another thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What the sweeps of a round leave behind.
+    """What the sweeps of a round have drawn.
 
     topics : (n_tokens,), after the last sweep
-    kept : (n_kept, n_tokens), after each sweep that counts
+    kept : (n_kept, n_tokens), after each sweep that is kept, that is, not dropped by `burn_in`
     totals : (B, K), tokens in topics, summed over kept sweeps
     tallies, inverses : (n_kept, B, K) and (n_kept, B, hinges), under the Gibbs loss
     tables : (B, K), summed over kept sweeps; no rows unless topics are born
@@ -71,7 +71,7 @@ class Draws:
         )
 
 
-def even_cuts(bags: Bags, n_parts: int) -> list[slice]:
+def even_runs(bags: Bags, n_parts: int) -> list[slice]:
     """Runs of documents with about as many tokens each."""
     n_tokens = int(bags.starts[-1])
     n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
@@ -92,7 +92,14 @@ def cut(bags: Bags, where: slice) -> Bags:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Documents on their way through a local step, with what belongs to them."""
+    """Documents for a local step, with the draws and multipliers that it starts from.
+
+    keys : (B,), random streams of the documents
+    topics : (n_tokens,), before the step
+    signs, offsets : (B, hinges), as in `Hinges`
+    multipliers : (B, Q), of the averaging loss
+    inverses : (n_kept, B, hinges), of the last round under the Gibbs loss
+    """
 
     bags: Bags
     keys: Words
@@ -122,8 +129,10 @@ class Block:
 class AveragingStep:
     """Sweeps under the averaging loss, or without labels (no tasks).
 
-    `closed_form` is margin, variance and box of the first multipliers, which replace those of
-    the block; a box of 0 keeps them. With `seats` tables are drawn, too.
+    closed_form : margin, variance and largest multiplier, for multipliers of its own; a largest
+        multiplier of 0 uses those of the block
+    schedule : number of sweeps, how many of them are dropped, and how topics start
+    seats : whether to draw tables, too
     """
 
     factors: WordFactors
@@ -153,9 +162,11 @@ class AveragingStep:
 
 @dataclass(frozen=True, slots=True)
 class GibbsStep:
-    """Sweeps under the Gibbs loss; signs and offsets of `hinges` come with the block.
+    """Sweeps under the Gibbs loss.
 
-    `pull` is the multiplier of every label while tokens are placed at first.
+    hinges : of all documents; signs and offsets come with the block
+    pull : multiplier of every label while tokens get their first topics
+    schedule, seats : as in `AveragingStep`
     """
 
     factors: WordFactors
@@ -190,7 +201,7 @@ Step: TypeAlias = AveragingStep | GibbsStep
 
 
 def _empty_draws(block: Block, schedule: tuple[int, int, int], n_topics: int, seats: bool) -> Draws:
-    """Arrays for the draws of a block; without the Gibbs loss they are all."""
+    """Arrays for the draws of a block; the Gibbs loss needs tallies, too."""
     n_sweeps, burn_in, start = schedule
     n = len(block.keys)
     return Draws(
@@ -210,5 +221,5 @@ def draw_block(step: Step, block: Block) -> Draws:
 
 def draw_topics(step: Step, block: Block, engine: Engine) -> Draws:
     """Draw the topics of a block, a run of documents on each worker."""
-    parts = [block.cut(where) for where in even_cuts(block.bags, engine.n_workers)]
+    parts = [block.cut(where) for where in even_runs(block.bags, engine.n_workers)]
     return Draws.concatenate(engine.map(draw_block, parts, step))

@@ -3,79 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.core.arrays import Vec
+from everlearn.engine.opening import EngineChoice, open_engine
 from everlearn.estimator.params import Constraint, Interval, Options
-from everlearn.store.schema import Arrays, section
-from everlearn.text.inputs import TextOptions
-from everlearn.topics.checkpoint import TopicCheckpoint
-from everlearn.topics.estimator import Learned
-from everlearn.topics.params import TOPIC_CONSTRAINTS, SamplerOptions, check_start
-from everlearn.topics.settings import FixedTopics, SharedSticks, Targets, TopicLearner, first_state
+from everlearn.store.schema import Schema
+from everlearn.text.inputs import TextOptions, WordSpace
+from everlearn.topics.batches import Targets
+from everlearn.topics.checkpoint import TOPIC_MODEL_FIT
+from everlearn.topics.estimator import TopicEstimator
+from everlearn.topics.fit import TopicFit, check_unchanged, fit_corpus, learn_documents, start_fit
+from everlearn.topics.params import TOPIC_CONSTRAINTS, SamplerOptions
+from everlearn.topics.priors import FixedTopics, SharedSticks
+from everlearn.topics.settings import TopicSettings
 
 _START_TOPICS = 20
+"""Topics that "infer" starts with, where the options give no number."""
 _NO_TASKS = np.empty(0, np.int64)
 
 
-class TopicModel(TopicCheckpoint[None]):
+class TopicModel(TopicEstimator[None]):
     """Online topic model: LDA, or an HDP that finds the number of topics.
 
-    `fit` learns from a corpus in one or more passes, `partial_fit` from documents that need not
-    come again; memory depends on words and topics, never on documents.
+    `fit` learns from a corpus, `partial_fit` from documents that need not come again. Memory
+    depends on the numbers of words and topics, not on that of documents.
 
     Parameters
     ----------
     n_topics : int or "infer", default=50
-        The number of topics of LDA, or "infer" for a hierarchical Dirichlet process.
-    start_topics : int or None, default=None
-        Topics that "infer" starts with; None is 20, or `max_topics` if that is less. One for every
-        3 documents of the first batch, up to 100, if that is more. Later batches of at least 50
-        documents join those that tell the words of these better as one.
+        Number of topics of LDA, or "infer" for a hierarchical Dirichlet process. "infer" starts
+        with many topics. Later batches of at least 50 documents merge those that predict words
+        better as one.
     max_topics : int, default=1000
-        There are never more.
-    concentration : float, default=5.0
-        Of the HDP: larger values expect more topics in a document.
-    topic_word_prior : float, default=0.02
-        Dirichlet parameter of a topic over words.
+        Most topics that "infer" may have.
     batch_size : int or "all", default=256
-        Documents that are learned together; "all" of a call makes it a batch sampler.
+        Documents of a batch. "all" makes one batch of each call.
     warmup_documents : int, default=2000
-        The first documents get 50 sweeps, because early topics are still random. `fit` learns them
-        all together, but for a quarter that "infer" keeps to judge topics by. 0 learns them like
-        all others, as do a batch of "all" and Dask collections.
-    n_sweeps : int, default=3
-        Sweeps over the tokens of every other batch.
+        The first documents get 50 sweeps, because early topics are still random. `fit` learns
+        them in one batch, but for a quarter that "infer" keeps to decide about merges. 0 learns
+        them like all others, as do `batch_size="all"` and Dask collections.
     n_passes : int, default=1
-        Passes over the documents in `fit`, each of which counts them once more.
+        Passes over the documents in `fit`. Each pass counts them once more.
     retention : float, default=1.0
-        Share of the evidence of earlier batches that is left at each batch; 1 forgets nothing.
-        Less follows a stream that drifts.
+        Share of the evidence of earlier batches that is left at each batch. 1 forgets nothing.
+        Smaller values follow a stream that drifts.
     vocabulary : sequence or mapping of words, default=None
-        The words, in the order of the columns; None lets tokens and texts bring them.
+        The words, in the order of the columns. None takes them from the documents.
     stop_words : "english", collection of words or None, default=None
         Words of texts to leave out.
-    text : TextOptions, mapping of its fields or None, default=None
-        How texts become words (`token_pattern`), and how many words at most (`max_features`).
-    options : SamplerOptions, mapping of its fields or None, default=None
-        Rarely used parameters of the sampler, such as `doc_topic_prior` and `shuffle`.
+    text : TextOptions, dict or None, default=None
+        How texts become words, see `TextOptions`.
+    options : SamplerOptions, dict or None, default=None
+        Rarely used parameters, see `SamplerOptions`.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        Where documents are worked on; all engines give the same bits. None uses all cores;
-        "dask", a `distributed.Client` or an address ("tcp://...") a cluster.
+        Where to compute. None uses all cores of this machine; "dask", a `distributed.Client` or
+        an address ("tcp://...") a cluster. All engines give the same bits.
     random_state : int, RandomState instance or None, default=None
-        Determines all draws.
+        Seed of all draws.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     n_topics_, n_components_ : int
-        Topics in use.
+        Number of topics in use.
     component_ids_ : ndarray of shape (n_topics,)
-        Permanent numbers of the topics.
+        Permanent ids of the topics.
     components_ : ndarray of shape (n_topics, n_words)
         Dirichlet parameters of the topics.
     topic_shares_ : ndarray of shape (n_topics,)
@@ -83,7 +80,7 @@ class TopicModel(TopicCheckpoint[None]):
     vocabulary_ : ndarray of shape (n_words,)
         The word of each column.
     n_samples_seen_, n_tokens_seen_ : int
-        What was learned from.
+        Documents and tokens learned from, each counted as often as it was visited.
 
     Examples
     --------
@@ -95,13 +92,12 @@ class TopicModel(TopicCheckpoint[None]):
     """
 
     checkpoint_key: ClassVar[str] = "topic-model"
-    _options: ClassVar = {"text": TextOptions, "options": SamplerOptions}
-    _no_options = ("tol", "augmentation", "decision")
+    _schema: ClassVar[Schema] = TOPIC_MODEL_FIT
+    _unused_options = ("variance", "tol", "augmentation", "decision")
+    _topic_word_prior = 0.02
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_topics": (Interval(1, 2**16 - 1, integer=True), Options(("infer",))),
-        "start_topics": (Options((None,)), Interval(1, 2**15, integer=True)),
         "max_topics": (Interval(1, 2**15, integer=True),),
-        "concentration": (Interval(0, 1e6, low_open=True),),
         "warmup_documents": (Interval(0, integer=True),),
         **TOPIC_CONSTRAINTS,
     }
@@ -110,31 +106,23 @@ class TopicModel(TopicCheckpoint[None]):
         self,
         *,
         n_topics: int | str = 50,
-        start_topics: int | None = None,
         max_topics: int = 1000,
-        concentration: float = 5.0,
-        topic_word_prior: float = 0.02,
         batch_size: int | str = 256,
         warmup_documents: int = 2000,
-        n_sweeps: int = 3,
         n_passes: int = 1,
         retention: float = 1.0,
         vocabulary: Any = None,
         stop_words: Any = None,
-        text: Any = None,
-        options: Any = None,
-        engine: str | None = None,
-        random_state: Any = None,
+        text: TextOptions | Mapping[str, Any] | None = None,
+        options: SamplerOptions | Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_topics = n_topics
-        self.start_topics = start_topics
         self.max_topics = max_topics
-        self.concentration = concentration
-        self.topic_word_prior = topic_word_prior
         self.batch_size = batch_size
         self.warmup_documents = warmup_documents
-        self.n_sweeps = n_sweeps
         self.n_passes = n_passes
         self.retention = retention
         self.vocabulary = vocabulary
@@ -146,7 +134,7 @@ class TopicModel(TopicCheckpoint[None]):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from a corpus, forgetting anything learned before.
+        """Learn from a corpus, and forget anything learned before.
 
         Parameters
         ----------
@@ -154,7 +142,7 @@ class TopicModel(TopicCheckpoint[None]):
             Counts of shape (n_documents, n_words), dense or sparse; or a list of arrays of word
             numbers, of lists of words, or of texts. Dask arrays of counts and Dask bags of
             documents stay on their workers if the number of topics is given and counts are not
-            collapsed, and are brought here otherwise.
+            collapsed. Otherwise the model brings them into this process.
         y : None
             Ignored.
 
@@ -166,9 +154,10 @@ class TopicModel(TopicCheckpoint[None]):
         with self._unchanged_on_error():
             self._check_params()
             with self._corpus(X) as corpus:
-                learned = self._begin(corpus.words)
-                none = Targets.none(len(corpus.documents))
-                self._learned = self._fit_passes(learned, corpus, none)
+                settings = self._settings(None)
+                start = self._begin(settings, corpus.words)
+                targets = Targets.none(len(corpus.documents))
+                self._learned = fit_corpus(settings, start, corpus, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -189,15 +178,22 @@ class TopicModel(TopicCheckpoint[None]):
         with self._unchanged_on_error() as undos:
             self._check_params()
             known = self._known()
-            documents, words = self._documents(X, None if known is None else known.words, grow=True)
-            learned = self._begin(words) if known is None else self._with_words(known, words)
-            self._learned = self._go_on(learned, documents, Targets.none(len(documents)), undos)
+            documents, words = self._read_new(X)
+            settings = self._settings(None)
+            if known is None:
+                start = self._begin(settings, words)
+            else:
+                check_unchanged(settings, known)
+                start = replace(known, words=words)
+            targets = Targets.none(len(documents))
+            with open_engine(self.engine) as engine:
+                self._learned = learn_documents(settings, start, documents, targets, engine, undos)
         return self
 
     def score_samples(self, X: Any) -> Vec:
         """Log-likelihood of the held-out half of each document, per word.
 
-        Topics are inferred from one half of the tokens and must predict the other (document
+        The model infers topics from one half of the tokens and predicts the other half (document
         completion). The halves depend on the document alone.
 
         Parameters
@@ -233,42 +229,25 @@ class TopicModel(TopicCheckpoint[None]):
 
     # ------------------------------------------------------------------ inner
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        if self.n_topics == "infer":
-            check_start(self)
-
-    def _begin(self, words: Any) -> Learned[None]:
-        n_topics = self.n_topics
-        if n_topics == "infer":
-            n_topics = self.start_topics or min(_START_TOPICS, int(self.max_topics))
-        n_topics = int(n_topics)
-        learner = self._learner(None, n_topics)
-        state = first_state(learner, words.n_words, n_topics, _NO_TASKS, self._new_seed())
-        return Learned((state,), words, None, None)
-
-    def _learner(self, outputs: None, n_topics: int) -> TopicLearner:
+    def _settings(self, outputs: None) -> TopicSettings:
         options = self._sampler()
-        prior: FixedTopics | SharedSticks
         if self.n_topics == "infer":
-            prior = SharedSticks(float(self.concentration), float(options.stick_prior))
+            prior = SharedSticks(float(options.concentration), float(options.stick_prior))
+            start = options.start_topics or min(_START_TOPICS, int(self.max_topics))
+            common = self._common_settings(options, prior)
         else:
-            prior = FixedTopics(float(options.doc_topic_prior or 1.0 / n_topics))
-        learner = TopicLearner(
-            prior,
-            float(self.topic_word_prior),
+            alpha, start = options.doc_topic_prior, int(self.n_topics)
+            fixed = FixedTopics(None if alpha is None else float(alpha))
+            common = self._common_settings(options, fixed)
+        return replace(
+            common,
+            n_topics=self.n_topics,
+            start_topics=int(start),
             max_topics=int(self.max_topics),
-            young_documents=0 if self.batch_size == "all" else int(self.warmup_documents),
-            young_sweeps=int(options.warmup_sweeps),
+            warmup_documents=0 if self.batch_size == "all" else int(self.warmup_documents),
+            warmup_sweeps=int(options.warmup_sweeps),
         )
-        return self._with_schedule(learner, 5)
 
-    def _pack_outputs(self, outputs: None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {}
-
-    @classmethod
-    def _unpack_outputs(cls, header: Any, arrays: Arrays) -> None:
-        section(header, "outputs", ())
-
-    def _n_tasks(self, outputs: None) -> int:
-        return 0
+    def _begin(self, settings: TopicSettings, words: WordSpace) -> TopicFit[None]:
+        """What is known before the first document."""
+        return start_fit(settings, words, None, _NO_TASKS, self._new_seed())

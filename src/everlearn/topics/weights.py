@@ -1,4 +1,4 @@
-"""How the weights of tasks take in a batch: the dual for averaging, sums for Gibbs."""
+"""Update the weights of tasks by a batch: a dual problem for averaging, sums for Gibbs."""
 
 from __future__ import annotations
 
@@ -8,34 +8,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.core.random import stream
 from everlearn.engine.protocol import Engine
 from everlearn.kernels.dual import ascend_weights, demands
+from everlearn.topics.batches import Targets
 from everlearn.topics.kernels.gaussians import add_moments, tabulate
 from everlearn.topics.kernels.hinges import Hinges
-from everlearn.topics.settings import Loss, Targets, TopicLearner
-from everlearn.topics.state import FixedSpread, Gaussians
+from everlearn.topics.settings import Loss, TopicSettings
+from everlearn.topics.state import FixedSpread, Gaussians, TopicState
 
-_TOLERANCE = 1e-3
-_MOST_SWEEPS = 50
+_TOLERANCE, _MOST_SWEEPS = 1e-3, 50
+"""The dual ascent ends at this accuracy, in margins, or after this number of sweeps."""
 _WORTH_SHARING = 1_000_000
-"""Multiplications in inverting precisions that are worth sending some to another thread."""
+"""Multiplications in inverting precisions from which on threads share them."""
 
 
-def averaged(
+def solve_dual(
     loss: Loss,
     weights: FixedSpread,
     z: Mat,
     targets: Targets,
-    box: float,
+    max_multiplier: float,
     start: Mat,
 ) -> tuple[FixedSpread, Mat]:
     """Weights and multipliers (B, Q) at the optimum of the batch (BayesPA eq. 22).
 
-    `z` (B, K) are topic frequencies, `start` the multipliers to start from. Multipliers of a
-    regression have the sign of the pull.
+    Parameters
+    ----------
+    z : (B, K), topic frequencies
+    max_multiplier : box constraint of the dual, as C is for a support vector machine
+    start : (B, Q), multipliers to start from, because the last round's are near
+
+    Multipliers of a regression have the sign of the pull.
     """
     mean, signs, values = weights.mean.copy(), targets.signs, targets.values
-    given = demands(signs, values, start, loss.margin, box, loss.regression)
+    given = demands(signs, values, start, loss.margin, max_multiplier, loss.regression)
     width = loss.margin if loss.regression else 0.0
     limits = (width, _TOLERANCE * loss.margin, _MOST_SWEEPS)
     ascend_weights(z, loss.variance, mean, *given, *limits)
@@ -57,35 +64,37 @@ class Drawn(Protocol):
     def inverses(self) -> NDArray[np.float64]: ...
 
 
-def weights_after(
-    learner: TopicLearner,
+def update_weights(
+    settings: TopicSettings,
     weights: FixedSpread | Gaussians | None,
     targets: Targets,
     drawn: Drawn,
     lengths: Vec,
     multipliers: Mat,
 ) -> tuple[FixedSpread | Gaussians | None, Mat]:
-    """Weights that the draws ask for, and the multipliers of the averaging loss.
+    """Weights after these draws, and the multipliers of the averaging loss.
 
     `weights` are those before the batch, `lengths` (B,) the tokens of each document, at least 1.
     """
-    loss = learner.loss
+    loss = settings.loss
     if loss is None or weights is None:
         return weights, multipliers
     if isinstance(weights, FixedSpread):
-        z = drawn.totals / (learner.n_kept * lengths[:, None])
-        return averaged(loss, weights, z, targets, learner.box, multipliers)
+        z = drawn.totals / (settings.n_kept * lengths[:, None])
+        return solve_dual(loss, weights, z, targets, settings.max_multiplier, multipliers)
     tallies, inverses = drawn.tallies, drawn.inverses
-    found = accumulated(loss, weights, targets, tallies, inverses, lengths, learner.ghosts)
+    found = add_evidence(loss, weights, targets, tallies, inverses, lengths, settings.ghosts)
     return found, multipliers
 
 
-def first_multipliers(loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], box: float) -> Mat:
-    """Multipliers (B, Q) as if each document came alone."""
+def first_multipliers(
+    loss: Loss, mean: Mat, z: Mat, signs: NDArray[np.int8], max_multiplier: float
+) -> Mat:
+    """Multipliers (B, Q) in closed form, as if each document were alone in its batch."""
     own = loss.variance * (z**2).sum(axis=1)
     empty = own == 0.0
     slack = np.maximum(loss.margin - signs * (z @ mean.T), 0.0)
-    wanted = np.minimum(slack / np.where(empty, 1.0, own)[:, None], box)
+    wanted = np.minimum(slack / np.where(empty, 1.0, own)[:, None], max_multiplier)
     return np.where((signs == 0) | empty[:, None], 0.0, wanted)
 
 
@@ -96,7 +105,7 @@ def tilts(mean: Mat, signs: NDArray[np.int8], multipliers: Mat | float, n: Vec |
 
 
 def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
-    """Signs and offsets of the hinges, two for each number that is to be met."""
+    """Signs and offsets of the hinges; a number has two, one for each side of its tube."""
     if not loss.regression:
         return targets.signs, targets.values
     signs, values = targets.signs, targets.values
@@ -109,7 +118,7 @@ def hinge_targets(loss: Loss, targets: Targets) -> tuple[NDArray[np.int8], Mat]:
 def _moments(
     weights: Gaussians, engine: Engine | None, rng: np.random.Generator | None
 ) -> tuple[Mat, Cube]:
-    """Means and covariances, or weights that are drawn; many topics are worth sharing out."""
+    """Means and covariances of the weights, or one draw of them with covariances of 0."""
     q, k = weights.shift.shape
     if rng is not None:
         return weights.draw(rng), np.zeros((q, k, k))
@@ -118,14 +127,23 @@ def _moments(
     return weights.moments(engine)
 
 
-def hinges_of(
+def weight_draws(
+    settings: TopicSettings, state: TopicState, number: int
+) -> np.random.Generator | None:
+    """Random numbers for the weights of round `number`; None if that uses their posterior."""
+    if settings.loss is None or not settings.loss.draws_weights:
+        return None
+    return stream(state.seed, "sample", state.clock, number)
+
+
+def make_hinges(
     loss: Loss,
     weights: Gaussians,
     targets: Targets,
     engine: Engine | None = None,
     rng: np.random.Generator | None = None,
 ) -> Hinges:
-    """The losses of a batch under the Gibbs classifier, or under weights drawn from it.
+    """The hinges of a batch under the posterior of the weights, or under weights drawn from it.
 
     A tube around a number is two hinges that share their weights.
     """
@@ -155,7 +173,7 @@ def no_hinges(n: int, n_topics: int) -> Hinges:
     )
 
 
-def accumulated(
+def add_evidence(
     loss: Loss,
     weights: Gaussians,
     targets: Targets,
@@ -166,8 +184,8 @@ def accumulated(
 ) -> Gaussians:
     """Natural parameters after a batch (BayesPA eq. 28).
 
-    Products of topic frequencies, tallies (n_kept, B, K) over lengths, and of `inverses`
-    (n_kept, B, hinges) are averaged over sweeps, not the frequencies themselves.
+    The sum is over products of topic frequencies, tallies (n_kept, B, K) over lengths, and of
+    `inverses` (n_kept, B, hinges). It averages these products over sweeps, not the frequencies.
     """
     precision, shift = weights.precision.copy(), weights.shift.copy()
     signs, offsets = hinge_targets(loss, targets)

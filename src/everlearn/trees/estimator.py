@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents, split_documents
 from everlearn.core.priors.nested import NestedPrior
-from everlearn.engine.opening import EngineChoice, nearby, open_engine
+from everlearn.engine.opening import EngineChoice, local_engine, open_engine
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin
-from everlearn.estimator.collections import brought_here
+from everlearn.estimator.collections import fetch_collections
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
 from everlearn.estimator.saving import SaveMixin
@@ -232,7 +232,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         """
         with self._unchanged_on_error():
             self._check_params()
-            (X,) = brought_here(self, X=X)
+            (X,) = fetch_collections(self, X=X)
             documents, words = documents_of(self, X, None, grow=True)
             settings, seed = self._settings(), self._new_seed()
             empty = TreeFit.empty(words, settings, seed)
@@ -527,13 +527,13 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         seen = scored = self._read(X)
         if method == "completion":
             seen, scored = split_documents(seen, 0)
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             sums = held_out_likelihood(self._path_table(), seen, scored, engine, _PREDICTION_STEP)
         return np.where(scored.lengths > 0, sums, 0.0), scored.lengths
 
     def _posteriors(self, X: Any) -> Posteriors:
         documents = self._read(X)
-        with open_engine(nearby(self.engine)) as engine:
+        with open_engine(local_engine(self.engine)) as engine:
             return predicted_paths(self._path_table(), documents, engine, _PREDICTION_STEP)
 
     def _path_table(self) -> PathTable:

@@ -241,8 +241,7 @@ def fitted_here(model, X, engine="serial"):
     from everlearn.engine.chunks import Chunk
     from everlearn.engine.opening import open_engine
     from everlearn.engine.protocol import LocalHandle
-    from everlearn.estimator.collections import OpenRows
-    from everlearn.mixture.fit import learn_elsewhere
+    from everlearn.mixture.fit import fit_rows
     from everlearn.mixture.inputs import checked_rows
 
     rows = checked_rows(model, X, reset=True)
@@ -250,6 +249,6 @@ def fitted_here(model, X, engine="serial"):
     parts = [rows[int(end - n) : int(end)] for end, n in zip(ends, CHUNKS, strict=True)]
     chunks = tuple(Chunk(LocalHandle(p), len(p), p.mass, p.nbytes) for p in parts)
     with open_engine(engine) as opened:
-        given = OpenRows(opened, ChunkedRows(chunks, X.shape[1], rows.missing))
-        model._learned = learn_elsewhere(model, given, model._new_seed())
+        held = ChunkedRows(chunks, X.shape[1], rows.missing)
+        model._learned = fit_rows(model._settings(), held, model._new_seed(), opened)
     return model

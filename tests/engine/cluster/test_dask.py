@@ -132,7 +132,7 @@ def test_threads_of_a_worker_give_the_same_bits():
 def test_kept_results_are_let_go_of(client):
     before = held(client)
     with open_engine(client) as engine:
-        _, handles = engine.map_sum_kept(summed, pieces(), 1.0)
+        _, handles = engine.map_sum_and_keep(summed, pieces(), 1.0)
         assert [handle.fetch() for handle in handles] == [[10]] * 8
         assert any(key.startswith("added-") for key in held(client) - before)
         del handles
@@ -157,7 +157,7 @@ def slow(shared, item):
 
 with distributed.Client({client.scheduler.address!r}, set_as_default=False) as client:
     with open_engine(client) as engine:
-        engine.map_sum_kept(slow, [1, 2], 2.0)
+        engine.map_sum_and_keep(slow, [1, 2], 2.0)
 """)
     process = subprocess.Popen([sys.executable, str(script)])
     assert wait_until(begun.exists, 60)
@@ -171,8 +171,8 @@ def test_the_engine_goes_on_after_an_error(client):
     with open_engine(client) as engine:
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
-                engine.map_sum_kept(one_by, [1, 0, 2, 3], 6)
-            found, handles = engine.map_sum_kept(one_by, [1, 2, 3, 6], 6)
+                engine.map_sum_and_keep(one_by, [1, 0, 2, 3], 6)
+            found, handles = engine.map_sum_and_keep(one_by, [1, 2, 3, 6], 6)
             assert found == total([6, 3, 2, 1])
             assert [handle.fetch() for handle in handles] == [[1], [2], [3], [6]]
 

@@ -12,19 +12,14 @@ from everlearn.core.documents import Documents
 from everlearn.engine.local import SerialEngine
 from everlearn.engine.protocol import LocalHandle
 from everlearn.text.inputs import documents_of
-from everlearn.topics.batches import Batch
+from everlearn.topics.batches import Batch, Targets
 from everlearn.topics.bayespa import learn_batch
-from everlearn.topics.chunked import (
-    ChunkedBatch,
-    ChunkedDocuments,
-    Corpus,
-    DocumentChunk,
-    learn_chunked_batch,
-)
+from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch
+from everlearn.topics.corpus import ChunkedDocuments, Corpus, DocumentChunk
+from everlearn.topics.fit import fit_corpus
 from everlearn.topics.medlda import MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
 from everlearn.topics.objective import Objective
-from everlearn.topics.settings import Targets
 from everlearn.topics.topic_model import TopicModel
 from support.bits import assert_same_model
 from support.corpora import LABELS, NUMBERS, TEXTS, TOKENS
@@ -57,8 +52,9 @@ def chunks_here(documents: Documents) -> ChunkedDocuments:
 def fitted_here(model, X):
     documents, words = documents_of(model, X, None, grow=True)
     corpus = Corpus(chunks_here(documents), words, SerialEngine())
-    learned = model._begin(words)
-    model._learned = model._fit_passes(learned, corpus, Targets.none(N))
+    settings = model._settings(None)
+    start = model._begin(settings, words)
+    model._learned = fit_corpus(settings, start, corpus, Targets.none(N))
     return model
 
 
@@ -78,7 +74,7 @@ class TestTopicModel:
     def test_what_is_counted_is_what_is_there(self, client):
         far = TopicModel(engine=client, n_passes=2, **COMMON).fit(table())
         expected = 2 * np.asarray(COUNTS[:N].sum(axis=0)).ravel()
-        counted = (far.components_ - far.topic_word_prior).sum(axis=0)
+        counted = (far.components_ - far._current_settings().smoothing).sum(axis=0)
         assert_allclose(counted, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -91,9 +87,9 @@ class TestOneBatch:
         model = MedLDAClassifier(n_topics=6, loss=loss, random_state=0)
         model.fit(COUNTS[96:160], LABELS[96:160])
         documents, learned = Documents.from_csr(COUNTS[:N]), model._learned
-        space, learner = learned.outputs, replace(model._current(learned), **rounds)
+        space, settings = learned.outputs, replace(model._current_settings(), **rounds)
         signs = np.where(LABELS[:N, None] == space.classes, 1, -1).astype(np.int8)
-        targets = model._targets(space, signs)
+        targets = Targets(signs, np.ones(signs.shape))
 
         def copied():
             state = learned.states[0]
@@ -105,9 +101,9 @@ class TestOneBatch:
             )
 
         engine = SerialEngine()
-        here = learn_batch(learner, copied(), Batch.of(documents, targets), engine)
+        here = learn_batch(settings, copied(), Batch.of(documents, targets), engine)
         chunked = ChunkedBatch(chunks_here(documents), targets)
-        return here, learn_chunked_batch(learner, copied(), chunked, engine)
+        return here, learn_chunked_batch(settings, copied(), chunked, engine)
 
     @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
     @pytest.mark.parametrize("n_rounds", [1, 2])

@@ -12,9 +12,9 @@ import pytest
 from sklearn.base import clone
 
 import everlearn
-from everlearn.cli.run import Request, carry_out
+from everlearn.cli.learn import learn_in_terminal
 from everlearn.mixture.estimator import DPMixture
-from everlearn.stream.learn import Pace
+from everlearn.stream.learn import LearnRequest, Schedule
 from support.bits import assert_same_model
 
 POINTS = np.random.default_rng(0).normal(size=(200, 2))
@@ -73,8 +73,10 @@ def test_the_tool_learns_on_a_cluster(client, tmp_path):
     def learned(engine, name):
         layout = {"kind": "mixture", "batch": 100}
         params = {"engine": engine, "random_state": 0, "moves": ["merge"]}
-        request = Request(tmp_path / name, (str(source),), layout, params, Pace(every_batches=1))
-        assert carry_out(request, quiet=True) == 0
+        request = LearnRequest(
+            tmp_path / name, (str(source),), layout, params, Schedule(every_batches=1)
+        )
+        assert learn_in_terminal(request, quiet=True) == 0
         return everlearn.load(tmp_path / name)
 
     far = learned(client.scheduler.address, "far.evl")

@@ -26,7 +26,7 @@ def table_of(factors):
     return (factors.counts + factors.smoothing) * factors.scale
 
 
-def infer(documents, factors, alpha, n_passes):
+def infer_expected(documents, factors, alpha, n_passes):
     out = np.full((len(documents), len(alpha)), np.nan)
     infer_topics(as_bags(documents), factors, alpha, n_passes, out)
     return out
@@ -40,7 +40,7 @@ def infer(documents, factors, alpha, n_passes):
 def test_passes_are_the_plain_ones(table, n_topics, n_passes):
     factors = factors_of(n_topics)
     alpha = np.linspace(0.2, 1.1, n_topics)
-    found = infer(Documents.from_dense(table), factors, alpha, n_passes)
+    found = infer_expected(Documents.from_dense(table), factors, alpha, n_passes)
     for row, z in zip(table, found, strict=True):
         counts = {w: int(n) for w, n in enumerate(row) if n}
         np.testing.assert_allclose(z, cvb0(counts, table_of(factors), alpha, n_passes), rtol=1e-11)
@@ -49,16 +49,16 @@ def test_passes_are_the_plain_ones(table, n_topics, n_passes):
 
 def test_a_document_without_words_is_the_prior():
     alpha = np.array([0.5, 1.5, 2.0])
-    z = infer(Documents.from_tokens([[], [3], []]), factors_of(3), alpha, 2)
+    z = infer_expected(Documents.from_tokens([[], [3], []]), factors_of(3), alpha, 2)
     np.testing.assert_allclose(z[[0, 2]], [alpha / 4.0] * 2)
 
 
 def test_a_document_is_inferred_alike_in_any_company():
     documents = Documents.from_tokens([[0, 1, 1], [5] * 40, [], [2, 4, 4]])
     factors, alpha = factors_of(3), np.full(3, 0.3)
-    whole = infer(documents, factors, alpha, 3)
+    whole = infer_expected(documents, factors, alpha, 3)
     for d in range(4):
-        alone = infer(documents[d : d + 1], factors, alpha, 3)[0]
+        alone = infer_expected(documents[d : d + 1], factors, alpha, 3)[0]
         np.testing.assert_allclose(alone, whole[d], rtol=1e-13)
 
 
@@ -91,5 +91,5 @@ def test_sharp_topics_are_recognised(n_passes):
     counts = np.zeros((N_WORDS, 3))
     counts[np.arange(N_WORDS), np.arange(N_WORDS) % 3] = 1e8
     factors = WordFactors(counts, 1e-8, np.full(3, 1.0 / 2e8))
-    z = infer(Documents.from_tokens([[0, 3, 3, 1]]), factors, np.full(3, 0.1), n_passes)
+    z = infer_expected(Documents.from_tokens([[0, 3, 3, 1]]), factors, np.full(3, 0.1), n_passes)
     np.testing.assert_allclose(z, [[0.75, 0.25, 0.0]], atol=1e-9)

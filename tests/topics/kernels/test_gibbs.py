@@ -10,7 +10,7 @@ from everlearn.kernels.draws import LARGEST_INVERSE, stream_keys
 from everlearn.topics.batches import as_bags
 from everlearn.topics.kernels import choices, collapsed
 from everlearn.topics.kernels import hinges as kernels
-from everlearn.topics.kernels.collapsed import Live, sweep_collapsed
+from everlearn.topics.kernels.collapsed import LiveCounts, sweep_collapsed
 from everlearn.topics.kernels.gibbs import sample_augmented
 from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE, UNIFORM, Samples, WordFactors
@@ -52,7 +52,7 @@ def labels_of(n_topics, n_tasks, *, scale=1.0, seed=1, missing=()):
 NO_BAGS = as_bags(Documents.from_tokens([[]]))
 
 
-def hinges_of(labels, mean_only=False):
+def make_hinges(labels, mean_only=False):
     """The same for kernels; one entry of the list for each document, weights of the first."""
     one = labels[0]
     second = one.covariance + one.mean[:, :, None] * one.mean[:, None, :]
@@ -114,8 +114,8 @@ class TestConditionals:
     def prepared(self, z, alpha, inverses, labels):
         s = kernels.scratch(NO_BAGS, len(alpha), len(inverses))
         s.tally[:] = oracle.tally(z, len(alpha))
-        s.held[:] = alpha + s.tally
-        hinges = hinges_of([labels])
+        s.masses[:] = alpha + s.tally
+        hinges = make_hinges([labels])
         kernels.set_exponent(0, len(z), inverses, hinges, s)
         return s, hinges
 
@@ -164,7 +164,7 @@ class TestConditionals:
                 s.tally[new] += 1.0
                 if not s.ready[new]:
                     kernels.make_coupling(new, hinges, s)
-                kernels.scale_gains(s.gains, s.boosts, s.drops, z[i], new)
+                kernels.scale_gains(s.gains, s.boosts, s.inverse_boosts, z[i], new)
                 assert kernels.least_of(s.gains) == s.gains.min()
                 z[i] = new
                 gains = s.gains.copy()
@@ -206,7 +206,7 @@ class TestInverses:
         s = kernels.scratch(NO_BAGS, labels.mean.shape[1], len(labels.signs))
         s.tally[:] = oracle.tally(z, labels.mean.shape[1])
         found = np.full(len(labels.signs), np.nan)
-        hinges = hinges_of([labels], mean_only)
+        hinges = make_hinges([labels], mean_only)
         word = kernels.draw_inverses(0, len(z), np.uint64(key), hinges, found, s)
         return found, word
 
@@ -263,7 +263,7 @@ class TestPaths:
                 TOKENS,
                 factors,
                 alpha,
-                hinges_of(labels, mean_only),
+                make_hinges(labels, mean_only),
                 (5, 2, STARTS[start]),
                 tilts=tilts,
                 keys=keys,
@@ -289,7 +289,7 @@ class TestPaths:
         for seed in range(4):
             labels, keys = [labels_of(9, 3, scale=scale, seed=seed)], stream_keys(seed, 0, 0, 1)
             out, _, _ = run(
-                tokens, factors, alpha, hinges_of(labels), (4, 0, PREDICTIVE), keys=keys
+                tokens, factors, alpha, make_hinges(labels), (4, 0, PREDICTIVE), keys=keys
             )
             path = oracle.gibbs_path(
                 tokens[0], table_of(factors), alpha, labels[0], keys[0], 4, "predictive"
@@ -305,7 +305,7 @@ class TestPaths:
         lost = 0
         for seed in range(6):
             keys = stream_keys(seed, 1, 0, len(TOKENS))
-            out, _, _ = run(TOKENS, factors, alpha, hinges_of(labels), (3, 0, UNIFORM), keys=keys)
+            out, _, _ = run(TOKENS, factors, alpha, make_hinges(labels), (3, 0, UNIFORM), keys=keys)
             flat_tilts = np.ones((len(TOKENS), 3))
             paths = self.replay(labels, factors, alpha, flat_tilts, keys, 3, "uniform", False)
             for d, path in enumerate(paths):
@@ -315,7 +315,7 @@ class TestPaths:
                 for z, found in path:
                     s = kernels.scratch(NO_BAGS, 3, 2)
                     s.tally[:] = oracle.tally(z, 3)
-                    kernels.set_exponent(d, len(z), found, hinges_of(labels), s)
+                    kernels.set_exponent(d, len(z), found, make_hinges(labels), s)
                     products = (s.gains[0] * s.boosts[z[0]]).sum()
                     lost += products < choices.TINY
         assert lost > 5
@@ -324,7 +324,7 @@ class TestPaths:
         factors, alpha = factors_of(3), np.full(3, 0.4)
         tokens = 20 * TOKENS
         labels = varied(labels_of(3, 2, scale=4.0), len(tokens))
-        hinges, keys = hinges_of(labels), stream_keys(5, 0, 0, len(tokens))
+        hinges, keys = make_hinges(labels), stream_keys(5, 0, 0, len(tokens))
         whole, _, last = run(tokens, factors, alpha, hinges, (6, 0, UNIFORM), keys=keys)
         part, _, found = run(tokens, factors, alpha, hinges, (4, 0, UNIFORM), keys=keys)
         later = []
@@ -352,14 +352,14 @@ class TestPaths:
         labels = varied(labels_of(3, 2), len(TOKENS))
         keys = stream_keys(6, 0, 0, len(TOKENS))
         whole, _, inverses = run(
-            TOKENS, factors, alpha, hinges_of(labels), (3, 1, UNIFORM), keys=keys
+            TOKENS, factors, alpha, make_hinges(labels), (3, 1, UNIFORM), keys=keys
         )
         for d, words in enumerate(TOKENS):
             alone, _, found = run(
                 [words],
                 factors,
                 alpha,
-                hinges_of(labels[d : d + 1]),
+                make_hinges(labels[d : d + 1]),
                 (3, 1, UNIFORM),
                 keys=keys[d : d + 1],
             )
@@ -374,7 +374,7 @@ class TestLaw:
         """The last of 25 sweeps in 20,000 chains, augmentation variables integrated out."""
         factors, alpha = factors_of(n_topics), np.linspace(0.4, 0.9, n_topics)
         labels = labels_of(n_topics, 2, seed=8)
-        hinges = hinges_of([labels] * 20_000)
+        hinges = make_hinges([labels] * 20_000)
         out, _, _ = run([words] * 20_000, factors, alpha, hinges, (25, 24, UNIFORM))
 
         def log_joint(z):
@@ -395,7 +395,7 @@ class Batch:
         n_topics = counts.shape[1]
         totals = counts.sum(0) + smoothing * len(counts)
         self.factors = WordFactors(counts, smoothing, 1.0 / totals)
-        self.live = Live(
+        self.live = LiveCounts(
             places.astype(np.int64), np.zeros((len(distinct), n_topics)), totals, 1.0 / totals
         )
         self.distinct = distinct
@@ -448,7 +448,7 @@ class TestCollapsed:
             batch.sweep(
                 alpha,
                 np.ones((len(TOKENS), 3)),
-                hinges_of(labels),
+                make_hinges(labels),
                 CONTINUE if sweep else STARTS[start],
                 inverses,
             )
@@ -519,7 +519,7 @@ class TestExtremes:
             [[1]] * n,
             factors_of(3),
             np.full(3, 0.3),
-            hinges_of([labels] * n),
+            make_hinges([labels] * n),
             (1, 0, CONTINUE),
             z=np.arange(n) % 3,
             inverses=np.full((n, 1), inverse),
@@ -536,7 +536,7 @@ class TestExtremes:
             [[2] * 3000, [0] * 5],
             factors_of(3),
             np.full(3, 1e-12),
-            hinges_of([labels] * 2),
+            make_hinges([labels] * 2),
             (3, 0, UNIFORM),
         )
         assert tallies.sum() == 3 * 3005
@@ -546,7 +546,7 @@ class TestExtremes:
     def test_without_signs_labels_are_silent(self):
         factors, alpha = factors_of(3), np.full(3, 0.4)
         labels = [replace(labels_of(3, 2), signs=np.zeros(2, int))] * len(TOKENS)
-        out, _, inverses = run(TOKENS, factors, alpha, hinges_of(labels), (3, 0, UNIFORM))
+        out, _, inverses = run(TOKENS, factors, alpha, make_hinges(labels), (3, 0, UNIFORM))
         assert not inverses.any()
         none, _, _ = run(TOKENS, factors, alpha, no_hinges(len(TOKENS), 3), (3, 0, UNIFORM))
         np.testing.assert_array_equal(out.kept, none.kept)

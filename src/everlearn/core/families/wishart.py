@@ -107,14 +107,15 @@ class Wishart:
 def _robust_factor(base: Mat, scatter: Cube) -> Cube:
     """Lower L with L L' = base + scatter, where scatter is so large that base drowns in rounding.
 
-    In units in which the diagonal is 1, what is negative in scatter is rounding and goes; the
-    rest is a sum of squares, and L comes from a QR of their roots, which do not square the range
-    of the numbers. What is beyond even that range is kept from zero.
+    In units in which the diagonal is 1, eigenvalues of scatter at or below the rounding error, of
+    either sign, count as zero. The rest is a sum of squares, and L comes from a QR of their roots,
+    which do not square the range of the numbers. What is beyond even that range is kept from zero.
     """
     own = np.diagonal(scatter, axis1=1, axis2=2)
     unit = np.sqrt(np.diagonal(base) + np.maximum(own, 0.0))[:, :, None]
     values, vectors = np.linalg.eigh(scatter / (unit * unit.transpose(0, 2, 1)))
-    roots = np.sqrt(np.maximum(values, 0.0))[:, None, :] * vectors
+    rounding = base.shape[-1] * np.finfo(np.float64).eps * values[:, -1:]
+    roots = np.sqrt(np.where(values > rounding, values, 0.0))[:, None, :] * vectors
     halves = np.concatenate([np.linalg.cholesky(base) / unit, roots], axis=2)
     lower = np.asarray(np.linalg.qr(halves.transpose(0, 2, 1), mode="r")).transpose(0, 2, 1)
     diagonal = np.diagonal(lower, axis1=1, axis2=2)

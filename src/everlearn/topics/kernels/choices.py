@@ -1,4 +1,4 @@
-"""The weights of topics for one token, and the topic that a draw picks."""
+"""Weights of the topics for one token, and the topic that a uniform random number picks."""
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.kernels.jit import SUMMED, kernel
@@ -6,14 +6,18 @@ from everlearn.kernels.scalars import exp
 from everlearn.topics.kernels.sampler import Index, total_of
 
 DEEPEST = -300.0
-"""Exponents below this are as good as it, and products of two keep from slow denormals."""
+"""Smaller exponents are raised to this one: products of two are still no slow denormal numbers."""
 TINY, HUGE = 1e-80, 1e80
-"""Sums of products outside may be due to exponents that were too far apart to be told apart."""
+"""Range of sums of products. Outside, exponents may have been cut off, and must be made anew."""
 
 
 @kernel(SUMMED, inline=True)
 def pick(weights: Vec, target: float, likely: Index) -> Index:
-    """The topic in which a running sum of weights reaches the target, the likely one first."""
+    """The topic in which a running sum of weights reaches the target.
+
+    The likely topic comes first, because most tokens stay in theirs. The others are summed eight at
+    a time. Sets the weight of the likely topic to 0.
+    """
     target -= weights[likely]
     if target < 0.0:
         return likely
@@ -36,39 +40,39 @@ def pick(weights: Vec, target: float, likely: Index) -> Index:
 
 @kernel(SUMMED, inline=True)
 def weigh(
-    gains: Mat, boosts: Mat, old: Index, held: Vec, rows: Mat, at: Index, weights: Vec
+    gains: Mat, boosts: Mat, old: Index, masses: Vec, rows: Mat, at: Index, weights: Vec
 ) -> float:
-    """Weights of the topics for a token whose own coupling is taken out; their sum."""
-    for k in range(held.size):
-        weights[k] = held[k] * rows[at, k] * gains[0, k] * boosts[old, k]
+    """Fill the weights of the topics for a token that was in topic `old`; returns their sum."""
+    for k in range(masses.size):
+        weights[k] = masses[k] * rows[at, k] * gains[0, k] * boosts[old, k]
     return total_of(weights)
 
 
 @kernel(SUMMED)
 def weigh_exactly(
-    exponent: Mat, couplings: Mat, old: Index, held: Vec, rows: Mat, at: Index, weights: Vec
+    exponent: Mat, couplings: Mat, old: Index, masses: Vec, rows: Mat, at: Index, weights: Vec
 ) -> float:
-    """As `weigh`, for exponentials whose products would vanish."""
+    """As `weigh`, from exponents, where products of their exponentials would vanish."""
     peak = (exponent[0] + couplings[old]).max()
-    for k in range(held.size):
+    for k in range(masses.size):
         x = exponent[0, k] + couplings[old, k] - peak
-        weights[k] = held[k] * rows[at, k] * exp(x if x > DEEPEST else DEEPEST)
+        weights[k] = masses[k] * rows[at, k] * exp(x if x > DEEPEST else DEEPEST)
     return total_of(weights)
 
 
 @kernel(SUMMED, inline=True)
-def weigh_plainly(held: Vec, rows: Mat, at: Index, weights: Vec) -> float:
-    """As `weigh`, without labels, or with a tilt that the rows contain."""
-    for k in range(held.size):
-        weights[k] = held[k] * rows[at, k]
+def weigh_plainly(masses: Vec, rows: Mat, at: Index, weights: Vec) -> float:
+    """As `weigh`, without labels, or with labels that the rows contain."""
+    for k in range(masses.size):
+        weights[k] = masses[k] * rows[at, k]
     return total_of(weights)
 
 
 @kernel(SUMMED, inline=True)
-def others(gains: Mat, boosts: Mat, old: Index, held: Vec) -> float:
-    """The sum of the weights of all topics but one, without word factors."""
+def sum_of_others(gains: Mat, boosts: Mat, old: Index, masses: Vec) -> float:
+    """Sum of the weights of all topics but one, without word factors."""
     total = 0.0
-    for k in range(held.size):
-        product = held[k] * gains[0, k] * boosts[old, k]
+    for k in range(masses.size):
+        product = masses[k] * gains[0, k] * boosts[old, k]
         total += product if k != old else 0.0
     return total

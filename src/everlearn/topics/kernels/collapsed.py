@@ -1,7 +1,7 @@
-"""Topics of tokens under word counts that follow every draw.
+"""Topics of tokens with word counts that follow every draw (collapsed Gibbs sampling).
 
-Collapsed draws use the word counts of all other tokens, those of the batch included, so documents
-of a batch are visited one after the other.
+Each draw uses the word counts of all other tokens, with those of the batch. So the documents of a
+batch come one after the other.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.draws import Words, advanced, uniform
+from everlearn.kernels.draws import Words, uniform, xorshift64
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.topics.kernels.choices import HUGE, TINY, pick, weigh, weigh_exactly, weigh_plainly
 from everlearn.topics.kernels.hinges import (
@@ -28,7 +28,7 @@ from everlearn.topics.kernels.hinges import (
 from everlearn.topics.kernels.sampler import CONTINUE, UNIFORM, Bags, Index, Topics, WordFactors
 
 
-class Live(NamedTuple):
+class LiveCounts(NamedTuple):
     """Counts that follow every draw: `batch` (distinct words, K) and `totals` (K,) of all data.
 
     `places` says which row of `batch` an entry of the documents has, `scale` is 1 / totals.
@@ -49,7 +49,7 @@ def _live_row(
 
 
 @kernel(SUMMED, inline=True)
-def _recount(
+def _change_count(
     by: float,
     k: Index,
     counts: Mat,
@@ -62,7 +62,7 @@ def _recount(
     tilt: Vec,
     rows: Mat,
 ) -> None:
-    """One token more or less of the word in a topic."""
+    """Add `by`, 1 or -1, to the tokens of the word in a topic."""
     batch[at, k] += by
     totals[k] += by
     scale[k] = 1.0 / totals[k]
@@ -70,32 +70,32 @@ def _recount(
 
 
 @kernel(SUMMED)
-def _rest(held: Vec, rows: Mat, old: Index) -> float:
-    """The sum of the weights of all topics but one."""
+def _sum_of_others(masses: Vec, rows: Mat, old: Index) -> float:
+    """Sum of the weights of all topics but one."""
     total = 0.0
-    for k in range(held.size):
-        product = held[k] * rows[0, k]
+    for k in range(masses.size):
+        product = masses[k] * rows[0, k]
         total += product if k != old else 0.0
     return total
 
 
 @kernel(SUMMED)
-def _tilted_rest(gains: Mat, boosts: Mat, held: Vec, rows: Mat, old: Index) -> float:
+def _tilted_sum_of_others(gains: Mat, boosts: Mat, masses: Vec, rows: Mat, old: Index) -> float:
     """As `_rest`, with labels."""
     total = 0.0
-    for k in range(held.size):
-        product = held[k] * rows[0, k] * gains[0, k] * boosts[old, k]
+    for k in range(masses.size):
+        product = masses[k] * rows[0, k] * gains[0, k] * boosts[old, k]
         total += product if k != old else 0.0
     return total
 
 
 @kernel(SUMMED)
-def _begin(
+def _place_tokens(
     bags: Bags,
     d: int,
     topics: Topics,
     factors: WordFactors,
-    live: Live,
+    live: LiveCounts,
     tilt: Vec,
     word: np.uint64,
     start: int,
@@ -103,41 +103,45 @@ def _begin(
 ) -> np.uint64:
     """Draw the topics of a document's tokens in order, with a tilt for its labels, or uniformly."""
     i = bags.starts[d]
-    held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
+    masses, tally, rows, weights = s.masses, s.tally, s.rows, s.weights
     counts, smoothing = factors.counts, factors.smoothing
     batch, totals, scale = live.batch, live.totals, live.scale
     for place in range(bags.indptr[d], bags.indptr[d + 1]):
         w, at = bags.words[place], live.places[place]
         _live_row(counts, w, smoothing, batch, at, scale, tilt, rows)
         for _ in range(bags.counts[place]):
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
             if start == UNIFORM:
-                k: Index = np.int64(u * held.size)
+                k: Index = np.int64(u * masses.size)
             else:
-                k = pick(weights, u * weigh_plainly(held, rows, 0, weights), 0)
-            held[k] += 1.0
+                k = pick(weights, u * weigh_plainly(masses, rows, 0, weights), 0)
+            masses[k] += 1.0
             tally[k] += 1.0
-            _recount(1.0, k, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
+            _change_count(1.0, k, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
             topics[i] = k
             i += 1
     return word
 
 
 @kernel(SUMMED)
-def _visit(
+def _sweep(
     bags: Bags,
     d: int,
     topics: Topics,
     factors: WordFactors,
-    live: Live,
+    live: LiveCounts,
     tilt: Vec,
     word: np.uint64,
     s: Scratch,
 ) -> np.uint64:
-    """Draw every token of a document once. Nothing is written for those that stay."""
+    """Draw every token of a document once.
+
+    Most tokens stay in their topic. For these, the sum of all other weights is enough to know, and
+    nothing needs to be written.
+    """
     i = bags.starts[d]
-    held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
+    masses, tally, rows, weights = s.masses, s.tally, s.rows, s.weights
     counts, smoothing = factors.counts, factors.smoothing
     batch, totals, scale = live.batch, live.totals, live.scale
     for place in range(bags.indptr[d], bags.indptr[d + 1]):
@@ -145,74 +149,75 @@ def _visit(
         _live_row(counts, w, smoothing, batch, at, scale, tilt, rows)
         for _ in range(bags.counts[place]):
             old = np.int64(topics[i])
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
             seen = counts[w, old] + smoothing + batch[at, old] - 1.0
-            own = (held[old] - 1.0) * (seen / (totals[old] - 1.0)) * tilt[old]
-            total = own + _rest(held, rows, old)
+            own = (masses[old] - 1.0) * (seen / (totals[old] - 1.0)) * tilt[old]
+            total = own + _sum_of_others(masses, rows, old)
             if u * total < own and TINY < total < HUGE:
                 i += 1
                 continue
-            held[old] -= 1.0
-            _recount(-1.0, old, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
-            k = pick(weights, u * weigh_plainly(held, rows, 0, weights), old)
+            masses[old] -= 1.0
+            _change_count(-1.0, old, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
+            k = pick(weights, u * weigh_plainly(masses, rows, 0, weights), old)
             if k != old:
                 tally[old] -= 1.0
                 tally[k] += 1.0
-            held[k] += 1.0
-            _recount(1.0, k, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
+            masses[k] += 1.0
+            _change_count(1.0, k, counts, w, smoothing, batch, at, totals, scale, tilt, rows)
             topics[i] = k
             i += 1
     return word
 
 
 @kernel(SUMMED)
-def _visit_with_hinges(
+def _sweep_with_hinges(
     bags: Bags,
     d: int,
     topics: Topics,
     factors: WordFactors,
-    live: Live,
+    live: LiveCounts,
     flat: Vec,
     hinges: Hinges,
     word: np.uint64,
     s: Scratch,
 ) -> np.uint64:
-    """As `_visit`, under the Gibbs loss; `flat` is a tilt of ones."""
+    """As `_sweep`, under the Gibbs loss; `flat` is a tilt of ones."""
     i, n_moves, smoothing = bags.starts[d], 0, factors.smoothing
-    held, tally, rows, weights = s.held, s.tally, s.rows, s.weights
-    gains, boosts, drops, ready, steep = s.gains, s.boosts, s.drops, s.ready, s.steep
+    masses, tally, rows, weights = s.masses, s.tally, s.rows, s.weights
+    gains, boosts, inverse_boosts = s.gains, s.boosts, s.inverse_boosts
+    ready, steep = s.ready, s.steep
     counts, batch, totals, scale = factors.counts, live.batch, live.totals, live.scale
     for place in range(bags.indptr[d], bags.indptr[d + 1]):
         w, at = bags.words[place], live.places[place]
         _live_row(counts, w, smoothing, batch, at, scale, flat, rows)
         for _ in range(bags.counts[place]):
             old = np.int64(topics[i])
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
             share = (counts[w, old] + smoothing + batch[at, old] - 1.0) / (totals[old] - 1.0)
-            own = (held[old] - 1.0) * share * (gains[0, old] * boosts[old, old])
-            total = own + _tilted_rest(gains, boosts, held, rows, old)
+            own = (masses[old] - 1.0) * share * (gains[0, old] * boosts[old, old])
+            total = own + _tilted_sum_of_others(gains, boosts, masses, rows, old)
             usual = TINY < total < HUGE
             if usual and u * total < own:
                 i += 1
                 continue
-            held[old] -= 1.0
-            _recount(-1.0, old, counts, w, smoothing, batch, at, totals, scale, flat, rows)
+            masses[old] -= 1.0
+            _change_count(-1.0, old, counts, w, smoothing, batch, at, totals, scale, flat, rows)
             if usual:
-                total = weigh(gains, boosts, old, held, rows, 0, weights)
+                total = weigh(gains, boosts, old, masses, rows, 0, weights)
             k = pick(weights, u * (total if usual else _weigh_anew(old, s)), old)
             if k != old:
                 tally[old] -= 1.0
                 tally[k] += 1.0
                 if not ready[k]:
                     make_coupling(k, hinges, s)
-                scale_gains(gains, boosts, drops, old, k)
+                scale_gains(gains, boosts, inverse_boosts, old, k)
                 n_moves += 1
                 if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
                     refresh(s)
-            held[k] += 1.0
-            _recount(1.0, k, counts, w, smoothing, batch, at, totals, scale, flat, rows)
+            masses[k] += 1.0
+            _change_count(1.0, k, counts, w, smoothing, batch, at, totals, scale, flat, rows)
             topics[i] = k
             i += 1
     return word
@@ -220,9 +225,9 @@ def _visit_with_hinges(
 
 @kernel(SUMMED)
 def _weigh_anew(old: Index, s: Scratch) -> float:
-    """Weights of the topics from exponents made anew, where products would vanish."""
+    """Fill the weights of the topics from new exponents, where products would vanish; their sum."""
     refresh(s)
-    total: float = weigh_exactly(s.exponent, s.couplings, old, s.held, s.rows, 0, s.weights)
+    total: float = weigh_exactly(s.exponent, s.couplings, old, s.masses, s.rows, 0, s.weights)
     return total
 
 
@@ -231,7 +236,7 @@ def sweep_collapsed(
     bags: Bags,
     factors: WordFactors,
     alpha: Vec,
-    live: Live,
+    live: LiveCounts,
     tilts: Mat,
     hinges: Hinges,
     streams: Words,
@@ -242,7 +247,7 @@ def sweep_collapsed(
 ) -> None:
     """One sweep over the documents of a batch with word counts that follow every draw.
 
-    Topics, tallies (B, K), 1 / lambda (B, Q), streams and live counts are brought up to date.
+    Updates topics, tallies (B, K), `inverses` 1 / lambda (B, Q), streams and live counts.
     """
     s = scratch(bags, alpha.size, hinges.weights.shape[0])
     for d in range(bags.indptr.size - 1):
@@ -251,17 +256,17 @@ def sweep_collapsed(
             continue
         if start == CONTINUE:
             s.tally[:] = tallies[d]
-            s.held[:] = alpha + s.tally
+            s.masses[:] = alpha + s.tally
             tilt, word = tilts[d], streams[d]
             if inverses.shape[1]:
                 set_exponent(d, n, inverses[d], hinges, s)
-                word = _visit_with_hinges(bags, d, topics, factors, live, tilt, hinges, word, s)
+                word = _sweep_with_hinges(bags, d, topics, factors, live, tilt, hinges, word, s)
             else:
-                word = _visit(bags, d, topics, factors, live, tilt, word, s)
+                word = _sweep(bags, d, topics, factors, live, tilt, word, s)
         else:
             s.tally[:] = 0.0
-            s.held[:] = alpha
-            word = _begin(bags, d, topics, factors, live, tilts[d], streams[d], start, s)
+            s.masses[:] = alpha
+            word = _place_tokens(bags, d, topics, factors, live, tilts[d], streams[d], start, s)
         if inverses.shape[1]:
             word = draw_inverses(d, n, word, hinges, inverses[d], s)
         streams[d] = word

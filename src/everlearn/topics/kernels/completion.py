@@ -1,8 +1,9 @@
-"""Topic proportions of documents whose labels nobody knows, without any randomness (CVB0).
+"""Expected topic proportions of new documents, without any randomness (CVB0).
 
 Each distinct word of a document has a distribution over topics; it starts at alpha_k factor_wk
 and is then replaced in turn by (alpha_k + N_k - own share) factor_wk, N_k being the expected
-number of tokens in topic k. Few passes leave it soft, which helps arg-max decisions.
+number of tokens in topic k. After few passes it is still soft, which helps the choice of the class
+with the largest score.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Gaussians of many tasks: their moments, and sums over documents that change them.
+"""Gaussian weights of many tasks: their moments, and sums over documents that update them.
 
 Natural parameters of task q are a precision (K, K), symmetric, and a shift = precision @ mean.
 """
@@ -10,7 +10,7 @@ from everlearn.core.arrays import Cube, Mat, Vec
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 
 _WIDTH = 4
-"""Rows that are eliminated together."""
+"""Rows that are eliminated together, so that fewer passes over the matrix are needed."""
 
 
 @kernel()
@@ -86,7 +86,7 @@ def _dot(a: Cube, q: int, i: int, b: Mat) -> float:
 def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube) -> bool:
     """Fill means (Q, K) and covariances (Q, K, K); False if a matrix is not positive definite.
 
-    Blocks are swept without looking for pivots, which positive matrices do not need.
+    Blocks are swept without pivoting, which positive definite matrices do not need.
     """
     n_tasks, n = shift.shape
     corner = np.empty((_WIDTH, _WIDTH))
@@ -109,7 +109,7 @@ def invert(precision: Cube, shift: Mat, mean: Mat, covariance: Cube) -> bool:
 
 @kernel(FUSED)
 def tabulate(mean: Mat, covariance: Cube, seconds: Cube, pairs: Cube, squares: Mat) -> None:
-    """E[w w'] of all tasks in the orders in which documents ask for it.
+    """Tables of E[w w'] of all tasks, in the orders in which kernels read them.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def add_moments(
     precision: Cube,
     shift: Mat,
 ) -> None:
-    """Add what kept sweeps and documents say about the weights (BayesPA eq. 28).
+    """Add the evidence of kept sweeps and documents about the weights (BayesPA eq. 28).
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _add_products(factor: float, values: Vec, out: Vec) -> None:
 
 @kernel()
 def _add_to_tasks(pulls: Mat, pairs: Cube, precision: Cube, shift: Mat) -> None:
-    """Add what topics (K, Q), and pairs of which the first is not before the second, say."""
+    """Add sums of topics (K, Q), and of pairs of which the first is not before the second."""
     for k in range(pulls.shape[0]):
         for q in range(pulls.shape[1]):
             shift[q, k] += pulls[k, q]

@@ -1,4 +1,4 @@
-"""Topics of tokens under the Gibbs loss, document by document, while word counts stand still.
+"""Topics of tokens under the Gibbs loss, with word counts that stand still.
 
 Given the augmentation variables of a document, the weight of topic k for a token of word w is
 
@@ -7,18 +7,18 @@ Given the augmentation variables of a document, the weight of topic k for a toke
 the counts C without the token, gains and boosts as in `hinges`: the gains belong to all tokens
 of the document, and the boosts of the token's present topic take its own share out of them.
 
-Most tokens stay where they are. A token does so for certain if it would even were every word
-factor of the other topics as large as the largest; their weights without word factors are summed
-once and serve until some token moves. The law of the draws is the same as without this look.
+Most tokens stay in their topic. A token stays for certain if it would stay even if all other topics
+had the word's largest factor. That bound needs one sum of weights without word factors, which holds
+until a token of the document moves. It changes no draw; it only saves weighing all topics.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
-from everlearn.kernels.draws import Words, advanced, uniform
+from everlearn.kernels.draws import Words, uniform, xorshift64
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
-from everlearn.topics.kernels.choices import HUGE, TINY, others, pick, weigh, weigh_exactly
+from everlearn.topics.kernels.choices import HUGE, TINY, pick, sum_of_others, weigh, weigh_exactly
 from everlearn.topics.kernels.hinges import (
     LEAST_GAIN,
     MOVES,
@@ -41,7 +41,7 @@ from everlearn.topics.kernels.sampler import (
     Samples,
     Topics,
     WordFactors,
-    keep,
+    store_sweep,
 )
 
 
@@ -66,13 +66,13 @@ def _fill_rows(bags: Bags, d: int, factors: WordFactors, s: Scratch) -> None:
 
 
 @kernel()
-def _scatter(
+def _place_uniformly(
     bags: Bags, d: int, topics: Topics, n_topics: int, word: np.uint64, s: Scratch
 ) -> np.uint64:
     """Draw the topics of a document's tokens uniformly."""
     s.tally[:] = 0.0
     for i in range(bags.starts[d], bags.starts[d + 1]):
-        word = advanced(word)
+        word = xorshift64(word)
         k = np.int64(uniform(word) * n_topics)
         s.tally[k] += 1.0
         topics[i] = k
@@ -80,7 +80,7 @@ def _scatter(
 
 
 @kernel(FUSED)
-def _begin(
+def _place_tokens(
     bags: Bags,
     d: int,
     topics: Topics,
@@ -96,8 +96,8 @@ def _begin(
     them (alpha * factor * tilt).
     """
     if start == UNIFORM:
-        return _scatter(bags, d, topics, alpha.size, word, s)
-    tally, tilted, rows, partial, present = s.tally, s.held, s.rows, s.weights, s.present
+        return _place_uniformly(bags, d, topics, alpha.size, word, s)
+    tally, tilted, rows, partial, present = s.tally, s.masses, s.rows, s.weights, s.present
     counts, first, i = bags.counts, bags.indptr[d], bags.starts[d]
     n_present, last = 0, alpha.size - 1
     tally[:] = 0.0
@@ -110,7 +110,7 @@ def _begin(
                 old = present[q]
                 total += tally[old] * tilts[d, old] * rows[j, old]
                 partial[q] = total
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word) * (total + base)
             k: Index = 0
             if u < total:
@@ -142,44 +142,46 @@ def _sweep(
     word: np.uint64,
     s: Scratch,
 ) -> np.uint64:
-    """Draw every token of a document once."""
-    held, tally, rows, peaks, weights = s.held, s.tally, s.rows, s.peaks, s.weights
-    gains, boosts, drops, rests, stamps = s.gains, s.boosts, s.drops, s.rests, s.stamps
+    """Draw every token of a document once; see the module on tokens that stay."""
+    masses, tally, rows, peaks, weights = s.masses, s.tally, s.rows, s.peaks, s.weights
+    gains, boosts, inverse_boosts = s.gains, s.boosts, s.inverse_boosts
+    other_sums, summed_at = s.other_sums, s.summed_at
     exponent, couplings, ready, steep = s.exponent, s.couplings, s.ready, s.steep
     counts = bags.counts
     i, first, n_moves = bags.starts[d], bags.indptr[d], 0
-    stamps[:] = -1
+    summed_at[:] = -1
     for j in range(bags.indptr[d + 1] - first):
         largest = peaks[j]
         for _ in range(counts[first + j]):
             old = np.int64(topics[i])
-            word = advanced(word)
+            word = xorshift64(word)
             u = uniform(word)
-            own = (held[old] - 1.0) * rows[j, old] * gains[0, old] * boosts[old, old]
-            if stamps[old] == n_moves and own > TINY and u * (own + rests[old] * largest) < own:
+            own = (masses[old] - 1.0) * rows[j, old] * gains[0, old] * boosts[old, old]
+            known = summed_at[old] == n_moves and own > TINY
+            if known and u * (own + other_sums[old] * largest) < own:
                 i += 1
                 continue
-            held[old] -= 1.0
-            total = weigh(gains, boosts, old, held, rows, j, weights)
+            masses[old] -= 1.0
+            total = weigh(gains, boosts, old, masses, rows, j, weights)
             if not TINY < total < HUGE:
                 refresh(s)
-                stamps[:] = -1  # the gains have another factor now
-                total = weigh_exactly(exponent, couplings, old, held, rows, j, weights)
+                summed_at[:] = -1  # the gains have another factor now
+                total = weigh_exactly(exponent, couplings, old, masses, rows, j, weights)
             k = pick(weights, u * total, old)
-            held[k] += 1.0
+            masses[k] += 1.0
             if k != old:
                 tally[old] -= 1.0
                 tally[k] += 1.0
                 topics[i] = k
                 if not ready[k]:
                     make_coupling(k, hinges, s)
-                scale_gains(gains, boosts, drops, old, k)
+                scale_gains(gains, boosts, inverse_boosts, old, k)
                 n_moves += 1
                 if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
                     refresh(s)
-            elif stamps[old] != n_moves:
-                stamps[old] = n_moves
-                rests[old] = others(gains, boosts, old, held)
+            elif summed_at[old] != n_moves:
+                summed_at[old] = n_moves
+                other_sums[old] = sum_of_others(gains, boosts, old, masses)
             i += 1
     return word
 
@@ -225,9 +227,9 @@ def sample_augmented(
             _count(bags, d, out.topics, s)
             current[:] = inverses[-1, d]
         else:
-            word = _begin(bags, d, out.topics, alpha, tilts, word, start, s)
+            word = _place_tokens(bags, d, out.topics, alpha, tilts, word, start, s)
             word = draw_inverses(d, n, word, hinges, current, s)
-        s.held[:] = alpha + s.tally
+        s.masses[:] = alpha + s.tally
         for sweep in range(n_sweeps):
             set_exponent(d, n, current, hinges, s)
             word = _sweep(bags, d, out.topics, hinges, word, s)
@@ -235,4 +237,4 @@ def sample_augmented(
             if sweep >= burn_in:
                 tallies[sweep - burn_in, d] = s.tally
                 inverses[sweep - burn_in, d] = current
-                word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
+                word = store_sweep(bags, d, sweep - burn_in, s.tally, alpha, word, out)

@@ -1,12 +1,12 @@
-"""Hinge losses of documents under Gaussian weights: what they ask of the topics of tokens.
+"""Hinge losses of documents under Gaussian weights, and how they pull the topics of tokens.
 
 Given the augmentation variables of a document, the exponent of topic k is
 
     a_k - M_kk / 2 - (M C)_k,   a = sum_q c s_q (1 + c o_q / lambda_q) mu^q / n,
                                 M = sum_q c^2 / lambda_q (mu^q mu^q' + Sigma^q) / n^2,
 
-for any number of tasks q whose loss is the hinge (o_q - s_q w^q . z)_+ (BayesPA eq. 29). Rows of M
-are made when a topic turns up: a document has few.
+for tasks q with the hinge (o_q - s_q w^q . z)_+ (BayesPA eq. 29). A row of M is made when its topic
+first appears in a document, because a document has few topics.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.draws import advanced, inverse_gaussian, uniform
+from everlearn.kernels.draws import inverse_gaussian, uniform, xorshift64
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.kernels.scalars import exp, from_rank, longest_run, to_rank
 from everlearn.topics.kernels.choices import DEEPEST
@@ -24,9 +24,9 @@ from everlearn.topics.kernels.sampler import Bags, Index
 
 LEAST_RADICAND = 1e-12
 STEEPEST, STEEPEST_ROW = -250.0, -100.0
-"""Gains are followed by products while exponents, and rows of M, spread over less than this."""
+"""Exponents, and rows of M, that spread over less than this can be followed by products."""
 LEAST_GAIN, MOVES = 1e-130, 4
-"""So many moves cannot take a gain from here to where numbers vanish."""
+"""Gains are checked every `MOVES` moves, which cannot take this gain to zero."""
 
 
 class Hinges(NamedTuple):
@@ -54,24 +54,24 @@ class Hinges(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What is known of the present document, and room to work in."""
+    """Values of the present document, and room to work in."""
 
-    held: Vec  # alpha_k + tokens of the document in topic k; alpha_k * tilt while they are placed
+    masses: Vec  # alpha_k + tokens of the document in topic k; at first alpha_k * tilt
     tally: Vec  # tokens of the document in each topic
     base: Mat  # (1, K): a_k - M_kk / 2
-    exponent: Mat  # (1, K): a_k - M_kk / 2 - (M C)_k when it was last made
-    gains: Mat  # (1, K): its exponential, up to a factor; follows every move
+    exponent: Mat  # (1, K): a_k - M_kk / 2 - (M C)_k, as of the last `refresh`
+    gains: Mat  # (1, K): its exponential, up to a factor; multiplied at every move
     couplings: Mat  # rows of M
     boosts: Mat  # their exponentials, the largest of a row being 1
-    drops: Mat  # 1 / boosts
-    ready: NDArray[np.bool_]  # which of them are made
+    inverse_boosts: Mat  # 1 / boosts
+    ready: NDArray[np.bool_]  # which rows of M are made
     steep: NDArray[np.bool_]  # (1,): whether the gains must be made anew after every move
     strengths: Vec  # (Q,): factors of the second moments in M
     rows: Mat  # word factors of the words of the document, or of the present one
     peaks: Vec  # the largest factor of each row
     weights: Vec  # of the topics, for one token
-    rests: Vec  # weights of all topics but one, without word factors
-    stamps: IntVec  # after how many moves they were made
+    other_sums: Vec  # sums of the weights of all topics but one, without word factors
+    summed_at: IntVec  # number of moves at which each was summed; -1 for none
     present: IntVec  # topics of the document
     scores: Vec  # (Q,): of the tasks
     spreads: Vec  # (Q,): their second moments
@@ -127,7 +127,7 @@ def exponentials(x: Mat, row: Index, out: Mat) -> float:
 
 @kernel(SUMMED, inline=True)
 def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
-    """Make a row of M, and its exponentials."""
+    """Make a row of M and its exponentials. Four tasks at a time, which is quicker."""
     s.ready[topic] = True
     couplings, strengths, seconds = s.couplings, s.strengths, hinges.seconds
     n_tasks, n_topics = strengths.size, couplings.shape[1]
@@ -149,12 +149,12 @@ def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
     if exponentials(couplings, topic, s.boosts) < STEEPEST_ROW:
         s.steep[0] = True
     for k in range(couplings.shape[1]):
-        s.drops[topic, k] = 1.0 / s.boosts[topic, k]
+        s.inverse_boosts[topic, k] = 1.0 / s.boosts[topic, k]
 
 
 @kernel(SUMMED)
 def set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: Scratch) -> None:
-    """The exponent of a document whose tokens are all in place."""
+    """Make exponent and gains of a document whose tokens all have topics."""
     c, base, pulls, strengths = hinges.c, s.base, s.pulls, s.strengths
     weights, squares = hinges.weights, hinges.squares
     s.ready[:] = False
@@ -183,7 +183,7 @@ def set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: Scratch) -> N
 
 @kernel(SUMMED)
 def refresh(s: Scratch) -> None:
-    """Make exponent and gains from what the document has now."""
+    """Make exponent and gains anew from the present topics, without the rounding of products."""
     base, exponent, couplings, tally = s.base, s.exponent, s.couplings, s.tally
     for k in range(exponent.shape[1]):
         exponent[0, k] = base[0, k]
@@ -197,18 +197,18 @@ def refresh(s: Scratch) -> None:
 
 
 @kernel(SUMMED, inline=True)
-def scale_gains(gains: Mat, boosts: Mat, drops: Mat, old: Index, new: Index) -> None:
-    """Multiply the gains as a token's move from one topic to another does.
+def scale_gains(gains: Mat, boosts: Mat, inverse_boosts: Mat, old: Index, new: Index) -> None:
+    """Update the gains for a token that moves to another topic.
 
     This is exact up to rounding unless a factor was cut off.
     """
     for k in range(gains.shape[1]):
-        gains[0, k] *= boosts[old, k] * drops[new, k]
+        gains[0, k] *= boosts[old, k] * inverse_boosts[new, k]
 
 
 @kernel(SUMMED)
 def least_of(gains: Mat) -> float:
-    """The least of the gains, which are positive: their bits order as they do."""
+    """The least of the gains. Positive floats are ordered as their bits, and these are quicker."""
     least = np.float64(gains[0, 0]).view(np.int64)
     for k in range(gains.shape[1]):
         bits = np.float64(gains[0, k]).view(np.int64)
@@ -254,7 +254,7 @@ def _task_moments(hinges: Hinges, s: Scratch) -> None:
 
 @kernel(inline=True)
 def _inverse_means(d: int, n: int, hinges: Hinges, s: Scratch, means: Vec) -> None:
-    """Means of 1 / lambda (BayesPA eq. 30), of no use where there is no label."""
+    """Means of 1 / lambda (BayesPA eq. 30); meaningless where there is no label."""
     signs, offsets, scores, spreads, c = hinges.signs, hinges.offsets, s.scores, s.spreads, hinges.c
     for q in range(means.size):
         score = scores[q] / n
@@ -276,7 +276,7 @@ def draw_inverses(
         for q in range(inverses.size):
             if signs[d, q] != 0:
                 for i in range(3):
-                    word = advanced(word)
+                    word = xorshift64(word)
                     uniforms[i, q] = uniform(word)
         for q in range(inverses.size):
             first, second, third = uniforms[0, q], uniforms[1, q], uniforms[2, q]

@@ -1,4 +1,8 @@
-"""Tables of a restaurant franchise: how many times topics were ordered anew."""
+"""Topics of tokens with word counts that stand still, and tables of the shared sticks.
+
+This is the sampler of the averaging loss and of models without labels, where each document has a
+constant tilt, in single precision.
+"""
 
 from typing import NamedTuple
 
@@ -6,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.draws import Word, Words, advanced, uniform, uniform_single
+from everlearn.kernels.draws import Word, Words, uniform, uniform_float32, xorshift64
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.kernels.scalars import exp
 
@@ -22,7 +26,7 @@ def open_tables(
     """
     for k in range(alpha.size):
         for m in range(np.int64(tally[k])):
-            word = advanced(word)
+            word = xorshift64(word)
             if m == 0 or uniform(word) * (alpha[k] + m) < alpha[k]:
                 tables[d, k] += 1.0
     return word
@@ -38,9 +42,9 @@ def count_tables(tallies: Mat, alpha: Vec, streams: Words) -> Mat:
 
 
 UNIFORM, PREDICTIVE, CONTINUE = 0, 1, 2
-"""How topics start: drawn uniformly; drawn in order, by what is known of words; as they are."""
+"""How topics start: uniformly, drawn from what is known of words, or as they are."""
 _DEEPEST = -50.0
-"""Exponents below this are as good as it, and keep products from float32's slow denormals."""
+"""Smaller exponents are raised to this one: products are still no slow denormal float32 numbers."""
 Index = int | np.int64
 Singles = NDArray[np.float32]
 Topics = NDArray[np.uint16]
@@ -72,9 +76,12 @@ class Margins(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Room for results: topics of the tokens now and at each kept sweep, and their counts.
+    """Room for results.
 
-    Tables (B, K) are drawn, and added up over kept sweeps, unless there are no rows for them.
+    topics : (n_tokens,), after the last sweep
+    kept : (n_kept, n_tokens), after each kept sweep
+    totals : (B, K), tokens in topics, summed over kept sweeps
+    tables : (B, K), summed over kept sweeps; without rows, no tables are drawn
     """
 
     topics: Topics
@@ -112,7 +119,10 @@ def _scratch(bags: Bags, alpha: Vec) -> _Scratch:
 
 @kernel(SUMMED)
 def total_of(values: Vec) -> float:
-    """The sum. Loops that store do not sum as well: their form depends on where arrays lie."""
+    """The sum, in a loop of its own.
+
+    In a loop that also stores, the order of summation would depend on where arrays are in memory.
+    """
     total = 0.0
     for k in range(values.size):
         total += values[k]
@@ -129,7 +139,7 @@ def _product_sum(a: Singles, b: Singles, row: int) -> np.float32:
 
 @kernel(SUMMED)
 def _word_products(bags: Bags, d: int, factors: WordFactors, s: _Scratch) -> None:
-    """Products of the document's words before any label is looked at."""
+    """Word factors of the document's words, and their sums with alpha, without labels."""
     products, base, alpha = s.products, s.base, s.alpha
     counts, smoothing, scale = factors.counts, factors.smoothing, factors.scale
     first, words = bags.indptr[d], bags.words
@@ -155,7 +165,8 @@ def _sweep(
 ) -> tuple[int, np.uint64]:
     """Draw every token once; `start` is CONTINUE unless the tokens have no topics yet.
 
-    Written as one loop over local names: calls, and arrays inside tuples, would take most of it.
+    One loop over local names, because calls and arrays inside tuples would take most of the time.
+    A draw first looks at the topics that the document has, and only then at all topics.
     """
     products, base, alpha, tally = s.products, s.base, s.alpha, s.tally
     present, place, sums, counts = s.present, s.place, s.sums, bags.counts
@@ -171,8 +182,8 @@ def _sweep(
                     other = present[n_present]
                     present[place[k]] = other
                     place[other] = place[k]
-            word = advanced(word)
-            u = uniform_single(word)
+            word = xorshift64(word)
+            u = uniform_float32(word)
             if start == UNIFORM:
                 k = np.int64(u * alpha.size)
             else:
@@ -211,10 +222,10 @@ def _first_multipliers(
     margins: Margins,
     margin: float,
     variance: float,
-    box: float,
+    max_multiplier: float,
     s: _Scratch,
 ) -> None:
-    """Multipliers as if the document came alone and lay where its tokens started."""
+    """Multipliers in closed form, as if the document were alone and kept its first topics."""
     tally, present = s.tally, s.present
     weights, signs, multipliers = margins.weights, margins.signs, margins.multipliers
     square = 0.0
@@ -227,12 +238,12 @@ def _first_multipliers(
         for q in range(n_present):
             score += tally[present[q]] * weights[task, present[q]]
         slack = max(0.0, margin - sign * score / n) / square
-        multipliers[d, task] = 0.0 if sign == 0 else min(box, slack)
+        multipliers[d, task] = 0.0 if sign == 0 else min(max_multiplier, slack)
 
 
 @kernel(SUMMED)
 def _tilt(d: int, n: int, margins: Margins, exponent: Vec, tilt: Singles) -> bool:
-    """exp(sum_q y_q tau_q mu_qk / n), at most 1; whether it is anything but 1."""
+    """Fill exp(sum_q y_q tau_q mu_qk / n), the largest being 1; whether any is not 1."""
     weights, signs, multipliers = margins.weights, margins.signs, margins.multipliers
     exponent[:] = 0.0
     active = False
@@ -251,10 +262,10 @@ def _tilt(d: int, n: int, margins: Margins, exponent: Vec, tilt: Singles) -> boo
 
 
 @kernel()
-def keep(
+def store_sweep(
     bags: Bags, d: int, sweep: int, tally: Vec | Singles, alpha: Vec, word: Word, out: Samples
 ) -> Word:
-    """Keep what a sweep has drawn of a document, and draw its tables where there is room."""
+    """Store what a sweep has drawn of a document, and draw its tables if `out` has room."""
     for i in range(bags.starts[d], bags.starts[d + 1]):
         out.kept[sweep, i] = out.topics[i]
     for k in range(alpha.size):
@@ -279,11 +290,12 @@ def sample_documents(
 
     Parameters
     ----------
-    closed_form : margin, variance and box of the first multipliers; a box of 0 keeps those given
+    closed_form : margin, variance and largest multiplier, for multipliers that are made from the
+        first topics; a largest multiplier of 0 uses the given ones
     schedule : number of sweeps, how many of them are dropped, and how topics start
     """
     n_sweeps, burn_in, start = schedule
-    margin, variance, box = closed_form
+    margin, variance, max_multiplier = closed_form
     s = _scratch(bags, alpha)
     exponent, tilt = np.empty(alpha.size), np.empty(alpha.size, np.float32)
     for d in range(bags.indptr.size - 1):
@@ -297,19 +309,19 @@ def sample_documents(
             n_present = _recount(bags, d, out.topics, s)
         else:
             n_present, word = _sweep(bags, d, out.topics, 0, word, start, s)
-        if box > 0.0:
-            _first_multipliers(d, n, n_present, margins, margin, variance, box, s)
+        if max_multiplier > 0.0:
+            _first_multipliers(d, n, n_present, margins, margin, variance, max_multiplier, s)
         if _tilt(d, n, margins, exponent, tilt):
             _tilt_products(bags.indptr[d + 1] - bags.indptr[d], tilt, s)
         for sweep in range(n_sweeps):
             n_present, word = _sweep(bags, d, out.topics, n_present, word, CONTINUE, s)
             if sweep >= burn_in:
-                word = keep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
+                word = store_sweep(bags, d, sweep - burn_in, s.tally, alpha, word, out)
 
 
 @kernel()
 def _recount(bags: Bags, d: int, topics: Topics, s: _Scratch) -> int:
-    """The tally of topics that are given."""
+    """Count the topics that the tokens have; returns how many topics these are."""
     n_present = 0
     for i in range(bags.starts[d], bags.starts[d + 1]):
         k = np.int64(topics[i])

@@ -1,4 +1,4 @@
-"""Word counts of topics: add the topics that were drawn, let old counts decay, weights of words."""
+"""Word counts of topics: add draws, decay old counts; and weights of words beside the topics."""
 
 import math
 
@@ -31,8 +31,8 @@ def token_starts(indptr: IntVec, counts: NDArray[np.int32]) -> IntVec:
 def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat) -> None:
     """Add `weight` to the word-topic counts for every token and kept sweep.
 
-    If all of up to three sweeps drew the same topic, they are added at once: most tokens stay where
-    they are. Of more sweeps, the comparison would take longer than it saves.
+    Most tokens stay in their topic. So if up to three sweeps all drew the same topic, they are
+    added at once. With more sweeps the comparison would take longer than it saves.
     """
     words, repeats, n_kept = bags.words, bags.counts, kept.shape[0]
     middle, last, few = n_kept // 2, n_kept - 1, n_kept <= 3
@@ -51,10 +51,10 @@ def add_topics(bags: Bags, kept: Topics, weight: float, counts: Mat) -> None:
 
 
 @kernel()
-def fade(share: float, counts: Mat, totals: Vec) -> None:
-    """Multiply counts by a share; the totals are their sums again.
+def decay_counts(share: float, counts: Mat, totals: Vec) -> None:
+    """Multiply counts by a share, and sum them to totals anew.
 
-    What is left of a token ends as nothing, before it gets so small that sums become slow.
+    Tiny counts become 0, because denormal numbers would make sums slow.
     """
     totals[:] = 0.0
     for w in range(counts.shape[0]):
@@ -118,18 +118,18 @@ def learn_words(
     bags: Bags,
     offsets: Mat,
     signs: NDArray[np.int8],
-    box: float,
+    max_multiplier: float,
     n_documents: float,
     frequencies: Vec,
     weights: Mat,
 ) -> float:
-    """Passive-aggressive steps, one a document, on what the topics' scores leave over.
+    """One passive-aggressive step for each document on the margins that its topics miss.
 
     Parameters
     ----------
     offsets : (B, Q), scores of the topics in units of the margin
     signs : (B, Q), 0 for no label
-    box : largest multiplier
+    max_multiplier : largest multiplier
     frequencies, weights : (W,) and (W, Q), documents with each word, and weights; changed
 
     Returns
@@ -151,7 +151,7 @@ def learn_words(
         active = False
         for q in range(scores.size):
             loss = max(0.0, 1.0 - signs[d, q] * scores[q])
-            pulls[q] = signs[d, q] * min(box, loss)
+            pulls[q] = signs[d, q] * min(max_multiplier, loss)
             active = active or pulls[q] != 0.0
         if active:
             _learn(bags, d, variances, x, pulls, weights)

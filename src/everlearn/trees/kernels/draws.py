@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.draws import Word, Words, advanced, uniform
+from everlearn.kernels.draws import Word, Words, uniform, xorshift64
 from everlearn.kernels.jit import FUSED, kernel
 from everlearn.kernels.scalars import exp, log, longest_run
 from everlearn.trees.kernels.scores import (
@@ -200,7 +200,7 @@ def _draw_levels(
             else:
                 total += held[level] * fits * scale[level]
             sums[level] = total
-        word = advanced(word)
+        word = xorshift64(word)
         target = uniform(word) * total
         new = 0
         for level in range(depth - 1):
@@ -234,7 +234,7 @@ def _first_levels(
                 fits = (row[path[level]] + priors.word) / (nodes.totals[path[level]] + priors.words)
                 values[level] = priors.alpha[level] * fits
             total += values[level]
-        word = advanced(word)
+        word = xorshift64(word)
         target = uniform(word) * total - values[0]
         level = 0
         while target >= 0.0 and level < path.size - 1:
@@ -283,14 +283,14 @@ def sweep(
         word = streams[d]
         if new:
             if informed:
-                word = advanced(word)
+                word = xorshift64(word)
                 score_slots(tokens, tokens.starts[d], tokens.starts[d + 1], nodes, priors, s)
                 slot = _draw_slot(nodes, priors.gamma, most, uniform(word), s)
                 _path_to(nodes, slot, tokens.paths[d])
             word = _first_levels(tokens, d, nodes, priors, word, room[0])
         else:
             _recount(tokens, d, nodes, -1.0)
-        word = advanced(word)
+        word = xorshift64(word)
         _draw_path(tokens, d, nodes, priors, most, uniform(word), s)
         _recount(tokens, d, nodes, 1.0)
         for _ in range(_FIRST_SWEEPS if new else 1):

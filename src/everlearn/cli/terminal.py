@@ -1,0 +1,99 @@
+"""The terminal side of a run: progress, warnings, signals, and consoles for pipes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
+
+from everlearn.engine.progress import ProgressLine
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class OutputConsole(Console):
+    """A console that raises BrokenPipeError when nobody reads its output."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error again: rich would end the process with an exit code of its own."""
+        raise  # noqa: PLE0704  # called while the error is handled
+
+
+class LearnProgress(ProgressLine):
+    """Shows records, bad records and components of a stream of unknown length."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        super().__init__(not quiet, None, OutputConsole(stderr=True), bad="", components="")
+        self.n_batches = 0
+
+    @staticmethod
+    def _columns() -> tuple[ProgressColumn, ...]:
+        return (
+            SpinnerColumn(),
+            TextColumn("{task.completed:,.0f} records"),
+            TextColumn("{task.fields[bad]}"),
+            TextColumn("[bold]{task.fields[components]}[/bold]"),
+        )
+
+    def show(self, line: Mapping[str, Any]) -> None:
+        """Show a line of the run log, one for each batch."""
+        self.n_batches += 1
+        bad = f"{line['bad']:,} bad" if line["bad"] else ""
+        components = f"{line['components']:,} components" if "components" in line else ""
+        self._update(completed=line["records"], bad=bad, components=components)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON, at once, so that readers of a pipe need not wait."""
+    text = json.dumps(value, ensure_ascii=False)
+    # Names of files may hold bytes that are no UTF-8, which cannot be printed.
+    sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def warnings_silenced() -> Iterator[None]:
+    """No warnings in the block, neither those of the library's logger nor Python's."""
+    logger = logging.getLogger("everlearn")
+    level, show = logger.level, warnings.showwarning
+    logger.setLevel(logging.ERROR)
+    warnings.showwarning = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        warnings.showwarning = show
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[tuple[threading.Event, list[int]]]:
+    """An event that Ctrl-C and SIGTERM set, and the signals that came; a second one kills."""
+    stop = threading.Event()
+    caught: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if caught:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        caught.append(number)
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread
+        yield stop, caught
+        return
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield stop, caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
