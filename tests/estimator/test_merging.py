@@ -19,10 +19,10 @@ from everlearn.images.pipeline import image_pipeline
 from everlearn.linear.classifier import (
     BayesianPassiveAggressiveClassifier,
 )
+from everlearn.linear.conversion import convert_data
 from everlearn.linear.regressor import (
     BayesianPassiveAggressiveRegressor,
 )
-from everlearn.linear.renewal import moved_data
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.merging import sealed_state
 from everlearn.ppca.estimator import OnlinePPCA
@@ -332,15 +332,15 @@ class TestOthers:
         ]
         both = merge(shards)
         c = both._learned.state.belief
-        frame, prior = both._learned.state.frame, np.eye(c.precision.shape[-1]) / 2.0
+        units, prior = both._learned.state.units, np.eye(c.precision.shape[-1]) / 2.0
         added = [
-            moved_data(m.belief.precision, m.belief.shift, m.frame, frame, m.prior)[0]
+            convert_data(m.belief.precision, m.belief.shift, m.units, units, m.prior)[0]
             for m in (shard._learned.state for shard in shards)
         ]
         assert_allclose(c.precision, added[0] + added[1] + prior, rtol=1e-12)
         assert_allclose(np.linalg.solve(c.precision[0], c.shift[0]), both._learned.state.mean[0])
-        assert_allclose(frame.columns.mean, POINTS.mean(axis=0), rtol=1e-9)
-        assert_allclose(frame.columns.spread, POINTS.std(axis=0), rtol=1e-9)
+        assert_allclose(units.column_scale.mean, POINTS.mean(axis=0), rtol=1e-9)
+        assert_allclose(units.column_scale.spread, POINTS.std(axis=0), rtol=1e-9)
         assert both.score(POINTS, y) > 0.95
 
     def test_numbers_in_other_units_are_those_of_all_rows(self):

@@ -15,15 +15,15 @@ from linear.test_estimator import model_of, rows, targets
 MEAN = "learned/state/mean"
 BELIEF = "learned/state/belief"
 CLASSES = "learned/targets/classes"
-FRAME = "learned/state/frame"
+UNITS = "learned/state/units"
 
 
 def state(header: dict[str, Any]) -> dict[str, Any]:
     return header["learned"]["state"]
 
 
-def frame(header: dict[str, Any]) -> dict[str, Any]:
-    return state(header)["frame"]
+def units(header: dict[str, Any]) -> dict[str, Any]:
+    return state(header)["units"]
 
 
 def scale(name: str, factor: float) -> Callable[..., Any]:
@@ -44,16 +44,16 @@ WRONG: list[tuple[str, str, Callable[[dict[str, Any], dict[str, Any]], Any], str
     ("multiclass", "full", lambda h, a: h["params"].update(C=-1.0), "'C'"),
     ("multiclass", "full", lambda h, a: h["params"].pop("C"), "'C'"),
     ("multiclass", "full", lambda h, a: h.update(feature_names=["a"]), "feature_names"),
-    ("multiclass", "full", lambda h, a: a.update({f"{FRAME}/unit": -a[f"{FRAME}/unit"]}), "unit"),
-    ("multiclass", "full", lambda h, a: frame(h).update(n_rows=10**6), "frame/n_rows"),
-    ("multiclass", "full", lambda h, a: frame(h).update(thin=True), "thin"),
-    ("multiclass", "full", lambda h, a: frame(h).update(centred=False), "centred"),
-    ("multiclass", "full", lambda h, a: frame(h).update(length=0.5), "length"),
-    ("multiclass", "full", scale(f"{FRAME}/columns/count", 0), "count"),
+    ("multiclass", "full", lambda h, a: a.update({f"{UNITS}/unit": -a[f"{UNITS}/unit"]}), "unit"),
+    ("multiclass", "full", lambda h, a: units(h).update(n_rows=10**6), "units/n_rows"),
+    ("multiclass", "full", lambda h, a: units(h).update(is_sparse=True), "is_sparse"),
+    ("multiclass", "full", lambda h, a: units(h).update(has_intercept=False), "has_intercept"),
+    ("multiclass", "full", lambda h, a: units(h).update(row_length=0.5), "row_length"),
+    ("multiclass", "full", scale(f"{UNITS}/column_scale/count", 0), "count"),
     ("multiclass", "full", lambda h, a: h["learned"].update(n_features=6), "n_features"),
     ("multiclass", "full", lambda h, a: h["learned"].update(n_iter=0), "n_iter"),
     ("multiclass", "full", lambda h, a: state(h).update(prior=0.0), "prior"),
-    ("binary", "no intercept", lambda h, a: frame(h).update(centred=True), "weights"),
+    ("binary", "no intercept", lambda h, a: units(h).update(has_intercept=True), "weights"),
     ("binary", "diag", scale(f"{BELIEF}/precision", -1), "precision"),
     ("numbers", "averaging", lambda h, a: h["learned"]["targets"].update(n_tasks=2), "3 tasks"),
     ("numbers", "averaging", lambda h, a: h["learned"]["targets"].update(flat=True), "flat"),

@@ -104,15 +104,16 @@ def test_sparse_columns_are_divided_by_their_entries(kind: str, variant: str) ->
     X, scores = rows(200)
     X[:, 4] *= np.random.default_rng(3).random(200) < 0.05
     y = targets(kind, scores)
-    units = 10.0 ** np.array([-20.0, 3.0, 0.0, 5.0, -4.0])
-    models = [model_of(kind, variant).fit(sparse.csr_array(X * u), y) for u in (1.0, units)]
-    frame = models[0]._learned.state.frame
+    factors = 10.0 ** np.array([-20.0, 3.0, 0.0, 5.0, -4.0])
+    models = [model_of(kind, variant).fit(sparse.csr_array(X * u), y) for u in (1.0, factors)]
+    units = models[0]._learned.state.units
     sizes = [np.sqrt(np.square(column[column != 0]).mean()) for column in X.T]
     wanted = np.array(sizes) * np.sqrt((X != 0).sum(axis=1).mean())
     if variant not in ("hard", "sampled"):  # these pass once, in units that follow
-        np.testing.assert_allclose(frame.unit, wanted, rtol=1e-9)
-    assert not frame.origin.any()
-    one, two = (m.predict(sparse.csr_array(X * u)) for m, u in zip(models, (1, units), strict=True))
+        np.testing.assert_allclose(units.unit, wanted, rtol=1e-9)
+    assert not units.origin.any()
+    factor_pair = zip(models, (1, factors), strict=True)
+    one, two = (model.predict(sparse.csr_array(X * factor)) for model, factor in factor_pair)
     if kind == "number":
         np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
     else:
@@ -193,7 +194,7 @@ def test_votes_are_those_of_drawn_classifiers(covariance: str) -> None:
     votes = model.predict_proba(X[:10])[:, 1]
     rng = np.random.default_rng(0)
     state = model._learned.state
-    ones = np.hstack([state.frame.standard(X[:10]), np.ones((10, 1))])
+    ones = np.hstack([state.units.standardize(X[:10]), np.ones((10, 1))])
     spread = (
         state.belief.covariance[0] if covariance == "full" else np.diag(state.belief.marginal[0])
     )

@@ -380,7 +380,7 @@ def test_passes_over_small_batches_solve_all_rows_together(name: str) -> None:
     for seed in range(150):
         order = np.random.default_rng(seed).permutation(40)
         state = learner.learn(state, X, targets, order, sites)
-        moved = sites.taken_move()
+        moved = sites.pop_mean_move()
     assert moved < 1e-6
     np.testing.assert_allclose(state.mean, want.mean, atol=1e-5)
     np.testing.assert_allclose(full(state).covariance, full(want).covariance, atol=1e-5)
@@ -403,10 +403,10 @@ def test_a_stream_of_numbers_is_ridge_regression_in_its_last_units(size: int) ->
     state = learner.start(2, 5, 0)
     for rows in np.split(np.arange(200), [1, 36, 120]):
         state = learner.learn(state, X, numbers, rows)
-    frame = state.frame
-    x = np.hstack([(X - frame.origin) / frame.unit, np.ones((200, 1))])
+    units = state.units
+    x = np.hstack([(X - units.origin) / units.unit, np.ones((200, 1))])
     precision = np.eye(6) / 1.5 + 2.0 * x.T @ x
-    goals = (numbers - frame.goal) / frame.goal_unit
+    goals = (numbers - units.target_origin) / units.target_unit
     mean = np.linalg.solve(precision, 2.0 * x.T @ goals)
     np.testing.assert_allclose(state.mean.T, mean, rtol=1e-4, atol=1e-6)
     covariance = full(state).covariance[1]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Table, Vec
-from everlearn.linear.frame import Frame
+from everlearn.linear.units import Units
 
 _DENSE_ENTRIES = 1 << 20
-"""Sparse batches with at most so many entries, zeros included, are worked on as dense ones."""
+"""Sparse batches with at most this many entries, zeros included, become dense."""
 _SCORE_ENTRIES = 1 << 22
 """Entries of the largest array that is made when the variances of scores are computed."""
 
@@ -76,16 +76,16 @@ Belief: TypeAlias = DiagonalBelief | FullBelief | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearState:
-    """Everything the next batch depends on.
+    """What the next batch depends on.
 
     Attributes
     ----------
     mean : ndarray of shape (n_tasks, n_weights)
-        Mean of the weights, in units of the frame; in memory, the weights of one feature lie side
+        Mean of the weights, in standardised units; in memory, the weights of one feature lie side
         by side. The last is the intercept if there is one more than features.
     belief : DiagonalBelief, FullBelief or None
         Precision of the weights, if it is learned.
-    frame : Frame
+    units : Units
         The units of columns and targets.
     prior : float
         Precision of each weight before the first row.
@@ -97,7 +97,7 @@ class LinearState:
 
     mean: Mat
     belief: Belief
-    frame: Frame
+    units: Units
     prior: float
     n_rows: int
     clock: int
@@ -106,48 +106,48 @@ class LinearState:
     @property
     def has_intercept(self) -> bool:
         """Whether the last weight belongs to a feature that is always 1."""
-        return bool(self.mean.shape[1] > len(self.frame.unit))
+        return bool(self.mean.shape[1] > len(self.units.unit))
 
     def weights(self) -> tuple[Mat, Vec]:
         """Mean weights of columns (Q, P) and intercepts (Q,) in the units of the user."""
-        frame, n = self.frame, len(self.frame.unit)
-        slopes = self.mean[:, :n] / frame.unit
+        units, n = self.units, len(self.units.unit)
+        slopes = self.mean[:, :n] / units.unit
         level = self.mean[:, n] if self.has_intercept else np.zeros(len(self.mean))
-        level = frame.goal + frame.goal_unit * (level - slopes @ frame.origin)
-        return frame.goal_unit[:, None] * slopes, level
+        level = units.target_origin + units.target_unit * (level - slopes @ units.origin)
+        return units.target_unit[:, None] * slopes, level
 
     def weight_variances(self) -> tuple[Mat, Vec]:
         """Variances of the same."""
-        frame, n = self.frame, len(self.frame.unit)
-        own = (frame.goal_unit[:, None] / frame.unit) ** 2 * self._known().marginal[:, :n]
+        units, n = self.units, len(self.units.unit)
+        own = (units.target_unit[:, None] / units.unit) ** 2 * self._known().marginal[:, :n]
         if not self.has_intercept:
             return own, np.zeros(len(self.mean))
-        at_zero = np.append(-frame.origin / frame.unit, 1.0)[None]
-        return own, frame.goal_unit**2 * self._known().variances(at_zero)[0]
+        at_zero = np.append(-units.origin / units.unit, 1.0)[None]
+        return own, units.target_unit**2 * self._known().variances(at_zero)[0]
 
     def scores(self, X: Table) -> Mat:
         """Mean scores of rows, of shape (n, Q), in the units of the targets."""
-        frame = self.frame
+        units = self.units
         if not isinstance(X, np.ndarray):
             slopes, level = self.weights()
             return np.asarray(X @ np.ascontiguousarray(slopes.T)) + level
         n, step = X.shape[1], max(1, _SCORE_ENTRIES // X.shape[1])
         weights = self.mean.T[:n]
-        parts = [frame.standard(X[i : i + step]) @ weights for i in range(0, len(X), step)]
+        parts = [units.standardize(X[i : i + step]) @ weights for i in range(0, len(X), step)]
         scores = np.concatenate(parts) if parts else np.zeros((0, len(self.mean)))
         if self.has_intercept:
             scores += self.mean[:, n]
-        return np.asarray(frame.goal + frame.goal_unit * scores)
+        return np.asarray(units.target_origin + units.target_unit * scores)
 
     def variances(self, X: Table) -> Mat:
         """Variances of the scores of rows, of shape (n, Q)."""
-        frame, belief = self.frame, self._known()
+        units, belief = self.units, self._known()
         step = max(1, _SCORE_ENTRIES // X.shape[1])
         found = [np.zeros((0, len(self.mean)))]
         for i in range(0, X.shape[0], step):
-            x = frame.standard(frame.taken(X, np.arange(i, min(i + step, X.shape[0]))))
+            x = units.standardize(units.select(X, np.arange(i, min(i + step, X.shape[0]))))
             found.append(belief.variances(with_ones(x) if self.has_intercept else x))
-        return np.asarray(frame.goal_unit**2 * np.concatenate(found))
+        return np.asarray(units.target_unit**2 * np.concatenate(found))
 
     def _known(self) -> DiagonalBelief | FullBelief:
         if self.belief is None:
@@ -178,13 +178,13 @@ class Sites:
         """Rows that have not been visited."""
         return cls(np.zeros((n_rows, n_tasks)), np.zeros((n_rows, n_tasks)))
 
-    def note(self, moves: Mat) -> None:
+    def record(self, moves: Mat) -> None:
         """Add the moves of a visit, NaN where there is no target."""
         known = ~np.isnan(moves)
         self.moved += float(np.square(moves[known]).sum())
         self.visits += int(known.sum())
 
-    def taken_move(self) -> float:
+    def pop_mean_move(self) -> float:
         """Root mean square of the moves since the last call."""
         mean = self.moved / max(self.visits, 1)
         self.moved, self.visits = 0.0, 0
@@ -220,7 +220,7 @@ class LinearLearner(Protocol):
 
 
 class Block(NamedTuple):
-    """Some rows, dense or sparse, and the columns of the weights that they speak of."""
+    """Some rows, dense or sparse, and which weights their columns belong to."""
 
     x: Table
     columns: IntVec | slice
@@ -253,8 +253,8 @@ def as_dense(table: Any) -> Mat:
     return np.asarray(table.toarray() if sparse.issparse(table) else table)
 
 
-def settled(mean: Mat) -> Mat:
-    """The mean in the memory order of a state."""
+def feature_major(mean: Mat) -> Mat:
+    """The same means, stored with the weights of one feature side by side."""
     return np.ascontiguousarray(mean.T).T
 
 

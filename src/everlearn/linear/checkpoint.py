@@ -11,8 +11,8 @@ from everlearn.estimator.scaling import RunningScale
 from everlearn.estimator.schemas import LABELS
 from everlearn.linear.beliefs import DiagonalBelief, FullBelief, LinearState
 from everlearn.linear.fit import LinearFit
-from everlearn.linear.frame import Frame
 from everlearn.linear.targets import NumberTargets
+from everlearn.linear.units import Units
 from everlearn.store.schema import Array, OneOf, Optional, Record, Scalar, Schema, expect
 
 _CLOSE: Final = 1e-6
@@ -38,9 +38,9 @@ def _definite(matrices: Cube) -> bool:
 def _check_state(state: LinearState, place: str) -> None:
     expect(state.mean.size, f"{place}/mean", "one for each task and weight")
     expect(state.clock <= state.n_rows, f"{place}/clock", "at most the number of rows")
-    frame, n_weights = state.frame, state.mean.shape[1]
-    expect(frame.n_rows <= state.n_rows, f"{place}/frame/n_rows", "at most the number of rows")
-    width = len(frame.unit) + frame.centred
+    units, n_weights = state.units, state.mean.shape[1]
+    expect(units.n_rows <= state.n_rows, f"{place}/units/n_rows", "at most the number of rows")
+    width = len(units.unit) + units.has_intercept
     expect(n_weights == width, f"{place}/mean", f"{width} weights of each task")
     belief = state.belief
     if isinstance(belief, FullBelief):
@@ -55,10 +55,16 @@ def _check_scale(scale: RunningScale, place: str) -> None:
     expect(some.all(), f"{place}/count", "more than 0 where 'mean' is not 0")
 
 
-def _check_frame(frame: Frame, place: str) -> None:
-    zero = not (frame.origin.any() or frame.goal.any())
-    expect(zero or frame.centred, f"{place}/centred", "true, because units have an origin")
-    expect(not (frame.thin and frame.origin.any()), f"{place}/thin", "false, because of 'origin'")
+def _check_units(units: Units, place: str) -> None:
+    zero = not (units.origin.any() or units.target_origin.any())
+    expect(
+        zero or units.has_intercept, f"{place}/has_intercept", "true, because units have an origin"
+    )
+    expect(
+        not (units.is_sparse and units.origin.any()),
+        f"{place}/is_sparse",
+        "false, because of 'origin'",
+    )
 
 
 def _scale_of(size: str) -> Record:
@@ -66,21 +72,21 @@ def _scale_of(size: str) -> Record:
     return Record(RunningScale, fields, check=_check_scale)
 
 
-_FRAME = Record(
-    Frame,
+_UNITS = Record(
+    Units,
     {
-        "columns": _scale_of("features"),
-        "numbers": _scale_of("tasks"),
+        "column_scale": _scale_of("features"),
+        "target_scale": _scale_of("tasks"),
         "origin": Array("features"),
         "unit": Array("features", low=_SMALLEST),
-        "goal": Array("tasks"),
-        "goal_unit": Array("tasks", low=_SMALLEST),
-        "thin": Scalar(bool),
-        "length": Scalar(float, 1.0),
-        "centred": Scalar(bool),
+        "target_origin": Array("tasks"),
+        "target_unit": Array("tasks", low=_SMALLEST),
+        "is_sparse": Scalar(bool),
+        "row_length": Scalar(float, 1.0),
+        "has_intercept": Scalar(bool),
         "n_rows": Scalar(int, 0, 2**63),
     },
-    check=_check_frame,
+    check=_check_units,
 )
 _DIAGONAL = Record(DiagonalBelief, {"precision": Array("tasks", "weights", low=_SMALLEST)})
 _FULL = Record(
@@ -99,7 +105,7 @@ _STATE = Record(
         "belief": Optional(
             OneOf({"diagonal": (DiagonalBelief, _DIAGONAL), "full": (FullBelief, _FULL)})
         ),
-        "frame": _FRAME,
+        "units": _UNITS,
         "prior": Scalar(float, _SMALLEST),
         "n_rows": Scalar(int, 0, 2**63),
         "clock": Scalar(int, 0, 2**63),
@@ -115,7 +121,7 @@ def _of_fit(targets: Schema) -> Record:
         expect(fit.targets.n_tasks == n_tasks, f"{place}/targets", f"of {n_tasks} tasks")
         flat = isinstance(fit.targets, NumberTargets) and fit.targets.flat
         expect(n_tasks == 1 or not flat, f"{place}/targets/flat", "false, because 'y' has columns")
-        n_features = len(fit.state.frame.unit)
+        n_features = len(fit.state.units.unit)
         expect(fit.n_features == n_features, f"{place}/n_features", f"{n_features}")
 
     fields = {

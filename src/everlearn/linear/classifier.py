@@ -124,7 +124,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+        X : array-like, sparse matrix, data units or Dask collection of shape (n_rows, n_features)
             The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
             other if they are visited once and in order (`max_iter=1, shuffle=False`).
         y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
@@ -150,7 +150,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
             The rows.
         y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
             As in `fit`.
@@ -183,7 +183,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
             The rows.
 
         Returns
@@ -199,7 +199,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
             The rows.
 
         Returns
@@ -222,7 +222,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
             The rows.
 
         Returns

@@ -13,7 +13,7 @@ from everlearn.core.arrays import IntVec, Mat, Table
 from everlearn.core.random import stream
 from everlearn.engine.local import one_blas_thread
 from everlearn.errors import NotConvergedWarning
-from everlearn.linear.beliefs import FullBelief, LinearLearner, LinearState, Sites, settled
+from everlearn.linear.beliefs import FullBelief, LinearLearner, LinearState, Sites, feature_major
 from everlearn.linear.gaussian import moments
 from everlearn.linear.inputs import Visit
 from everlearn.linear.passive_aggressive import GibbsLearner
@@ -102,7 +102,7 @@ def learn_together(
         while n_iter < passes.most and moved > passes.tol:
             order = passes.order(state.seed, n_iter, rows)
             state = active.learn(replace(state, clock=known.clock), X, targets, order, sites)
-            state, moved, n_iter = _refreshed(state), sites.taken_move(), n_iter + 1
+            state, moved, n_iter = _refreshed(state), sites.pop_mean_move(), n_iter + 1
         state = replace(state, n_rows=known.n_rows + len(rows))
         if mean_learner is not None and isinstance(learner, GibbsLearner):
             state = replace(state, belief=learner.spread_of(state, X, targets, rows))
@@ -119,12 +119,12 @@ def learn_together(
 
 def _measured(state: LinearState, X: Table, targets: Mat | None, rows: IntVec) -> LinearState:
     """The state in units of all these rows, before any is learned."""
-    frame = state.frame.begun_by(X)
-    step = len(rows) if frame.thin else max(1, _AT_ONCE // X.shape[1])
+    units = state.units.for_rows(X)
+    step = len(rows) if units.is_sparse else max(1, _AT_ONCE // X.shape[1])
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
-        frame = frame.after(frame.taken(X, some), None if targets is None else targets[some])
-    return replace(state, frame=frame.renewed(state.n_rows + len(rows)))
+        units = units.observe(units.select(X, some), None if targets is None else targets[some])
+    return replace(state, units=units.renewed(state.n_rows + len(rows)))
 
 
 def _refreshed(state: LinearState) -> LinearState:
@@ -133,7 +133,7 @@ def _refreshed(state: LinearState) -> LinearState:
     if not isinstance(belief, FullBelief):
         return state
     mean, covariance = moments(belief.precision, belief.shift)
-    return replace(state, mean=settled(mean), belief=replace(belief, covariance=covariance))
+    return replace(state, mean=feature_major(mean), belief=replace(belief, covariance=covariance))
 
 
 def _checked(state: LinearState, owner: str) -> LinearState:

@@ -24,8 +24,8 @@ class Visit(NamedTuple):
     order: IntVec
 
 
-class Given(NamedTuple):
-    """Checked rows, in one table or in several, what goes with them, and how many they are."""
+class TrainingRows(NamedTuple):
+    """Checked rows, in one table or in several, their targets, and the number of rows."""
 
     tables: Iterable[Table]
     y: Any
@@ -39,53 +39,54 @@ def visit_of(X: Table, targets: Mat, order: IntVec) -> Visit:
 
 
 @contextmanager
-def open_tables(estimator: Any, X: Any, y: Any) -> Iterator[Given]:
-    """The rows to learn from anew, brought here if they are a collection.
+def open_tables(estimator: Any, X: Any, y: Any) -> Iterator[TrainingRows]:
+    """The rows that `fit` learns from; a Dask collection is fetched.
 
-    If each is visited once and in order, they come chunk by chunk; then as many are expected as
-    `y` is long.
+    If each row is visited once and in order, chunks of a collection are fetched one by one. Then
+    `y` says how many rows to expect.
     """
     in_order = estimator.max_iter == 1 and not estimator.shuffle
     if y is None or not (is_collection(X) and in_order):
         X, y = fetch_collections(estimator, X=X, y=y)
         rows = checked_table(estimator, X, reset=True)
-        yield Given([rows], y, rows.shape[0])
+        yield TrainingRows([rows], y, rows.shape[0])
         return
     (y,) = fetch_collections(estimator, y=y)
     with open_chunks(estimator, X) as chunks:
         filled = (chunk for chunk in chunks if n_rows_of(chunk))
         first = checked_table(estimator, next(filled, []), reset=True)
         others = (checked_table(estimator, chunk, reset=False) for chunk in filled)
-        yield Given(chain([first], others), y, n_rows_of(y))
+        yield TrainingRows(chain([first], others), y, n_rows_of(y))
 
 
 def in_batches(owner: str, tables: Iterable[Table], targets: Mat, size: int) -> Iterator[Visit]:
     """Visits of the rows in order, each of whole batches of rows that have a target.
 
-    So batches are those of all rows together, wherever one table ends and the next begins.
+    Rows that do not fill a batch wait for the next table, so the batches do not depend on where
+    tables end.
     """
-    begun, waiting = 0, None
+    start, waiting = 0, None
     for table in tables:
-        own = targets[begun : begun + table.shape[0]]
-        begun += table.shape[0]
-        if begun > len(targets):
+        own = targets[start : start + table.shape[0]]
+        start += table.shape[0]
+        if start > len(targets):
             break
         useful = np.flatnonzero(~np.isnan(own).all(axis=1))
         part = (table[useful], own[useful])
-        rows, goals = part if waiting is None else _below(waiting, part)
-        whole = len(goals) // size * size
-        yield Visit(rows[:whole], goals[:whole], np.arange(whole))
-        waiting = (rows[whole:], goals[whole:])
-    if begun != len(targets):
+        rows, kept = part if waiting is None else _stack(waiting, part)
+        whole = len(kept) // size * size
+        yield Visit(rows[:whole], kept[:whole], np.arange(whole))
+        waiting = (rows[whole:], kept[whole:])
+    if start != len(targets):
         raise ValueError(
             f"'y' of {owner} must have an entry for each row. Got {len(targets)} entries and "
-            f"{'more' if begun > len(targets) else begun} rows."
+            f"{'more' if start > len(targets) else start} rows."
         )
     if waiting is not None:
         yield Visit(*waiting, np.arange(len(waiting[1])))
 
 
-def _below(one: tuple[Table, Mat], two: tuple[Table, Mat]) -> tuple[Table, Mat]:
+def _stack(one: tuple[Table, Mat], two: tuple[Table, Mat]) -> tuple[Table, Mat]:
     """Rows and targets, the second ones below the first."""
     X: Any = (one[0], two[0])
     if sparse.issparse(one[0]):

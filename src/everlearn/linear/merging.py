@@ -11,10 +11,10 @@ import numpy as np
 from everlearn.core.arrays import Cube, Mat
 from everlearn.estimator.merge_checks import ROUNDING, check_grown, not_descended, refused, totals
 from everlearn.estimator.scaling import RunningScale
-from everlearn.linear.beliefs import FullBelief, LinearState, settled
-from everlearn.linear.frame import Frame
+from everlearn.linear.beliefs import FullBelief, LinearState, feature_major
+from everlearn.linear.conversion import convert_data, with_prior
 from everlearn.linear.gaussian import moments
-from everlearn.linear.renewal import moved_data, with_prior
+from everlearn.linear.units import Units
 
 
 def merge_linear_models(models: list[Any], base: Any) -> Any:
@@ -30,9 +30,9 @@ def merge_linear_models(models: list[Any], base: Any) -> Any:
         raise ValueError(f"merge needs models of as many targets. Got weights of {shapes}.")
     states = [x.state for x in learned]
     old = None if base is None else base._learned.state
-    frame = _joint_frame(states, old)
-    data = [_data_of(state, frame) for state in states]
-    begun = None if old is None else _data_of(old, frame)
+    units = _joint_units(states, old)
+    data = [_data_of(state, units) for state in states]
+    begun = None if old is None else _data_of(old, units)
     if old is not None and begun is not None:
         _check_beliefs(states, data, old, begun)
     prior = states[0].prior
@@ -41,18 +41,18 @@ def merge_linear_models(models: list[Any], base: Any) -> Any:
     mean, covariance = moments(precision, shift)
     state = replace(
         states[0],
-        mean=settled(mean),
+        mean=feature_major(mean),
         belief=FullBelief(precision, shift, covariance),
-        frame=frame,
-        n_rows=frame.n_rows,
+        units=units,
+        n_rows=units.n_rows,
         clock=totals([state.clock for state in states], old and old.clock),
     )
     return replace(learned[0], state=state, n_iter=1)
 
 
-def _joint_frame(states: list[LinearState], base: LinearState | None) -> Frame:
+def _joint_units(states: list[LinearState], base: LinearState | None) -> Units:
     """Units of all rows, those of the base counted once."""
-    if len({state.frame.thin for state in states}) > 1:
+    if len({state.units.is_sparse for state in states}) > 1:
         raise ValueError(
             "merge needs models that all began with dense rows, or all with sparse ones. Got both."
         )
@@ -62,19 +62,23 @@ def _joint_frame(states: list[LinearState], base: LinearState | None) -> Frame:
         news = others if old is None else [scale.minus(old) for scale in others]
         return reduce(RunningScale.plus, news, first)
 
-    frames, old = [state.frame for state in states], None if base is None else base.frame
-    frame = replace(
-        frames[0],
-        columns=joined([f.columns for f in frames], None if old is None else old.columns),
-        numbers=joined([f.numbers for f in frames], None if old is None else old.numbers),
+    all_units, old = [state.units for state in states], None if base is None else base.units
+    units = replace(
+        all_units[0],
+        column_scale=joined(
+            [u.column_scale for u in all_units], None if old is None else old.column_scale
+        ),
+        target_scale=joined(
+            [u.target_scale for u in all_units], None if old is None else old.target_scale
+        ),
     )
-    return frame.renewed(totals([state.n_rows for state in states], base and base.n_rows))
+    return units.renewed(totals([state.n_rows for state in states], base and base.n_rows))
 
 
-def _data_of(state: LinearState, frame: Frame) -> tuple[Cube, Mat]:
+def _data_of(state: LinearState, units: Units) -> tuple[Cube, Mat]:
     """What the rows of a state add to a belief, in these units."""
     belief: Any = state.belief
-    return moved_data(belief.precision, belief.shift, state.frame, frame, state.prior)
+    return convert_data(belief.precision, belief.shift, state.units, units, state.prior)
 
 
 def _check_beliefs(

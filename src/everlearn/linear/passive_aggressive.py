@@ -25,9 +25,9 @@ from everlearn.linear.beliefs import (
     Sites,
     as_dense,
     block_of,
-    settled,
+    feature_major,
 )
-from everlearn.linear.frame import Frame, segments
+from everlearn.linear.conversion import convert_data, convert_mean, convert_precision, with_prior
 from everlearn.linear.gaussian import (
     conditioned,
     expected_excess,
@@ -37,7 +37,7 @@ from everlearn.linear.gaussian import (
     whitened,
 )
 from everlearn.linear.kernels import inverse_gaussians, learn_dense, learn_sparse
-from everlearn.linear.renewal import moved_data, moved_mean, moved_precision, with_prior
+from everlearn.linear.units import Units, segments
 
 Condition = Callable[[IntVec, Mat, Mat], tuple[Mat, Mat]]
 """Means and variances of the scores of some tasks, given the weight and the pull of each row."""
@@ -88,9 +88,9 @@ class AveragingLearner:
     def start(
         self, n_tasks: int, n_features: int, seed: int, *, intercept: bool = True
     ) -> LinearState:
-        frame = Frame.blank(n_features, n_tasks, intercept=intercept)
-        mean = settled(np.zeros((n_tasks, n_features + intercept)))
-        return LinearState(mean, None, frame, 1.0 / self.variance, 0, 0, seed)
+        units = Units.blank(n_features, n_tasks, intercept=intercept)
+        mean = feature_major(np.zeros((n_tasks, n_features + intercept)))
+        return LinearState(mean, None, units, 1.0 / self.variance, 0, 0, seed)
 
     def learn(
         self,
@@ -100,9 +100,9 @@ class AveragingLearner:
         order: IntVec,
         sites: Sites | None = None,
     ) -> LinearState:
-        weights, frame, clock = np.array(state.mean.T, order="C"), state.frame, state.clock
+        weights, units, clock = np.array(state.mean.T, order="C"), state.units, state.clock
         for part in segments(
-            frame,
+            units,
             X,
             targets,
             order,
@@ -112,28 +112,28 @@ class AveragingLearner:
             joined=self.batch_size == 1,
             fixed=sites is not None,
         ):
-            if part.frame.n_rows != frame.n_rows:
-                weights = np.array(moved_mean(weights.T, frame, part.frame).T, order="C")
-            frame = part.frame
-            known = np.zeros(part.goals.shape) if sites is None else sites.pull[part.rows]
+            if part.units.n_rows != units.n_rows:
+                weights = np.array(convert_mean(weights.T, units, part.units).T, order="C")
+            units = part.units
+            known = np.zeros(part.y.shape) if sites is None else sites.pull[part.rows]
             old = known.copy()
             if self.batch_size == 1:
-                squares = self._learn_rows(weights, part.x, part.goals, known)
+                squares = self._learn_rows(weights, part.x, part.y, known)
                 clock += len(part.rows)
             else:
                 visits = stream(state.seed, "order", 1, clock).permutation(len(part.rows))
                 block = block_of(part.x, len(weights))
-                squares = self._learn_block(weights, block, part.goals, known, visits)
+                squares = self._learn_block(weights, block, part.y, known, visits)
                 clock += 1
             if sites is not None:
                 sites.pull[part.rows] = known
                 moves = squares[:, None] * (known - old)
-                sites.note(np.where(np.isnan(part.goals), np.nan, moves))
+                sites.record(np.where(np.isnan(part.y), np.nan, moves))
         n_rows = state.n_rows + len(order)
-        return replace(state, mean=weights.T, frame=frame, n_rows=n_rows, clock=clock)
+        return replace(state, mean=weights.T, units=units, n_rows=n_rows, clock=clock)
 
-    def _learn_rows(self, weights: Mat, x: Table, goals: Mat, known: Mat) -> Vec:
-        shared = (goals, known, weights, self.variance, self.width, self.box, self.ridge)
+    def _learn_rows(self, weights: Mat, x: Table, y: Mat, known: Mat) -> Vec:
+        shared = (y, known, weights, self.variance, self.width, self.box, self.ridge)
         if isinstance(x, np.ndarray):
             learn_dense(x, *shared, self.one_sided)
             squares = np.square(x).sum(axis=1)
@@ -145,20 +145,20 @@ class AveragingLearner:
     def _learn_block(
         self, weights: Mat, block: Block, targets: Mat, known: Mat, visits: IntVec
     ) -> Vec:
-        goals = np.ascontiguousarray(targets.T)
-        lower, upper = (np.where(side, self.box, 0.0) for side in (goals < 0, goals > 0))
+        y = np.ascontiguousarray(targets.T)
+        lower, upper = (np.where(side, self.box, 0.0) for side in (y < 0, y > 0))
         if not self.one_sided:
-            lower = upper = np.where(np.isnan(goals), 0.0, self.box)
+            lower = upper = np.where(np.isnan(y), 0.0, self.box)
         scores = np.ascontiguousarray(np.asarray(block.x @ weights[block.columns]).T)
-        rest = goals - scores
-        loss = np.sign(goals) * rest if self.one_sided else np.abs(rest) - self.width
+        rest = y - scores
+        loss = np.sign(y) * rest if self.one_sided else np.abs(rest) - self.width
         coefficients = np.array(known.T, order="C")  # a copy, also of a single task
         gram = self.variance * block.gram
         ascend(
             gram,
             scores,
             coefficients,
-            goals,
+            y,
             -lower,
             upper,
             self.width,
@@ -217,8 +217,8 @@ class GibbsLearner:
         if not self.diagonal:
             unit = np.broadcast_to(np.eye(n_weights), (n_tasks, n_weights, n_weights))
             belief = FullBelief(unit / self.variance, np.zeros_like(mean), unit * self.variance)
-        frame = Frame.blank(n_features, n_tasks, intercept=intercept)
-        return LinearState(settled(mean), belief, frame, 1.0 / self.variance, 0, 0, seed)
+        units = Units.blank(n_features, n_tasks, intercept=intercept)
+        return LinearState(feature_major(mean), belief, units, 1.0 / self.variance, 0, 0, seed)
 
     def learn(
         self,
@@ -230,10 +230,10 @@ class GibbsLearner:
     ) -> LinearState:
         if state.belief is None:
             raise TypeError("the state belongs to an AveragingLearner")
-        mean, frame, clock = np.array(state.mean, order="C"), state.frame, state.clock
+        mean, units, clock = np.array(state.mean, order="C"), state.units, state.clock
         parts = tuple(part.copy() for part in state.belief.parts)
         for part in segments(
-            frame,
+            units,
             X,
             targets,
             order,
@@ -243,25 +243,23 @@ class GibbsLearner:
             joined=False,
             fixed=sites is not None,
         ):
-            if part.frame.n_rows != frame.n_rows:
-                mean, parts = self._moved(mean, parts, frame, part.frame, state.prior)
-            frame = part.frame
+            if part.units.n_rows != units.n_rows:
+                mean, parts = self._converted(mean, parts, units, part.units, state.prior)
+            units = part.units
             clock += 1
             block = block_of(part.x, mean.shape[1], every_column=not self.diagonal)
-            goals = np.ascontiguousarray(part.goals.T)
-            noise = self._noise(state.seed, clock - 1, goals.shape)
-            known = np.zeros((2, *goals.shape))
+            y = np.ascontiguousarray(part.y.T)
+            noise = self._noise(state.seed, clock - 1, y.shape)
+            known = np.zeros((2, *y.shape))
             if sites is not None:
                 known[0], known[1] = sites.weight[part.rows].T, sites.pull[part.rows].T
-            moves = np.empty_like(goals)
-            group = max(
-                1, _WORK_ENTRIES // (goals.shape[1] * max(goals.shape[1], block.x.shape[1]))
-            )
-            for q in range(0, len(goals), group):
+            moves = np.empty_like(y)
+            group = max(1, _WORK_ENTRIES // (y.shape[1] * max(y.shape[1], block.x.shape[1])))
+            for q in range(0, len(y), group):
                 tasks = slice(q, q + group)
                 some = tuple(array[tasks] for array in (mean, *parts))
                 drawn = None if noise is None else noise[..., tasks, :]
-                given = (goals[tasks], drawn, known[:, tasks])
+                given = (y[tasks], drawn, known[:, tasks])
                 if self.diagonal:
                     moves[tasks] = self._absorb_diagonal(block, *given, *some)
                 else:
@@ -269,20 +267,20 @@ class GibbsLearner:
                     moves[tasks] = self._absorb(block.x, *given, refresh, *some)
             if sites is not None:
                 sites.weight[part.rows], sites.pull[part.rows] = known[0].T, known[1].T
-                sites.note(np.where(np.isnan(goals), np.nan, moves))
+                sites.record(np.where(np.isnan(y), np.nan, moves))
         learned = DiagonalBelief(*parts) if self.diagonal else FullBelief(*parts)
         n_rows = state.n_rows + len(order)
         return replace(
-            state, mean=settled(mean), belief=learned, frame=frame, n_rows=n_rows, clock=clock
+            state, mean=feature_major(mean), belief=learned, units=units, n_rows=n_rows, clock=clock
         )
 
-    def _moved(
-        self, mean: Mat, parts: tuple[Cube, ...], old: Frame, new: Frame, prior: float
+    def _converted(
+        self, mean: Mat, parts: tuple[Cube, ...], old: Units, new: Units, prior: float
     ) -> tuple[Mat, tuple[Cube, ...]]:
-        """Mean and belief in the units of another frame."""
+        """Mean and belief in new units."""
         if self.diagonal:
-            return moved_mean(mean, old, new), (moved_precision(parts[0], old, new, prior),)
-        data, shift = moved_data(parts[0], parts[1], old, new, prior)
+            return convert_mean(mean, old, new), (convert_precision(parts[0], old, new, prior),)
+        data, shift = convert_data(parts[0], parts[1], old, new, prior)
         precision = with_prior(data, prior)
         mean, covariance = moments(precision, shift)
         return mean, (precision, shift, covariance)
@@ -290,7 +288,7 @@ class GibbsLearner:
     def _absorb(
         self,
         x: Mat,
-        goals: Mat,
+        y: Mat,
         noise: Cube | None,
         known: Cube,
         refresh: bool,
@@ -317,7 +315,7 @@ class GibbsLearner:
             )
             return center @ x.T, ((x @ cov) * x).sum(axis=2)
 
-        weight, pull, scores = self._settle(condition, prior_scores, own, goals, noise, known)
+        weight, pull, scores = self._settle(condition, prior_scores, own, y, noise, known)
         more, pulled = weight - known[0], pull - known[1]
         precision += (x.T * more[:, None, :]) @ x
         shift += pulled @ x
@@ -339,7 +337,7 @@ class GibbsLearner:
     def _absorb_diagonal(
         self,
         block: Block,
-        goals: Mat,
+        y: Mat,
         noise: Cube | None,
         known: Cube,
         mean: Mat,
@@ -359,7 +357,7 @@ class GibbsLearner:
         def condition(tasks: IntVec, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
             return conditioned(gram[tasks], prior_scores[tasks], weight, pull)
 
-        weight, pull, scores = self._settle(condition, prior_scores, own, goals, noise, known)
+        weight, pull, scores = self._settle(condition, prior_scores, own, y, noise, known)
         mean[:, columns] += spread * np.asarray(x.T @ (pull - weight * scores).T).T
         precision[:, columns] += np.asarray(squares.T @ weight.T).T
         return _relative(scores - prior_scores, own)
@@ -372,7 +370,7 @@ class GibbsLearner:
         for _ in range(_SPREAD_ROUNDS):
             found = np.full_like(precision, state.prior)
             for part in segments(
-                state.frame,
+                state.units,
                 X,
                 targets,
                 order,
@@ -387,7 +385,7 @@ class GibbsLearner:
                 squares = x * x if isinstance(x, np.ndarray) else x.power(2)
                 scores = np.asarray(x @ state.mean[:, columns].T).T
                 own = np.asarray(squares @ (1.0 / precision[:, columns]).T).T
-                weight, _ = self._augment(scores, own, part.goals.T, None)
+                weight, _ = self._augment(scores, own, part.y.T, None)
                 found[:, columns] += np.asarray(squares.T @ weight.T).T
             precision = found
         return DiagonalBelief(precision)
@@ -397,7 +395,7 @@ class GibbsLearner:
         condition: Condition,
         scores: Mat,
         own: Mat,
-        goals: Mat,
+        y: Mat,
         noise: Cube | None,
         known: Cube,
     ) -> tuple[Mat, Mat, Mat]:
@@ -412,7 +410,7 @@ class GibbsLearner:
         tasks = np.arange(len(scores))
         if noise is not None:
             for drawn in noise:
-                found = self._augment(scores, variances, goals, drawn)
+                found = self._augment(scores, variances, y, drawn)
                 scores, variances = condition(tasks, *found)
                 weight, pull = weight + found[0] / len(noise), pull + found[1] / len(noise)
             return weight, pull, condition(tasks, weight, pull)[0]
@@ -422,7 +420,7 @@ class GibbsLearner:
         weight[:], pull[:] = known
         begun = bool(known.any())
         for i in range(self.max_rounds):
-            found = self._augment(scores[tasks], variances[tasks], goals[tasks], None)
+            found = self._augment(scores[tasks], variances[tasks], y[tasks], None)
             if self.squared and (i or begun):
                 share[tasks] = np.minimum(share[tasks], _SHARE)
             weight[tasks] += share[tasks] * (found[0] - weight[tasks])
@@ -441,38 +439,36 @@ class GibbsLearner:
                 break
         return weight, pull, scores
 
-    def _augment(
-        self, scores: Mat, variances: Mat, goals: Mat, noise: Cube | None
-    ) -> tuple[Mat, Mat]:
+    def _augment(self, scores: Mat, variances: Mat, y: Mat, noise: Cube | None) -> tuple[Mat, Mat]:
         """The Gaussian factor exp(pull f - weight f^2 / 2) that stands for the loss of each pair.
 
         (28) for classes; for numbers the same with an augmentation variable for each side. For
         the squared loss, its weight and slope are the curvature and slope of the expected loss.
         """
-        c, known = self.c, ~np.isnan(goals)
-        goals = np.where(known, goals, 0.0)
+        c, known = self.c, ~np.isnan(y)
+        y = np.where(known, y, 0.0)
         if self.squared:
-            weight, slope = self._curved(scores, variances, goals)
+            weight, slope = self._curved(scores, variances, y)
             return np.where(known, weight, 0.0), np.where(known, slope + weight * scores, 0.0)
         if self.one_sided:
-            inverse = self._inverse(goals - scores, variances, noise, 0)
-            pull = c * np.sign(goals) + c**2 * inverse * goals
+            inverse = self._inverse(y - scores, variances, noise, 0)
+            pull = c * np.sign(y) + c**2 * inverse * y
             return np.where(known, c**2 * inverse, 0.0), np.where(known, pull, 0.0)
-        low, high = goals - self.margin, goals + self.margin
+        low, high = y - self.margin, y + self.margin
         above = self._inverse(low - scores, variances, noise, 0)
         below = self._inverse(scores - high, variances, noise, 1)
         pull = c**2 * (low * above + high * below)
         return np.where(known, c**2 * (above + below), 0.0), np.where(known, pull, 0.0)
 
-    def _curved(self, scores: Mat, variances: Mat, goals: Mat) -> tuple[Mat, Mat]:
+    def _curved(self, scores: Mat, variances: Mat, y: Mat) -> tuple[Mat, Mat]:
         """Curvature and slope of minus the expected squared loss, of weight 2c, in the score."""
         deviations = np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
         if self.one_sided:
-            sign = np.sign(goals)
-            excess, chance = expected_excess(sign * (goals - scores), deviations)
+            sign = np.sign(y)
+            excess, chance = expected_excess(sign * (y - scores), deviations)
             return 4.0 * self.c * chance, 4.0 * self.c * sign * excess
-        lack, chance = expected_excess(goals - self.margin - scores, deviations)
-        more, other = expected_excess(scores - goals - self.margin, deviations)
+        lack, chance = expected_excess(y - self.margin - scores, deviations)
+        more, other = expected_excess(scores - y - self.margin, deviations)
         return 4.0 * self.c * (chance + other), 4.0 * self.c * (lack - more)
 
     def _inverse(self, slack: Mat, variances: Mat, noise: Cube | None, side: int) -> Mat:

@@ -151,7 +151,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+        X : array-like, sparse matrix, data units or Dask collection of shape (n_rows, n_features)
             The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
             other if they are visited once and in order (`max_iter=1, shuffle=False`).
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
@@ -175,7 +175,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
             The rows.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The numbers to predict.
@@ -205,7 +205,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
             The rows.
         return_std : bool, default=False
             Whether to return the posterior standard deviation of the score as well, which needs

@@ -1,7 +1,8 @@
-"""What is known about weights, expressed in the units of another frame.
+"""What is known about weights, expressed in new units.
 
-Means keep every prediction. A full belief is the sum of a prior, which has the units of the frame,
-and of data, so it becomes what it would be if the new units had been known from the first row.
+Means keep every prediction. A full belief is the sum of what the prior and the data say. The prior
+is stated in the new units, so the belief becomes what it would be if these units had been used
+from the first row.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from everlearn.core.arrays import Cube, Mat
-from everlearn.linear.frame import Frame
+from everlearn.linear.units import Units
 
 
-def moved_mean(mean: Mat, old: Frame, new: Frame) -> Mat:
+def convert_mean(mean: Mat, old: Units, new: Units) -> Mat:
     """Means (Q, W) that predict the same in the units of `new`.
 
     Before the first row, weights are zero and stay so.
@@ -20,16 +21,18 @@ def moved_mean(mean: Mat, old: Frame, new: Frame) -> Mat:
     if old.n_rows == 0:
         return mean
     n = len(old.unit)
-    ratio = old.goal_unit / new.goal_unit
+    ratio = old.target_unit / new.target_unit
     moved = mean * ratio[:, None]
     if mean.shape[1] > n:
         shift = (new.origin - old.origin) / old.unit
-        moved[:, n] += moved[:, :n] @ shift + (old.goal - new.goal) / new.goal_unit
+        moved[:, n] += (
+            moved[:, :n] @ shift + (old.target_origin - new.target_origin) / new.target_unit
+        )
     moved[:, :n] *= new.unit / old.unit
     return moved
 
 
-def moved_precision(precision: Mat, old: Frame, new: Frame, prior: float) -> Mat:
+def convert_precision(precision: Mat, old: Units, new: Units, prior: float) -> Mat:
     """Precisions (Q, W) of independent weights: what data add has the units of the columns."""
     moved = precision.copy()
     n = len(old.unit)
@@ -37,8 +40,8 @@ def moved_precision(precision: Mat, old: Frame, new: Frame, prior: float) -> Mat
     return moved
 
 
-def moved_data(
-    precision: Cube, shift: Mat, old: Frame, new: Frame, prior: float
+def convert_data(
+    precision: Cube, shift: Mat, old: Units, new: Units, prior: float
 ) -> tuple[Cube, Mat]:
     """What data add to a full belief, without the prior, in the units of `new`.
 
@@ -61,9 +64,9 @@ def moved_data(
         data += cross + cross.transpose(0, 2, 1)
         data += last[:, -1, None, None] * (apart[:, None] * apart)
         moved += shift[:, -1:] * apart
-        level = (old.goal - new.goal) / old.goal_unit
+        level = (old.target_origin - new.target_origin) / old.target_unit
         moved += level[:, None] * data[:, -1]
-    return data, moved * (old.goal_unit / new.goal_unit)[:, None]
+    return data, moved * (old.target_unit / new.target_unit)[:, None]
 
 
 def with_prior(data: Cube, prior: float) -> Cube:
