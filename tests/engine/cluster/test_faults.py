@@ -239,7 +239,7 @@ def test_a_lost_scheduler_is_told_and_the_last_checkpoint_goes_on(scheduler, tmp
         with pytest.raises(ClusterError, match="scheduler was lost"):
             learn_forever(model, POINTS[400:])
         timer.join()
-    assert model.to_checkpoint()[0]["n_rows"] == model.n_samples_seen_
+    assert model.to_checkpoint()[0]["learned"]["n_rows"] == model.n_samples_seen_
     assert (model.n_samples_seen_ - 400) % 500 == 0  # whole calls, or nothing
     resumed = everlearn.load(tmp_path / "model.evl").set_params(engine="serial")
     here = mixture("serial").partial_fit(POINTS[:400])
