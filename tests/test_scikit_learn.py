@@ -49,7 +49,7 @@ PLAIN = [
     MedLDARegressor(),
     MedLDARegressor(loss="gibbs"),
     TopicTree(n_sweeps=5),
-    TopicTree(n_sweeps=2, learning="memoized", options={"local": "meanfield", "moves": "paper"}),
+    TopicTree(n_sweeps=2, learning="memoized", options={"merge": False}),
     TopicTree(learning="stream", options={"stream_sweeps": 2}),
     *[BayesianPassiveAggressiveClassifier(**params) for params in LINEAR],
     *[BayesianPassiveAggressiveRegressor(**params) for params in LINEAR],

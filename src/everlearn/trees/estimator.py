@@ -34,7 +34,6 @@ from everlearn.trees.checkpoint import TREE_FIT
 from everlearn.trees.fit import TreeFit, learn_corpus, learn_stream, shuffled_order
 from everlearn.trees.kernels.paths import PathTable, Posteriors
 from everlearn.trees.local import PathStep, held_out_likelihood, mean_table, predicted_paths
-from everlearn.trees.meanfield import MeanFieldStep
 from everlearn.trees.model import TreeRules
 from everlearn.trees.settings import LEVEL_RANGE, TreeOptions, TreeSettings
 from everlearn.trees.stream import TreeState
@@ -493,7 +492,6 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         depth, learned_levels = int(self.depth), isinstance(self.level_prior, str)
         levels = _first_levels(depth) if learned_levels else np.asarray(self.level_prior, float)
         options = TreeOptions.of(self.options, type(self).__name__)
-        step = MeanFieldStep if options.local == "meanfield" else PathStep
         return TreeSettings(
             rules=TreeRules(
                 depth,
@@ -503,12 +501,12 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
                 learned_levels,
             ),
             first_levels=levels,
-            step=step(int(options.n_candidates)),
+            step=PathStep(int(options.n_candidates)),
             learning=self.learning,
             n_sweeps=int(self.n_sweeps),
             n_passes=int(options.n_passes),
             min_mass=float(options.min_mass),
-            moves=options.moves,
+            merge=bool(options.merge),
             batch_size=int(self.batch_size),
             reservoir=int(self.reservoir),
             stream_sweeps=int(options.stream_sweeps),
