@@ -59,7 +59,7 @@ PLAIN = [
         max_nodes=4,
         tol=1e-3,
         engine="serial",
-        options=ComponentTreeOptions(local="meanfield", loadings="factorised", patience=1),
+        options=ComponentTreeOptions(patience=1),
     ),
     OnlinePPCA(),
     OnlinePPCA(constraint=None, batch_size=5),
