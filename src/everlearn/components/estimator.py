@@ -27,7 +27,7 @@ from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin, named_err
 from everlearn.estimator.collections import open_rows
 from everlearn.estimator.history import History
 from everlearn.estimator.options import ExpertOptions
-from everlearn.estimator.params import Constraint, Interval, Options, Subset
+from everlearn.estimator.params import Constraint, Interval, Options, Subset, check_unchanged
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import check_size, plain_numbers
 from everlearn.estimator.tree_view import FittedTree, TreeNode, check_room_for_a_path
@@ -522,12 +522,8 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         ]
         if self.prior_scale != "auto":
             fixed.append(("prior_scale", self.prior_scale, model.scale))
-        for name, now, then in fixed:
-            if now != then:
-                raise ValueError(
-                    f"the {name!r} parameter of {type(self).__name__} was {then!r} when learning "
-                    f"began and cannot change without a new fit. Got {now!r} instead."
-                )
+        for name, now, began in fixed:
+            check_unchanged(type(self).__name__, name, now, began)
 
     def _check_finite(self) -> None:
         """Refuse what was learned if numbers grew out of range."""

@@ -18,7 +18,7 @@ from everlearn.engine.opening import EngineChoice, is_collection, local_engine, 
 from everlearn.engine.rows import Rows
 from everlearn.estimator.base import LearnerMixin, named_errors
 from everlearn.estimator.collections import open_rows
-from everlearn.estimator.params import Constraint, Interval, check_params
+from everlearn.estimator.params import Constraint, Interval, check_params, check_unchanged
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import check_size, plain_numbers
 from everlearn.ppca.checkpoint import PPCA_FIT
@@ -41,7 +41,7 @@ from everlearn.ppca.local import block_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import signed
 from everlearn.ppca.natural_em import NaturalEM, StepSize
-from everlearn.ppca.predictions import (
+from everlearn.ppca.predict import (
     filled,
     latents,
     log_densities,
@@ -622,10 +622,8 @@ class OnlinePPCA(
     def _check_learned(self, learned: PPCAFit) -> None:
         """Refuse to go on with another kind of model than learning began with."""
         name, known, asked = type(self).__name__, learned.form, self._form()
-        if known.n_components != asked.n_components:
-            raise _changed(name, "n_components", known.n_components, asked.n_components)
-        if known.constraint != asked.constraint:
-            raise _changed(name, "constraint", known.constraint, asked.constraint)
+        check_unchanged(name, "n_components", asked.n_components, known.n_components)
+        check_unchanged(name, "constraint", asked.constraint, known.constraint)
         least = len(learned.state.models)
         if known.is_mixture != asked.is_mixture or self.n_mixtures < least:
             expected = f"at least {max(2, least)}" if known.is_mixture else "1"
@@ -668,13 +666,6 @@ class OnlinePPCA(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _changed(owner: str, parameter: str, before: object, now: object) -> ValueError:
-    return ValueError(
-        f"the {parameter!r} parameter of {owner} was {before!r} when learning began and cannot "
-        f"change without a new fit. Got {now!r} instead."
-    )
 
 
 def _variances(model: PPCA) -> Vec:

@@ -19,7 +19,14 @@ from everlearn.engine.opening import EngineChoice, local_engine, open_engine
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin
 from everlearn.estimator.collections import fetch_collections
 from everlearn.estimator.options import ExpertOptions
-from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
+from everlearn.estimator.params import (
+    Constraint,
+    Instance,
+    Interval,
+    Options,
+    check_params,
+    check_unchanged,
+)
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tree_view import FittedTree, TreeNode, check_room_for_a_path
 from everlearn.text.inputs import (
@@ -480,12 +487,8 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
 
     def _check_learned(self, learned: TreeFit) -> None:
         """Refuse to go on with another depth."""
-        depth = learned.state.topics.tree.depth
-        if depth != self.depth:
-            raise ValueError(
-                f"the 'depth' parameter of {type(self).__name__} was {depth} when learning began "
-                f"and cannot change without a new fit. Got {self.depth} instead."
-            )
+        began = learned.state.topics.tree.depth
+        check_unchanged(type(self).__name__, "depth", self.depth, began)
 
     def _settings(self) -> TreeSettings:
         """The checked parameters, as learning takes them."""
