@@ -80,10 +80,10 @@ and rows.
 | --- | --- |
 | oracle | maximum likelihood of all rows of the classes so far, in closed form, where batch EM ends |
 | oEM, 0.02 / k^-0.6 / 1/k | plain online EM (`constraint=None`) with this step size |
-| Nat-oEM step | the exact constraint (`constraint_form="kl"`), by step: the reference is all batches so far |
+| Nat-oEM step | the exact constraint of `OnlinePPCA`, by step: the reference is all batches so far |
 | Nat-oEM task | the same by task: the reference is all tasks that have ended |
-| ..., EM | the same with `solver="em"` |
-| gain, ewc | the other forms of constraint of `OnlinePPCA` (`constraint_form`) |
+| ..., EM | the same by a constrained M-step of online EM (`benchmarks/reference/constrained_em.py`) |
+| gain, ewc | online EM with a quadratic form of the constraint (`benchmarks/reference/constraint.py`) |
 | printed | the step as the slides have it (`benchmarks/reference/printed_ppca.py`) |
 | printed statistics | online EM with statistics that are centred as the slides have it |
 | ..., marginal | the printed step with the information of rows alone, without their latents |

@@ -10,6 +10,7 @@ from sklearn.decomposition import IncrementalPCA
 from sklearn.metrics import normalized_mutual_info_score
 
 from benchmarks.corpora import DATA
+from benchmarks.reference.constrained_em import constrained_ppca
 from benchmarks.reference.printed_ppca import PrintedPPCA, PrintedStep
 from everlearn import OnlinePPCA
 from everlearn.metrics.continual import ContinualEvaluator
@@ -108,7 +109,7 @@ class Peer(Scored):
         return PPCA(pca.mean_, pca.components_[:q].T * np.sqrt(values - noise), float(noise))
 
 
-EM_TASK = {"constraint": "task", "solver": "em", "options": {"step_size": 0.05}}
+EM_TASK = {"em": "kl", "constraint": "task", "options": {"step_size": 0.05}}
 SLOW = {"step_size": 0.02}
 METHODS: dict[str, dict[str, Any]] = {
     "oEM, 0.02": {"constraint": None, "options": SLOW},
@@ -119,14 +120,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "Nat-oEM step, rank q": {"constraint": "step", "kept": 1},
     "Nat-oEM task": {"constraint": "task"},
     "Nat-oEM task, EM": EM_TASK,
-    "gain, step": {
-        "constraint": "step", "constraint_form": "gain", "options": {"step_size": 0.05}},
-    "gain, task": {"constraint": "task", "constraint_form": "gain", "options": SLOW},
+    "gain, step": {"em": "gain", "constraint": "step", "options": {"step_size": 0.05}},
+    "gain, task": {"em": "gain", "constraint": "task", "options": SLOW},
     "gain, previous": {
-        "constraint": "previous", "constraint_form": "gain", "constraint_weight": 100.0,
-        "options": SLOW,
+        "em": "gain", "constraint": "previous", "constraint_weight": 100.0, "options": SLOW,
     },
-    "ewc, task": {"constraint": "task", "constraint_form": "ewc", "options": SLOW},
+    "ewc, task": {"em": "ewc", "constraint": "task", "options": SLOW},
     "printed, previous": {"printed": {"constraint": "previous", "step": PrintedStep(20.0)}},
     "printed, task": {"printed": {"step": PrintedStep(20.0)}},
     "printed, task, marginal": {"printed": {"step": PrintedStep(1.0, complete=False)}},
@@ -135,7 +134,8 @@ METHODS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Parameters of each competitor; `kept` and `peer` are ranks in units of q.
 
-`printed` are parameters of `PrintedPPCA`, which learns with a step size of 0.02.
+`printed` are parameters of `PrintedPPCA`, which learns with a step size of 0.02, and `em` is the
+form of a `ConstrainedPPCA`.
 """
 
 
@@ -147,7 +147,15 @@ def made(data: Digits, settings: dict[str, Any]) -> Any:
         return PrintedPPCA(data.q, data.batch, SLOW["step_size"], **settings["printed"])
     if "kept" in settings:
         settings["options"] = {"kept_components": settings.pop("kept") * data.q}
-    return OnlinePPCA(data.q, batch_size=data.batch, engine="serial", random_state=0, **settings)
+    return _online(data, {"random_state": 0, **settings})
+
+
+def _online(data: Digits, settings: dict[str, Any]) -> OnlinePPCA:
+    shared = {"n_components": data.q, "batch_size": data.batch, "engine": "serial"}
+    form = settings.pop("em", None)
+    if form is None:
+        return OnlinePPCA(**shared, **settings)
+    return constrained_ppca(form, **shared, **settings)
 
 
 def order_of(seed: int, last: int | None = None) -> list[int]:
@@ -310,10 +318,7 @@ def mixtures(name: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
     data, rng = digits(name), np.random.default_rng(seed)
     settings = dict(settings)
     at_once = settings.pop("at_once", False)
-    model = OnlinePPCA(
-        data.q, batch_size=data.batch, engine="serial", random_state=seed,
-        **{"n_mixtures": CLASSES, **settings},
-    )  # fmt: skip
+    model = _online(data, {"random_state": seed, "n_mixtures": CLASSES, **settings})
     learning, start = ContinualEvaluator(data.held_out()), time.process_time()
     if at_once:
         model.set_params(tol=EM_TOLERANCE, max_iter=3000).fit(data.X)

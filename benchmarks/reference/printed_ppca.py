@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from benchmarks.reference.constraint import aligned
+from benchmarks.reference.fisher import Fisher
 from everlearn.engine.local import one_blas_thread
-from everlearn.ppca.constraint import aligned
-from everlearn.ppca.fisher import Fisher
 from everlearn.ppca.model import PPCA, noise_floor
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.stats import LatentStats, expected_stats, m_step, row_stats

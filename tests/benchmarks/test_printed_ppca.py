@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from benchmarks.reference.constraint import aligned
+from benchmarks.reference.fisher import Fisher
 from benchmarks.reference.printed_ppca import PrintedPPCA, PrintedStep, printed_m_step
 from numpy.testing import assert_allclose
 
 from everlearn import OnlinePPCA
 from everlearn.engine.opening import open_engine
-from everlearn.ppca.constraint import aligned
-from everlearn.ppca.fisher import Fisher
 from everlearn.ppca.stats import LatentStats
 from oracles import ppca as oracle
 from support.ppca_streams import D, Q, batches_of

@@ -41,9 +41,8 @@ SPOILT: dict[str, tuple[Any, str]] = {
     "a frame of text": (pd.DataFrame([["no"] * WIDTH]), "no"),
 }
 VARIANTS: dict[str, dict[str, Any]] = {
-    "path": {},
-    "mean field": {"options": {"local": "meanfield"}},
-    "factorised": {"depth": 2, "options": {"loadings": "factorised"}},
+    "default": {},
+    "two levels": {"depth": 2},
     "given scale": {"prior_scale": 3.0, "moves": ("birth", "delete")},
 }
 

@@ -153,12 +153,11 @@ class TestPredictions:
 
 
 class TestLearning:
-    @pytest.mark.parametrize("params", [{}, {"local": "meanfield"}, {"loadings": "factorised"}])
-    def test_engines_give_the_same_bits(self, params, monkeypatch):
+    def test_engines_give_the_same_bits(self, monkeypatch):
         monkeypatch.setattr("everlearn.components.local.BLOCK_ROWS", 64)
         found = []
         for engine in ("serial", "threads", None):
-            model = model_of(engine=engine, options=params).fit(rows_of(200))
+            model = model_of(engine=engine).fit(rows_of(200))
             model.partial_fit(rows_of(150, seed=1))
             header, arrays = content(model)
             header["params"]["engine"] = None
@@ -252,11 +251,10 @@ class TestLearning:
     ],
     ids=["constant", "one row", "tiny", "a line", "huge", "one column"],
 )
-@pytest.mark.parametrize("local", ["path", "meanfield"])
-def test_odd_data_do_no_harm(X, local):
+def test_odd_data_do_no_harm(X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
-        model = model_of(options={"local": local}, max_iter=5).fit(X)
+        model = model_of(max_iter=5).fit(X)
     model.partial_fit(X)
     assert np.isfinite(model.bound_)
     assert np.isfinite(model.score_samples(X)).all()
@@ -353,7 +351,6 @@ def test_bad_parameters_are_refused(streaming, name):
         {"depth": 2},
         {"concentration": 2.0},
         {"prior_scale": 3.0},
-        {"options": {"loadings": "factorised"}},
     ],
 )
 def test_what_learning_began_with_cannot_change(streaming, params):

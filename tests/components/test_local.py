@@ -1,4 +1,4 @@
-"""Rows on paths: exact posteriors against sums over grids, both local steps, and engines."""
+"""Rows on paths: exact posteriors against sums over grids, and engines."""
 
 from dataclasses import replace
 
@@ -9,10 +9,8 @@ from scipy.special import logsumexp
 
 from everlearn.components.local import (
     PathRunner,
-    meanfield_stats,
     path_stats,
     prepare_slots,
-    responsibilities,
     score_slots,
 )
 from everlearn.components.state import sweep
@@ -47,13 +45,11 @@ def test_sums_are_those_of_loops(seed, depth):
     assert_allclose(stats.codes, codes, atol=1e-11)
     assert_allclose(stats.second, second, atol=1e-11)
     assert_allclose(stats.cross, cross, atol=1e-10)
-    assert_allclose(responsibilities(slots, X).sum(axis=0), mass, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("joint", [True, False])
-def test_the_long_form_is_the_log_sum(seed, joint):
-    model, q = beliefs(seed, 3, 4, 3, joint)
+def test_the_long_form_is_the_log_sum(seed):
+    model, q = beliefs(seed, 3, 4, 3)
     X = np.random.default_rng(seed).normal(size=(30, 3)) * 3
     slots = prepare_slots(model, q)
     stats, _ = path_stats(slots, X)
@@ -61,36 +57,11 @@ def test_the_long_form_is_the_log_sum(seed, joint):
     assert_allclose(model.bound(stats, q), short, rtol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_path_by_path_is_tighter_than_mean_field(seed):
-    model, q = beliefs(seed, 3, 4, 3)
-    X = np.random.default_rng(seed).normal(size=(30, 3)) * 3
-    slots = prepare_slots(model, q)
-    start = responsibilities(slots, X)
-    apart = model.bound(meanfield_stats(slots, (X, start))[0], q)
-    assert model.bound(path_stats(slots, X)[0], q) > apart
-
-
-def test_mean_field_is_a_bound_at_any_slots():
-    model, q = beliefs(2, 3, 4, 3)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(10, 3)) * 3
-    slots = prepare_slots(model, q)
-    best = evidence(slots, X).sum() - model.divergence(q) - model.paths.divergence(q.sticks)
-    for _ in range(5):
-        r = rng.dirichlet(np.ones(len(q.tree)), 10)
-        stats, ends = meanfield_stats(slots, (X, r))
-        assert model.bound(stats, q) <= best
-        assert_allclose(ends.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("meanfield", [False, True])
-@pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_the_bound_never_falls(meanfield, joint, pieces):
+def test_the_bound_never_falls(pieces):
     X, _ = planted(200)
-    state = state_of(X, pieces=pieces, joint=joint)
-    runner = PathRunner(state.model, SerialEngine(), meanfield)
+    state = state_of(X, pieces=pieces)
+    runner = PathRunner(state.model, SerialEngine())
     state = sweep(state, runner)  # before it, rows that are not visited have said nothing
     bounds = [state.bound()]
     for _ in range(50):
@@ -100,30 +71,25 @@ def test_the_bound_never_falls(meanfield, joint, pieces):
     assert bounds[-1] > bounds[0]
 
 
-@pytest.mark.parametrize("meanfield", [False, True])
-def test_one_batch_of_all_rows_is_many_blocks(meanfield, monkeypatch):
+def test_one_batch_of_all_rows_is_many_blocks(monkeypatch):
     X, _ = planted(300)
     state = state_of(X)
-    runner = PathRunner(state.model, SerialEngine(), meanfield)
-    whole, r = runner.run(state.q, X, None)
+    runner = PathRunner(state.model, SerialEngine())
+    whole = runner.run(state.q, X)
     monkeypatch.setattr("everlearn.components.local.BLOCK_ROWS", 37)
-    cut, r_cut = runner.run(state.q, X, None)
+    cut = runner.run(state.q, X)
     for name in FIELDS:
         assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-9, atol=1e-9)
-    if meanfield:
-        assert_allclose(r, r_cut)
 
 
-@pytest.mark.parametrize("meanfield", [False, True])
-def test_engines_give_the_same_bits(meanfield, monkeypatch):
+def test_engines_give_the_same_bits(monkeypatch):
     monkeypatch.setattr("everlearn.components.local.BLOCK_ROWS", 37)
     X, _ = planted(300)
     state = state_of(X)
     found = []
     for name in ("serial", "threads"):
         with open_engine(name) as engine:
-            runner = PathRunner(state.model, engine, meanfield)
-            found.append(runner.run(state.q, X, None)[0])
+            found.append(PathRunner(state.model, engine).run(state.q, X))
     for name in FIELDS:
         assert_array_equal(getattr(found[0], name), getattr(found[1], name))
 

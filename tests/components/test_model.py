@@ -14,12 +14,12 @@ from everlearn.components.model import PathStats
 from everlearn.core.priors.nested import TreeSticks
 from oracles.component_runs import beliefs, evidence
 
-cases = st.tuples(st.integers(0, 1000), st.integers(0, 4), st.integers(1, 4), st.booleans())
+cases = st.tuples(st.integers(0, 1000), st.integers(0, 4), st.integers(1, 4))
 
 
 def case_of(case):
-    seed, n_branches, depth, joint = case
-    model, q = beliefs(seed, 3, n_branches if depth > 1 else 0, depth, joint)
+    seed, n_branches, depth = case
+    model, q = beliefs(seed, 3, n_branches if depth > 1 else 0, depth)
     X = np.random.default_rng(seed).normal(size=(12, 3)) * 2
     return model, q, path_stats(prepare_slots(model, q), X)[0]
 
@@ -81,14 +81,6 @@ class TestUpdates:
             q = model.update(stats, q)
             bounds.append(model.bound(stats, q))
         assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
-
-    def test_joint_loadings_are_tighter(self):
-        model, q, stats = case_of((3, 4, 3, True))
-        apart = replace(model, joint=False)
-        one, two = q, q
-        for _ in range(100):
-            one, two = model.update(stats, one), apart.update(stats, two)
-        assert model.bound(stats, one) > apart.bound(stats, two)
 
     @given(cases)
     def test_the_best_scale_is_a_maximum_and_its_gain_is_exact(self, case):

@@ -119,7 +119,7 @@ def test_the_gain_of_a_move_is_a_difference_of_bounds(settled, kind):
     assert record.gain == difference
     # The log-sum form after one more visit is the long form of the sums it would give.
     for one in (plain, trial):
-        visited, _ = runner.run(one.q, one.batches[0].X, None)
+        visited = runner.run(one.q, one.batches[0].X)
         assert_allclose(one.model.bound(visited, one.q), recomputed(one), rtol=1e-10)
         assert one.bound() <= recomputed(one) + 1e-9 * abs(one.bound())
     assert record.accepted == (kept is trial)
@@ -190,21 +190,6 @@ def test_what_holds_rows_that_are_gone_stays(settled):
         if sealed.tree.through(sealed.sealed.slots)[cut.position] > 0
     ]
     assert all(sealed.sealed.slots[two] == 0 for _, two in merge_candidates(sealed, 10))
-
-
-def test_mean_field_slots_follow_the_tree():
-    X, _ = planted(60)
-    state = state_of(X, n_branches=4)
-    runner = PathRunner(state.model, SerialEngine(), meanfield=True)
-    state = sweep(state, runner, 2)
-    leaf = int(np.flatnonzero(state.tree.n_children == 0)[-1])
-    less = remove_branch(state, leaf)
-    assert_allclose(less.batches[0].slots.sum(axis=1), 1.0)
-    parent = less.tree.at(state.tree.ids[state.tree.parents[leaf]])
-    old = state.batches[0].slots
-    assert_allclose(
-        less.batches[0].slots[:, parent], old[:, state.tree.parents[leaf]] + old[:, leaf]
-    )
 
 
 def test_rows_without_rest_grow_nothing():

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
@@ -66,11 +65,10 @@ def test_rescaling_raises_the_bound_by_what_it_says():
     assert sweep(after, runner).bound() >= after.bound() - 1e-9 * abs(after.bound())
 
 
-@pytest.mark.parametrize("local", [False, True])
-def test_every_visit_of_a_batch_raises_the_bound(local):
+def test_every_visit_of_a_batch_raises_the_bound():
     X, _ = planted(240)
     state = state_of(X, pieces=4)
-    runner = PathRunner(state.model, SerialEngine(), local)
+    runner = PathRunner(state.model, SerialEngine())
     state = sweep(state, runner)
     bounds = [state.bound()]
     for _ in range(10):
@@ -85,7 +83,7 @@ def test_one_batch_of_all_is_the_batch_algorithm():
     state = state_of(X)
     runner = PathRunner(state.model, SerialEngine())
     q, batch = state.q, sweep(state, runner, 1)
-    stats, _ = runner.run(q, X, None)
+    stats = runner.run(q, X)
     assert_allclose(batch.total.second, stats.for_tree(batch.tree).second)
     plain = state.model.update(stats, q)
     assert_allclose(state.model.bound(stats, plain), batch.bound(), rtol=1e-6)
@@ -107,15 +105,13 @@ def test_a_planted_tree_is_found():
 
 def test_bounds_of_rounds_never_fall():
     X, _ = planted(300)
-    for meanfield in (False, True):
-        state, runner = begun(X - X.mean(axis=0), max_nodes=10)
-        runner = replace(runner, meanfield=meanfield)
-        seen = []
-        settings = TreeSettings(max_nodes=10, max_iter=20, tol=1e-6)
-        grow_tree(state, runner, settings, seen.append)
-        bounds = np.array([info.bound for info in seen])
-        assert (np.diff(bounds) >= -1e-6 * 300).all()
-        assert max(info.n_components for info in seen) <= 10
+    state, runner = begun(X - X.mean(axis=0), max_nodes=10)
+    seen = []
+    settings = TreeSettings(max_nodes=10, max_iter=20, tol=1e-6)
+    grow_tree(state, runner, settings, seen.append)
+    bounds = np.array([info.bound for info in seen])
+    assert (np.diff(bounds) >= -1e-6 * 300).all()
+    assert max(info.n_components for info in seen) <= 10
 
 
 def test_a_full_tree_exchanges_branches():

@@ -271,7 +271,6 @@ def of_ppca(name: str, **params: Any) -> None:
 for _constraint in (None, "step", "task"):
     of_ppca(f"{_constraint}", constraint=_constraint)
 of_ppca("previous", constraint="previous", constraint_weight=1.5)
-of_ppca("em", constraint="task", solver="em")
 of_ppca("mixture", n_mixtures=3)
 
 

@@ -24,19 +24,19 @@ def planted(n, seed=0, d=8, noise=0.3):
     return X + noise * rng.normal(size=(n, d)) + 2.0, path
 
 
-def beliefs(seed=0, d=3, n_branches=3, depth=2, joint=True, scale=4.0):
+def beliefs(seed=0, d=3, n_branches=3, depth=2, scale=4.0):
     """A model and any beliefs about a random tree."""
     rng = np.random.default_rng(seed)
     tree = random_tree(seed, n_branches, depth)
     k = len(tree)
-    model = ComponentModel(NestedPrior(1.3), d, scale, 0.5, 0.7, joint)
+    model = ComponentModel(NestedPrior(1.3), d, scale, 0.5, 0.7)
     spread = rng.normal(size=(k, k)) * 0.2
     covariance = spread @ spread.T + 0.05 * np.eye(k)
     q = model.start(tree, rng.normal(size=(k, d)), rng.normal(size=d), 1.7)
     return model, replace(
         q,
         sticks=TreeSticks(1 + rng.gamma(2.0, size=k), 0.5 + rng.gamma(2.0, size=k)),
-        covariance=covariance if joint else np.diag(np.diagonal(covariance)),
+        covariance=covariance,
         centre_variance=0.1,
         shape=3.0,
         rate=2.0,
@@ -49,11 +49,11 @@ def evidence(slots, X):
     return logsumexp(found.scores, axis=1) + found.base
 
 
-def state_of(X, depth=3, n_branches=3, seed=0, pieces=1, joint=True):
+def state_of(X, depth=3, n_branches=3, seed=0, pieces=1):
     """A tree at random loadings whose rows are not visited yet."""
     d = X.shape[1]
     scale = float(X.var(axis=0).mean())
-    model = ComponentModel(NestedPrior(1.0), d, scale, 1e-3, 1e-3 * scale, joint)
+    model = ComponentModel(NestedPrior(1.0), d, scale, 1e-3, 1e-3 * scale)
     tree = random_tree(seed, n_branches, depth)
     rng = np.random.default_rng(seed)
     q = model.start(tree, rng.normal(size=(len(tree), d)), X.mean(axis=0), 1.0 / scale)

@@ -108,12 +108,12 @@ def test_moments_are_refilled_as_the_new_model_would_have_filled_them():
 def test_gaps_at_random_cost_little_against_em_over_all_rows(constraint, share, close):
     for seed in range(2):
         whole, X = stream(1500, seed, share)
-        state = taught(learner_of(constraint, True), in_batches(X, 25))
+        state = taught(learner_of(constraint), in_batches(X, 25))
         best = at_random(seed, share)
         assert score(state, whole) > oracle.log_likelihood(best, whole).mean() - close
         assert_allclose(state.models[0].mean, best.mean, atol=0.1)
         assert state.models[0].noise == pytest.approx(best.noise, rel=0.4 * share)
-        both = learner_of(constraint, True)._joint(state)[0]
+        both = learner_of(constraint)._joint(state)[0]
         assert_allclose(both.present, (~np.isnan(X)).mean(axis=0), atol=1e-9)
 
 
@@ -130,7 +130,7 @@ def test_gaps_at_random_cost_little_against_em_over_all_rows(constraint, share, 
 )
 def test_features_that_come_late_are_learned_from_the_rows_that_have_them(how, size):
     whole, X = stream(900)[0], late_stream()
-    learner = learner_of(in_moments=True, **how)
+    learner = learner_of(**how)
     state = taught(learner, in_batches(X[:600], 20), tasks=True)
     state = taught(learner, in_batches(X[600:], size), state)
     best = at_first()
@@ -141,9 +141,9 @@ def test_features_that_come_late_are_learned_from_the_rows_that_have_them(how, s
 
 def test_without_gaps_nothing_is_refilled():
     whole = stream(200)[0]
-    state = taught(learner_of("step", True), in_batches(whole, 20))
+    state = taught(learner_of("step"), in_batches(whole, 20))
     assert state.reference[0].present is None
-    state = taught(learner_of("step", True), [np.where(whole[:20] > 2, np.nan, whole[:20])], state)
+    state = taught(learner_of("step"), [np.where(whole[:20] > 2, np.nan, whole[:20])], state)
     assert (state.reference[0].present < 1).any()
 
 
@@ -153,5 +153,5 @@ def test_a_mean_without_latents_is_that_of_what_there_was():
     X = rng.normal(size=(2000, D)) + np.arange(D)
     X[:1500, 0] = np.nan
     X[rng.random(X.shape) < 0.2] = np.nan
-    state = taught(learner_of("step", True), in_batches(X, 50))
+    state = taught(learner_of("step"), in_batches(X, 50))
     assert_allclose(state.models[0].mean, np.nanmean(X, axis=0), atol=0.03)

@@ -14,18 +14,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "task": {"constraint": "task"},
     "plain": {"constraint": None},
     "plain, constant step": {"constraint": None, "options": PPCAOptions(step_size=0.1)},
-    "em": {"constraint": "task", "solver": "em"},
-    "em step": {"constraint": "step", "solver": "em", "constraint_weight": 3.0},
     "weighted": {
         "constraint_weight": 2.0,
         "max_reference_rows": 60,
         "options": PPCAOptions(step_size=0.2),
     },
     "previous": {"constraint": "previous", "constraint_weight": 1.5},
-    "gain": {"constraint": "task", "constraint_form": "gain"},
-    "ewc": {"constraint": "step", "constraint_form": "ewc"},
     "mixture": {"n_mixtures": 3},
-    "mixture em": {"n_mixtures": 3, "constraint": "task", "solver": "em"},
     "mixture plain": {"n_mixtures": 3, "constraint": None, "options": PPCAOptions(step_size=0.1)},
 }
 """One of every form that the state can have."""

@@ -9,12 +9,10 @@ from everlearn.ppca.state import PPCAState
 from oracles import ppca as oracle
 
 D, Q = 6, 2
-FORMS = ["gain", "ewc"]
 
 
-def learner_of(constraint=None, in_moments=False, **how):
-    return NaturalEM(**{"rank": Q, "kept_rank": 2 * Q} | how, constraint=constraint,
-                     in_moments=in_moments)  # fmt: skip
+def learner_of(constraint=None, kind=NaturalEM, **how):
+    return kind(**{"rank": Q, "kept_rank": 2 * Q} | how, constraint=constraint)
 
 
 def taught(learner, batches, state=None, tasks=False):

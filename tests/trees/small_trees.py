@@ -9,14 +9,13 @@ from everlearn.core.priors.nested import NestedPrior
 from everlearn.testing.data import planted_tree
 from everlearn.trees.fit import sample_tree
 from everlearn.trees.local import PathStep
-from everlearn.trees.meanfield import MeanFieldStep
 from everlearn.trees.model import TreeRules, TreeTopics
 from everlearn.trees.settings import TreeSettings
 from oracles.trees import random_tree
 
 ALPHA = np.array([3.0, 2.0, 1.0])
 RULES = TreeRules(3, NestedPrior(0.7), 0.5, 100)
-STEPS = {"path": PathStep(99, 8), "meanfield": MeanFieldStep(99, 8)}
+ALL_SLOTS = PathStep(99, 8)
 
 
 def settings_of(rules: TreeRules = RULES, **values: Any) -> TreeSettings:
@@ -45,5 +44,5 @@ def planted(seed: int = 0, n: int = 120) -> tuple[Documents, TreeTopics, TreeRul
     documents = Documents.from_dense(truth.counts)
     rules = TreeRules(3, NestedPrior(1.0), 0.5, 100)
     start = TreeTopics.empty(truth.counts.shape[1], np.array([10.0, 5.0, 5.0]))
-    settings = settings_of(rules, n_sweeps=5, moves=None)
+    settings = settings_of(rules, n_sweeps=5, merge=False)
     return documents, sample_tree(start, documents, settings, 1, quiet)[0], rules

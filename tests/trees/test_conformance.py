@@ -97,11 +97,10 @@ CASES = [
         level_prior=(5, 3, 2, 1),
         vocabulary=[f"w{i}" for i in range(N_WORDS)],
         max_nodes=12,
-        options={"moves": None},
+        options={"merge": False},
         text={"max_features": 1000},
     ),
     after_fit("after fit", COUNTS),
-    after_fit("after mean-field fit", COUNTS, options={"local": "meanfield", "moves": "paper"}),
 ]
 
 

@@ -108,7 +108,7 @@ def test_memoized_with_one_batch_is_batch_learning() -> None:
     assert content(batch)[1] == content(memoized)[1]
 
 
-@pytest.mark.parametrize("how", [{}, {"learning": "stream"}, {"local": "meanfield"}])
+@pytest.mark.parametrize("how", [{}, {"learning": "stream"}])
 def test_engines_give_the_same_bits(how: dict[str, Any]) -> None:
     found = [small(engine=e, **how).fit(PLANTED.counts) for e in (None, "serial", "threads")]
     assert content(found[0])[1] == content(found[1])[1] == content(found[2])[1]
@@ -119,8 +119,8 @@ def test_engines_give_the_same_bits(how: dict[str, Any]) -> None:
     "how",
     [
         {"n_sweeps": 0},
-        {"moves": "paper", "n_passes": 8},
-        {"moves": None},
+        {"n_passes": 8},
+        {"merge": False},
         {"level_prior": (5, 3, 2)},
         {"n_passes": 0},
         {"depth": 2},
@@ -235,7 +235,6 @@ def test_all_kinds_of_words_are_kept(tmp_path: Path) -> None:
     [
         {"n_sweeps": 0, "n_passes": 2, "topic_word_prior": 0.01, "min_mass": 0.0},
         {"min_mass": 0.0, "topic_word_prior": 0.001, "n_candidates": 1},
-        {"local": "meanfield", "n_passes": 10, "min_mass": 0.0, "topic_word_prior": 0.01},
         {"level_prior": (1e-3, 1e-3, 1e-3)},
     ],
     ids=str,
@@ -300,9 +299,8 @@ def test_bad_parameters_are_named(params: dict[str, Any], name: str) -> None:
 
 BAD_OPTIONS = [
     ({"n_passes": 1.5}, "n_passes"),
-    ({"local": "both"}, "local"),
     ({"n_candidates": 0}, "n_candidates"),
-    ({"moves": "split"}, "moves"),
+    ({"merge": "split"}, "merge"),
     ({"min_mass": np.nan}, "min_mass"),
     ({"stream_sweeps": 0}, "stream_sweeps"),
 ]

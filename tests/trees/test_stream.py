@@ -39,7 +39,7 @@ def test_counts_hold_all_documents(size: int) -> None:
 
 def test_the_reservoir_is_a_sample_of_all_documents() -> None:
     """Those with the largest random numbers stay, so each document is as likely as any other."""
-    settings = settings_of(reservoir=60, stream_sweeps=1, moves=None)
+    settings = settings_of(reservoir=60, stream_sweeps=1, merge=False)
     topics = TreeTopics.empty(COUNTS.shape[1], ALPHA)
     state = TreeState(topics, 0.1, Reservoir.empty(), np.empty((0, 3)), 7)
     ranks = []

@@ -10,22 +10,21 @@ from everlearn.engine.opening import open_engine
 from everlearn.trees.local import PathStep
 from everlearn.trees.model import TreeRules
 from everlearn.trees.variational import begin, pruned, refined, visit
-from trees.small_trees import STEPS, planted, quiet, random_topics, settings_of
+from trees.small_trees import ALL_SLOTS, planted, quiet, random_topics, settings_of
 
 
-@pytest.mark.parametrize("local", STEPS)
 @pytest.mark.parametrize("learn_levels", [True, False])
 @pytest.mark.parametrize("n_batches", [1, 4])
-def test_bound_never_falls(local: str, learn_levels: bool, n_batches: int) -> None:
+def test_bound_never_falls(learn_levels: bool, n_batches: int) -> None:
     documents, topics, rules = planted()
     rules = TreeRules(3, rules.paths, rules.word_prior, 100, learn_levels)
     size = -(-len(documents) // n_batches)
     batches = [documents[i : i + size] for i in range(0, len(documents), size)]
-    state, bounds = begin(topics, batches, STEPS[local]), []
+    state, bounds = begin(topics, batches, ALL_SLOTS), []
     with open_engine("serial") as engine:
         for lap in range(12):
             for which in range(n_batches):
-                state = visit(state, which, rules, STEPS[local], engine, choose=lap == 0)
+                state = visit(state, which, rules, ALL_SLOTS, engine, choose=lap == 0)
                 bounds.append(state.bound(rules))
     bounds = np.array(bounds)[np.isfinite(bounds)]
     assert len(bounds) == 12 * n_batches - n_batches + 1
@@ -39,7 +38,7 @@ def test_engines_agree_to_the_bit() -> None:
     for name in ("serial", "threads"):
         with open_engine(name) as engine:
             settings = settings_of(rules, n_passes=5)
-            results.append(refined(topics, documents, settings, engine, 0, quiet))
+            results.append(refined(topics, documents, settings, engine, quiet))
     assert results[0][1] == results[1][1]
     assert_array_equal(results[0][0].topics.counts, results[1][0].topics.counts)
 
@@ -50,7 +49,7 @@ def test_few_candidates_lose_little() -> None:
     for most in (3, 99):
         with open_engine("serial") as engine:
             settings = settings_of(rules, step=PathStep(most), min_mass=0.0)
-            bounds.append(refined(topics, documents, settings, engine, 0, quiet)[1][-1])
+            bounds.append(refined(topics, documents, settings, engine, quiet)[1][-1])
     assert bounds[1] == pytest.approx(bounds[0], abs=0.1 * len(documents))
 
 

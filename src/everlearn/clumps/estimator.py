@@ -34,6 +34,7 @@ from everlearn.estimator.params import (
     Interval,
     Options,
     check_params,
+    check_unchanged,
     parse_bytes,
 )
 from everlearn.estimator.saving import SaveMixin
@@ -566,23 +567,21 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         A price or a prior that was found for "auto" or "data" may be given as a number: that
         changes nothing.
         """
-        state = learned.state
-        self._check_unchanged("family", self.family, _FAMILIES[type(state.model.family)])
+        state, name = learned.state, type(self).__name__
+        check_unchanged(name, "family", self.family, _FAMILIES[type(state.model.family)])
         began = state.price if learned.price_rule == "number" else learned.price_rule
-        if isinstance(self.topic_price, str):
-            self._check_unchanged("topic_price", self.topic_price, began)
-        else:
-            price = "relative" if began == "relative" else state.price
-            self._check_unchanged("topic_price", self.topic_price, price)
+        if not isinstance(self.topic_price, str) and began != "relative":
+            began = state.price
+        check_unchanged(name, "topic_price", self.topic_price, began)
         if self.track_documents and state.document_groups is None:
-            self._check_unchanged("track_documents", True, False)
+            check_unchanged(name, "track_documents", True, False)
         self._check_prior(learned)
 
     def _check_prior(self, learned: ClumpedFit) -> None:
-        given = given_entries(self._settings())
+        given, owner = given_entries(self._settings()), type(self).__name__
         if learned.given_prior and given != learned.given_prior:
             now = f"a prior with {list(given)}" if given else "data"
-            self._check_unchanged("prior", now, f"a prior with {list(learned.given_prior)}")
+            check_unchanged(owner, "prior", now, f"a prior with {list(learned.given_prior)}")
         if not given:
             return
         with named_errors(self, "prior"):
@@ -592,14 +591,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         for name in given:
             value, old = getattr(own.prior, name), getattr(known.prior, name)
             if not np.array_equal(value, old):
-                self._check_unchanged("prior", f"{name}: {value}", f"{name}: {old}")
-
-    def _check_unchanged(self, name: str, now: Any, began: Any) -> None:
-        if now != began:
-            raise ValueError(
-                f"the {name!r} parameter of {type(self).__name__} was {began!r} when learning "
-                f"began and cannot change without a new fit. Got {now!r} instead."
-            )
+                check_unchanged(owner, "prior", f"{name}: {value}", f"{name}: {old}")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -210,16 +210,15 @@ class _Merging:
             self.price[group] = np.inf
             return
         near = np.argpartition(-row, count - 1)[:count]
-        prices = -row[near] if self.by_cosine else self._losses(group, near)
+        prices = -row[near]
+        if not self.by_cosine:
+            own = np.full(count, group)
+            prices = merge_loss(self.alpha, self.counts, self.sizes, own, near)
         best = int(prices.argmin())
         self.partner[group], self.price[group] = near[best], prices[best]
         better = near[prices < self.price[near]]
         self.price[better] = prices[prices < self.price[near]]
         self.partner[better] = group
-
-    def _losses(self, group: int, near: NDArray[np.intp]) -> Vec:
-        own = np.full(len(near), group)
-        return merge_loss(self.alpha, self.counts, self.sizes, own, near)
 
 
 def _unit_mixtures(alpha: Vec, counts: Mat, sizes: Vec) -> Mat:

@@ -14,7 +14,7 @@ from everlearn.core.priors.nested import NestedPrior, TreeSticks
 from everlearn.core.tree import Tree
 from everlearn.estimator.schemas import HISTORY, TREE
 from everlearn.estimator.tables import LARGEST
-from everlearn.store.schema import Array, Many, Optional, Record, Scalar, expect
+from everlearn.store.schema import Array, Many, Record, Scalar, expect
 
 _CLOSE: Final = 1e-6
 """How well saved sums must agree with each other."""
@@ -49,7 +49,7 @@ def _check_stats(stats: PathStats, tree: Tree, place: str) -> None:
     own, mass = np.diagonal(stats.second), tree.through(stats.slots)
     on_path = tree.paths[:, tree.levels] == np.arange(len(tree))
     expect((own >= 0).all(), f"{place}/second", "sums of squares on its diagonal")
-    # Mean field leaves rounding errors between the two triangles.
+    # Sums leave rounding errors between the two triangles.
     apart = np.abs(stats.second - stats.second.T)
     near = (apart <= _CLOSE * np.sqrt(np.outer(own, own)) + _TINY).all()
     expect(near, f"{place}/second", "symmetric")
@@ -75,9 +75,6 @@ def _check_rows(rows: OpenRows, place: str) -> None:
     squares = float(np.einsum("nd,nd->", X, X))
     near = abs(squares - stats.squares) <= _CLOSE * squares
     expect(near, f"{place}/stats/squares", "the sum of squares of 'X'")
-    if rows.slots is not None:
-        whole = (np.abs(rows.slots.sum(axis=1) - 1.0) <= _CLOSE).all()
-        expect(whole, f"{place}/slots", "probabilities that sum to 1")
 
 
 def _check_state(state: TreeState, place: str) -> None:
@@ -123,7 +120,6 @@ _MODEL: Final = Record(
         "scale": _POSITIVE,
         "shape": Scalar(float, 1e-250, 1.0),
         "rate": _POSITIVE,
-        "joint": Scalar(bool),
     },
     sizes=lambda model: {"features": model.n_features},
 )
@@ -164,7 +160,6 @@ _OPEN_ROWS: Final = Record(
     {
         "X": Array("rows", "features", low=-2 * LARGEST, high=2 * LARGEST),
         "stats": _STATS,
-        "slots": Optional(Array("rows", "nodes", low=0, high=1.0 + _CLOSE)),
     },
     _check_rows,
 )

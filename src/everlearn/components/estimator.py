@@ -24,10 +24,10 @@ from everlearn.core.moves import TREE_MOVES
 from everlearn.engine.opening import EngineChoice, is_collection, open_engine
 from everlearn.errors import NotConvergedWarning
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
-from everlearn.estimator.collections import fetch_collections, open_rows
+from everlearn.estimator.collections import open_rows
 from everlearn.estimator.history import History
 from everlearn.estimator.options import ExpertOptions
-from everlearn.estimator.params import Constraint, Interval, Options, Subset
+from everlearn.estimator.params import Constraint, Interval, Options, Subset, check_unchanged
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import check_size, plain_numbers
 from everlearn.estimator.tree_view import FittedTree, TreeNode, check_room_for_a_path
@@ -185,8 +185,7 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         Parameters
         ----------
         X : array-like, data frame or Dask collection of shape (n_rows, n_features)
-            The rows. Chunks of a Dask collection stay on their workers, except with
-            `local="meanfield"`, which brings them into this process.
+            The rows. Chunks of a Dask collection stay on their workers.
         y : None
             Ignored.
 
@@ -198,11 +197,10 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         with self._unchanged_on_error():
             self._check_params()
             settings, seed = self._settings(), self._new_seed()
-            if is_collection(X) and not settings.meanfield:
+            if is_collection(X):
                 with open_rows(self, X, None, checked_chunk) as given:
                     self._learned = fit_chunks(settings, given.rows, seed, given.engine)
             else:
-                (X,) = fetch_collections(self, X=X)
                 rows = checked_rows(self, X, reset=True)
                 with open_engine(self.engine) as engine:
                     self._learned = fit_rows(settings, rows, seed, engine)
@@ -500,8 +498,6 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
             max_nodes=self.max_nodes,
             concentration=float(self.concentration),
             prior_scale=None if self.prior_scale == "auto" else float(self.prior_scale),
-            joint=options.loadings == "joint",
-            meanfield=options.local == "meanfield",
             moves=frozenset(self.moves),
             min_gain=options.min_gain,
             patience=options.patience,
@@ -520,20 +516,14 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
     def _check_learned(self, learned: ComponentTreeFit) -> None:
         """Refuse to continue with a parameter that must stay what it was at the beginning."""
         model = learned.state.model
-        options = ComponentTreeOptions.of(self.options, type(self).__name__)
         fixed: list[tuple[str, Any, Any]] = [
             ("depth", self.depth, learned.state.tree.depth),
             ("concentration", self.concentration, model.paths.gamma),
-            ("loadings", options.loadings, "joint" if model.joint else "factorised"),
         ]
         if self.prior_scale != "auto":
             fixed.append(("prior_scale", self.prior_scale, model.scale))
-        for name, now, then in fixed:
-            if now != then:
-                raise ValueError(
-                    f"the {name!r} parameter of {type(self).__name__} was {then!r} when learning "
-                    f"began and cannot change without a new fit. Got {now!r} instead."
-                )
+        for name, now, began in fixed:
+            check_unchanged(type(self).__name__, name, now, began)
 
     def _check_finite(self) -> None:
         """Refuse what was learned if numbers grew out of range."""

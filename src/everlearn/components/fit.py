@@ -109,7 +109,7 @@ def _fit_best(
     engine: Engine,
 ) -> ComponentTreeFit:
     """Grow `n_init` trees and keep the one with the highest bound."""
-    runner = PathRunner(model, engine, settings.meanfield)
+    runner = PathRunner(model, engine)
     best: ComponentTreeFit | None = None
     for number in range(settings.n_init):
         own = seed if number == 0 else int(stream(seed, "start", number).integers(2**31))
@@ -153,7 +153,7 @@ def learn_rows(
     else:
         X = X - known.origin
     rounds: list[LapInfo] = []
-    runner = PathRunner(known.state.model, engine, settings.meanfield)
+    runner = PathRunner(known.state.model, engine)
     with LapProgress(settings.verbose, None) as progress:
         state = learn_stream(known.state, X, runner, settings, _recorder(rounds, progress))
     return replace(known, state=state, history=_after(rounds, known.history), n_rows=n_rows)

@@ -1,17 +1,15 @@
-"""Local steps of a tree of components: rows in, additive statistics out.
+"""The local step of a tree of components: rows in, additive statistics out.
 
-"path" gives each row a posterior of coordinates for each path, which is exact. "meanfield" gives
-it one posterior for all paths, as in the paper.
+Each row has a posterior of coordinates for each path, which is exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, xlogy
 
 from everlearn.components.kernels import path_scores, path_sums
 from everlearn.components.model import ComponentModel, PathPosterior, PathStats
@@ -23,9 +21,6 @@ from everlearn.engine.rows import Rows
 
 BLOCK_ROWS = 1024
 """Rows of one task of an engine."""
-_MEAN_FIELD_ROUNDS: Final = 20
-_MEAN_FIELD_TOL: Final = 1e-6
-"""Mean field stops when no probability of a slot changes by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +88,8 @@ def score_slots(slots: Slots, X: Mat) -> Scores:
     return Scores(scores, solved, np.asarray(constant - 0.5 * q.precision * squares))
 
 
-def responsibilities(slots: Slots, X: Mat) -> Mat:
-    """Probability of each slot for each row, (n, K)."""
-    scores = score_slots(slots, X).scores
-    return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
-
-
 def path_stats(slots: Slots, X: Mat) -> tuple[PathStats, None]:
-    """Statistics of rows with a posterior of coordinates for each path."""
+    """Statistics of rows."""
     tree = slots.q.tree
     k, depth = len(tree), tree.depth
     found = score_slots(slots, X)
@@ -115,61 +104,6 @@ def path_stats(slots: Slots, X: Mat) -> tuple[PathStats, None]:
     local = 0.5 * depth * mass.sum() - mass @ volumes
     local -= 0.5 * np.trace(moments, axis1=1, axis2=2).sum()
     return _node_stats(slots, X, mass, moments, codes, entropy + local), None
-
-
-def meanfield_stats(slots: Slots, block: tuple[Mat, Mat]) -> tuple[PathStats, Mat]:
-    """Statistics of rows with one posterior of coordinates for all paths, and their slots.
-
-    `block` holds the rows, and probabilities of their slots to start from.
-    """
-    X, r = block
-    q, tree = slots.q, slots.q.tree
-    centred = X - q.centre
-    projections = q.precision * (centred @ q.mean.T)
-    products = q.precision * slots.products.reshape(len(tree), -1)
-    r, x, covariance = _iterate_mean_field(slots, projections, products, r)
-    second = covariance + x[:, :, None] * x[:, None, :]
-    moments = (r.T @ second.reshape(len(X), -1)).reshape(slots.products.shape)
-    codes = tree.through(r) * x[:, tree.levels]
-    entropy = -np.sum(xlogy(r, r))
-    volume = np.linalg.slogdet(covariance)[1]
-    local = 0.5 * np.sum(volume + tree.depth - np.trace(second, axis1=1, axis2=2))
-    return _node_stats(slots, X, r.sum(axis=0), moments, codes, float(entropy + local)), r
-
-
-def _iterate_mean_field(
-    slots: Slots, projections: Mat, products: Mat, r: Mat
-) -> tuple[Mat, Mat, Cube]:
-    """Update slots and coordinates in turn until they stop changing, each row by itself."""
-    tree = slots.q.tree
-    n, depth = len(projections), tree.depth
-    level = np.eye(depth)[tree.levels]
-    r = r.copy()
-    x, covariance = np.zeros((n, depth)), np.zeros((n, depth, depth))
-    moving = np.arange(n)
-    for _ in range(_MEAN_FIELD_ROUNDS):
-        own, p = r[moving], projections[moving]
-        precision = np.eye(depth) + (own @ products).reshape(-1, depth, depth)
-        spread = np.linalg.inv(precision)
-        pull = (tree.through(own) * p) @ level
-        mean = np.einsum("nij,nj->ni", spread, pull)
-        second = (spread + mean[:, :, None] * mean[:, None, :]).reshape(len(own), -1)
-        gains = _sum_along_paths(tree.parents, p * mean[:, tree.levels])
-        scores = gains - 0.5 * second @ products.T + slots.weights
-        new = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
-        r[moving], x[moving], covariance[moving] = new, mean, spread
-        moving = moving[np.abs(new - own).max(axis=1) > _MEAN_FIELD_TOL]
-        if not len(moving):
-            break
-    return r, x, covariance
-
-
-def _sum_along_paths(parents: IntVec, values: Mat) -> Mat:
-    """Sums from the root to each node, along the last axis."""
-    sums = values.copy()
-    for i in range(1, values.shape[1]):
-        sums[:, i] += sums[:, parents[i]]
-    return sums
 
 
 def _node_stats(
@@ -228,24 +162,11 @@ class PathRunner:
 
     model: ComponentModel
     engine: Engine
-    meanfield: bool = False
 
-    def run(
-        self, q: PathPosterior, X: Mat | RemoteRows, start: Mat | None
-    ) -> tuple[PathStats, Mat | None]:
-        """Statistics of all rows. Mean field starts from the slots in `start` and returns new ones.
-
-        Remote rows always take the step by paths.
-        """
+    def run(self, q: PathPosterior, X: Mat | RemoteRows) -> PathStats:
+        """Statistics of all rows."""
         slots = prepare_slots(self.model, q)
         if isinstance(X, RemoteRows):
             remote = X.chunked.pieces(BLOCK_ROWS)
-            return self.engine.map_sum(_remote_stats, remote, (slots, X.origin))[0], None
-        rows = pieces(X, BLOCK_ROWS)
-        if not self.meanfield:
-            return self.engine.map_sum(path_stats, rows, slots)[0], None
-        if start is None:
-            start = np.concatenate(self.engine.map(responsibilities, rows, slots))
-        blocks = pieces(X, BLOCK_ROWS, start.__getitem__)
-        stats, ends = self.engine.map_sum(meanfield_stats, blocks, slots)
-        return stats, np.concatenate(ends)
+            return self.engine.map_sum(_remote_stats, remote, (slots, X.origin))[0]
+        return self.engine.map_sum(path_stats, pieces(X, BLOCK_ROWS), slots)[0]

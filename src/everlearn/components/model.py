@@ -195,7 +195,6 @@ class ComponentModel:
     n_features : D
     scale : prior variance of the loadings and of the centre in each feature
     shape, rate : Gamma prior of the noise precision
-    joint : whether the posterior of the loadings keeps the covariance between nodes
     """
 
     paths: NestedPrior
@@ -203,7 +202,6 @@ class ComponentModel:
     scale: float
     shape: float
     rate: float
-    joint: bool = True
 
     def start(self, tree: Tree, mean: Mat, centre: Vec, precision: float) -> PathPosterior:
         """A posterior to start from: these loadings, and sticks at their prior."""
@@ -240,17 +238,10 @@ class ComponentModel:
         cross = q.precision * (stats.cross - np.outer(stats.codes, q.centre))
         second = q.precision * stats.second
         k = len(q.tree)
-        if self.joint:
-            factor = cho_factor(second + np.eye(k) / self.scale, lower=True, check_finite=False)
-            covariance = cho_solve(factor, np.eye(k), check_finite=False)
-            covariance = 0.5 * (covariance + covariance.T)
-            return replace(q, mean=covariance @ cross, covariance=covariance)
-        variance = 1.0 / (1.0 / self.scale + np.diagonal(second))
-        mean = q.mean.copy()
-        for i in range(k):
-            others = second[i] @ mean - second[i, i] * mean[i]
-            mean[i] = variance[i] * (cross[i] - others)
-        return replace(q, mean=mean, covariance=np.diag(variance))
+        factor = cho_factor(second + np.eye(k) / self.scale, lower=True, check_finite=False)
+        covariance = cho_solve(factor, np.eye(k), check_finite=False)
+        covariance = 0.5 * (covariance + covariance.T)
+        return replace(q, mean=covariance @ cross, covariance=covariance)
 
     def _update_centre(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
         variance = 1.0 / (1.0 / self.scale + stats.n * q.precision)

@@ -116,8 +116,7 @@ def grow_tree(
     converged = False
     for _ in range(settings.max_iter):
         before = state.bound()
-        state = sweep(state, runner, together=False)
-        state = state if runner.meanfield else rescale(state)
+        state = rescale(sweep(state, runner, together=False))
         converged = state.bound() - before <= settings.tol * abs(before)
         on_round(_round_info(state, settled=converged))
         if converged:
@@ -281,16 +280,13 @@ def learn_stream(
 
 def _append(state: TreeState, X: Mat, size: int, runner: PathRunner) -> TreeState:
     """Visit new rows once and keep them open, in the last batch if there is room for them."""
-    stats, slots = runner.run(state.q, X, None)
+    stats = runner.run(state.q, X)
     last = state.batches[-1] if state.batches else None
     if last is not None and isinstance(last.X, np.ndarray) and len(last.X) + len(X) <= size:
-        both = None
-        if last.slots is not None and slots is not None:
-            both = np.concatenate([last.slots, slots])
-        batch = OpenRows(np.concatenate([last.X, X]), last.stats + stats, both)
+        batch = OpenRows(np.concatenate([last.X, X]), last.stats + stats)
         batches = (*state.batches[:-1], batch)
     else:
-        batches = (*state.batches, OpenRows(X.copy(), stats, slots))
+        batches = (*state.batches, OpenRows(X.copy(), stats))
     state = replace(state, batches=batches, n_new=state.n_new + len(X)).with_total()
     return replace(state, q=state.model.update(state.total, state.q))
 
@@ -313,7 +309,7 @@ def _revisit(
 def _seal_oldest(state: TreeState, runner: PathRunner) -> TreeState:
     """Visit the oldest open batch a last time, and keep only its statistics."""
     oldest, *others = state.batches
-    stats, _ = runner.run(state.q, oldest.X, oldest.slots)
+    stats = runner.run(state.q, oldest.X)
     state = replace(state, sealed=state.sealed + stats, batches=tuple(others)).with_total()
     return replace(state, q=state.model.update(state.total, state.q))
 

@@ -10,7 +10,7 @@ from everlearn.components.model import ComponentModel
 from everlearn.core.moves import TREE_MOVES
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.estimator.options import ExpertOptions
-from everlearn.estimator.params import Constraint, Interval, Options
+from everlearn.estimator.params import Constraint, Interval
 
 BATCH_ROWS: Final = 8192
 """Rows of a batch in `fit` if `batch_size` is None."""
@@ -24,12 +24,6 @@ class ComponentTreeOptions(ExpertOptions):
 
     Parameters
     ----------
-    loadings : {"joint", "factorised"}, default="joint"
-        Posterior of the loadings. "joint" keeps the covariance between nodes and has the tighter
-        bound. "factorised" takes the nodes as independent.
-    local : {"path", "meanfield"}, default="path"
-        Posterior of a row's coordinates while learning. "path" has one for each path and is
-        exact. "meanfield" has one for all paths, as published. Predictions always use "path".
     min_gain : float, default=0.25
         How much a new node must raise the bound, in nats per feature. Larger values give
         smaller trees.
@@ -42,14 +36,10 @@ class ComponentTreeOptions(ExpertOptions):
     >>> model = ComponentTree(options=ComponentTreeOptions(min_gain=1.0))
     """
 
-    loadings: str = "joint"
-    local: str = "path"
     min_gain: float = 0.25
     patience: int = 8
 
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "loadings": (Options(("joint", "factorised")),),
-        "local": (Options(("path", "meanfield")),),
         "min_gain": (Interval(0),),
         "patience": (Interval(1, 10_000, integer=True),),
     }
@@ -60,16 +50,13 @@ class TreeSettings:
     """All parameters for one call, checked.
 
     They are those of `ComponentTree` and `ComponentTreeOptions`, in the form in which they are
-    used: `prior_scale` is None for "auto", `joint` and `meanfield` are truth values, and `moves`
-    is a set.
+    used: `prior_scale` is None for "auto", and `moves` is a set.
     """
 
     depth: int = 3
     max_nodes: int = 100
     concentration: float = 1.0
     prior_scale: float | None = None
-    joint: bool = True
-    meanfield: bool = False
     moves: frozenset[str] = frozenset(TREE_MOVES)
     min_gain: float = 0.25
     patience: int = 8
@@ -90,5 +77,4 @@ class TreeSettings:
             variance if self.prior_scale is None else self.prior_scale,
             _NOISE_SHAPE,
             _NOISE_SHAPE * variance,
-            self.joint,
         )

@@ -21,12 +21,10 @@ class OpenRows:
     ----------
     X : (n, D) the rows, minus the origin; during `fit` they may be on workers
     stats : statistics of the rows at their last visit
-    slots : (n, K) probabilities of their slots for mean field, else None
     """
 
     X: Mat | RemoteRows
     stats: PathStats
-    slots: Mat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +75,9 @@ class TreeState:
     def with_posterior(self, q: PathPosterior) -> TreeState:
         """Replace the posterior and re-index the statistics to its tree.
 
-        Statistics of nodes that are gone are dropped until the next visit. For mean field, rows
-        in the slot of such a node start that visit in the slot of its nearest ancestor.
+        Statistics of nodes that are gone are dropped until the next visit.
         """
-        batches = tuple(
-            OpenRows(b.X, b.stats.for_tree(q.tree), _slots_for_tree(b.slots, self.tree, q.tree))
-            for b in self.batches
-        )
+        batches = tuple(OpenRows(b.X, b.stats.for_tree(q.tree)) for b in self.batches)
         return replace(
             self,
             q=q,
@@ -91,17 +85,6 @@ class TreeState:
             batches=batches,
             total=self.total.for_tree(q.tree),
         )
-
-
-def _slots_for_tree(slots: Mat | None, old: Tree, new: Tree) -> Mat | None:
-    """Probabilities of slots for another tree; lost nodes give theirs to the nearest ancestor."""
-    if slots is None:
-        return None
-    found = np.zeros((len(slots), len(new)))
-    for i, path in enumerate(old.paths):
-        kept = new.at(old.ids[path[path >= 0]])
-        found[:, kept[kept >= 0][-1]] += slots[:, i]
-    return found
 
 
 def sweep(
@@ -123,10 +106,7 @@ def sweep(
 
 
 def _visit_all(state: TreeState, runner: PathRunner) -> TreeState:
-    found = [runner.run(state.q, batch.X, batch.slots) for batch in state.batches]
-    batches = tuple(
-        OpenRows(batch.X, *new) for batch, new in zip(state.batches, found, strict=True)
-    )
+    batches = tuple(OpenRows(b.X, runner.run(state.q, b.X)) for b in state.batches)
     state = replace(state, batches=batches).with_total()
     return replace(state, q=state.model.update(state.total, state.q))
 
@@ -134,9 +114,9 @@ def _visit_all(state: TreeState, runner: PathRunner) -> TreeState:
 def visit_batch(state: TreeState, position: int, runner: PathRunner) -> TreeState:
     """Visit one batch of open rows and update the posterior."""
     batch = state.batches[position]
-    stats, slots = runner.run(state.q, batch.X, batch.slots)
+    stats = runner.run(state.q, batch.X)
     batches = list(state.batches)
-    batches[position] = OpenRows(batch.X, stats, slots)
+    batches[position] = OpenRows(batch.X, stats)
     changed = state.total - batch.stats + stats
     q = state.model.update(changed, state.q)
     return replace(state, batches=tuple(batches), total=changed, q=q)
@@ -157,16 +137,13 @@ def rescale(state: TreeState) -> TreeState:
     """Give coordinates and loadings of each node the scale with the highest bound.
 
     Only for trees that have stopped growing: while a tree grows, rescaled nodes leave less to
-    the others, and the final bound is lower. Not for mean field, where nodes of one level share
-    their coordinates.
+    the others, and the final bound is lower.
     """
     factors = state.model.best_factors(state.total, state.q)
     return replace(
         state,
         q=state.q.rescale(factors),
         sealed=state.sealed.rescale(state.tree, factors),
-        batches=tuple(
-            OpenRows(b.X, b.stats.rescale(state.tree, factors), b.slots) for b in state.batches
-        ),
+        batches=tuple(OpenRows(b.X, b.stats.rescale(state.tree, factors)) for b in state.batches),
         total=state.total.rescale(state.tree, factors),
     )

@@ -142,3 +142,12 @@ def check_params(
         expected = ", or ".join(str(c) for c in constraints)
         kind = TypeError if isinstance(value, (type, bytes)) else ValueError
         raise kind(f"the {name!r} parameter of {owner} must be {expected}. Got {value!r} instead.")
+
+
+def check_unchanged(owner: str, name: str, now: object, began: object) -> None:
+    """Refuse to continue with another value of a parameter than learning began with."""
+    if now != began:
+        raise ValueError(
+            f"the {name!r} parameter of {owner} was {began!r} when learning began and cannot "
+            f"change without a new fit. Got {now!r} instead."
+        )

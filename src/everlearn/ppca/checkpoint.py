@@ -160,7 +160,6 @@ _FORM = Record(
     {
         "n_components": Scalar(int, 1, 2**31),
         "constraint": Optional(Scalar(str, choices=("step", "task", "previous"))),
-        "solver": Scalar(str, choices=("moment", "em")),
         "is_mixture": Scalar(bool),
     },
 )
@@ -175,10 +174,10 @@ def _check_fit(fit: PPCAFit, place: str) -> None:
     reference, constraint = f"{place}/reference", form.constraint
     expect(constraint or not state.reference, reference, "empty without a constraint")
     expect(constraint != "step" or state.reference, reference, "not empty if constraint='step'")
-    moment = form.solver == "moment"
+    moment = constraint is not None
     other = "empty with 'stats', which take its place"
     expect(moment or bool(state.window) != (state.stats is not None), f"{place}/window", other)
-    expect(not (moment and state.stats), f"{place}/stats", "null if the solver is 'moment'")
+    expect(not (moment and state.stats), f"{place}/stats", "null with a constraint")
     if moment:
         whole = len(state.window) in (0, len(state.models))
         expect(whole, f"{place}/window", "of all components, or empty")

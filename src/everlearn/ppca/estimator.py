@@ -18,11 +18,10 @@ from everlearn.engine.opening import EngineChoice, is_collection, local_engine, 
 from everlearn.engine.rows import Rows
 from everlearn.estimator.base import LearnerMixin, named_errors
 from everlearn.estimator.collections import open_rows
-from everlearn.estimator.params import Constraint, Interval, check_params
+from everlearn.estimator.params import Constraint, Interval, check_params, check_unchanged
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import check_size, plain_numbers
 from everlearn.ppca.checkpoint import PPCA_FIT
-from everlearn.ppca.fisher import Fisher
 from everlearn.ppca.fit import (
     PPCAFit,
     begin,
@@ -42,7 +41,7 @@ from everlearn.ppca.local import block_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import signed
 from everlearn.ppca.natural_em import NaturalEM, StepSize
-from everlearn.ppca.predictions import (
+from everlearn.ppca.predict import (
     filled,
     latents,
     log_densities,
@@ -88,14 +87,6 @@ class OnlinePPCA(
         When the reference is updated: after every batch, or at the end of a task (`consolidate`, or
         a new `task` in `partial_fit`). "previous" takes the model before each batch, which only
         slows forgetting down. None is plain online EM.
-    constraint_form : {"kl", "gain", "ewc"}, default="kl"
-        "kl" bounds the divergence from the reference itself. "gain" and "ewc" replace it by a
-        quadratic form with the Fisher information, to compare methods: "gain" weighs it against
-        the curvature of the M-step, "ewc" against the information at the new parameters.
-    solver : {"moment", "em"}, default="moment"
-        For `constraint_form="kl"`: "moment" merges batch and reference exactly. "em" makes one EM
-        step on blended statistics. With missing values, "moment" learns every feature from the
-        rows that have it, and "em" counts what it filled in, until that fades.
     constraint_weight : "count" or float, default="count"
         Weight of the reference in units of the weight of recent rows. "count" compares numbers of
         rows, so that all rows of the stream count alike. "previous" needs a number.
@@ -104,7 +95,7 @@ class OnlinePPCA(
     n_mixtures : int, default=1
         More than 1 makes a mixture of PPCAs, each with its own mean and components. `fit` uses so
         many. `partial_fit` begins with one and adds another, up to this number, when enough rows
-        have come that none explains. A mixture needs `constraint_form="kl"` or no constraint.
+        have come that none explains.
     batch_size : int or None, default=None
         Rows of a step of `partial_fit`. None takes all rows of a call at once.
     fit_method : {"auto", "exact", "em"}, default="auto"
@@ -137,8 +128,6 @@ class OnlinePPCA(
         PPCAs in use.
     reference_ : Reference
         The model that the constraint protects, and how many rows it stands for, or None.
-    fisher_ : Fisher
-        Fisher information of one row at the parameters.
     n_samples_seen_, n_steps_ : int
         Rows and batches learned.
     task_ : int, str or None
@@ -175,8 +164,6 @@ class OnlinePPCA(
         n_components: int = 2,
         *,
         constraint: str | None = "step",
-        constraint_form: str = "kl",
-        solver: str = "moment",
         constraint_weight: float | str = "count",
         max_reference_rows: float | None = None,
         n_mixtures: int = 1,
@@ -191,8 +178,6 @@ class OnlinePPCA(
     ) -> None:
         self.n_components = n_components
         self.constraint = constraint
-        self.constraint_form = constraint_form
-        self.solver = solver
         self.constraint_weight = constraint_weight
         self.max_reference_rows = max_reference_rows
         self.n_mixtures = n_mixtures
@@ -571,27 +556,18 @@ class OnlinePPCA(
             return None
         return found[0] if self.n_mixtures == 1 else found
 
-    @property
-    def fisher_(self) -> Fisher | list[Fisher]:
-        """Fisher information of one row at the parameters, as operators."""
-        found = [Fisher.of(model) for model in self._fitted().models]
-        return found[0] if self.n_mixtures == 1 else found
-
     # ------------------------------------------------------------------ inner
 
     def _settings(self) -> PPCASettings:
         """The checked parameters, for rows of `n_features_in_` columns."""
         options = PPCAOptions.of(self.options, type(self).__name__)
-        form, rank = self._form(), int(self.n_components)
+        rank = int(self.n_components)
         kept = 2 * rank if options.kept_components is None else int(options.kept_components)
         weight, most, step = self.constraint_weight, self.max_reference_rows, options.step_size
-        quadratic = self.constraint is not None and self.constraint_form != "kl"
         learner = NaturalEM(
             rank=rank,
             kept_rank=min(kept, self.n_features_in_),
             constraint=self.constraint,
-            in_moments=form.solver == "moment",
-            quadratic=self.constraint_form if quadratic else None,
             weight=None if weight == "count" else float(weight),
             max_evidence=np.inf if most is None else float(most),
             step_size=StepSize(
@@ -604,7 +580,7 @@ class OnlinePPCA(
         )
         return PPCASettings(
             owner=type(self).__name__,
-            form=form,
+            form=self._form(),
             learner=learner,
             batch_size=None if self.batch_size is None else int(self.batch_size),
             exact=None if self.fit_method == "auto" else self.fit_method == "exact",
@@ -615,9 +591,7 @@ class OnlinePPCA(
         )
 
     def _form(self) -> PPCAForm:
-        exact = self.constraint is not None and self.constraint_form == "kl"
-        solver = "moment" if exact and self.solver == "moment" else "em"
-        return PPCAForm(int(self.n_components), self.constraint, solver, is_mixture(self))
+        return PPCAForm(int(self.n_components), self.constraint, is_mixture(self))
 
     def _check_params(self) -> None:
         """Also refuse parameters that are right one by one but not together."""
@@ -628,12 +602,6 @@ class OnlinePPCA(
                 f"the 'constraint_weight' parameter of {name} must be a number if "
                 "constraint='previous', because its reference stands for no number of rows. Got "
                 "'count' instead."
-            )
-        form = self.constraint_form
-        if self.constraint is not None and form != "kl" and is_mixture(self):
-            raise ValueError(
-                f"the 'constraint_form' parameter of {name} must be 'kl' if n_mixtures is more "
-                f"than 1. Got constraint_form={form!r} instead."
             )
         kept = PPCAOptions.of(self.options, name).kept_components
         if kept is not None and kept < self.n_components:
@@ -654,20 +622,8 @@ class OnlinePPCA(
     def _check_learned(self, learned: PPCAFit) -> None:
         """Refuse to go on with another kind of model than learning began with."""
         name, known, asked = type(self).__name__, learned.form, self._form()
-        if known.n_components != asked.n_components:
-            raise _changed(name, "n_components", known.n_components, asked.n_components)
-        if known.constraint != asked.constraint:
-            raise _changed(name, "constraint", known.constraint, asked.constraint)
-        if known.solver != asked.solver:
-            if asked.solver == "moment":
-                raise ValueError(
-                    f"the 'solver' and 'constraint_form' parameters of {name} asked for online EM "
-                    "when learning began, which cannot change without a new fit. Got 'moment' and "
-                    "'kl' instead."
-                )
-            if self.solver == "moment":  # forms other than "kl" are learned by online EM
-                raise _changed(name, "constraint_form", "kl", self.constraint_form)
-            raise _changed(name, "solver", "moment", self.solver)
+        check_unchanged(name, "n_components", asked.n_components, known.n_components)
+        check_unchanged(name, "constraint", asked.constraint, known.constraint)
         least = len(learned.state.models)
         if known.is_mixture != asked.is_mixture or self.n_mixtures < least:
             expected = f"at least {max(2, least)}" if known.is_mixture else "1"
@@ -710,13 +666,6 @@ class OnlinePPCA(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _changed(owner: str, parameter: str, before: object, now: object) -> ValueError:
-    return ValueError(
-        f"the {parameter!r} parameter of {owner} was {before!r} when learning began and cannot "
-        f"change without a new fit. Got {now!r} instead."
-    )
 
 
 def _variances(model: PPCA) -> Vec:

@@ -81,7 +81,7 @@ def _completed(
     learner: NaturalEM, rows: Rows | ChunkedRows, seed: int, engine: Engine
 ) -> PPCAState:
     """A start for EM with gaps. From random loadings it needs hundreds of iterations."""
-    exact = replace(learner, constraint="step", in_moments=True, quadratic=None, weight=None)
+    exact = replace(learner, constraint="step", weight=None)
     state = exact.step(PPCAState.blank(rows, learner.rank, seed, engine), rows, engine)
     return replace(state, reference=(), window=())
 

@@ -106,12 +106,15 @@ def local_step(request: LocalRequest, rows: Rows) -> tuple[LocalSum, None]:
     shares = np.exp(joint - score[:, None]) * (weights * usual)[:, None]
     kept, seen = weights[usual], np.clip(best[usual], -_LARGEST_SCORE, _LARGEST_SCORE)
     likelihoods = np.array([kept.sum(), kept @ score[usual], kept @ seen, kept @ seen**2])
-    stats = _stats(request, posteriors, shares)
+    stats = None
+    if request.stats:
+        pairs = zip(posteriors, shares.T, strict=True)
+        stats = reduce(LatentStats.join, [row_stats(*pair, request.origin) for pair in pairs])
     if request.completing is not None and np.isnan(rows.X).any():
         posteriors = [model.posterior(rows.X) for model in request.completing]
-    pairs = list(zip(posteriors, shares.T, strict=True))
-    moments = tuple(_moments(*pair) for pair in pairs) if request.moments else ()
-    features = tuple(FeatureSums.of(*pair) for pair in pairs) if request.features else ()
+    parts = list(zip(posteriors, shares.T, strict=True))
+    moments = tuple(_moments(*part) for part in parts) if request.moments else ()
+    features = tuple(FeatureSums.of(*part) for part in parts) if request.features else ()
     odd = None
     if request.threshold is not None:
         odd = _moments(posteriors[int(request.log_weights.argmax())], weights * ~usual)
@@ -122,15 +125,6 @@ def joint_log_likelihood(posteriors: Sequence[RowPosterior], log_weights: Vec) -
     """Log of share times density, (n, K)."""
     columns = [posterior.log_likelihood for posterior in posteriors]
     return np.stack(columns, axis=1) + log_weights
-
-
-def _stats(
-    request: LocalRequest, posteriors: list[RowPosterior], shares: Mat
-) -> LatentStats | None:
-    if not request.stats:
-        return None
-    pairs = zip(posteriors, shares.T, strict=True)
-    return reduce(LatentStats.join, [row_stats(one, r, request.origin) for one, r in pairs])
 
 
 def _moments(rows: RowPosterior, weights: Vec) -> Moments:

@@ -23,8 +23,6 @@ def merge_ppca(models: list[OnlinePPCA], base: OnlinePPCA | None) -> PPCAFit:
     if first.constraint is None:
         raise refused(first, "constraint", "'step' or 'task'")
     learner, states = first._settings().learner, [model._learned.state for model in models]
-    if not learner.in_moments:
-        raise refused(first, "solver", "'moment'")
     if first.constraint_weight != "count":
         raise refused(first, "constraint_weight", "'count'")
 

@@ -74,12 +74,6 @@ class Moments:
         present = np.clip(1.0 - share @ rows.missing, 0.0, 1.0)
         return replace(plain, factor=factor, present=present)
 
-    def as_model(self, rank: int) -> PPCA:
-        """The model that `of_model` was given; for other moments the nearest model."""
-        if self.factor.shape[1] == rank and self.noise > 0.0:
-            return PPCA(self.mean, self.factor, self.noise)
-        return self.ppca(rank)
-
     @property
     def variance(self) -> float:
         """Average variance of a feature."""

@@ -1,16 +1,14 @@
 """Online EM for PPCA and mixtures of it, with a natural constraint that keeps it from forgetting.
 
-There are two ways to learn a batch. *Moments*: reference and batch are merged in closed form, which
-is the exact maximiser of the batch's likelihood under the constraint on the divergence from the
-reference. *Statistics*: those of Cappe and Moulines' online EM are blended with a step size. Then
-the M-step is constrained, exactly or by a quadratic form, or not at all. Derivation:
-docs/math/ppca.md.
+With a constraint, reference and batch are merged by their *moments* in closed form, which is the
+exact maximiser of the batch's likelihood under the constraint on the divergence from the reference.
+Without one, the *statistics* of Cappe and Moulines' online EM are blended with a step size.
+Derivation: docs/math/ppca.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -18,13 +16,12 @@ from everlearn.core.arrays import Vec
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.ppca.constraint import constrained
 from everlearn.ppca.gaps import first_models, refill_gaps
 from everlearn.ppca.local import LocalRequest, LocalSum, sum_over_rows
 from everlearn.ppca.model import PPCA
 from everlearn.ppca.moments import Moments
 from everlearn.ppca.state import PPCAState, Typical
-from everlearn.ppca.stats import LatentStats, expected_stats, m_steps
+from everlearn.ppca.stats import expected_stats, m_steps
 
 _WARM_UP_ROWS = 20
 """At least so many first rows are learned exactly, before online EM begins."""
@@ -62,8 +59,6 @@ class NaturalEM:
     kept_rank : directions that references and windows keep, at least `rank`
     constraint : when the reference is updated: "step", "task", "previous" (it is the model before
         the step), or None (there is no reference)
-    in_moments : whether batches are merged by their moments
-    quadratic : "gain" or "ewc" constrains the M-step by a quadratic form, None by the divergence
     weight : weight of the reference in units of the window's, or None to count rows
     max_evidence : the most rows that the reference counts for
     step_size : weights of batches in statistics and windows
@@ -74,13 +69,16 @@ class NaturalEM:
     rank: int
     kept_rank: int
     constraint: str | None
-    in_moments: bool
-    quadratic: str | None = None
     weight: float | None = None
     max_evidence: float = np.inf
     step_size: StepSize = StepSize()
     max_components: int = 1
     novelty: float = 2.0
+
+    @property
+    def in_moments(self) -> bool:
+        """Whether batches are merged by their moments, and not by statistics of online EM."""
+        return self.constraint is not None
 
     # ------------------------------------------------------------------ a batch
 
@@ -145,7 +143,7 @@ class NaturalEM:
             state = replace(state, stats=local.stats * (1.0 / mass))
         if self.constraint == "step":
             state = replace(state, reference=self._capped(parts))
-        if self.in_moments and self.constraint == "task":
+        if self.constraint == "task":
             state = replace(state, window=parts)
         elif self.in_moments and self.weight is not None:
             state = replace(state, window=shares)
@@ -155,22 +153,10 @@ class NaturalEM:
         """The state after the end of a task, which becomes part of the reference."""
         if self.constraint != "task" or state.new_mass == 0.0:
             return state
-        if self.in_moments:
-            total = state.evidence + state.new_mass
-            both = self._joint(state)
-            scale = total / sum(part.mass for part in both)
-            reference = tuple(p.with_mass(p.mass * scale).truncated(self.kept_rank) for p in both)
-        else:
-            old = [part.mass for part in state.reference] or [0.0] * len(state.models)
-            # Shares of recent rows alone; `weights` would count the reference, too.
-            shares = state.weights if state.stats is None else state.stats.n / state.stats.n.sum()
-            reference = tuple(
-                Moments.of_model(model, mass + state.new_mass * float(share))
-                for model, mass, share in zip(state.models, old, shares, strict=True)
-            )
-        # During the warm-up the window holds all rows so far: the statistics will begin with them.
-        window = () if self.in_moments or state.stats is not None else state.window
-        return replace(state, reference=self._capped(reference), window=window, new_mass=0.0)
+        both = self._joint(state)
+        scale = (state.evidence + state.new_mass) / sum(part.mass for part in both)
+        reference = tuple(p.with_mass(p.mass * scale).truncated(self.kept_rank) for p in both)
+        return replace(state, reference=self._capped(reference), window=(), new_mass=0.0)
 
     def _request(self, state: PPCAState) -> LocalRequest:
         growing = len(state.models) < self.max_components
@@ -182,7 +168,7 @@ class NaturalEM:
             state.models,
             state.log_weights,
             state.origin,
-            moments=self.in_moments or not stats or self.constraint == "step",
+            moments=not stats,
             stats=stats,
             threshold=-np.inf if growing and low is None else low,
         )
@@ -250,13 +236,11 @@ class NaturalEM:
         first = (state.window[0] + batch[0] if state.window else batch[0]).compact()
         model = first.ppca(self.rank)
         state = replace(state, models=(model,), window=(first,))
-        if self.constraint == "step":
-            state = replace(state, reference=self._capped(self._merged(state.reference, batch)))
         # Loadings of zero stay zero in EM, so it begins only when rows vary enough.
         if state.n_rows < max(2 * self.rank, _WARM_UP_ROWS) or model.is_flat:
             return state
         stats = expected_stats(model, first.truncated(self.kept_rank), state.origin)
-        return self._with_previous(replace(state, stats=stats, window=()))
+        return replace(state, stats=stats, window=())
 
     def _blend(self, state: PPCAState, local: LocalSum, mass: float, usual: float) -> PPCAState:
         """One step of online EM."""
@@ -264,39 +248,8 @@ class NaturalEM:
             raise ValueError("statistics are blended after the warm-up only")
         gamma = self.step_size(state.clock)
         stats = state.stats * (1.0 - gamma * usual / mass) + local.stats * (gamma / mass)
-        weight = self._reference_weight(state, mass / gamma)
-        used = stats
-        if weight and self.quadratic is None:
-            used = (stats + self._reference_stats(state) * weight) * (1.0 / (1.0 + weight))
-        models = m_steps(used, state.models, state.origin)
-        if weight and self.quadratic is not None:
-            zz = stats.zz[0] / stats.n[0]
-            protected = state.reference[0].as_model(self.rank)
-            models = (constrained(self.quadratic, models[0], zz, protected, weight),)
-        reference = state.reference
-        if self.constraint == "step":
-            reference = self._capped(self._merged(reference, local.moments))
-        weights = used.n / used.n.sum()
-        state = replace(state, stats=stats, models=models, weights=weights, reference=reference)
-        return self._with_previous(state)
-
-    def _reference_weight(self, state: PPCAState, window: float) -> float:
-        """Mass behind the reference in units of the mass in the window of statistics."""
-        if not state.reference or self.constraint is None:
-            return 0.0
-        if self.weight is not None:
-            return self.weight
-        # The window stands for its whole task, even if it still holds only the latest rows.
-        recent = state.new_mass if self.constraint == "task" else min(state.mass, window)
-        return state.evidence / recent
-
-    def _reference_stats(self, state: PPCAState) -> LatentStats:
-        """What the reference expects the statistics to be under the current E-step."""
-        parts = []
-        for model, truth in zip(state.models, state.reference, strict=True):
-            stats = expected_stats(model, truth, state.origin)
-            parts.append(stats * (truth.mass / state.evidence))
-        return reduce(LatentStats.join, parts)
+        models = m_steps(stats, state.models, state.origin)
+        return replace(state, stats=stats, models=models, weights=stats.n / stats.n.sum())
 
     # ------------------------------------------------------------------ components
 

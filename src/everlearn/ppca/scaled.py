@@ -16,6 +16,7 @@ from everlearn.estimator.base import LearnerMixin, named_errors
 from everlearn.estimator.params import Constraint, Interval
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import LARGEST, plain_numbers
+from everlearn.ppca.moments import signed
 from everlearn.store.schema import Array, Record, Scalar, expect
 
 _FLAT = 1e-12
@@ -57,7 +58,8 @@ class Axes:
         rank = int((sizes > _FLAT * max(sizes[0], 1e-300)).sum())
         k = min(_SPARE * n_components, rank)
         mean = self.mean + (own - self.mean) * (m / (n + m))
-        return Axes(mean, _turned(directions[:k]), sizes[:k], n + m, min(n_components, rank))
+        turned = np.ascontiguousarray(signed(directions[:k].T).T)
+        return Axes(mean, turned, sizes[:k], n + m, min(n_components, rank))
 
     @property
     def variances(self) -> Vec:
@@ -307,10 +309,3 @@ class ScaledPCA(
                 f"X of ScaledPCA must have entries of at most {LARGEST:g} in size, got {largest:g}"
             )
         return np.asarray(rows)
-
-
-def _turned(directions: Mat) -> Mat:
-    """The directions, with signs that make the largest entry of each positive."""
-    largest = np.abs(directions).argmax(axis=1)
-    signs = np.sign(directions[np.arange(len(directions)), largest])
-    return np.asarray(directions * signs[:, None])

@@ -15,8 +15,6 @@ from everlearn.ppca.natural_em import NaturalEM
 CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "n_components": (Interval(1, integer=True),),
     "constraint": (Options((None, "step", "task", "previous")),),
-    "constraint_form": (Options(("kl", "gain", "ewc")),),
-    "solver": (Options(("moment", "em")),),
     "constraint_weight": (Options(("count",)), Interval(0, 1e12, low_open=True)),
     "max_reference_rows": (Options((None,)), Interval(1)),
     "n_mixtures": (Interval(1, integer=True),),
@@ -75,8 +73,6 @@ class PPCAForm(NamedTuple):
 
     n_components: int
     constraint: str | None
-    solver: str
-    """"moment" or "em", whichever learns; the parameter matters only where there is a choice."""
     is_mixture: bool
 
 

@@ -19,7 +19,14 @@ from everlearn.engine.opening import EngineChoice, local_engine, open_engine
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin
 from everlearn.estimator.collections import fetch_collections
 from everlearn.estimator.options import ExpertOptions
-from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
+from everlearn.estimator.params import (
+    Constraint,
+    Instance,
+    Interval,
+    Options,
+    check_params,
+    check_unchanged,
+)
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tree_view import FittedTree, TreeNode, check_room_for_a_path
 from everlearn.text.inputs import (
@@ -34,7 +41,6 @@ from everlearn.trees.checkpoint import TREE_FIT
 from everlearn.trees.fit import TreeFit, learn_corpus, learn_stream, shuffled_order
 from everlearn.trees.kernels.paths import PathTable, Posteriors
 from everlearn.trees.local import PathStep, held_out_likelihood, mean_table, predicted_paths
-from everlearn.trees.meanfield import MeanFieldStep
 from everlearn.trees.model import TreeRules
 from everlearn.trees.settings import LEVEL_RANGE, TreeOptions, TreeSettings
 from everlearn.trees.stream import TreeState
@@ -481,19 +487,14 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
 
     def _check_learned(self, learned: TreeFit) -> None:
         """Refuse to go on with another depth."""
-        depth = learned.state.topics.tree.depth
-        if depth != self.depth:
-            raise ValueError(
-                f"the 'depth' parameter of {type(self).__name__} was {depth} when learning began "
-                f"and cannot change without a new fit. Got {self.depth} instead."
-            )
+        began = learned.state.topics.tree.depth
+        check_unchanged(type(self).__name__, "depth", self.depth, began)
 
     def _settings(self) -> TreeSettings:
         """The checked parameters, as learning takes them."""
         depth, learned_levels = int(self.depth), isinstance(self.level_prior, str)
         levels = _first_levels(depth) if learned_levels else np.asarray(self.level_prior, float)
         options = TreeOptions.of(self.options, type(self).__name__)
-        step = MeanFieldStep if options.local == "meanfield" else PathStep
         return TreeSettings(
             rules=TreeRules(
                 depth,
@@ -503,12 +504,12 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
                 learned_levels,
             ),
             first_levels=levels,
-            step=step(int(options.n_candidates)),
+            step=PathStep(int(options.n_candidates)),
             learning=self.learning,
             n_sweeps=int(self.n_sweeps),
             n_passes=int(options.n_passes),
             min_mass=float(options.min_mass),
-            moves=options.moves,
+            merge=bool(options.merge),
             batch_size=int(self.batch_size),
             reservoir=int(self.reservoir),
             stream_sweeps=int(options.stream_sweeps),

@@ -79,7 +79,7 @@ def learn_corpus(fit: TreeFit, documents: Documents, settings: TreeSettings) -> 
         topics, levels = sample_tree(state.topics, documents, settings, state.seed, report)
         bounds: list[float] = []
         if settings.n_passes:
-            found, bounds = refined(topics, documents, settings, engine, state.seed, report)
+            found, bounds = refined(topics, documents, settings, engine, report)
             topics, levels = without_empty(found.topics), level_tokens(found)
     state = replace(
         state,
@@ -128,7 +128,7 @@ def sample_tree(
     The level prior is learned in the second half only: before, siblings that are yet to be joined
     hold the words of all levels, and learning would switch the last level off.
     """
-    full, n_sweeps, merging = settings.rules, settings.n_sweeps, settings.moves == "sampled"
+    full, n_sweeps, merging = settings.rules, settings.n_sweeps, settings.merge
     half = max(n_sweeps / 2, 1e-9)
     rules = replace(full, word_prior=young_prior(full.word_prior, float(n_sweeps == 0)))
     sampler = TreeSampler(start, rules)

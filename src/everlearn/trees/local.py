@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -30,7 +28,6 @@ BLOCK = 64
 # exp of anything lower is 0: probabilities of 0 would make logarithms infinite.
 _LOWEST = -700.0
 _LEAST_LEVEL = 1e-3
-Shared = TypeVar("Shared")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,24 +69,9 @@ class PathStats:
         return replace(self, counts=self.counts[:, at], slots=self.slots[at])
 
 
-class LocalStep(Protocol):
-    """Finds paths and levels of documents under a tree that does not change meanwhile."""
-
-    def start(self, documents: Documents, tree: Tree) -> Posteriors:
-        """Posteriors of documents before the first step."""
-
-    def run(
-        self, documents: Documents, paths: PathTable, q: Posteriors, engine: Engine, *, choose: bool
-    ) -> None:
-        """Improve `q` in place; `choose` looks for the best slots among all of the tree first."""
-
-    def gathered(self, documents: Documents, paths: PathTable, q: Posteriors) -> PathStats:
-        """Statistics of the documents under their posteriors."""
-
-
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """The local step with one posterior of levels for each path of a document.
+    """Finds paths and levels of documents under a tree that does not change meanwhile.
 
     most : slots that are worked out for a document
     steps : most iterations over a document's words in each of these slots
@@ -99,15 +81,27 @@ class PathStep:
     steps: int = 8
 
     def start(self, documents: Documents, tree: Tree) -> Posteriors:
-        m = min(self.most, len(tree))
-        return empty_posteriors(len(documents), m, m, 0, tree.depth)
+        """Posteriors of documents before the first step."""
+        return empty_posteriors(len(documents), min(self.most, len(tree)), tree.depth)
 
     def run(
         self, documents: Documents, paths: PathTable, q: Posteriors, engine: Engine, *, choose: bool
     ) -> None:
-        run_blocks(documents, q, engine, _improve, (paths, self.steps, choose))
+        """Improve `q` in place; `choose` looks for the best slots among all of the tree first."""
+
+        def part_of(where: slice) -> Posteriors:
+            return Posteriors(q.slots[where], q.shares[where], q.g[where], q.bounds[where])
+
+        blocks = pieces(documents, BLOCK, part_of)
+        improved = engine.map(_improve, blocks, (paths, self.steps, choose))
+        for block, new in zip(blocks, improved, strict=True):
+            # In this process the task has written to these arrays already; a worker of a cluster
+            # has written to its copy.
+            for name, array in part_of(block.whole)._asdict().items():
+                array[...] = getattr(new, name)
 
     def gathered(self, documents: Documents, paths: PathTable, q: Posteriors) -> PathStats:
+        """Statistics of the documents under their posteriors."""
         stats = PathStats.zeros(paths, len(documents))
         gather(word_counts(documents), paths, q, stats.counts, stats.slots, stats.logs)
         return with_entropy(stats, paths, q.bounds)
@@ -124,47 +118,21 @@ def _improve(
     return q
 
 
-def empty_posteriors(
-    n_documents: int, n_slots: int, n_g: int, n_phi: int, depth: int
-) -> Posteriors:
+def empty_posteriors(n_documents: int, n_slots: int, depth: int) -> Posteriors:
     """Posteriors before the first step: no slot is chosen yet."""
     return Posteriors(
         np.full((n_documents, n_slots), -1, np.int32),
         np.zeros((n_documents, n_slots)),
-        np.zeros((n_documents, n_g, depth)),
+        np.zeros((n_documents, n_slots, depth)),
         np.zeros(n_documents),
-        np.zeros((n_phi, depth)),
     )
-
-
-def run_blocks(
-    documents: Documents,
-    q: Posteriors,
-    engine: Engine,
-    task: Callable[[Shared, tuple[Documents, Posteriors]], Posteriors],
-    shared: Shared,
-) -> None:
-    """Run a task on blocks of documents, and write what it returns into `q`."""
-
-    def part_of(where: slice) -> Posteriors:
-        entries = slice(documents.indptr[where.start], documents.indptr[where.stop])
-        return Posteriors(
-            q.slots[where], q.shares[where], q.g[where], q.bounds[where], q.phi[entries]
-        )
-
-    blocks = pieces(documents, BLOCK, part_of)
-    for block, new in zip(blocks, engine.map(task, blocks, shared), strict=True):
-        # In this process the task has written to these arrays already; a worker of a cluster has
-        # written to its copy.
-        for name, array in part_of(block.whole)._asdict().items():
-            array[...] = getattr(new, name)
 
 
 def under_new_prior(q: Posteriors, change: Vec) -> Posteriors:
     """A copy of the posteriors for a prior of levels that has changed by so much."""
     # Levels that are all 0 are not known yet, and stay so.
     g = np.where(q.g > 0.0, np.maximum(q.g + change, _LEAST_LEVEL), 0.0)
-    return Posteriors(q.slots.copy(), q.shares.copy(), g, q.bounds.copy(), q.phi.copy())
+    return Posteriors(q.slots.copy(), q.shares.copy(), g, q.bounds.copy())
 
 
 def with_entropy(stats: PathStats, paths: PathTable, bounds: Vec) -> PathStats:

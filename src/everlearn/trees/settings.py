@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import numpy as np
+
 from everlearn.core.arrays import Vec
 from everlearn.engine.opening import EngineChoice
 from everlearn.estimator.options import ExpertOptions
-from everlearn.estimator.params import Constraint, Interval, Options
-from everlearn.trees.local import LocalStep
+from everlearn.estimator.params import Constraint, Instance, Interval
+from everlearn.trees.local import PathStep
 from everlearn.trees.model import TreeRules
 
 LEVEL_RANGE: Final = (1e-3, 1e6)
@@ -34,29 +36,23 @@ class TreeOptions(ExpertOptions):
     n_candidates : int, default=8
         Paths of each document that a variational pass works out. All paths are scored roughly
         first, and the best ones are chosen.
-    moves : {"sampled", "paper", None}, default="sampled"
-        How siblings become one node. "sampled" merges them wherever that makes the tree likelier.
-        "paper" grows, prunes and merges between variational passes, as published, which finds
-        little to do on text. None keeps the sampled tree as it is.
-    local : {"path", "meanfield"}, default="path"
-        Posterior of a document's levels: one for each path, or one for all paths as published,
-        which gives a looser bound.
+    merge : bool, default=True
+        Whether siblings become one node wherever that makes the tree likelier. False keeps the
+        tree as the sampler draws it, with many more nodes.
     """
 
     n_passes: int = 6
     min_mass: float = 0.5
     stream_sweeps: int = 8
     n_candidates: int = 8
-    moves: str | None = "sampled"
-    local: str = "path"
+    merge: bool = True
 
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_passes": (Interval(0, MOST_PASSES, integer=True),),
         "min_mass": (Interval(0),),
         "stream_sweeps": (Interval(1, 2**15, integer=True),),
         "n_candidates": (Interval(1, integer=True),),
-        "moves": (Options(("sampled", "paper", None)),),
-        "local": (Options(("path", "meanfield")),),
+        "merge": (Instance((bool, np.bool_), "a truth value"),),
     }
 
 
@@ -71,7 +67,7 @@ class TreeSettings:
     step : local step of variational passes
     learning : "batch", "memoized" or "stream"
     n_sweeps : sweeps of the sampler in `fit`, after each document was drawn once
-    n_passes, min_mass, stream_sweeps, moves : see `TreeOptions`
+    n_passes, min_mass, stream_sweeps, merge : see `TreeOptions`
     batch_size : documents that a stream learns together, or that `fit` remembers together
     reservoir : documents of the past that a stream can still move
     shuffle : whether `fit` visits a stream in random order
@@ -81,12 +77,12 @@ class TreeSettings:
 
     rules: TreeRules
     first_levels: Vec
-    step: LocalStep
+    step: PathStep
     learning: str = "batch"
     n_sweeps: int = 40
     n_passes: int = 6
     min_mass: float = 0.5
-    moves: str | None = "sampled"
+    merge: bool = True
     batch_size: int = 50
     reservoir: int = 300
     stream_sweeps: int = 8

@@ -103,7 +103,7 @@ def learn_batch(
     for done in range(1, n_sweeps + 1):
         sampler.sweep(state.seed, key + done)
         due = done == n_sweeps or (all_move and done % MERGE_EVERY == 0)
-        if settings.moves == "sampled" and due:
+        if settings.merge and due:
             sampler, _ = join_siblings(sampler, rules, state.seed, key + done)
             merge_nodes(sampler, rules)
     if rules.learn_levels and n_documents >= LEVELS_FROM:

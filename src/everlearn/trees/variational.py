@@ -19,14 +19,13 @@ from everlearn.core.tree import Tree
 from everlearn.engine.protocol import Engine
 from everlearn.trees.kernels.paths import Posteriors
 from everlearn.trees.local import (
-    LocalStep,
     PathStats,
+    PathStep,
     expected_table,
     level_constant,
     under_new_prior,
 )
 from everlearn.trees.model import TreeRules, TreeTopics, expected_levels, topic_evidence
-from everlearn.trees.paper_moves import paper_moves
 from everlearn.trees.settings import TreeSettings
 
 CHOOSE_EVERY = 4
@@ -73,14 +72,14 @@ class PathState:
         return float(words + paths + levels + total.entropy)
 
 
-def begin(topics: TreeTopics, batches: list[Documents], step: LocalStep) -> PathState:
+def begin(topics: TreeTopics, batches: list[Documents], step: PathStep) -> PathState:
     """The state before the first visit."""
     fresh = [VisitedBatch(b, step.start(b, topics.tree), topics.alpha) for b in batches]
     return PathState(topics, tuple(fresh))
 
 
 def visit(
-    state: PathState, which: int, rules: TreeRules, step: LocalStep, engine: Engine, *, choose: bool
+    state: PathState, which: int, rules: TreeRules, step: PathStep, engine: Engine, *, choose: bool
 ) -> PathState:
     """The state after a visit to one batch; `choose` searches for its documents' best slots."""
     state = _ordered(state, rules)
@@ -133,9 +132,8 @@ def _rearranged(batch: VisitedBatch, before: Tree, after: Tree) -> VisitedBatch:
 
 
 def refined(
-    topics: TreeTopics, documents: Documents, settings: TreeSettings, engine: Engine, seed: int,
-    report: Report,
-) -> tuple[PathState, list[float]]:  # fmt: skip
+    topics: TreeTopics, documents: Documents, settings: TreeSettings, engine: Engine, report: Report
+) -> tuple[PathState, list[float]]:
     """The tree after all variational passes, and the bound after each."""
     memoized, step = settings.learning == "memoized", settings.step
     n_batches = -(-len(documents) // settings.batch_size) if memoized else 1
@@ -152,20 +150,11 @@ def refined(
             state = visit(state, which, settings.rules, step, engine, choose=choose)
         bounds.append(state.bound(settings.rules))
         report(settings.n_sweeps + done + 1, len(state.topics.tree))
-        edited = _edited(state, settings, seed, done)
-        if edited is not state.topics:
-            state, fresh = begin(edited, batches, step), done + 1
+        if done == settings.n_passes - 1 - _PASSES_AFTER:
+            smaller = pruned(state.topics, settings.min_mass)
+            if smaller is not state.topics:
+                state, fresh = begin(smaller, batches, step), done + 1
     return state, bounds
-
-
-def _edited(state: PathState, settings: TreeSettings, seed: int, done: int) -> TreeTopics:
-    """The tree after the moves that are due; it does not change in the last passes."""
-    left = settings.n_passes - 1 - done
-    topics = state.topics
-    if settings.moves == "paper" and left >= _PASSES_AFTER and done % 3 == 2:
-        batches = [(batch.documents, batch.q) for batch in state.batches]
-        topics = paper_moves(topics, batches, settings.rules, seed, done)
-    return pruned(topics, settings.min_mass) if left == _PASSES_AFTER else topics
 
 
 def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
@@ -198,8 +187,6 @@ def level_tokens(state: PathState) -> Mat:
     """Expected tokens of each document at each level, (n_documents, depth)."""
     parts = []
     for batch in state.batches:
-        shares, g = batch.q.shares, batch.q.g
-        # Mean-field has one posterior of levels for all slots.
-        mean: Vec = g[:, 0] if g.shape[1] == 1 else np.einsum("nm,nml->nl", shares, g)
+        mean = np.einsum("nm,nml->nl", batch.q.shares, batch.q.g)
         parts.append(np.maximum(mean - batch.alpha, 0.0))
     return np.concatenate(parts)

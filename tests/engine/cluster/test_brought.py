@@ -55,9 +55,6 @@ CASES = {
         (POINTS, SIDES),
     ),
     "linear regressor": (BayesianPassiveAggressiveRegressor, {}, (POINTS, POINTS[:, 1])),
-    "components": (
-        ComponentTree, {"max_nodes": 4, "max_iter": 2, "options": {"local": "meanfield"}}, (POINTS,)
-    ),
     "one document": (ClumpedTopicModel, {}, (POINTS,)),
     "topic tree": (TopicTree, {"max_nodes": 5, "n_sweeps": 5}, (counts(),)),
     "stream of a tree": (TopicTree, {"max_nodes": 5, "learning": "stream"}, (counts(),)),

@@ -188,10 +188,9 @@ class TestRefusals:
         with pytest.raises(ValueError, match="expecting 3 features"):
             mixture(engine=client).fit(da.concatenate([odd, even]))
 
-    @pytest.mark.parametrize("local", ["path", "meanfield"])
-    def test_arrays_of_three_axes(self, local, client):
+    def test_arrays_of_three_axes(self, client):
         X = da.ones((10, 4, 2), chunks=(5, -1, -1))
-        model = ComponentTree(options={"local": local}, engine=client)
+        model = ComponentTree(engine=client)
         with pytest.raises(ValueError, match=r"ComponentTree.*dim 3|dim 3.*ComponentTree"):
             model.fit(X)
         with pytest.raises(ValueError, match=r"rechunk\(\{1: -1, 2: -1\}\). Got 4 chunks side"):

@@ -67,17 +67,14 @@ class Posteriors(NamedTuple):
 
     slots : (N, M) candidate slots, -1 where there are fewer
     shares : (N, M) their probabilities
-    g : (N, M, L) Dirichlet parameters of levels in each slot; (N, 1, L) for mean-field
+    g : (N, M, L) Dirichlet parameters of levels in each slot
     bounds : (N,) what each document contributes to the bound
-    phi : (n_entries, L) probability of each level for each distinct word of a document, which
-        only mean-field keeps; (0, L) otherwise
     """
 
     slots: Slots
     shares: Mat
     g: Cube
     bounds: Vec
-    phi: Mat
 
 
 @kernel()

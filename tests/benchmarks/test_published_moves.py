@@ -1,13 +1,13 @@
 """The moves of the published algorithm."""
 
 import numpy as np
+from benchmarks.reference.published_moves import published_moves
 from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.core.documents import Documents
 from everlearn.core.tree import Tree
 from everlearn.trees.kernels.paths import Posteriors
 from everlearn.trees.model import TreeTopics
-from everlearn.trees.paper_moves import paper_moves
 from trees.small_trees import RULES
 
 
@@ -20,14 +20,14 @@ def topics_with(
     topics = TreeTopics(tree, counts, np.array(slots), np.array([2.0, 1.0, 1.0]), 5)
     documents = Documents.from_tokens([[0, 1], [2, 3], [1, 1]])
     where = np.tile(np.arange(5, dtype=np.int32), (3, 1))
-    g, bounds, phi = np.ones((3, 5, 3)), np.zeros(3), np.zeros((0, 3))
-    return topics, [(documents, Posteriors(where, shares, g, bounds, phi))]
+    g, bounds = np.ones((3, 5, 3)), np.zeros(3)
+    return topics, [(documents, Posteriors(where, shares, g, bounds))]
 
 
-def test_paper_prunes_merges_and_grows() -> None:
+def test_it_prunes_merges_and_grows() -> None:
     shares = np.array([[0, 0, 0, 0.5, 0.5], [0, 0, 0, 0.6, 0.4], [0, 1.0, 0, 0, 0]])
     topics, batches = topics_with([0, 1, 0, 1.1, 0.9], shares)
-    after = paper_moves(topics, batches, RULES, 0, 0)
+    after = published_moves(topics, batches, RULES, 0, 0)
     assert 2 not in after.tree.ids  # empty
     assert (3 in after.tree.ids) != (4 in after.tree.ids)  # the same documents share them
     assert after.tree.ids.max() == 5  # a path for the document in the slot of an inner node
@@ -35,10 +35,10 @@ def test_paper_prunes_merges_and_grows() -> None:
     assert_allclose(after.counts[:, after.tree.at([5])[0]], [0, 2 * 0.25, 0, 0])
 
 
-def test_paper_leaves_other_trees_alone() -> None:
+def test_it_leaves_other_trees_alone() -> None:
     shares = np.array([[0, 0, 0, 1.0, 0], [0, 0, 0, 0, 1.0], [0, 0, 0, 1.0, 0]])
     topics, batches = topics_with([0, 0, 1, 2, 1], shares)
-    after = paper_moves(topics, batches, RULES, 0, 0)
+    after = published_moves(topics, batches, RULES, 0, 0)
     assert_array_equal(np.sort(after.tree.ids), np.arange(5))
 
 
@@ -49,7 +49,7 @@ def test_documents_are_found_in_their_batch() -> None:
     for part in (slice(0, 1), slice(1, 3)):
         own = q._replace(slots=q.slots[part], shares=q.shares[part])
         batches.append((documents[part], own))
-    whole = paper_moves(topics, [(documents, q)], RULES, 0, 0)
-    parted = paper_moves(topics, batches, RULES, 0, 0)
+    whole = published_moves(topics, [(documents, q)], RULES, 0, 0)
+    parted = published_moves(topics, batches, RULES, 0, 0)
     assert_array_equal(parted.tree.ids, whole.tree.ids)
     assert_array_equal(parted.counts, whole.counts)

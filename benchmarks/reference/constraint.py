@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from benchmarks.reference.fisher import Fisher
 from everlearn.core.arrays import Mat, Vec
-from everlearn.ppca.fisher import Fisher
 from everlearn.ppca.model import PPCA
 
 _CG_ITERATIONS = 30
