@@ -1,6 +1,7 @@
 """What `DPMixture` predicts: probabilities, densities and samples, against plain formulas."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from everlearn import load, merge
 from everlearn.mixture.estimator import DPMixture
 from support.streams import FAMILIES, file_of, rows_of
 
@@ -45,22 +47,79 @@ def test_probabilities_and_labels_agree(family: str, dtype: str) -> None:
     assert probabilities.shape == (5000, model.n_components_)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-9)
     assert (probabilities >= 0).all()
-    np.testing.assert_array_equal(probabilities.argmax(axis=1), labels)
+    np.testing.assert_array_equal(model.component_ids_[probabilities.argmax(axis=1)], labels)
     np.testing.assert_array_equal(model.transform(new), probabilities)
     assert labels.dtype.kind == "i"
 
 
-def test_labels_are_positions_and_ids_are_permanent() -> None:
+def test_labels_are_ids_and_columns_are_in_their_order() -> None:
     model = mixture(birth_window=200)
     for seed in range(6):
         model.partial_fit(rows_of("diagonal", 100, RNG(seed)))
+    ids = model.component_ids_.tolist()
+    assert ids == sorted(ids)
     for centre in (-9.0, 0.0, 9.0):
-        position = model.predict(np.full((1, 3), centre))[0]
-        np.testing.assert_allclose(model.means_[position], centre, atol=0.5)
-        np.testing.assert_allclose(model.weights_[position], 1 / 3, atol=0.05)
-        name = f"component{model.component_ids_[position]}"
-        assert model.get_feature_names_out()[position] == name
-    assert (np.diff(model.weights_) <= 0).all()
+        row = np.full((1, 3), centre)
+        label = model.predict(row)[0]
+        column = ids.index(label)
+        assert model.predict_proba(row)[0].argmax() == column
+        np.testing.assert_allclose(model.means_[column], centre, atol=0.5)
+        np.testing.assert_allclose(model.weights_[column], 1 / 3, atol=0.05)
+        assert model.get_feature_names_out()[column] == f"component{label}"
+    drawn, origin = model.sample(300)
+    np.testing.assert_array_equal(model.predict(drawn), origin)
+
+
+def test_a_label_means_the_same_after_its_cluster_has_overtaken_others() -> None:
+    rng = RNG(0)
+    X = np.concatenate([rng.normal(c, 1, (n, 3)) for c, n in ((-9, 600), (0, 300), (9, 200))])
+    model = mixture().fit(X)
+    before = model.predict(X)
+    assert model.component_ids_.tolist() == [0, 1, 2]
+    assert (np.diff(model.weights_) < 0).all()
+    for _ in range(6):
+        model.partial_fit(rng.normal(9, 1, (500, 3)))
+    assert model.weights_.argmax() == 2
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_rows_that_were_there_first_keep_their_label_when_a_cluster_splits() -> None:
+    rng, model = RNG(0), mixture()
+    old, new = rng.normal(0, 1, (300, 3)), rng.normal(30, 1, (900, 3))
+    model.partial_fit(old)
+    before = model.predict(old)
+    model.partial_fit(new)
+    assert model.n_components_ == 2
+    np.testing.assert_array_equal(model.predict(old), before)
+    assert set(model.predict(new)) == {model.component_ids_.max()}
+
+
+def test_a_first_stream_model_is_numbered_from_zero() -> None:
+    model = mixture().partial_fit(rows_of("diagonal", 600, RNG(0)))
+    assert model.component_ids_.tolist() == [0, 1, 2]
+    held = model._learned.state
+    assert set(np.concatenate([batch.labels for batch in held.batches])) == {0, 1, 2}
+    for move in model.history_.moves:
+        assert max(*move.removed, *move.added) < held.next_id
+
+
+@pytest.mark.parametrize("learner", ["memoized", "stochastic"])
+def test_labels_of_fit_are_predictions(learner: str, tmp_path: Path) -> None:
+    X, weights = rows_of("diagonal", 500, RNG(0)), np.ones(500)
+    weights[::7] = 0.0
+    model = mixture(learner=learner)
+    assert not hasattr(model, "labels_")
+    labels = model.fit_predict(X, sample_weight=weights)
+    np.testing.assert_array_equal(labels, model.labels_)
+    np.testing.assert_array_equal(labels, model.predict(X))
+    model.save(tmp_path / "m.evl")
+    loaded = load(tmp_path / "m.evl")
+    assert not hasattr(loaded, "labels_")
+    with pytest.raises(AttributeError, match=r"DPMixture has labels_ only after a fit.*predict"):
+        _ = loaded.labels_
+    if learner == "memoized":
+        assert not hasattr(merge([model, loaded]), "labels_")
+    assert not hasattr(model.partial_fit(X), "labels_")
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars"])
@@ -175,14 +234,14 @@ def test_a_missing_value_may_come_late() -> None:
     for seed in range(5):
         X = rows_of("diagonal", 60, RNG(seed))
         model.partial_fit(X)
-    before = model.component_ids_[model.predict(X)]
+    before = model.predict(X)
     holes = X.copy()
     holes[::2, 0] = np.nan
     model.partial_fit(holes)
     assert model._learned.state.model.family.missing
     assert model.n_components_ == 3
     np.testing.assert_allclose(np.sort(model.means_[:, 0]), [-9, 0, 9], atol=0.5)
-    assert (model.component_ids_[model.predict(X)] == before).mean() > 0.99
+    assert (model.predict(X) == before).mean() > 0.99
     model.partial_fit(X)  # and rows without any are still fine
     assert model.n_samples_seen_ == 420
 

@@ -201,8 +201,7 @@ class TestRules:
         merged = {m.removed[0] for m in info.moves if m.kind == "merge" and m.accepted}
         assert births
         for move in births:
-            assert set(move.added) - merged <= set(state.total.ids.tolist())
-            assert not set(move.removed) & set(state.total.ids.tolist())
+            assert {*move.removed, *move.added} - merged <= set(state.total.ids.tolist())
         labels = np.concatenate([batch.labels for batch in state.batches])
         assert np.isin(labels, state.total.ids).all()
         _, now = runner.run(state.posterior(), Plan(), rows_of(case))

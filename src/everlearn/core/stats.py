@@ -9,7 +9,7 @@ on these objects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -116,6 +116,16 @@ class Permute:
             raise KeyError(f"{self.ids.tolist()} does not reorder {stats.ids.tolist()}")
         order = np.array([where[int(i)] for i in self.ids], dtype=np.int64)
         return Stats(self.ids, stats.n[order], stats.t[order], stats.h[order], stats.base)
+
+
+@dataclass(frozen=True, slots=True)
+class Renumber:
+    """Give component i the id `ids[i]`. No two components get the same one."""
+
+    ids: IntVec
+
+    def on(self, stats: Stats) -> Stats:
+        return replace(stats, ids=self.ids[stats.ids])
 
 
 @dataclass(frozen=True, slots=True)

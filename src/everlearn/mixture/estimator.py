@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -46,7 +47,7 @@ from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
 from everlearn.mixture.state import State, allow_missing
 from everlearn.store.schema import Schema
 
-_PREDICT_ROWS: Final = 4096
+_PREDICT_ROWS: Final = 1024
 _SAMPLE_CONSTRAINTS: Final = {"n_samples": (Interval(1, integer=True),)}
 
 
@@ -120,7 +121,12 @@ class DPMixture(
     n_components_ : int
         Number of components.
     component_ids_ : ndarray of shape (n_components,)
-        Permanent ids of the components. No id is ever used twice.
+        Permanent ids of the components, ascending: the order of `weights_`, `means_` and of the
+        columns of `predict_proba`. `fit` numbers what it finds from 0 on, the largest first. Later
+        components get larger ids, and no id is ever used twice.
+    labels_ : ndarray of shape (n_rows,)
+        Id of the likeliest component of each row that `fit` learned, as `predict` gives it. They
+        are not saved, and there are none after `partial_fit` or for rows of a Dask collection.
     weights_ : ndarray of shape (n_components,)
         Expected share of rows in each component. They sum to 1.
     means_ : ndarray of shape (n_components, n_features)
@@ -243,6 +249,7 @@ class DPMixture(
                 rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
                 with open_engine(self.engine, settings.most_workers) as engine:
                     self._learned = fit_rows(settings, rows, self._new_seed(), engine)
+                self._learned = replace(self._learned, labels=self.predict(X))
             if not self.converged_:  # inside the block, because a warning may be an error
                 warnings.warn(
                     f"DPMixture did not converge in max_laps={self.max_laps} passes over the data. "
@@ -331,14 +338,14 @@ class DPMixture(
             What `fit(X).predict(X)` gives.
         """
         refuse_collection(X)
-        return self.fit(X, y, sample_weight).predict(X)
+        return self.fit(X, y, sample_weight).labels_
 
     # --------------------------------------------------------------- predictions
 
     def predict(self, X: Any) -> Labels:
-        """Position of the likeliest component of each row.
+        """Id of the likeliest component of each row.
 
-        `component_ids_[predict(X)]` are the permanent ids.
+        Ids are permanent: while the model learns, an id never changes its meaning.
 
         Parameters
         ----------
@@ -348,9 +355,10 @@ class DPMixture(
         Returns
         -------
         labels : ndarray of shape (n_rows,)
-            Positions in `means_`, `weights_` and `component_ids_`.
+            Entries of `component_ids_`.
         """
-        return np.concatenate([labels for _, labels in self._assignments(X)])
+        ids = self._fitted().total.ids.astype(np.int32)
+        return np.concatenate([ids[labels] for _, labels in self._assignments(X)])
 
     def predict_proba(self, X: Any) -> Mat:
         """Responsibility of each component for each row.
@@ -363,9 +371,11 @@ class DPMixture(
         Returns
         -------
         responsibilities : ndarray of shape (n_rows, n_components)
-            Rows sum to 1. They are float64 for any `dtype`.
+            One column for each of `component_ids_`. Rows sum to 1. They are float64 for any
+            `dtype`.
         """
-        return np.concatenate([_in_double(r) for r, _ in self._assignments(X)])
+        order = self._fitted().order_of_birth()
+        return np.concatenate([_in_double(r)[:, order] for r, _ in self._assignments(X)])
 
     def transform(self, X: Any) -> Mat:
         """Responsibilities of the components as features, like `predict_proba`.
@@ -454,16 +464,15 @@ class DPMixture(
         X : ndarray of shape (n_samples, n_features)
             The rows, ordered by component.
         y : ndarray of shape (n_samples,)
-            Position of the component that each row was drawn from.
+            Id of the component that each row was drawn from.
         """
-        state = self._fitted()
+        family, found = self._components()
         check_params("DPMixture.sample", {"n_samples": n_samples}, _SAMPLE_CONSTRAINTS)
         rng = stream(self._new_seed(), "sample")
-        family = state.model.family
-        q = family.posterior(state.total.n, state.total.t)
+        q = family.posterior(found.n, found.t)
         counts = rng.multinomial(n_samples, self.weights_)
         drawn = [family.draw(q, k, int(n), rng) for k, n in enumerate(counts)]
-        return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)
+        return np.concatenate(drawn), np.repeat(found.ids, counts)
 
     # ---------------------------------------------------------------- attributes
 
@@ -472,7 +481,19 @@ class DPMixture(
         """Expected share of rows in each component, summing to 1."""
         state = self._fitted()
         known, _ = state.model.sticks(state.total).mean_weights()
-        return np.asarray(known / known.sum())
+        return np.asarray(known / known.sum())[state.order_of_birth()]
+
+    @property
+    def labels_(self) -> Labels:
+        """Id of the likeliest component of each row that `fit` learned."""
+        self._fitted()
+        labels = self._learned.labels
+        if labels is None:
+            raise AttributeError(
+                f"{type(self).__name__} has labels_ only after a fit of rows in this process. They "
+                "are not saved, and partial_fit drops them. Use predict(X)."
+            )
+        return labels
 
     @property
     def bound_(self) -> float:
@@ -523,7 +544,7 @@ class DPMixture(
 
     def _components(self) -> tuple[Family[Any], Components]:
         state = self._fitted()
-        return state.model.family, state.total
+        return state.model.family, state.total.rows(state.order_of_birth())
 
     def _ready(self, X: Any) -> tuple[State, Rows]:
         """State and rows for a prediction, which changes neither."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -10,13 +10,15 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from everlearn.core.moves import LapInfo
+from everlearn.core.arrays import Labels
+from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows, concatenate
 from everlearn.estimator.families import has_missing
 from everlearn.estimator.history import History
 from everlearn.mixture.learner import Learner
+from everlearn.mixture.model import by_mass
 from everlearn.mixture.pooling import can_be_pooled, pooled
 from everlearn.mixture.priors import choose_model
 from everlearn.mixture.settings import MixtureSettings
@@ -45,6 +47,7 @@ class MixtureFit:
     n_prior_rows : rows that the prior and the origin were chosen from
     converged : whether the bound converged in the last `fit`
     learner : name of the learner
+    labels : id of the likeliest component of each row that `fit` has just learned; not saved
     """
 
     state: State
@@ -53,6 +56,7 @@ class MixtureFit:
     n_prior_rows: int
     converged: bool
     learner: str
+    labels: Labels | None = None
 
     @property
     def seed(self) -> int:
@@ -76,7 +80,8 @@ def fit_rows(
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
         state = seal_all(found.state, tools.runner)
-    history = _after(History(), found.laps)
+    state, laps = _numbered(state, found.laps, 0)
+    history = _after(History(), laps)
     fit = MixtureFit(state, history, n_rows, n_rows, found.converged, settings.learner)
     return _checked(settings, fit)
 
@@ -93,9 +98,9 @@ def learn_rows(
 
     Rows with a name can be forgotten later.
     """
-    n_rows = len(rows)
+    n_rows, first_new = len(rows), 0
     if known is not None:
-        n_rows += known.n_rows
+        n_rows, first_new = n_rows + known.n_rows, known.state.next_id
         rows = _stored_alike(rows, known.state)
     if known is None or _prior_is_early(known, n_rows):
         known, parts = _start_again(settings, known, rows, seed, engine, name)
@@ -108,15 +113,42 @@ def learn_rows(
     with open_tools(settings, state.model, rows, engine, on_lap=laps.append, stream=True) as tools:
         for part, own_name in parts:
             state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
-    history = _after(known.history, laps)
-    return _checked(settings, replace(known, state=state, history=history, n_rows=n_rows))
+    state, found = _numbered(state, laps, first_new)
+    history = _after(known.history, found)
+    fit = replace(known, state=state, history=history, n_rows=n_rows, labels=None)
+    return _checked(settings, fit)
 
 
 def forget_rows(known: MixtureFit, name: int | str) -> MixtureFit:
     """What is known without the rows of this name."""
     state, n_forgotten = forget_batch(known.state, name)
     left = known.n_rows - n_forgotten
-    return replace(known, state=state, n_rows=left, n_prior_rows=min(known.n_prior_rows, left))
+    n_prior_rows = min(known.n_prior_rows, left)
+    return replace(known, state=state, n_rows=left, n_prior_rows=n_prior_rows, labels=None)
+
+
+def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[State, list[LapInfo]]:
+    """The state and its laps with numbers that a reader likes, for ids that nobody has seen yet.
+
+    Of the ids from `first_new` on, the first ones go to components that are left, the largest
+    first. Those that were born and are gone again come last.
+    """
+    if first_new == state.next_id:
+        return state, list(laps)
+    left = by_mass(state.total)
+    left = left[left >= first_new]
+    gone = np.setdiff1d(np.arange(first_new, state.next_id), left)
+    ids = np.arange(state.next_id)
+    ids[np.concatenate([left, gone])] = ids[first_new:]
+
+    def read(move: MoveRecord) -> MoveRecord:
+        if not move.accepted:  # what was refused has got no ids
+            return move
+        removed, added = (tuple(ids[list(i)].tolist()) for i in (move.removed, move.added))
+        return replace(move, removed=removed, added=added)
+
+    named = [replace(info, moves=tuple(read(move) for move in info.moves)) for info in laps]
+    return state.renumbered(ids), named
 
 
 def _after(history: History, laps: Iterable[LapInfo]) -> History:

@@ -30,7 +30,7 @@ from everlearn.mixture.merges import (
     receivers,
 )
 from everlearn.mixture.model import MixturePosterior
-from everlearn.mixture.state import OpenBatch, State
+from everlearn.mixture.state import OpenBatch, State, is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,8 @@ class _Judge:
                 MoveRecord("birth", (proposal.target,), tuple(added), gain, accepted)
             )
             if accepted:
-                self.state = replace(after, next_id=max(after.next_id, max(added) + 1))
+                next_id = max(after.next_id, int(proposal.parts.ids.max()) + 1)
+                self.state = replace(after, next_id=next_id)
                 before = self.state.bound()
                 self._used |= {proposal.target, *added}
 
@@ -220,8 +221,9 @@ class _Judge:
 def _split(state: State, target: int, index: int, tracked: list[Summary]) -> State:
     """Move the open rows of the target to the parts of its proposal.
 
-    A target with sealed rows stays. The part that is most like it joins it again if that raises
-    the bound. Sealed rows and rows of the part are different ones, so no entropy is lost.
+    The target keeps its id. If it has no sealed rows, it becomes the part with most of its oldest
+    rows. If it has some, the part that is most like it joins it again if that raises the bound.
+    Sealed rows and rows of the part are different ones, so no entropy is lost.
     """
     parts = [summary.births[index] for summary in tracked]
     batches = tuple(
@@ -230,9 +232,13 @@ def _split(state: State, target: int, index: int, tracked: list[Summary]) -> Sta
     )
     after = replace(state, batches=batches)
     after = after.edited(Split(target, total(parts)), [Split(target, p) for p in parts])
+    if is_empty(after.total.n[after.total.position(target)]):
+        oldest = next((p for p in parts if not is_empty(p.n.sum())), parts[0])
+        heir = int(oldest.ids[np.argmax(oldest.n)])
+        return after.edited(Merge(target, heir, 0.0)).pruned().reordered()
     after = after.pruned()
     grown = np.intersect1d(parts[0].ids, after.total.ids).tolist()
-    if grown and target in after.total.ids:
+    if grown:
         gains = [merge_gain(state.model, after.total, target, part, 0.0) for part in grown]
         best = int(np.argmax(gains))
         if gains[best] > 0:

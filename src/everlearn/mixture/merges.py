@@ -71,7 +71,8 @@ def judge_pairs(
 ) -> list[JudgedPair]:
     """The verdict on each pair, best first. A component takes part in one accepted merge at most.
 
-    The entropies that a merged component shares with others are measured in the next lap only.
+    The entropies that a merged component shares with others are measured in the next lap only. A
+    merge keeps the id of the component with more mass, or else the older one.
     """
     gains = [
         merge_gain(model, stats, a, b, float(loss))
@@ -80,9 +81,10 @@ def judge_pairs(
     judged: list[JudgedPair] = []
     used: set[int] = set()
     for row in np.argsort(-np.array(gains), kind="stable").tolist():
-        keep, drop = pairs[row].tolist()
-        if {keep, drop} & used:
+        pair = pairs[row].tolist()
+        if used.intersection(pair):
             continue
+        keep, drop = sorted(pair, key=lambda i: (-stats.n[stats.position(i)], i))
         gain = merge_gain(model, stats, keep, drop, float(losses[row])) if used else gains[row]
         judged.append(JudgedPair(row, keep, drop, gain, gain > margin))
         if gain > margin:

@@ -61,6 +61,7 @@ def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> Mixtu
         history=learned[0].history.after(info),
         n_rows=sum(x.n_rows for x in learned) - again,
         converged=False,
+        labels=None,
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.families.gaussian_diag import DiagGaussian
-from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Split, Stats, total
+from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Renumber, Split, Stats, total
 from everlearn.engine.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
 from everlearn.engine.protocol import Handle
 from everlearn.engine.rows import Rows, concatenate
@@ -76,6 +76,9 @@ class OpenBatch:
                 labels = labels.merged(edit.keep, edit.drop)
             else:
                 labels = np.where(labels == edit.drop, np.int32(edit.keep), labels)
+        elif isinstance(edit, Renumber):
+            assert isinstance(labels, np.ndarray)
+            labels = edit.ids[labels].astype(np.int32)
         return replace(self, stats=edit.on(self.stats), labels=labels)
 
     def split(self, target: int, born: Labels) -> OpenBatch:
@@ -113,6 +116,8 @@ class Sealed:
             j, k = self.stats.position(edit.keep), self.stats.position(edit.drop)
             edit = replace(edit, entropy_loss=float(loss[j, k]))
             loss = pooled_losses(loss, j, k)
+        elif isinstance(edit, Renumber):
+            return Sealed(edit.on(self.stats), loss)
         elif isinstance(edit, Split):
             edit = Grow(edit.parts * 0.0)
         stats = edit.on(self.stats)
@@ -206,10 +211,21 @@ class State:
         order = by_mass(self.total)
         return self if np.array_equal(order, self.total.ids) else self.edited(Permute(order))
 
+    def order_of_birth(self) -> IntVec:
+        """Positions of the components by ascending id."""
+        return np.argsort(self.total.ids)
+
+    def renumbered(self, ids: IntVec) -> State:
+        """The state in which component i has the id `ids[i]`, a permutation of all ids so far."""
+        births = {int(ids[i]): trial for i, trial in self.birth_trials.items()}
+        deletes = {int(ids[i]): trial for i, trial in self.delete_trials.items()}
+        state = replace(self, birth_trials=births, delete_trials=deletes)
+        return state.edited(Renumber(ids)).reordered()
+
     def pruned(self) -> State:
         """The state without empty components, which add nothing to the bound."""
         state = self
-        for component in self.total.ids[self.total.n <= _EMPTY_MASS].tolist():
+        for component in self.total.ids[is_empty(self.total.n)].tolist():
             if len(state.total) > 1:
                 state = state.edited(Delete(component))
         return state
@@ -218,6 +234,11 @@ class State:
     def n_open(self) -> int:
         """Number of rows that can be visited again."""
         return sum(len(b.rows) for b in self.batches)
+
+
+def is_empty(mass: Vec) -> NDArray[np.bool_]:
+    """Whether components of this mass are empty."""
+    return np.asarray(mass <= _EMPTY_MASS)
 
 
 def allow_missing(state: State) -> State:
