@@ -295,6 +295,13 @@ class CategoriesOracle(Oracle):
         seen = [(int(v), p) for v, p in zip(x, q, strict=True) if not np.isnan(v)]
         return float(sum(psi(p[v]) - psi(p.sum()) for v, p in seen))
 
+    def expected_log_prior(self, q):
+        each = zip(q, self.prior, strict=True)
+        return float(sum(DirichletOracle(p0).expected_log_prior(p) for p, p0 in each))
+
+    def entropy(self, q):
+        return float(sum(stats.dirichlet.entropy(p) for p in q))
+
     def draw(self, q, size, rng):
         return [rng.dirichlet(p, size) for p in q]
 
@@ -329,6 +336,15 @@ class PoissonOracle(Oracle):
         seen = [(v, *p) for v, p in zip(x, q, strict=True) if not np.isnan(v)]
         return float(sum(v * (psi(a) - log(b)) - a / b - gammaln(v + 1) for v, a, b in seen))
 
+    def expected_log_prior(self, q):
+        total = 0.0
+        for (a, b), (a0, b0) in zip(q, self.prior, strict=True):
+            total += a0 * log(b0) - gammaln(a0) + (a0 - 1) * (psi(a) - log(b)) - b0 * a / b
+        return float(total)
+
+    def entropy(self, q):
+        return float(sum(stats.gamma.entropy(a, scale=1 / b) for a, b in q))
+
     def draw(self, q, size, rng):
         return np.column_stack([rng.gamma(a, 1 / b, size) for a, b in q])
 
@@ -356,6 +372,13 @@ class ProductOracle(Oracle):
 
     def expected_log_likelihood(self, x, q):
         return self._summed(lambda own, columns, p: own.expected_log_likelihood(x[columns], p), q)
+
+    def expected_log_prior(self, q):
+        each = zip(self.blocks, q, strict=True)
+        return sum(own.expected_log_prior(p) for (_, own), p in each)
+
+    def entropy(self, q):
+        return sum(own.entropy(p) for (_, own), p in zip(self.blocks, q, strict=True))
 
     def draw(self, q, size, rng):
         return [own.draw(p, size, rng) for (_, own), p in zip(self.blocks, q, strict=True)]

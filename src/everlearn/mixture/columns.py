@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.errors import UsageError
 
 KINDS: Final = ("numbers", "categories", "counts")
 FEW_VALUES: Final = 10
@@ -184,12 +185,12 @@ def _most_frequent(column: Column, entries: Vec, values: list[str]) -> tuple[str
     return tuple(values[i] for i in kept)
 
 
-def _too_many_values(owner: str, texts: list[tuple[str, int, int]]) -> ValueError:
+def _too_many_values(owner: str, texts: list[tuple[str, int, int]]) -> UsageError:
     names = [name for name, _, _ in texts]
     each = "; ".join(f"{name!r} has {n:,} different values in {rows:,}" for name, n, rows in texts)
-    return ValueError(
-        f"X of {owner} has text in which most values are different, such as names, ids or free "
-        f"text: column {each} rows. Leave {'it' if len(names) == 1 else 'them'} out, such as by "
-        f"X.drop(columns={names}), or learn from texts with TopicModel. If these are categories, "
-        f"say so: family={{{names[0]!r}: 'categories'}}."
+    return UsageError(
+        f"X of {owner} has text in which most values are different, such as names, ids, dates "
+        f"or sentences: column {each} rows. Leave {'it' if len(names) == 1 else 'them'} out: "
+        f"X.drop(columns={names}), or --columns on the command line. Learn from sentences with "
+        f"TopicModel. If these are categories, say so: family={{{names[0]!r}: 'categories'}}."
     )

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.families.base import Family
+from everlearn.core.families.product import Product
 from everlearn.core.moves import ALL_MOVES
 from everlearn.core.random import stream
 from everlearn.engine.opening import EngineChoice, is_collection, open_engine
@@ -43,6 +44,7 @@ from everlearn.mixture.columns import Columns
 from everlearn.mixture.fit import LEARNERS, MixtureFit, fit_rows, forget_rows, learn_rows
 from everlearn.mixture.inputs import check_forgettable, checked_name, checked_rows, read_rows
 from everlearn.mixture.priors import check_entries
+from everlearn.mixture.profiles import ColumnProfile, profiles_of
 from everlearn.mixture.settings import FAMILY_ALIASES, Kinds, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
 from everlearn.mixture.state import State, allow_missing
@@ -480,6 +482,25 @@ class DPMixture(
         columns = self._learned.columns
         X = drawn if columns is None else decoded(columns, drawn)
         return X, np.repeat(np.arange(len(counts)), counts)
+
+    def profiles(self) -> list[ColumnProfile]:
+        """What sets each component of a table apart from all rows, column by column.
+
+        Returns
+        -------
+        profiles : list of ColumnProfile
+            Component, column, kind, value that stands out, level, overall level and difference
+            in nats. Within a component the columns that differ most come first.
+        """
+        state = self._fitted()
+        family, columns = state.model.family, self._learned.columns
+        if columns is None or not isinstance(family, Product):
+            raise ValueError(
+                f"profiles of {type(self).__name__} are for tables with columns of several kinds, "
+                "but this model learned rows of numbers. Use means_ and covariances_, or learn "
+                "with family='table'."
+            )
+        return profiles_of(family, state.total, columns)
 
     # ---------------------------------------------------------------- attributes
 

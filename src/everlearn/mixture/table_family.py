@@ -17,7 +17,7 @@ from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.estimator.families import DataSummary, diagonal_family
-from everlearn.mixture.columns import KINDS, MAX_VALUES, Columns
+from everlearn.mixture.columns import MAX_VALUES, Columns
 from everlearn.mixture.state import State, with_statistics
 
 _PRIOR_COUNT: Final = 0.5

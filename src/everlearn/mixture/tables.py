@@ -1,4 +1,4 @@
-"""Read a table with categories: a data frame, or rows of texts and numbers.
+"""Read a table with categories: a data frame, records, or rows of texts and numbers.
 
 Each entry becomes a number; see `mixture/columns.py`. Dates and objects are refused by the name
 of their column.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.engine.opening import is_collection
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.tables import refuse_collection
 from everlearn.mixture.columns import (
@@ -41,6 +42,8 @@ class RawColumn:
 
 def is_table(X: Any) -> bool:
     """Whether rows have categories: text, or in a data frame truth values or a category dtype."""
+    if is_collection(X):
+        return False
     if _is_frame(X):
         return any(_is_categorical(column) for _, column in _columns_of(X))
     if isinstance(X, (list, tuple)):
@@ -50,7 +53,7 @@ def is_table(X: Any) -> bool:
             return False
     if not isinstance(X, np.ndarray):
         return False
-    return X.dtype.kind in "UT" or _has_text(X)
+    return X.dtype.names is not None or X.dtype.kind in "UT" or _has_text(X)
 
 
 def read_table(
@@ -61,7 +64,7 @@ def read_table(
     Parameters
     ----------
     estimator : gets `n_features_in_` and `feature_names_in_` if `reset`, and names errors
-    X : data frame, or array or lists of texts and numbers
+    X : data frame, structured array, or array or lists of texts and numbers
     known : the columns that the model has, or None to find them
     reset : whether the columns are those of a new model
     grow : whether values that are new get a code; see `capped` in `mixture/columns.py`
@@ -149,9 +152,6 @@ def _is_frame(X: Any) -> bool:
 def _columns_of(X: Any) -> list[tuple[str, Any]]:
     """Names and columns of a data frame of pandas or polars."""
     names = [str(name) for name in X.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"expected columns with different names, got {twice!r} twice")
     by_position = hasattr(X, "iloc")
     return [
         (name, X.iloc[:, j] if by_position else X[own])
@@ -176,8 +176,14 @@ def _raw_columns(X: Any) -> list[RawColumn]:
     """The columns of a data frame, of an array, or of lists."""
     if _is_frame(X):
         named = _columns_of(X)
+        names = [name for name, _ in named]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"expected columns with different names, got {twice!r} twice")
     else:
         array = X if isinstance(X, np.ndarray) else np.asarray(X, object)
+        if array.dtype.names is not None:
+            return [_raw_column(name, array[name]) for name in array.dtype.names]
         if array.ndim != 2:
             raise ValueError(
                 f"expected a table of rows and columns, got an array of shape {array.shape}"

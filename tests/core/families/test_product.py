@@ -35,9 +35,8 @@ class TestCategories:
         wider = CODES.family.grown(np.array([7, 2]))
         R = responsibilities(len(X), 3)
         before, after = (statistics(f, X, R) for f in (CODES.family, wider))
-        bounds = [
-            Mixture(f, DPPrior(1.0)).bound(s) for f, s in ((CODES.family, before), (wider, after))
-        ]
+        both = ((CODES.family, before), (wider, after))
+        bounds = [Mixture(family, DPPrior(1.0)).bound(stats) for family, stats in both]
         assert_allclose(bounds[1], bounds[0], rtol=1e-12)
         old, new = (f.posterior(s.n, s.t) for f, s in both)
         assert_allclose(wider.log_predictive(X, new), CODES.family.log_predictive(X, old))
