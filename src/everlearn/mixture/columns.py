@@ -5,7 +5,7 @@ The rule, for the first rows that are learned:
 - text, truth values and categorical columns are categories;
 - a column of numbers is categories too if it has at most `FEW_VALUES` different values, and each
   comes `ROWS_PER_VALUE` times on average;
-- other whole numbers from 0 on are counts if their mean is at most `LARGEST_MEAN_COUNT`;
+- other whole numbers of 0 or more are counts if their mean is at most `LARGEST_MEAN_COUNT`;
 - all others are numbers.
 
 Users may name the kind of a column instead. A table in memory has one number for each entry: that
@@ -107,6 +107,29 @@ def settled(owner: str, columns: Columns, X: Mat, given: Mapping[str, str]) -> t
     return tuple(chosen), out
 
 
+def joined(every: list[Columns]) -> Columns:
+    """The columns of the first model with the values of all, as many as get a code.
+
+    Raises a ValueError if columns are not the same.
+    """
+    first = every[0]
+    values = [dict.fromkeys(column.values) for column in first]
+    for position, columns in enumerate(every[1:], 1):
+        for own, other, known in zip(first, columns, values, strict=False):
+            if (own.name, own.kind, own.numeric) != (other.name, other.kind, other.numeric):
+                raise ValueError(
+                    f"merge needs tables with the same columns. Column {own.name!r} holds "
+                    f"{own.kind} in the first model, but column {other.name!r} of model {position} "
+                    f"holds {other.kind}. Say so when learning: family={{{own.name!r}: "
+                    f"{own.kind!r}}}."
+                )
+            known.update(dict.fromkeys(other.values))
+    return tuple(
+        replace(column, values=tuple(known)[:MAX_VALUES])
+        for column, known in zip(first, values, strict=True)
+    )
+
+
 def capped(columns: Columns, X: Mat) -> tuple[Columns, Mat]:
     """The columns with at most `MAX_VALUES` values each, and rows in which all others are 0."""
     if all(len(column.values) <= MAX_VALUES for column in columns):
@@ -163,8 +186,8 @@ def _kind_of(column: Column, entries: Vec) -> str:
     if n_values <= FEW_VALUES and n_values * ROWS_PER_VALUE <= len(seen):
         return "categories"
     whole = bool((seen == np.rint(seen)).all())
-    from_zero = seen.min() == 0 and seen.mean() <= LARGEST_MEAN_COUNT
-    return "counts" if whole and from_zero else "numbers"
+    small = seen.min() >= 0 and seen.mean() <= LARGEST_MEAN_COUNT
+    return "counts" if whole and small else "numbers"
 
 
 def _values_of(column: Column, entries: Vec) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
+from everlearn.core.families.product import Product
 from everlearn.core.moves import LapInfo
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
@@ -25,7 +26,7 @@ from everlearn.mixture.setup import check_budget, open_tools
 from everlearn.mixture.state import State, allow_missing
 from everlearn.mixture.stochastic import StochasticLearner
 from everlearn.mixture.streaming import MemoizedLearner, forget_batch, seal_all
-from everlearn.mixture.table_family import grown
+from everlearn.mixture.table_family import grown, with_columns
 
 LEARNERS: Final[Mapping[str, Learner]] = {
     "memoized": MemoizedLearner(),
@@ -205,7 +206,11 @@ def _with_new_values(
         return known, rows
     columns, X = capped(settings.columns, rows.X)
     if columns != known.columns:
-        known = replace(known, state=grown(known.state, columns), columns=columns)
+        family = known.state.model.family
+        assert known.columns is not None
+        assert isinstance(family, Product)
+        state = with_columns(known.state, known.columns, columns, grown(family, columns))
+        known = replace(known, state=state, columns=columns)
     return known, Rows(X, rows.weights)
 
 

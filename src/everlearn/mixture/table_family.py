@@ -12,12 +12,13 @@ from everlearn.core.families.categories import Categories
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.families.poisson import GammaPrior, Poisson
 from everlearn.core.families.product import Block, Product
+from everlearn.core.families.recentred import recentred
 from everlearn.core.stats import Stats, total
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.estimator.families import DataSummary, diagonal_family
-from everlearn.mixture.columns import MAX_VALUES, Columns
+from everlearn.mixture.columns import MAX_VALUES, Column, Columns
 from everlearn.mixture.state import State, with_statistics
 
 _PRIOR_COUNT: Final = 0.5
@@ -53,33 +54,51 @@ def table_family(columns: Columns, rows: Rows | ChunkedRows, engine: Engine) -> 
     return Product(tuple(blocks))
 
 
-def grown(state: State, columns: Columns) -> State:
-    """The same state with codes for the values that these columns have more.
-
-    No row has had these values, so statistics get columns of zeros, and the bound stays.
-    """
-    family = state.model.family
-    assert isinstance(family, Product)
-    blocks, places, start = [], [], 0
+def grown(family: Product, columns: Columns) -> Product:
+    """The family with codes for the values that these columns have more."""
+    blocks = []
     for block in family.blocks:
         own = block.family
         if isinstance(own, Categories):
             sizes = np.array([columns[j].n_codes for j in block.columns], np.int64)
-            places.append(start + own.placed(sizes))
             own = own.grown(sizes)
-            block = replace(block, family=own)
-        else:
-            places.append(start + np.arange(own.n_stats))
-        blocks.append(block)
-        start += own.n_stats
-    where, width = np.concatenate(places), start
+        blocks.append(replace(block, family=own))
+    return Product(tuple(blocks))
 
-    def wider(stats: Stats) -> Stats:
-        t = np.zeros((len(stats), width))
-        t[:, where] = stats.t
-        return replace(stats, t=t)
 
-    return with_statistics(state, Product(tuple(blocks)), wider)
+def with_columns(state: State, old: Columns, new: Columns, target: Product) -> State:
+    """The same rows as statistics of another family, whose columns may have other values.
+
+    A value that the new columns lack joins code 0. If there is none, the bound changes only by
+    the prior.
+    """
+    family = state.model.family
+    assert isinstance(family, Product)
+
+    def moved(stats: Stats) -> Stats:
+        parts = []
+        for block, aim, t in zip(family.blocks, target.blocks, family.parts(stats.t), strict=True):
+            if isinstance(block.family, Categories) and isinstance(aim.family, Categories):
+                pairs = [(old[j], new[j]) for j in block.columns]
+                where = _places(aim.family, pairs)
+                wide = np.zeros((len(t), aim.family.n_stats))
+                np.add.at(wide.T, where, t.T)
+                t = wide
+            elif isinstance(block.family, DiagGaussian) and isinstance(aim.family, DiagGaussian):
+                t = recentred(block.family, replace(stats, t=t), aim.family.origin).t
+            parts.append(t)
+        return replace(stats, t=np.hstack(parts))
+
+    return with_statistics(state, target, moved)
+
+
+def _places(target: Categories, pairs: list[tuple[Column, Column]]) -> IntVec:
+    """Place of each old code of each column among the features of the target."""
+    places = []
+    for start, (old, new) in zip(target.starts.tolist(), pairs, strict=True):
+        codes = {value: code for code, value in enumerate(new.values, 1)}
+        places += [start, *(start + codes.get(value, 0) for value in old.values)]
+    return np.array(places, np.int64)
 
 
 def columns_fit(columns: Columns, family: Product) -> bool:

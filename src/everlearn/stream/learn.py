@@ -254,7 +254,7 @@ class StreamLearner:
                 return
             layout = replace(layout, classes=classes)
         self.session = replace(self.session, ledger=ledger, layout=layout)
-        preparer = RecordPreparer(layout, self._allows_missing, self._allows_texts)
+        preparer = RecordPreparer(layout, self._allows_missing, allows_texts=self._allows_texts)
         reader = Reader(self.sources, ledger, layout.batch, preparer, self.schedule.idle)
         for group in reader.groups(self.stop, self._max_group_size):
             # A group is empty while a pipe is silent: a checkpoint may be due all the same.

@@ -35,7 +35,9 @@ def batches_of(
 ) -> Iterator[PreparedBatch]:
     """All records of the sources from their start, as the model reads them."""
     missing, texts = allows_missing(session.model), allows_texts(session.model)
-    preparer = RecordPreparer(session.layout, lambda _: missing, lambda _: texts, labelled=labelled)
+    preparer = RecordPreparer(
+        session.layout, lambda _: missing, allows_texts=lambda _: texts, labelled=labelled
+    )
     reader = Reader(sources, Ledger(), session.layout.batch, preparer, idle=0.2)
     for ready in reader.batches():
         yield ready.prepared

@@ -35,8 +35,8 @@ class RecordPreparer:
         self,
         layout: Layout,
         allows_missing: Callable[[Layout], bool],
-        allows_texts: Callable[[Layout], bool],
         *,
+        allows_texts: Callable[[Layout], bool] = lambda layout: False,
         labelled: bool = True,
     ) -> None:
         self._layout, self._allows_missing = layout, allows_missing

@@ -53,13 +53,6 @@ class TestCategories:
     def test_many_new_codes_leave_some_for_more(self):
         assert CODES.family.grown(np.array([500, 2])).counts[0] > 1e-5
 
-    def test_statistics_find_their_places_among_more_codes(self):
-        sizes = np.array([5, 4])
-        wider, where = CODES.family.grown(sizes), CODES.family.placed(sizes)
-        t = np.zeros((len(CODES), wider.n_stats))
-        t[:, where] = CODES.family.features(CODES.X)
-        assert_array_equal(t, wider.features(CODES.X))
-
     def test_draws_follow_the_shares(self):
         q, (o,) = posteriors(CODES, k=1)
         draws = CODES.family.draw(q, 0, 20_000, np.random.default_rng(0))

@@ -106,11 +106,6 @@ class Categories:
             counts[column] = np.array(own)
         return Categories(np.concatenate(counts), np.asarray(sizes, np.int64))
 
-    def placed(self, sizes: IntVec) -> IntVec:
-        """Places of this family's features among those of the grown one."""
-        starts = np.cumsum(sizes) - sizes
-        return np.arange(self.n_stats) + np.repeat(starts - self.starts, self.sizes)
-
     def _places(self, X: Table) -> tuple[IntVec, np.ndarray[tuple[int, int], np.dtype[np.bool_]]]:
         """Place of each value among the features, and whether it is not missing."""
         x = np.asarray(X, np.float64)
