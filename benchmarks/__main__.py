@@ -11,6 +11,7 @@ from benchmarks import (
     pipe,
     sampler,
     stream,
+    tables,
 )
 from benchmarks.command_line import chosen
 from benchmarks.table import replace_section
@@ -28,6 +29,7 @@ PARTS = {
     "components": (components.against_sklearn, "OnlinePPCA against IncrementalPCA: speed"),
     "rows": (components.row_by_row, "OnlinePPCA on a million rows one by one"),
     "linear": (linear.run, "linear models against LinearSVC and BayesianRidge: quality"),
+    "tables": (tables.run, "DPMixture on mixed tables against k-prototypes: quality"),
     "cluster": (cluster.run, "a Dask cluster: two workers against one"),
 }
 

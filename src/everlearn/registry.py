@@ -82,7 +82,7 @@ ESTIMATORS: Final = (
         kind="mixture",
         form="rows",
         merge="everlearn.mixture.merging:merge_mixtures",
-        parts=f"{_PARTS}:gaussian_parts",
+        parts=f"{_PARTS}:mixture_parts",
         answers=f"{_ANSWERS}:component_answers",
         traits=("components", "bound", "memory"),
     ),

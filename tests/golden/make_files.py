@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 import everlearn
@@ -57,6 +58,16 @@ def add(
     CASES[name] = Case(name, make, batches, columns[0][:4], methods, first)
 
 
+def table_of(rows: NDArray[np.float64]) -> NDArray[np.object_]:
+    """Numbers, categories with gaps, and counts. A value of a category comes late."""
+    table = rows.astype(object)
+    table[:, 1] = np.where(rows[:, 1] > 0, "high", "low")
+    table[100:, 1] = "late"
+    table[::5, 1] = None
+    table[:, 2] = np.rint(np.abs(rows[:, 2]))
+    return table
+
+
 def add_mixtures() -> None:
     """With sealed and open rows, weights, missing values and sparse counts."""
     gaps = ROWS.copy()
@@ -67,6 +78,7 @@ def add_mixtures() -> None:
         "full": ROWS,
         "zero-mean": CENTRED,
         "multinomial": sparse.csr_array(SYMBOLS.astype(float)),
+        "table": table_of(gaps),
     }
     make = partial(everlearn.DPMixture, birth_window=40, batch_size=20, random_state=7)
     methods = ("predict", "predict_proba", "score_samples")

@@ -109,14 +109,17 @@ WEIGHTS = {
     "complex": Wrong(lambda w: w * 1j, "Complex"),
 }
 VARIANTS: dict[str, dict[str, Any]] = {
-    "diagonal": {},
+    "diagonal": {"family": "diagonal"},
     "full": {"family": "full", "prior": {"mean_precision": 0.5}},
     "zero-mean": {"family": "zero-mean", "prior": "wishart", "dtype": "float32"},
     "counts": {"family": "multinomial"},
     "sparse": {"family": "multinomial"},
     "missing": {"family": "diag"},
-    "stochastic": {"learner": "stochastic"},
+    "stochastic": {"family": "diagonal", "learner": "stochastic"},
     "budget": {"memory_budget": "1MB"},
+    "table": {},
+    "table of known kinds": {"family": {"n": "numbers", "plan": "categories"}},
+    "stochastic table": {"family": "table", "learner": "stochastic"},
 }
 
 
@@ -133,7 +136,56 @@ def spoilt_for(family: str) -> dict[str, Spoilt]:
     return spoilt
 
 
+TABLES: dict[str, Wrong] = {
+    "dates": Wrong(lambda x: x.assign(x=pd.Timestamp("2020-01-01")), "'x'"),
+    "lists": Wrong(lambda x: x.assign(plan=[[1]] * len(x)), "'plan'"),
+    "text for a number": Wrong(lambda x: x.assign(x="a lot"), "'x'"),
+    "infinity": Wrong(lambda x: x.assign(x=np.inf), "'x'"),
+    "huge": Wrong(lambda x: x.assign(x=1e300), "1e+300"),
+    "too narrow": Wrong(lambda x: x[["x", "plan"]], "feature names"),
+    "no rows": Wrong(lambda x: x[:0], "got none"),
+    "twice a name": Wrong(lambda x: pd.concat([x, x], axis=1), "twice"),
+}
+
+
+def tables_of(sizes: list[int], seed: int) -> list[pd.DataFrame]:
+    """Batches of a table with gaps, in which a category comes later than the others."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for number, size in enumerate(sizes):
+        k = rng.integers(2, size=size)
+        plans = np.array(["free", "pro", f"late {number}"], object)
+        plan = plans[np.where(rng.random(size) < 0.9, k, 2)]
+        plan[rng.random(size) < 0.1] = None
+        x = np.where(rng.random(size) < 0.1, np.nan, 8.0 * k + rng.normal(size=size))
+        tables.append(
+            pd.DataFrame(
+                {"x": x, "plan": plan, "n": rng.poisson(1 + 9 * k), "old": k + rng.random(size) > 1}
+            )
+        )
+    return tables
+
+
+def table_case(name: str) -> Case:
+    params = {"random_state": 5, "birth_window": 150, "batch_size": 40, **VARIANTS[name]}
+    tables = tables_of([20, 40, 300, 50, 60], seed=3)
+    good = tables[1]
+    spoilt = {key: Spoilt((wrong.spoil(good),), wrong.words) for key, wrong in TABLES.items()}
+    if not isinstance(params.get("family"), dict):
+        spoilt |= {"no counts": Spoilt((good.assign(n=good["n"] - 0.5),), "'n'")}
+    return Case(
+        name,
+        lambda **changes: DPMixture(**params | changes),
+        [(x,) for x in tables],
+        tables[-1][:10],
+        ("predict", "predict_proba", "transform", "score_samples", "score"),
+        spoilt=spoilt,
+    )
+
+
 def case_of(name: str) -> Case:
+    if "table" in name:
+        return table_case(name)
     params = {"random_state": 5, "birth_window": 60, "batch_size": 20, **VARIANTS[name]}
     family = family_of(params.get("family", "diagonal"))
     # The prior is chosen again with the second batch, and the last batches seal rows.

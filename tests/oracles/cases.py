@@ -10,12 +10,22 @@ import pytest
 from scipy import sparse
 from scipy.special import logsumexp, xlogy
 
+from everlearn.core.families.categories import Categories
 from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
 from everlearn.core.families.gaussian_full import FullGaussian, NormalWishartPrior
 from everlearn.core.families.gaussian_zero_mean import WishartPrior, ZeroMeanGaussian
 from everlearn.core.families.multinomial import DirichletPrior, Multinomial
+from everlearn.core.families.poisson import GammaPrior, Poisson
+from everlearn.core.families.product import Block, Product
 from everlearn.core.stats import Stats
-from oracles.families import DiagonalOracle, DirichletOracle, WishartOracle
+from oracles.families import (
+    CategoriesOracle,
+    DiagonalOracle,
+    DirichletOracle,
+    PoissonOracle,
+    ProductOracle,
+    WishartOracle,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +115,51 @@ def multinomial(name, X):
     return Case(name, Multinomial(DirichletPrior(counts), 4), DirichletOracle(counts), X)
 
 
+def code_rows(n, sizes, seed):
+    """Codes of categories, from two kinds of rows."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2, size=n)
+    columns = [rng.dirichlet(np.full(size, 0.6), 2) for size in sizes]
+    drawn = [[rng.choice(len(p[0]), p=p[k]) for k in kind] for p in columns]
+    return np.array(drawn, float).T
+
+
+def categories(name, X, sizes=(4, 2)):
+    counts = [np.linspace(0.2, 1.4, size) for size in sizes]
+    family = Categories(np.concatenate(counts), np.array(sizes))
+    return Case(name, family, CategoriesOracle(*counts), X)
+
+
+def poisson(name, X):
+    inverse_scale = np.linspace(0.3, 0.8, X.shape[1])
+    family = Poisson(GammaPrior(1.2, inverse_scale))
+    return Case(name, family, PoissonOracle(1.2, inverse_scale), X)
+
+
+def table(name, X):
+    """A number, two categories, a count and another number, in this order."""
+    parts = ((0, 4), diagonal("", X[:, [0, 4]], True)), ((1, 2), categories("", X[:, 1:3]))
+    parts = (*parts, ((3,), poisson("", X[:, [3]])))
+    family = Product(tuple(Block(np.array(where), part.family) for where, part in parts))
+    oracle = ProductOracle(*((list(where), part.oracle) for where, part in parts))
+    return Case(name, family, oracle, X)
+
+
+def count_columns(n, dim, seed):
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.choice([0.5, 6.0], (n, 1)) * np.ones(dim)).astype(float)
+
+
+def table_rows(n, seed):
+    numbers, codes = gaussian_rows(n, 2, seed), code_rows(n, (4, 2), seed)
+    return np.column_stack([numbers[:, 0], codes, count_columns(n, 1, seed), numbers[:, 1]])
+
+
 _N = 24
 DIAGONAL = diagonal("diagonal", gaussian_rows(_N, 3, 1))
 GAPS = diagonal("diagonal_missing", with_gaps(gaussian_rows(_N, 3, 2), 3), missing=True)
 DENSE_COUNTS = multinomial("multinomial", count_rows(_N, 4, 8))
+TABLE = table("table", with_gaps(table_rows(_N, 14), 3))
 CSR_COUNTS = multinomial("multinomial_csr", sparse.csr_array(count_rows(_N, 4, 8)))
 
 CASES = (
@@ -123,8 +174,14 @@ CASES = (
     DENSE_COUNTS,
     CSR_COUNTS,
     multinomial("categorical", np.eye(4)[np.random.default_rng(9).integers(4, size=_N)]),
+    categories("categories", code_rows(_N, (4, 2), 10)),
+    categories("categories_missing", with_gaps(code_rows(_N, (4, 2), 11), 3)),
+    poisson("poisson", count_columns(_N, 2, 12)),
+    poisson("poisson_missing", with_gaps(count_columns(_N, 2, 13), 3)),
+    TABLE,
 )
-GAUSSIANS = tuple(c for c in CASES if not isinstance(c.family, Multinomial))
+_OTHERS = (Multinomial, Categories, Poisson, Product)
+GAUSSIANS = tuple(c for c in CASES if not isinstance(c.family, _OTHERS))
 SHIFTED = tuple(c for c in GAUSSIANS if hasattr(c.family, "origin"))
 
 

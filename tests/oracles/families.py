@@ -268,3 +268,128 @@ class DirichletOracle(Oracle):
 
     def log_likelihood(self, x, phi):
         return np.log(phi) @ x + self.log_coefficient(x)
+
+
+class CategoriesOracle(Oracle):
+    """Columns of codes; q is a list of Dirichlet parameters, one vector for each column."""
+
+    def __init__(self, *counts):
+        self.prior = [np.asarray(c, float) for c in counts]
+
+    def posterior(self, X, r):
+        q = [p.copy() for p in self.prior]
+        for x, weight in zip(X, r, strict=True):
+            for d, code in enumerate(x):
+                if not np.isnan(code):
+                    q[d][int(code)] += weight
+        return q
+
+    def predictive(self, q):
+        return [p / p.sum() for p in q]
+
+    def log_predictive(self, x, q):
+        seen = [(int(v), p) for v, p in zip(x, self.predictive(q), strict=True) if not np.isnan(v)]
+        return float(sum(log(p[v]) for v, p in seen))
+
+    def expected_log_likelihood(self, x, q):
+        seen = [(int(v), p) for v, p in zip(x, q, strict=True) if not np.isnan(v)]
+        return float(sum(psi(p[v]) - psi(p.sum()) for v, p in seen))
+
+    def expected_log_prior(self, q):
+        each = zip(q, self.prior, strict=True)
+        return float(sum(DirichletOracle(p0).expected_log_prior(p) for p, p0 in each))
+
+    def entropy(self, q):
+        return float(sum(stats.dirichlet.entropy(p) for p in q))
+
+    def draw(self, q, size, rng):
+        return [rng.dirichlet(p, size) for p in q]
+
+    def log_density(self, phi, q):
+        return sum(stats.dirichlet.logpdf(f.T, p) for f, p in zip(phi, q, strict=True))
+
+    def log_likelihood(self, x, phi):
+        logs = [np.log(f[:, int(v)]) for v, f in zip(x, phi, strict=True) if not np.isnan(v)]
+        return sum(logs, np.zeros(len(phi[0])))
+
+
+class PoissonOracle(Oracle):
+    """Columns of counts; q is a list of (shape, inverse scale) of Gamma distributions."""
+
+    def __init__(self, shape, inverse_scale):
+        self.prior = [(shape, b) for b in inverse_scale]
+
+    def posterior(self, X, r):
+        seen = ~np.isnan(X)
+        sums = [r[s] @ x[s] for x, s in zip(X.T, seen.T, strict=True)]
+        masses = [r[s].sum() for s in seen.T]
+        return [(a + t, b + n) for (a, b), t, n in zip(self.prior, sums, masses, strict=True)]
+
+    def predictive(self, q):
+        return [stats.nbinom(a, b / (b + 1)) for a, b in q]
+
+    def log_predictive(self, x, q):
+        seen = [(v, p) for v, p in zip(x, self.predictive(q), strict=True) if not np.isnan(v)]
+        return float(sum(p.logpmf(v) for v, p in seen))
+
+    def expected_log_likelihood(self, x, q):
+        seen = [(v, *p) for v, p in zip(x, q, strict=True) if not np.isnan(v)]
+        return float(sum(v * (psi(a) - log(b)) - a / b - gammaln(v + 1) for v, a, b in seen))
+
+    def expected_log_prior(self, q):
+        total = 0.0
+        for (a, b), (a0, b0) in zip(q, self.prior, strict=True):
+            total += a0 * log(b0) - gammaln(a0) + (a0 - 1) * (psi(a) - log(b)) - b0 * a / b
+        return float(total)
+
+    def entropy(self, q):
+        return float(sum(stats.gamma.entropy(a, scale=1 / b) for a, b in q))
+
+    def draw(self, q, size, rng):
+        return np.column_stack([rng.gamma(a, 1 / b, size) for a, b in q])
+
+    def log_density(self, phi, q):
+        each = zip(phi.T, q, strict=True)
+        return sum(stats.gamma.logpdf(rate, a, scale=1 / b) for rate, (a, b) in each)
+
+    def log_likelihood(self, x, phi):
+        seen = ~np.isnan(x)
+        return stats.poisson.logpmf(x[seen], phi[:, seen]).sum(axis=1)
+
+
+class ProductOracle(Oracle):
+    """Blocks of columns, each with an oracle of its own."""
+
+    def __init__(self, *blocks):
+        self.blocks = blocks
+        self.prior = [oracle.prior for _, oracle in blocks]
+
+    def posterior(self, X, r):
+        return [oracle.posterior(X[:, columns], r) for columns, oracle in self.blocks]
+
+    def log_predictive(self, x, q):
+        return self._summed(lambda own, columns, p: own.log_predictive(x[columns], p), q)
+
+    def expected_log_likelihood(self, x, q):
+        return self._summed(lambda own, columns, p: own.expected_log_likelihood(x[columns], p), q)
+
+    def expected_log_prior(self, q):
+        each = zip(self.blocks, q, strict=True)
+        return sum(own.expected_log_prior(p) for (_, own), p in each)
+
+    def entropy(self, q):
+        return sum(own.entropy(p) for (_, own), p in zip(self.blocks, q, strict=True))
+
+    def draw(self, q, size, rng):
+        return [own.draw(p, size, rng) for (_, own), p in zip(self.blocks, q, strict=True)]
+
+    def log_density(self, phi, q):
+        each = zip(self.blocks, phi, q, strict=True)
+        return sum(own.log_density(f, p) for (_, own), f, p in each)
+
+    def log_likelihood(self, x, phi):
+        return self._summed(lambda own, columns, f: own.log_likelihood(x[columns], f), phi)
+
+    def _summed(self, term, each):
+        blocks = zip(self.blocks, each, strict=True)
+        return sum(term(own, columns, p) for (columns, own), p in blocks)

@@ -2,7 +2,8 @@
 
 Named priors, by family:
 
-- ``"data"`` (all): scaled to the rows, so that units do not matter;
+- ``"data"`` (all): scaled to the rows, so that units do not matter; for tables see
+  `mixture/table_family.py`;
 - ``"par-ingmm"`` (diagonal): the Par-InGMM paper's, for features of unit scale;
 - ``"wishart"`` (diagonal, full, zero-mean): D + 2 pseudo-observations of unit variance;
 - ``"shared"`` (diagonal): one spread for all components. It begins as "data", and is then found by
@@ -30,18 +31,20 @@ from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 
-FAMILIES = ("diagonal", "full", "zero-mean", "multinomial")
+FAMILIES = ("diagonal", "full", "zero-mean", "multinomial", "table")
 PRIOR_NAMES = {
     "diagonal": ("data", "par-ingmm", "shared", "wishart"),
     "full": ("data", "wishart"),
     "zero-mean": ("data", "wishart"),
     "multinomial": ("data",),
+    "table": ("data",),
 }
 PRIOR_KEYS = {
     "diagonal": ("mean", "mean_precision", "shape", "rate"),
     "full": ("mean", "mean_precision", "degrees_of_freedom", "scale"),
     "zero-mean": ("degrees_of_freedom", "scale"),
     "multinomial": ("counts",),
+    "table": (),
 }
 EXPECTED_COMPONENTS = 50.0  # the default prior assumes that about this many tile the data
 _DIAGONAL_ROWS = 100.0  # rows that the prior of spreads counts for, over all features
@@ -221,7 +224,7 @@ def check_prior(family: str, prior: str | Mapping[str, Any]) -> None:
     if unknown:
         raise ValueError(
             f"unknown entries {unknown} for family={family!r}; "
-            f"allowed: {', '.join(PRIOR_KEYS[family])}"
+            f"allowed: {', '.join(PRIOR_KEYS[family]) or 'none'}"
         )
 
 
@@ -237,11 +240,23 @@ def _diagonal(name: str, given: Mapping[str, Any], moments: Moments, missing: bo
             missing,
         )
     else:
-        shape = 0.5 * max(10.0, _DIAGONAL_ROWS / d)
+        shape = _diagonal_shape(d)
         rate = shape * within_share(d) * moments.variance
     shape = _number(given.get("shape", shape), "shape")
     rate = _vector(given.get("rate", rate), d, "rate", positive=True)
     return DiagGaussian(NormalGammaPrior(mean, precision, shape, rate), moments.origin, missing)
+
+
+def diagonal_family(moments: Moments, n_columns: int) -> DiagGaussian:
+    """Gaussian columns of a table that has `n_columns` in all, with missing values."""
+    shape = _diagonal_shape(n_columns)
+    rate = shape * within_share(n_columns) * moments.variance
+    prior = NormalGammaPrior(moments.mean, _MEAN_PRECISION, shape, rate)
+    return DiagGaussian(prior, moments.origin, missing=True)
+
+
+def _diagonal_shape(n_columns: int) -> float:
+    return 0.5 * max(10.0, _DIAGONAL_ROWS / n_columns)
 
 
 def _mean_prior(name: str, given: Mapping[str, Any], moments: Moments) -> tuple[Vec, float]:

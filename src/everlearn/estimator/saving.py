@@ -245,7 +245,10 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
     if isinstance(value, Mapping):
-        return {str(k): np.asarray(v, np.float64).tolist() for k, v in value.items()}
+        return {
+            str(k): v if isinstance(v, str) else np.asarray(v, np.float64).tolist()
+            for k, v in value.items()
+        }
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     if isinstance(value, (list, tuple)):

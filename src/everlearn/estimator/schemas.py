@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,10 +13,13 @@ from scipy import sparse
 from everlearn.core import arrays
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.families.base import Family
+from everlearn.core.families.categories import Categories
 from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
 from everlearn.core.families.gaussian_full import FullGaussian, NormalWishartPrior
 from everlearn.core.families.gaussian_zero_mean import WishartPrior, ZeroMeanGaussian
 from everlearn.core.families.multinomial import DirichletPrior, Multinomial
+from everlearn.core.families.poisson import GammaPrior, Poisson
+from everlearn.core.families.product import Block, Product
 from everlearn.core.math import LOG_2PI, unpack_symmetric
 from everlearn.core.stats import Stats
 from everlearn.core.tree import Tree
@@ -55,6 +59,9 @@ def check_stats(family: Family[Any], stats: Stats, place: str) -> None:
     most = mass * np.log(max(len(stats), 2)) * (1 + CLOSE) + CLOSE
     sound = stats.h.sum() <= most and stats.h.min() >= -1e3 * (mass + 1)
     expect(sound, f"{place}/h", f"entropies of assignments, at most {most:g} in sum")
+    if isinstance(family, Product):
+        _check_parts(family, stats, place)
+        return
     if isinstance(family, Multinomial):
         slack = 1e-9 * np.abs(stats.t).max()
         expect((stats.t >= -slack).all(), f"{place}/t", "sums of counts")
@@ -67,6 +74,28 @@ def check_stats(family: Family[Any], stats: Stats, place: str) -> None:
     want = -0.5 * LOG_2PI * entries
     near = abs(stats.base - want) <= CLOSE * (abs(want) + 1)
     expect(near, f"{place}/base", f"{want:g}, got {stats.base:g}")
+
+
+def _check_parts(family: Product, stats: Stats, place: str) -> None:
+    """The same for each block of columns; base measures cannot be told apart."""
+    most, low = 0.0, 0.0
+    for block, t in zip(family.blocks, family.parts(stats.t), strict=True):
+        own: Any = block.family
+        if isinstance(own, DiagGaussian):
+            most -= 0.5 * LOG_2PI * float(t[:, 2 * own.n_features :].sum())
+            moments = _possible_moments(own, replace(stats, t=t))
+            expect(moments, f"{place}/t", "sums and sums of squares of rows")
+            continue
+        expect((t >= -_slack(t)).all(), f"{place}/t", "sums of counts")
+        if isinstance(own, Poisson):
+            seen, low = t[:, own.n_features :], -np.inf
+        else:
+            seen = np.add.reduceat(t, own.starts, axis=1)
+        fits = (seen <= stats.n[:, None] + _slack(seen)).all()
+        expect(fits, f"{place}/t", "at most one value of each column in a row")
+    slack = CLOSE * (abs(most) + 1)
+    sound = most + low - slack <= stats.base <= most + slack
+    expect(sound, f"{place}/base", f"that of some rows, at most {most:g}, got {stats.base:g}")
 
 
 def _possible_moments(family: Family[Any], stats: Stats) -> bool:
@@ -204,19 +233,73 @@ _WISHART: Final = Record(WishartPrior, {"degrees_of_freedom": _POSITIVE, "scale"
 _DIRICHLET: Final = Record(DirichletPrior, {"counts": Array("D", low=_TINY)})
 
 
+_GAMMA: Final = Record(
+    GammaPrior, {"shape": _POSITIVE, "inverse_scale": Array("D", low=_TINY, high=1 / _TINY)}
+)
+
+
+def _check_categories(family: Categories, place: str) -> None:
+    fits = int(family.sizes.sum()) == len(family.counts)
+    expect(fits, f"{place}/sizes", f"sizes that sum to {len(family.counts)}")
+
+
+def _check_product(family: Product, place: str) -> None:
+    expect(len(family.blocks) > 0, f"{place}/blocks", "one or more")
+    columns = np.concatenate([block.columns for block in family.blocks])
+    whole = np.array_equal(np.sort(columns), np.arange(family.n_features))
+    expect(whole, f"{place}/blocks", "blocks with each column once")
+    for number, block in enumerate(family.blocks):
+        same = len(block.columns) == block.family.n_features
+        expect(same, f"{place}/blocks/{number}/columns", "one for each column of the family")
+
+
 def _of_family(make: Any, fields: Mapping[str, Schema]) -> tuple[type, Record]:
     return make, Record(make, fields, _check_family, _sizes_of)
 
 
+_DIAGONAL: Final = _of_family(
+    DiagGaussian, {"prior": _NORMAL_GAMMA, "origin": _POINT, "missing": Scalar(bool)}
+)
+_BLOCK: Final = Record(
+    Block,
+    {
+        "columns": Array("columns", dtypes=("int64",), low=0, high=2**31),
+        "family": OneOf(
+            {
+                "diagonal": _DIAGONAL,
+                "categories": (
+                    Categories,
+                    Record(
+                        Categories,
+                        {
+                            "counts": Array("S", low=_TINY),
+                            "sizes": Array("D", dtypes=("int64",), low=1, high=2**31),
+                        },
+                        _check_categories,
+                        _sizes_of,
+                    ),
+                ),
+                "poisson": _of_family(Poisson, {"prior": _GAMMA}),
+            }
+        ),
+    },
+)
 FAMILY: Final = OneOf(
     {
-        "diagonal": _of_family(
-            DiagGaussian, {"prior": _NORMAL_GAMMA, "origin": _POINT, "missing": Scalar(bool)}
-        ),
+        "diagonal": _DIAGONAL,
         "full": _of_family(FullGaussian, {"prior": _NORMAL_WISHART, "origin": _POINT}),
         "zero-mean": _of_family(ZeroMeanGaussian, {"prior": _WISHART}),
         "multinomial": _of_family(
             Multinomial, {"prior": _DIRICHLET, "trials": Scalar(int, 1, 2**53)}
+        ),
+        "table": (
+            Product,
+            Record(
+                Product,
+                {"blocks": Many(_BLOCK, own_sizes=("D", "S", "columns"), most=2**20)},
+                _check_product,
+                _sizes_of,
+            ),
         ),
     }
 )
@@ -321,12 +404,25 @@ def check_rows(family: Family[Any], rows: Rows, place: str) -> None:
     expect(right, f"{place}/X", f"one or more rows of {family.n_features} columns")
     expect(counts or not sparse.issparse(x), f"{place}/X", "dense, as the family has it")
     entries = x.data if sparse.issparse(x) else x
-    missing = isinstance(family, DiagGaussian) and family.missing
+    if isinstance(family, Product):
+        _check_entries(family, np.asarray(x, np.float64), place)
+    missing = isinstance(family, Product) or (isinstance(family, DiagGaussian) and family.missing)
     expect(missing or not np.isnan(entries).any(), f"{place}/X", "without missing values")
     expect(not counts or (entries >= 0).all(), f"{place}/X", "counts")
     if rows.weights is not None:
         some = len(rows.weights) == len(rows) and rows.weights.any()
         expect(some, f"{place}/weights", "weights of rows, not all of them zero")
+
+
+def _check_entries(family: Product, x: Mat, place: str) -> None:
+    """Refuse codes and counts of a table that are none."""
+    for block in family.blocks:
+        own, part = block.family, x[:, block.columns]
+        if isinstance(own, DiagGaussian):
+            continue
+        most = own.sizes - 1 if isinstance(own, Categories) else np.inf
+        right = np.isnan(part) | ((part >= 0) & (part <= most) & (part == np.rint(part)))
+        expect(right.all(), f"{place}/X", "codes and counts of the columns")
 
 
 # ------------------------------------------------------------------ trees, history

@@ -8,6 +8,7 @@ import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.families.base import Family
+from everlearn.core.families.product import Product
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
 from everlearn.estimator.schemas import (
@@ -20,10 +21,12 @@ from everlearn.estimator.schemas import (
     check_rows,
     check_stats,
 )
+from everlearn.mixture.columns import KINDS, MAX_VALUES, Column
 from everlearn.mixture.fit import LEARNERS, MixtureFit
 from everlearn.mixture.inputs import LARGEST_NAME
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State, Trial
+from everlearn.mixture.table_family import columns_fit
 from everlearn.store.schema import Array, Converted, Many, Optional, Record, Scalar, Table, expect
 
 FAMILY_NAMES: Final[dict[type, str]] = {kind: name for name, (kind, _) in FAMILY.kinds.items()}
@@ -119,6 +122,28 @@ def _check_fit(fit: MixtureFit, place: str) -> None:
     expect(early, f"{place}/n_prior_rows", "at most the number of rows")
     keeps_rows = fit.learner == "memoized" or not state.batches
     expect(keeps_rows, f"{place}/learner", "'memoized', because there are open rows")
+    family = state.model.family
+    if not isinstance(family, Product):
+        expect(fit.columns is None, f"{place}/columns", "null, because rows are numbers")
+        return
+    columns = fit.columns or ()
+    expect(len(columns) == family.n_features, f"{place}/columns", f"{family.n_features} columns")
+    expect(columns_fit(columns, family), f"{place}/columns", "those of the family")
+
+
+def _check_column(column: Column, place: str) -> None:
+    values = column.values
+    expect(len(set(values)) == len(values), f"{place}/values", "distinct")
+    expect(not values or column.kind == "categories", f"{place}/values", "none, of numbers")
+    numbers = not column.numeric or all(_is_number(value) for value in values)
+    expect(numbers, f"{place}/values", "numbers as texts")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _state(*, sealed: Sealed, batches: tuple[OpenBatch, ...], **fields: Any) -> State:
@@ -173,6 +198,16 @@ _STATE: Final = Record(
     },
     _check_state,
 )
+_COLUMN: Final = Record(
+    Column,
+    {
+        "name": Scalar(str),
+        "kind": Scalar(str, choices=KINDS),
+        "values": Many(Scalar(str), most=MAX_VALUES),
+        "numeric": Scalar(bool),
+    },
+    _check_column,
+)
 MIXTURE_FIT: Final = Record(
     MixtureFit,
     {
@@ -182,6 +217,7 @@ MIXTURE_FIT: Final = Record(
         "n_prior_rows": Scalar(int, 1, 2**53),
         "converged": Scalar(bool),
         "learner": Scalar(str, choices=tuple(LEARNERS)),
+        "columns": Optional(Many(_COLUMN, most=2**20)),
     },
     _check_fit,
 )

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.families.base import Family
+from everlearn.core.families.product import Product
 from everlearn.core.moves import ALL_MOVES
 from everlearn.core.random import stream
 from everlearn.engine.opening import EngineChoice, is_collection, open_engine
@@ -39,12 +40,15 @@ from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import refuse_collection
 from everlearn.mixture.budget import stats_bytes
 from everlearn.mixture.checkpoint import FAMILY_NAMES, MIXTURE_FIT
+from everlearn.mixture.columns import Columns
 from everlearn.mixture.fit import LEARNERS, MixtureFit, fit_rows, forget_rows, learn_rows
-from everlearn.mixture.inputs import check_forgettable, checked_name, checked_rows
+from everlearn.mixture.inputs import check_forgettable, checked_name, checked_rows, read_rows
 from everlearn.mixture.priors import check_entries
-from everlearn.mixture.settings import FAMILY_ALIASES, MixtureSettings, family_of
+from everlearn.mixture.profiles import ColumnProfile, profiles_of
+from everlearn.mixture.settings import FAMILY_ALIASES, Kinds, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
 from everlearn.mixture.state import State, allow_missing
+from everlearn.mixture.tables import decoded, given_kinds
 from everlearn.store.schema import Schema
 
 _PREDICT_ROWS: Final = 1024
@@ -62,11 +66,16 @@ class DPMixture(
 
     Parameters
     ----------
-    family : {"diagonal", "full", "zero-mean", "multinomial"}, default="diagonal"
-        Distribution of a component: a Gaussian with diagonal or full covariance, a Gaussian with
-        mean zero and full covariance, or a multinomial over counts. "diagonal" may be written as
-        "diag", and allows missing values (NaN). Use "full" if features are correlated within a
-        cluster. Its work and memory grow with the square of the number of features.
+    family : {"auto", "diagonal", "full", "zero-mean", "multinomial", "table"} or mapping, \
+            default="auto"
+        Distribution of a component. "auto" takes "table" if X has text, or is a data frame with
+        truth values or a categorical column; otherwise "diagonal". "diagonal" and "full" are
+        Gaussians with such a covariance, "zero-mean" is a full one with mean zero, "multinomial"
+        is for counts such as those of words. Use "full" if features are correlated within a
+        cluster; its work and memory grow with the square of the number of features. "table"
+        learns each column as numbers, categories or counts. A mapping such as
+        ``{"zip": "categories"}`` does too, and names the kind of some columns. "diagonal", which
+        may be written as "diag", and "table" allow missing values.
     prior : str or mapping, default="data"
         How large components are before they have seen rows. "data" scales the prior to the first
         rows. "shared" (diagonal) finds one spread for all components: use it for many features
@@ -147,6 +156,8 @@ class DPMixture(
         without a `fit`.
     n_features_in_ : int
         Columns of a row.
+    columns_ : tuple of Column
+        Name, kind and values of each column of a table; empty if rows are numbers.
 
     Examples
     --------
@@ -161,7 +172,7 @@ class DPMixture(
     checkpoint_key: ClassVar[str] = "dp-mixture"
     _schema: ClassVar[Schema] = MIXTURE_FIT
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "family": (Options((*FAMILIES, *FAMILY_ALIASES)),),
+        "family": (Options((*FAMILIES, *FAMILY_ALIASES)), Kinds()),
         "prior": (Instance((str, Mapping), "the name of a prior or a mapping"),),
         "concentration": (Interval(0, low_open=True),),
         "max_components": (Interval(1, integer=True),),
@@ -182,7 +193,7 @@ class DPMixture(
     def __init__(
         self,
         *,
-        family: str = "diagonal",
+        family: str | Mapping[str, str] = "auto",
         prior: str | Mapping[str, Any] = "data",
         concentration: float = 1.0,
         max_components: int = 1000,
@@ -226,8 +237,8 @@ class DPMixture(
         Parameters
         ----------
         X : array-like, CSR matrix, data frame or Dask collection of shape (n_rows, n_features)
-            The rows. NaN is a missing value if `family="diagonal"`. Chunks of a Dask array or
-            data frame stay on their workers.
+            The rows. NaN is a missing value in tables and with diagonal Gaussians. Chunks of a
+            Dask array or data frame stay on their workers.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), default=None
@@ -246,7 +257,8 @@ class DPMixture(
                     seed = self._new_seed()
                     self._learned = fit_rows(settings, given.rows, seed, given.engine)
             else:
-                rows = checked_rows(self, X, reset=True, sample_weight=sample_weight)
+                columns, rows = read_rows(self, X, None, sample_weight=sample_weight)
+                settings = replace(settings, columns=columns)
                 with open_engine(self.engine, settings.most_workers) as engine:
                     self._learned = fit_rows(settings, rows, self._new_seed(), engine)
                 self._learned = replace(self._learned, labels=self.predict(X))
@@ -272,7 +284,8 @@ class DPMixture(
         Parameters
         ----------
         X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
-            The rows. NaN is a missing value if `family="diagonal"`.
+            The rows. NaN is a missing value in tables and with diagonal Gaussians. New values of
+            categories are learned; later ones than the 256th of a column count as one value.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), default=None
@@ -293,7 +306,9 @@ class DPMixture(
             known: MixtureFit | None = getattr(self, "_learned", None)
             if known is not None:
                 self._check_same_model(known)
-            rows = checked_rows(self, X, reset=known is None, sample_weight=sample_weight)
+            begun = None if known is None else (known.columns,)
+            columns, rows = read_rows(self, X, begun, grow=True, sample_weight=sample_weight)
+            settings = replace(settings, columns=columns)
             seed = self._new_seed() if known is None else known.seed
             with open_engine(self.engine, settings.most_workers) as engine:
                 self._learned = learn_rows(settings, known, rows, seed, engine, name)
@@ -451,7 +466,7 @@ class DPMixture(
         """
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples: int = 1) -> tuple[Mat, IntVec]:
+    def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], IntVec]:
         """Draw rows from the posterior predictive of the components.
 
         Parameters
@@ -462,7 +477,7 @@ class DPMixture(
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            The rows, ordered by component.
+            The rows, ordered by component. Those of a table are objects: texts and numbers.
         y : ndarray of shape (n_samples,)
             Id of the component that each row was drawn from.
         """
@@ -471,8 +486,29 @@ class DPMixture(
         rng = stream(self._new_seed(), "sample")
         q = family.posterior(found.n, found.t)
         counts = rng.multinomial(n_samples, self.weights_)
-        drawn = [family.draw(q, k, int(n), rng) for k, n in enumerate(counts)]
-        return np.concatenate(drawn), np.repeat(found.ids, counts)
+        drawn = np.concatenate([family.draw(q, k, int(n), rng) for k, n in enumerate(counts)])
+        columns = self._learned.columns
+        X = drawn if columns is None else decoded(columns, drawn)
+        return X, np.repeat(found.ids, counts)
+
+    def profiles(self) -> list[ColumnProfile]:
+        """What sets each component of a table apart from all rows, column by column.
+
+        Returns
+        -------
+        profiles : list of ColumnProfile
+            Component, column, kind, value that stands out, level, overall level and difference
+            in nats. Within a component the columns that differ most come first.
+        """
+        family, found = self._components()
+        columns = self._learned.columns
+        if columns is None or not isinstance(family, Product):
+            raise ValueError(
+                f"profiles of {type(self).__name__} are for tables with columns of several kinds, "
+                "but this model learned rows of numbers. Use means_ and covariances_, or learn "
+                "with family='table'."
+            )
+        return profiles_of(family, found, columns)
 
     # ---------------------------------------------------------------- attributes
 
@@ -505,6 +541,12 @@ class DPMixture(
         """Rows learned from."""
         self._fitted()
         return self._learned.n_rows
+
+    @property
+    def columns_(self) -> Columns:
+        """Name, kind and values of each column of a table; empty if rows are numbers."""
+        self._fitted()
+        return self._learned.columns or ()
 
     @property
     def converged_(self) -> bool:
@@ -550,7 +592,7 @@ class DPMixture(
         """State and rows for a prediction, which changes neither."""
         state = self._fitted()
         self._check_same_model(self._learned)
-        rows = checked_rows(self, X, reset=False)
+        _, rows = read_rows(self, X, (self._learned.columns,))
         return (allow_missing(state) if has_missing(rows.X) else state), rows
 
     def _assignments(self, X: Any) -> Iterator[tuple[NDArray[np.floating], Labels]]:
@@ -588,6 +630,7 @@ class DPMixture(
             dtype=self.dtype,
             memory_budget=None if budget is None else parse_bytes(budget),
             verbose=self.verbose,
+            kinds=given_kinds(self.family),
         )
 
     def _check_params(self) -> None:
@@ -608,8 +651,10 @@ class DPMixture(
         What a stochastic learner has blended is no sum over rows, so no exact bound can follow.
         """
         model = learned.state.model
+        began_with = FAMILY_NAMES[type(model.family)]
+        as_table = self.family == "auto" and began_with == "table"
         for name, own, began in (
-            ("family", family_of(self.family), FAMILY_NAMES[type(model.family)]),
+            ("family", "table" if as_table else family_of(self.family), began_with),
             ("concentration", self.concentration, model.prior.alpha),
             ("learner", self.learner, learned.learner),
         ):
@@ -618,6 +663,14 @@ class DPMixture(
                     f"the {name!r} parameter of {type(self).__name__} was {began!r} when learning "
                     "began and cannot change without a new fit. "
                     f"Got {getattr(self, name)!r} instead."
+                )
+        given = given_kinds(self.family)
+        for column in learned.columns or ():
+            if given.get(column.name, column.kind) != column.kind:
+                raise ValueError(
+                    f"the 'family' parameter of {type(self).__name__} says that column "
+                    f"{column.name!r} holds {given[column.name]}, but it was learned as "
+                    f"{column.kind}, which cannot change without a new fit."
                 )
 
     def _check_learned(self, learned: MixtureFit) -> None:
@@ -631,7 +684,11 @@ class DPMixture(
         counts = self.family == "multinomial"
         tags.input_tags.sparse = counts
         tags.input_tags.positive_only = counts
-        tags.input_tags.allow_nan = family_of(self.family) == "diagonal"
+        tags.input_tags.allow_nan = family_of(self.family) in ("diagonal", "table")
+        tags.input_tags.categorical = not isinstance(self.family, str) or self.family in (
+            "auto",
+            "table",
+        )
         return tags
 
 

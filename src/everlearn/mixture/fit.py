@@ -11,12 +11,14 @@ import numpy as np
 from scipy import sparse
 
 from everlearn.core.arrays import Labels
+from everlearn.core.families.product import Product
 from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows, concatenate
 from everlearn.estimator.families import has_missing
 from everlearn.estimator.history import History
+from everlearn.mixture.columns import Columns, capped, settled
 from everlearn.mixture.learner import Learner
 from everlearn.mixture.model import by_mass
 from everlearn.mixture.pooling import can_be_pooled, pooled
@@ -26,6 +28,7 @@ from everlearn.mixture.setup import check_budget, open_tools
 from everlearn.mixture.state import State, allow_missing
 from everlearn.mixture.stochastic import StochasticLearner
 from everlearn.mixture.streaming import MemoizedLearner, forget_batch, seal_all
+from everlearn.mixture.table_family import grown, with_columns
 
 LEARNERS: Final[Mapping[str, Learner]] = {
     "memoized": MemoizedLearner(),
@@ -48,6 +51,7 @@ class MixtureFit:
     converged : whether the bound converged in the last `fit`
     learner : name of the learner
     labels : id of the likeliest component of each row that `fit` has just learned; not saved
+    columns : columns of a table; None if rows are numbers
     """
 
     state: State
@@ -57,6 +61,7 @@ class MixtureFit:
     converged: bool
     learner: str
     labels: Labels | None = None
+    columns: Columns | None = None
 
     @property
     def seed(self) -> int:
@@ -74,6 +79,8 @@ def fit_rows(
 ) -> MixtureFit:
     """Learn a data set from nothing, and keep none of its rows."""
     n_rows = len(rows)
+    if isinstance(rows, Rows):
+        settings, rows = _with_kinds(settings, rows)
     if isinstance(rows, Rows) and can_be_pooled(rows, settings.memory_budget):
         rows = pooled(rows)
     model = choose_model(settings, rows, seed, engine)
@@ -82,7 +89,15 @@ def fit_rows(
         state = seal_all(found.state, tools.runner)
     state, laps = _numbered(state, found.laps, 0)
     history = _after(History(), laps)
-    fit = MixtureFit(state, history, n_rows, n_rows, found.converged, settings.learner)
+    fit = MixtureFit(
+        state,
+        history,
+        n_rows,
+        n_rows,
+        found.converged,
+        settings.learner,
+        columns=settings.columns,
+    )
     return _checked(settings, fit)
 
 
@@ -105,6 +120,7 @@ def learn_rows(
     if known is None or _prior_is_early(known, n_rows):
         known, parts = _start_again(settings, known, rows, seed, engine, name)
     else:
+        known, rows = _with_new_values(settings, known, rows)
         parts = [(rows, name)]
         check_budget(settings, known.state)
         if has_missing(rows.X):
@@ -199,9 +215,43 @@ def _start_again(
         for own_name, group in groupby(named, key=lambda pair: pair[1])
     ]
     whole = concatenate([part for part, _ in parts])
+    settings, whole = _with_kinds(settings, whole)
+    if settings.columns is not None:
+        ends = np.cumsum([len(part) for part, _ in parts])
+        parts = [
+            (whole[end - len(part) : end], own_name)
+            for (part, own_name), end in zip(parts, ends.tolist(), strict=True)
+        ]
     model = choose_model(settings, whole, seed, engine)
     state = replace(State.empty(model, seed, next_id=next_id), clock=clock)
-    return MixtureFit(state, history, 0, len(whole), converged, settings.learner), parts
+    fit = MixtureFit(
+        state, history, 0, len(whole), converged, settings.learner, columns=settings.columns
+    )
+    return fit, parts
+
+
+def _with_kinds(settings: MixtureSettings, rows: Rows) -> tuple[MixtureSettings, Rows]:
+    """For a table, the kinds of its columns as these rows show them, and the rows."""
+    if settings.columns is None:
+        return settings, rows
+    columns, X = settled(settings.owner, settings.columns, rows.X, settings.kinds)
+    return replace(settings, columns=columns), Rows(X, rows.weights)
+
+
+def _with_new_values(
+    settings: MixtureSettings, known: MixtureFit, rows: Rows
+) -> tuple[MixtureFit, Rows]:
+    """For a table, what is known with room for the values that are new in these rows."""
+    if settings.columns is None:
+        return known, rows
+    columns, X = capped(settings.columns, rows.X)
+    if columns != known.columns:
+        family = known.state.model.family
+        assert known.columns is not None
+        assert isinstance(family, Product)
+        state = with_columns(known.state, known.columns, columns, grown(family, columns))
+        known = replace(known, state=state, columns=columns)
+    return known, Rows(X, rows.weights)
 
 
 def _stored_alike(rows: Rows, state: State) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, Final, Protocol
 
@@ -13,8 +14,10 @@ from everlearn.core.arrays import Table, Vec
 from everlearn.engine.rows import Rows
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.tables import canonical, checked_weights, plain_numbers
+from everlearn.mixture.columns import Columns
 from everlearn.mixture.settings import MixtureSettings, family_of
 from everlearn.mixture.state import State
+from everlearn.mixture.tables import check_names, given_kinds, is_table, read_table
 
 _LARGEST: Final = {"float64": 1e100, "float32": 1e15}
 _LARGEST_SQUARE: Final = {"float64": 1e250, "float32": 1e33}
@@ -27,7 +30,7 @@ LARGEST_NAME: Final = 2**53
 class HasFamily(Protocol):
     """An estimator of components of a family, which works in a precision."""
 
-    family: str
+    family: str | Mapping[str, str]
     dtype: str
 
 
@@ -49,7 +52,55 @@ def checked_rows(estimator: HasFamily, X: Any, *, reset: bool, sample_weight: An
             ensure_all_finite="allow-nan" if family == "diagonal" else True,
             order=None if counts else "C",
         )
-    table = canonical(table)
+    return _weighted(estimator, canonical(table), sample_weight, counts=counts)
+
+
+def read_rows(
+    estimator: HasFamily,
+    X: Any,
+    known: tuple[Columns | None] | None,
+    *,
+    grow: bool = False,
+    sample_weight: Any = None,
+) -> tuple[Columns | None, Rows]:
+    """Columns of a table, None for rows of numbers, and the rows.
+
+    `known` holds the columns of a model that has begun, and is None for a new one. With `grow`,
+    new values of categories get codes.
+    """
+    reset = known is None
+    as_table = takes_table(estimator.family, X) if known is None else known[0] is not None
+    if not as_table:
+        return None, checked_rows(estimator, X, reset=reset, sample_weight=sample_weight)
+    columns = None if known is None else known[0]
+    return checked_table(estimator, X, columns, reset=reset, grow=grow, sample_weight=sample_weight)
+
+
+def takes_table(family: str | Mapping[str, str], X: Any) -> bool:
+    """Whether a new model learns these rows as a table with columns of several kinds."""
+    if not isinstance(family, str) or family == "table":
+        return True
+    return family == "auto" and is_table(X)
+
+
+def checked_table(
+    estimator: HasFamily,
+    X: Any,
+    known: Columns | None,
+    *,
+    reset: bool,
+    grow: bool = False,
+    sample_weight: Any = None,
+) -> tuple[Columns, Rows]:
+    """Columns and rows of a table with categories; see `read_table`."""
+    columns, table = read_table(estimator, X, known, reset=reset, grow=grow)
+    if reset:
+        check_names(type(estimator).__name__, columns, given_kinds(estimator.family))
+    return columns, _weighted(estimator, table, sample_weight, counts=False)
+
+
+def _weighted(estimator: HasFamily, table: Table, sample_weight: Any, *, counts: bool) -> Rows:
+    """Rows with their weights, if these and the entries are in range."""
     largest = _check_range(estimator, table, counts=counts)
     if sample_weight is None:
         return Rows(table)

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat
+from everlearn.core.families.categories import Categories
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.families.gaussian_full import FullGaussian
+from everlearn.core.families.product import Product
 from everlearn.core.families.recentred import recentred
 from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.core.stats import Merge, Stats
 from everlearn.engine.opening import open_engine
 from everlearn.estimator.merge_checks import check_grown, not_descended, refused
+from everlearn.mixture.columns import Columns, joined
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.fit import MixtureFit
 from everlearn.mixture.local import LocalRunner
@@ -25,6 +28,7 @@ from everlearn.mixture.model import Mixture
 from everlearn.mixture.setup import mixture_step
 from everlearn.mixture.state import NamedPart, Sealed, State, allow_missing
 from everlearn.mixture.streaming import seal_all
+from everlearn.mixture.table_family import grown, with_columns
 
 _MARGIN: Final = 1e-9
 _PAIRS: Final = 10_000
@@ -48,6 +52,15 @@ def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> Mixtu
             _check_descent(position, model._learned.state, base._learned.state)
     every = [*models, *([] if base is None else [base])]
     states = _with_common_origin([sealed_state(model) for model in every])
+    columns = None
+    if len({model._learned.columns is None for model in every}) > 1:
+        raise ValueError(
+            "merge needs models of the same family. Got models of tables and of rows of numbers."
+        )
+    if first._learned.columns is not None:
+        tables = [model._learned.columns or () for model in every]
+        columns = joined(tables)
+        states = _with_common_columns(states, tables, columns)
     ancestor = None if base is None else states.pop()
     state, records = _match_components(_summed(states, ancestor), int(first.max_components))
     learned = [model._learned for model in models]
@@ -58,6 +71,7 @@ def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> Mixtu
     return replace(
         learned[0],
         state=state,
+        columns=columns,
         history=learned[0].history.after(info),
         n_rows=sum(x.n_rows for x in learned) - again,
         converged=False,
@@ -71,11 +85,26 @@ def _check_descent(position: int, state: State, base: State) -> None:
     first: Any = base.model.family
     seen = ({"seed": s.seed, "components born": s.next_id} for s in (state, base))
     check_grown(position, *seen)
-    names = [f.name for f in fields(first.prior)] if type(own) is type(first) else []
+    if not _began_alike(own, first):
+        raise not_descended(position, "its family, prior or origin are others")
+
+
+def _began_alike(own: Any, first: Any) -> bool:
+    """Whether two families have the same prior and origin, but perhaps more codes."""
+    if type(own) is not type(first):
+        return False
+    if isinstance(own, Product):
+        return len(own.blocks) == len(first.blocks) and all(
+            np.array_equal(one.columns, other.columns) and _began_alike(one.family, other.family)
+            for one, other in zip(own.blocks, first.blocks, strict=True)
+        )
+    if isinstance(own, Categories):
+        least = (own.sizes >= first.sizes).all()
+        return bool(least) and np.array_equal(first.grown(own.sizes).counts, own.counts)
+    names = [f.name for f in fields(first.prior)]
     pairs = [(getattr(own.prior, name), getattr(first.prior, name)) for name in names]
     pairs.append((getattr(own, "origin", None), getattr(first, "origin", None)))
-    if not names or not all(np.array_equal(one, other) for one, other in pairs):
-        raise not_descended(position, "its family, prior or origin are others")
+    return all(np.array_equal(one, other) for one, other in pairs)
 
 
 def sealed_state(model: DPMixture) -> State:
@@ -85,6 +114,19 @@ def sealed_state(model: DPMixture) -> State:
         step = mixture_step(model._settings(), state.model)
         sealed = seal_all(state, LocalRunner(step, engine))
     return replace(sealed, birth_trials={}, delete_trials={})
+
+
+def _with_common_columns(
+    states: list[State], tables: list[Columns], columns: Columns
+) -> list[State]:
+    """States of tables with the family of the first, which gets codes for all values."""
+    first = states[0].model.family
+    assert isinstance(first, Product)
+    family = grown(first, columns)
+    return [
+        with_columns(state, own, columns, family).resummed()
+        for state, own in zip(states, tables, strict=True)
+    ]
 
 
 def _with_common_origin(states: list[State]) -> list[State]:
@@ -100,6 +142,8 @@ def _recentred(state: State, model: Mixture) -> State:
     """The state with the family and the origin of another model."""
     family: Any = state.model.family
     target: Any = model.family
+    if isinstance(family, Product):  # see `_with_common_columns`
+        return state
     if not isinstance(family, (DiagGaussian, FullGaussian)):
         return replace(state, model=model).resummed()
 

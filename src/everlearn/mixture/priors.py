@@ -10,7 +10,8 @@ docs/math/gaussians.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,12 +24,13 @@ from everlearn.core.priors.dp import DPPrior
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.estimator.families import DataSummary, resolve_family
+from everlearn.estimator.families import DataSummary, check_prior, resolve_family
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.search import fit_sample, sample_rows
 from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.setup import mean_row_bytes, memory_limits, open_tools
 from everlearn.mixture.state import State
+from everlearn.mixture.table_family import table_family
 
 STIFFNESS: Final = 1000.0
 """Rows that the shared spread counts for in each component."""
@@ -45,6 +47,10 @@ def choose_model(
     settings: MixtureSettings, rows: Rows | ChunkedRows, seed: int, engine: Engine
 ) -> Mixture:
     """The model for these rows, with its prior."""
+    if settings.columns is not None:
+        with _prior_errors(settings.owner):
+            check_prior("table", settings.prior)
+        return _with_headroom(settings, table_family(settings.columns, rows, engine))
     summary = DataSummary.of(rows, engine)
     family = _family(settings.owner, settings.family, settings.prior, summary)
     # A prior may be a mapping of arrays, which cannot be compared with a text.
@@ -57,15 +63,21 @@ def choose_model(
 
 def check_entries(owner: str, family: str, prior: str | Mapping[str, Any], n_features: int) -> None:
     """Refuse a prior whose entries do not fit rows of this width."""
-    if not isinstance(prior, str):
+    if not isinstance(prior, str) and family != "table":
         _family(owner, family, prior, DataSummary.from_rows(Rows(np.ones((1, n_features)))))
 
 
 def _family(
     owner: str, family: str, prior: str | Mapping[str, Any], summary: DataSummary
 ) -> Family[Any]:
-    try:
+    with _prior_errors(owner):
         return resolve_family(family, prior, summary)
+
+
+@contextmanager
+def _prior_errors(owner: str) -> Iterator[None]:
+    try:
+        yield
     except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"the 'prior' of {owner} cannot be used: {error}") from error
 

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-FAMILY_ALIASES: Final[Mapping[str, str]] = {"diag": "diagonal"}
-"""Other names of families, as in scikit-learn."""
+from everlearn.mixture.columns import KINDS, Columns
+
+FAMILY_ALIASES: Final[Mapping[str, str]] = {"diag": "diagonal", "auto": "diagonal"}
+"""Other names of families; "diag" is that of scikit-learn."""
 MAX_BUDGET_WORKERS: Final = 2
 """Most blocks of rows to process at the same time if there is a memory budget."""
 
 
-def family_of(name: str) -> str:
-    """The family that a valid `family` parameter means."""
-    return FAMILY_ALIASES.get(name, name)
+def family_of(name: str | Mapping[str, str]) -> str:
+    """The family that a valid `family` parameter means for rows of numbers."""
+    return FAMILY_ALIASES.get(name, name) if isinstance(name, str) else "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Constraint of a parameter: a mapping from names of columns to their kinds."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value is one."""
+        return isinstance(value, Mapping) and all(
+            isinstance(name, str) and isinstance(kind, str) and kind in KINDS
+            for name, kind in value.items()
+        )
+
+    def __str__(self) -> str:
+        return f"a mapping from columns to kinds ({', '.join(map(repr, KINDS))})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +40,8 @@ class MixtureSettings:
 
     They are those of `DPMixture`, in the form in which they are used: `family` is no alias,
     `init_components` is None for "many", `moves` is a set, and `memory_budget` is in bytes.
-    `owner` is the name of the estimator, for messages.
+    `owner` is the name of the estimator, for messages. `columns` are those of a table as the rows
+    of the call were read with, and `kinds` what the user says of them.
     """
 
     owner: str
@@ -42,6 +60,8 @@ class MixtureSettings:
     dtype: str
     memory_budget: int | None
     verbose: int
+    columns: Columns | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def most_workers(self) -> int | None:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from everlearn.core.families.gaussian_diag import DiagGaussian
+from everlearn.core.families.product import Product
 from everlearn.core.moves import LapInfo
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.progress import LapProgress
@@ -25,6 +26,7 @@ from everlearn.mixture.memoized import MoveSettings
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.state import State
+from everlearn.mixture.table_family import most_stats
 
 ROWS_PER_START: Final = 10
 """Rows for each component at the start with `init_components="many"`."""
@@ -163,8 +165,10 @@ def check_budget(settings: MixtureSettings, state: State) -> None:
 
 
 def _most_stats(model: Mixture) -> int:
-    """Statistics of a component, with those that the first missing value would add."""
+    """Statistics of a component, with those that missing or new values would add."""
     family = model.family
+    if isinstance(family, Product):
+        return most_stats(family)
     return 3 * family.n_features if isinstance(family, DiagGaussian) else family.n_stats
 
 

@@ -7,14 +7,15 @@ open, a stream seals all but a window.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.families.base import Family
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Renumber, Split, Stats, total
 from everlearn.engine.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
@@ -251,16 +252,22 @@ def allow_missing(state: State) -> State:
         counts = np.repeat(stats.n[:, None], family.n_features, axis=1)
         return replace(stats, t=np.hstack([stats.t, counts]))
 
-    def widened_part(part: NamedPart) -> NamedPart:
-        return replace(part, sealed=replace(part.sealed, stats=widened(part.sealed.stats)))
+    return with_statistics(state, replace(family, missing=True), widened)
+
+
+def with_statistics(state: State, family: Family[Any], change: Callable[[Stats], Stats]) -> State:
+    """The same state with a family that has other statistics of the same rows."""
+
+    def changed_part(part: NamedPart) -> NamedPart:
+        return replace(part, sealed=replace(part.sealed, stats=change(part.sealed.stats)))
 
     return replace(
         state,
-        model=Mixture(replace(family, missing=True), state.model.prior),
-        sealed=replace(state.sealed, stats=widened(state.sealed.stats)),
-        batches=tuple(replace(b, stats=widened(b.stats)) for b in state.batches),
-        named_parts={name: widened_part(part) for name, part in state.named_parts.items()},
-        total=widened(state.total),
+        model=Mixture(family, state.model.prior),
+        sealed=replace(state.sealed, stats=change(state.sealed.stats)),
+        batches=tuple(replace(b, stats=change(b.stats)) for b in state.batches),
+        named_parts={name: changed_part(part) for name, part in state.named_parts.items()},
+        total=change(state.total),
     )
 
 

@@ -22,6 +22,7 @@ class Layout:
     text, label : names of the fields with the text and the label
     form : what a record is; None until the first record shows it
     columns : names of the columns of rows, in order; None until the first record shows them
+    texts : names of the columns with text; None until they are known
     classes : all labels that records may have, in order; None for models without classes
     multilabel : whether a label is a list of classes
     image_side : largest side of an image in pixels; larger images are shrunk
@@ -33,6 +34,7 @@ class Layout:
     label: str = "label"
     form: Form | None = None
     columns: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     multilabel: bool = False
     image_side: int = 64
@@ -50,7 +52,7 @@ class Layout:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
         plain = asdict(self)
-        for key in ("columns", "classes"):
+        for key in _LISTS:
             plain[key] = None if plain[key] is None else list(plain[key])
         return plain
 
@@ -61,7 +63,7 @@ class Layout:
             raise CheckpointError("the header's 'layout' must say how records are read")
         kind, form = data["kind"], data["form"]
         words = [data[key] for key in ("text", "label")]
-        lists = [data[key] for key in ("columns", "classes")]
+        lists = {key: data[key] for key in _LISTS}
         sizes = [data[key] for key in ("batch", "image_side")]
         is_layout = (
             isinstance(kind, str)
@@ -73,15 +75,16 @@ class Layout:
             and all(
                 names is None
                 or (isinstance(names, list) and all(isinstance(n, str) for n in names))
-                for names in lists
+                for names in lists.values()
             )
         )
         if not is_layout:
             raise CheckpointError("the header's 'layout' does not say how records are read")
-        columns, classes = (None if names is None else tuple(names) for names in lists)
-        return cls(**{**data, "columns": columns, "classes": classes})
+        tuples = {key: None if names is None else tuple(names) for key, names in lists.items()}
+        return cls(**{**data, **tuples})
 
 
+_LISTS: Final = ("columns", "texts", "classes")
 _OPTIONS: Final = ("kind", "batch", "text", "label", "columns", "classes", "image_side")
 """Fields of a layout that users may set; records show the others."""
 

@@ -40,6 +40,7 @@ from everlearn.stream.layout import Layout
 from everlearn.stream.models import (
     StreamModel,
     allows_missing,
+    allows_texts,
     has_bound,
     has_classes,
     has_components,
@@ -253,7 +254,7 @@ class StreamLearner:
                 return
             layout = replace(layout, classes=classes)
         self.session = replace(self.session, ledger=ledger, layout=layout)
-        preparer = RecordPreparer(layout, self._allows_missing)
+        preparer = RecordPreparer(layout, self._allows_missing, allows_texts=self._allows_texts)
         reader = Reader(self.sources, ledger, layout.batch, preparer, self.schedule.idle)
         for group in reader.groups(self.stop, self._max_group_size):
             # A group is empty while a pipe is silent: a checkpoint may be due all the same.
@@ -433,6 +434,10 @@ class StreamLearner:
     def _allows_missing(self, layout: Layout) -> bool:
         """Whether the model takes rows with missing numbers."""
         return layout.form == "rows" and allows_missing(self._model_for(layout))
+
+    def _allows_texts(self, layout: Layout) -> bool:
+        """Whether the model takes rows with columns of text."""
+        return allows_texts(self._model_for(layout))
 
     def _model_for(self, layout: Layout) -> StreamModel:
         """The model, or a new one for records of this layout."""

@@ -101,6 +101,22 @@ class MixtureModel(GaussianModel, Protocol):
     def score_samples(self, X: Any) -> Vec: ...
 
 
+class Profile(Protocol):
+    """A column of a table in a component; as text, what it is like there."""
+
+    @property
+    def component(self) -> int: ...
+
+
+class TableModel(MixtureModel, Protocol):
+    """Components of rows, which may be those of a table with columns of several kinds."""
+
+    @property
+    def columns_(self) -> Sequence[Any]: ...
+
+    def profiles(self) -> Sequence[Profile]: ...
+
+
 class TopicsModel(ComponentModel, Protocol):
     """Topics of documents."""
 
@@ -267,6 +283,11 @@ def learns_row_by_row(model: StreamModel) -> bool:
 def learns_batch_by_batch(model: StreamModel) -> TypeGuard[BatchByBatchModel]:
     """Whether one call learns several batches, each as if it came alone."""
     return has_trait(model, "batch_by_batch")
+
+
+def allows_texts(model: StreamModel) -> bool:
+    """Whether the model takes rows in which some columns hold text."""
+    return bool(model.__sklearn_tags__().input_tags.categorical)
 
 
 def allows_missing(model: StreamModel) -> bool:

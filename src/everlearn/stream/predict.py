@@ -20,6 +20,7 @@ from everlearn.stream.models import (
     TreeModel,
     ValueModel,
     allows_missing,
+    allows_texts,
 )
 from everlearn.stream.prepared import Origin, PreparedBatch, apply_to_good
 from everlearn.stream.records import RecordPreparer
@@ -33,8 +34,10 @@ def batches_of(
     session: Session, sources: Sequence[Source], *, labelled: bool = False
 ) -> Iterator[PreparedBatch]:
     """All records of the sources from their start, as the model reads them."""
-    missing = allows_missing(session.model)
-    preparer = RecordPreparer(session.layout, lambda _: missing, labelled=labelled)
+    missing, texts = allows_missing(session.model), allows_texts(session.model)
+    preparer = RecordPreparer(
+        session.layout, lambda _: missing, allows_texts=lambda _: texts, labelled=labelled
+    )
     reader = Reader(sources, Ledger(), session.layout.batch, preparer, idle=0.2)
     for ready in reader.batches():
         yield ready.prepared

@@ -125,7 +125,7 @@ def apply_to_good(
     """
     try:
         return [function(batch)], []
-    except MemoryBudgetError:  # no record is to blame
+    except (MemoryBudgetError, UsageError):  # no record is to blame
         raise
     except ValueError as error:
         if len(batch) == 1:

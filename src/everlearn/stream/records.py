@@ -17,6 +17,7 @@ from everlearn.stream.labels import checked_label, label_array
 from everlearn.stream.layout import Layout
 from everlearn.stream.prepared import Origins, PreparedBatch, Values, join_values
 from everlearn.stream.rows import csv_table, number_rows
+from everlearn.stream.tables import table_rows, text_columns
 
 
 class RecordPreparer:
@@ -26,18 +27,29 @@ class RecordPreparer:
     ----------
     layout : how records are read, as far as it is known; the first good record completes it
     allows_missing : whether a model of this layout takes rows with missing numbers
+    allows_texts : whether it takes columns of text beside those of numbers
     labelled : whether records must have a label, if the model learns from labels
     """
 
     def __init__(
-        self, layout: Layout, allows_missing: Callable[[Layout], bool], *, labelled: bool = True
+        self,
+        layout: Layout,
+        allows_missing: Callable[[Layout], bool],
+        *,
+        allows_texts: Callable[[Layout], bool] = lambda layout: False,
+        labelled: bool = True,
     ) -> None:
         self._layout, self._allows_missing = layout, allows_missing
+        self._allows_texts = allows_texts
         self._label = layout.label if labelled and layout.supervised else None
 
     def read(self, chunk: Chunk) -> Chunk:
         """The chunk with `Values` instead of records; records that have none are bad."""
-        self._layout = with_form(chunk, self._layout)
+        layout = with_form(chunk, self._layout)
+        if layout.form == "rows" and layout.columns is not None and layout.texts is None:
+            texts = text_columns(chunk, layout.columns) if self._allows_texts(layout) else ()
+            layout = replace(layout, texts=texts)
+        self._layout = layout
         values = self._read_csv(chunk)
         if values is not None:
             return replace(chunk, rows=values)
@@ -75,7 +87,7 @@ class RecordPreparer:
     def _read_csv(self, chunk: Chunk) -> Values | None:
         """Lines of CSV parsed in bulk; None if one of them needs care."""
         layout = self._layout
-        if layout.form != "rows" or not layout.columns:
+        if layout.form != "rows" or not layout.columns or layout.texts:
             return None
         parsed = csv_table(chunk, layout.columns)
         if parsed is None:
@@ -113,6 +125,8 @@ class RecordPreparer:
 def _values(chunk: Chunk, layout: Layout, allow_missing: bool) -> tuple[Any, dict[int, BadRecord]]:
     """What an estimator takes of each record, and what is wrong with those that have nothing."""
     form = layout.form or next(iter(layout.kind_of_model.estimators))
+    if form == "rows" and layout.texts:
+        return table_rows(chunk, layout.columns or (), layout.texts)
     if form == "rows":
         return number_rows(chunk, layout, allow_missing)
     if form == "points" and _is_number_table(chunk):

@@ -19,6 +19,7 @@ from everlearn.stream.models import (
     GaussianModel,
     LinearModel,
     StreamModel,
+    TableModel,
     TopicsModel,
     TreeModel,
     has_bound,
@@ -143,6 +144,17 @@ def gaussian_parts(model: GaussianModel, columns: Columns) -> list[Part]:
     for k, mean in enumerate(means):
         order = np.argsort(-distance[k], kind="stable")[:_MAX_COLUMNS]
         about.append([f"{names[j]}={mean[j]:.4g}" for j in order])
+    return _by_share(model.component_ids_, model.weights_, about)
+
+
+def mixture_parts(model: TableModel, columns: Columns) -> list[Part]:
+    """Components of a mixture; those of a table by the columns that set them apart."""
+    if not model.columns_:
+        return gaussian_parts(model, columns)
+    profiles, about = model.profiles(), []
+    for component in model.component_ids_.tolist():
+        own = [str(one) for one in profiles if one.component == component]
+        about.append(own[:_MAX_COLUMNS])
     return _by_share(model.component_ids_, model.weights_, about)
 
 

@@ -1,0 +1,87 @@
+"""Read records as rows of a table in which some columns hold text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from everlearn.io.batches import BadRecord, Chunk
+from everlearn.stream.forms import field_of
+from everlearn.stream.rows import positions_of
+
+
+def text_columns(chunk: Chunk, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns whose first value in the chunk is a text or a truth value, but no number."""
+    chunk = chunk.parsed()
+    if isinstance(chunk.rows, np.ndarray) or sparse.issparse(chunk.rows):
+        return ()
+    good = [chunk.rows[i] for i in range(len(chunk)) if i not in chunk.bad]
+    firsts = {
+        name: next((value for row in good if not _is_gap(value := _field(row, name, chunk))), None)
+        for name in columns
+    }
+    return tuple(name for name, first in firsts.items() if _is_text(first))
+
+
+def table_rows(
+    chunk: Chunk, columns: Sequence[str], texts: Sequence[str]
+) -> tuple[NDArray[Any], dict[int, BadRecord]]:
+    """The records as an array with a field for each column, and what is wrong with bad ones."""
+    if chunk.names is not None:
+        positions_of(columns, chunk.names)  # raises if one is missing
+    table = np.empty(len(chunk), [(name, object if name in texts else float) for name in columns])
+    faults = dict(chunk.bad)
+    for i, row in enumerate(chunk.rows):
+        if i not in faults:
+            try:
+                table[i] = tuple(_entry(row, name, chunk, name in texts) for name in columns)
+            except ValueError as error:
+                faults[i] = BadRecord.of(str(error), row)
+    return table, faults
+
+
+def _field(row: Any, name: str, chunk: Chunk) -> Any:
+    """A field of a record; a list without names has its columns by position."""
+    if isinstance(row, (list, tuple)) and chunk.names is None:
+        return row[int(name)] if name.isdecimal() and int(name) < len(row) else None
+    return field_of(row, name, chunk.names)
+
+
+def _entry(row: Any, name: str, chunk: Chunk, is_text: bool) -> str | float | None:
+    """A value as a table has it, or a ValueError that names its column."""
+    if isinstance(row, dict) and name not in row:
+        raise ValueError(f"the field {name!r} is missing")
+    value = _field(row, name, chunk)
+    if is_text:
+        if isinstance(value, (dict, list)):
+            raise ValueError(f"{name!r} is not a text: {value!r:.40}")
+        return None if _is_gap(value) else str(value)
+    if _is_gap(value):
+        return float("nan")
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name!r} is not a number: {value!r:.40}") from error
+    if np.isinf(number):
+        raise ValueError(f"{name!r} is infinite")
+    return number
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or value == ""
+
+
+def _is_text(value: Any) -> bool:
+    if isinstance(value, bool):
+        return True
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
