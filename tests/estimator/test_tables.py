@@ -1,4 +1,4 @@
-"""`set_output` holds for `transform`, whoever defines it, as it does for `fit_transform`."""
+"""What estimators make of tables: `set_output` holds for `transform`, and NaN is explained."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 
 from everlearn.components.estimator import ComponentTree
+from everlearn.linear.classifier import BayesianPassiveAggressiveClassifier
+from everlearn.linear.regressor import BayesianPassiveAggressiveRegressor
 from everlearn.mixture.estimator import DPMixture
 from everlearn.ppca.estimator import OnlinePPCA
 from everlearn.ppca.scaled import ScaledPCA
@@ -48,3 +50,23 @@ def test_rows_come_back_whatever_transform_gives() -> None:
     model.set_output(transform="polars")
     assert isinstance(plain, np.ndarray)
     np.testing.assert_array_equal(model.reconstruct(ROWS), plain)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (DPMixture(family="full"), "family='full' does not take; 'auto', 'diagonal' and 'table'"),
+        (DPMixture(family="zero-mean"), "family='zero-mean' does not take"),
+        (DPMixture(family="multinomial"), "family='multinomial' does not take"),
+        (ComponentTree(), "it does not take; DPMixture and OnlinePPCA do"),
+        (BayesianPassiveAggressiveClassifier(), "it does not take; DPMixture"),
+        (BayesianPassiveAggressiveRegressor(), "it does not take; DPMixture"),
+    ],
+)
+def test_models_that_take_no_missing_values_say_which_do(model: Any, words: str) -> None:
+    X = np.arange(24.0).reshape(8, 3)
+    X[3, 1] = np.nan
+    name = type(model).__name__
+    with pytest.raises(ValueError, match=f"X of {name} contains NaN") as caught:
+        model.fit(X, np.arange(8) % 2)
+    assert words in str(caught.value)

@@ -80,11 +80,26 @@ def checked_table(
                 reset=reset,
                 accept_sparse="csr" if accept_sparse else False,
                 dtype=np.float64,
+                ensure_all_finite="allow-nan",
                 order="C",
             )
         )
+        refuse_missing(estimator, table)
         check_size(table.data if sparse.issparse(table) else table)
     return table
+
+
+def refuse_missing(
+    estimator: object, table: Table, what: str = "it", others: str = "DPMixture and OnlinePPCA"
+) -> None:
+    """Refuse missing values, which `what` does not take but `others` do."""
+    values = table.data if sparse.issparse(table) else table
+    if values.size and np.isnan(values.min()):
+        raise ValueError(
+            f"X of {type(estimator).__name__} contains NaN (a missing value), which {what} does "
+            f"not take; {others} do. Fill gaps, such as by sklearn.impute.SimpleImputer, or leave "
+            "these rows out."
+        )
 
 
 def check_size(values: Any) -> None:

@@ -75,7 +75,7 @@ class DPMixture(
         cluster; its work and memory grow with the square of the number of features. "table"
         learns each column as numbers, categories or counts. A mapping such as
         ``{"zip": "categories"}`` does too, and names the kind of some columns. "diagonal", which
-        may be written as "diag", and "table" allow missing values.
+        may be written as "diag", and "table" take missing values; the others refuse them.
     prior : str or mapping, default="data"
         How large components are before they have seen rows. "data" scales the prior to the first
         rows. "shared" (diagonal) finds one spread for all components: use it for many features

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from everlearn.core.arrays import Table, Vec
 from everlearn.engine.rows import Rows
 from everlearn.estimator.base import named_errors
-from everlearn.estimator.tables import canonical, checked_weights, plain_numbers
+from everlearn.estimator.tables import canonical, checked_weights, plain_numbers, refuse_missing
 from everlearn.mixture.columns import Columns
 from everlearn.mixture.settings import MixtureSettings, family_of
 from everlearn.mixture.state import State
@@ -49,9 +49,11 @@ def checked_rows(estimator: HasFamily, X: Any, *, reset: bool, sample_weight: An
             reset=reset,
             accept_sparse="csr" if counts else False,
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if family == "diagonal" else True,
+            ensure_all_finite="allow-nan",
             order=None if counts else "C",
         )
+        if family != "diagonal":
+            refuse_missing(estimator, table, f"{family=}", "'auto', 'diagonal' and 'table'")
     return _weighted(estimator, canonical(table), sample_weight, counts=counts)
 
 

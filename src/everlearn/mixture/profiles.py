@@ -44,7 +44,7 @@ class ColumnProfile(NamedTuple):
 
     def __str__(self) -> str:
         if self.value is None:
-            return f"{self.column}={self.level:.4g}"
+            return f"{self.column}={self.level:.3g}"
         return f"{self.column}={self.value} {self.level:.0%}"
 
 
