@@ -94,7 +94,7 @@ class ConstrainedEM(NaturalEM):
             return self.weight
         # The window stands for its whole task, even if it still holds only the latest rows.
         recent = state.new_mass if self.constraint == "task" else min(state.mass, window)
-        return state.evidence / recent
+        return state.reference_mass / recent
 
 
 def _reference_stats(state: PPCAState, models: tuple[PPCA, ...]) -> LatentStats:
@@ -102,7 +102,7 @@ def _reference_stats(state: PPCAState, models: tuple[PPCA, ...]) -> LatentStats:
     parts = []
     for model, truth in zip(models, state.reference, strict=True):
         stats = expected_stats(model, truth, state.origin)
-        parts.append(stats * (truth.mass / state.evidence))
+        parts.append(stats * (truth.mass / state.reference_mass))
     return reduce(LatentStats.join, parts)
 
 

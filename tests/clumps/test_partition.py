@@ -100,7 +100,7 @@ def test_no_known_division_loses_more_than_that_along_the_widest_direction(case)
 @pytest.mark.parametrize(("hope", "n_topics"), [(-np.inf, 2), (0.5, 1)])
 def test_points_show_what_first_clumps_hide(hope, n_topics, monkeypatch):
     """Documents of one clump each look all alike; their points have two places."""
-    monkeypatch.setattr(clumped_learner, "_HOPE", hope)
+    monkeypatch.setattr(clumped_learner, "_PROMISING_SHARE", hope)
     case = FAMILIES[0]
     family = corpus(case).model.family
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 
 from components.test_conformance import SPOILT
 from everlearn.components.estimator import ComponentTree
-from everlearn.components.state import TreeState
+from everlearn.components.state import ComponentTreeState
 from everlearn.core.priors.nested import TreeSticks
 from everlearn.errors import NotConvergedWarning
 from support.component_data import assert_same, content, model_of, rows_of, streamed
@@ -364,7 +364,7 @@ def test_what_learning_began_with_cannot_change(streaming, params):
 
 def test_numbers_out_of_range_are_refused(streaming, monkeypatch):
     before = content(streaming)
-    monkeypatch.setattr(TreeState, "bound", lambda self: float("nan"))
+    monkeypatch.setattr(ComponentTreeState, "bound", lambda self: float("nan"))
     with pytest.raises(ValueError, match=r"ComponentTree cannot learn from X.*nan"):
         streaming.partial_fit(rows_of(20, seed=1))
     monkeypatch.undo()

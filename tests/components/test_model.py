@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import gamma, multivariate_normal
 
 from everlearn.components.local import path_stats, prepare_slots
-from everlearn.components.model import PathStats
+from everlearn.components.model import NodeStats
 from everlearn.core.priors.nested import TreeSticks
 from oracles.component_runs import beliefs, evidence
 
@@ -35,7 +35,7 @@ class TestStats:
         assert_allclose(back.entropy, stats.entropy)
 
     def test_other_nodes_do_not_add(self):
-        one, two = PathStats.zeros([0, 1], 2), PathStats.zeros([0, 2], 2)
+        one, two = NodeStats.zeros([0, 1], 2), NodeStats.zeros([0, 2], 2)
         with pytest.raises(ValueError, match="same tree"):
             _ = one + two
 

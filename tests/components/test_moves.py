@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.components import moves
 from everlearn.components.local import PathRunner, prepare_slots
-from everlearn.components.model import ComponentModel, PathStats
+from everlearn.components.model import ComponentModel, NodeStats
 from everlearn.components.moves import (
     Branch,
     add_branch,
@@ -29,7 +29,7 @@ from everlearn.components.search import (
     seal_all,
     start_path,
 )
-from everlearn.components.settings import TreeSettings
+from everlearn.components.settings import ComponentTreeSettings
 from everlearn.components.state import sweep
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.engine.local import SerialEngine
@@ -145,8 +145,8 @@ def test_a_duplicate_is_merged_and_an_idle_node_is_removed():
     scale = float(X.var(axis=0).mean())
     model = ComponentModel(NestedPrior(1.0), X.shape[1], scale, 1e-3, 1e-3 * scale)
     runner = PathRunner(model, SerialEngine())
-    settings = TreeSettings(max_iter=20)
-    start = open_batches(start_path(model, X, TreeSettings(max_nodes=20), 0), [X])
+    settings = ComponentTreeSettings(max_iter=20)
+    start = open_batches(start_path(model, X, ComponentTreeSettings(max_nodes=20), 0), [X])
     state, _ = grow_tree(start, runner, settings, lambda info: None)
     twin = int(np.flatnonzero((state.tree.n_children == 0) & (state.total.slots > 50))[0])
     parent = int(state.tree.parents[twin])
@@ -154,13 +154,13 @@ def test_a_duplicate_is_merged_and_an_idle_node_is_removed():
     shares = np.zeros(1)
     same = Branch(parent, state.q.mean[[twin]], own, shares, state.total.slots[twin], 0.0)
     double = sweep(add_branch(state, same), runner, 3)
-    settings = TreeSettings(moves=frozenset({"merge"}))
+    settings = ComponentTreeSettings(moves=frozenset({"merge"}))
     merged, records = cut_back(double, runner, settings)
     assert any(record.kind == "merge" and record.accepted for record in records)
     assert len(merged.tree) < len(double.tree)
     idle = Branch(parent, 1e-3 * state.q.mean[[twin]], own, shares, 1.0, 0.0)
     larger = sweep(add_branch(state, idle), runner, 3)
-    smaller, records = cut_back(larger, runner, TreeSettings(moves=frozenset({"delete"})))
+    smaller, records = cut_back(larger, runner, ComponentTreeSettings(moves=frozenset({"delete"})))
     assert any(record.kind == "delete" and record.accepted for record in records)
     assert len(smaller.tree) < len(larger.tree)
 
@@ -201,6 +201,6 @@ def test_rows_without_rest_grow_nothing():
 
 
 def test_statistics_of_no_rows_are_zero():
-    nothing = PathStats.zeros(np.array([3, 5]), 4)
+    nothing = NodeStats.zeros(np.array([3, 5]), 4)
     assert nothing.n == 0.0
     assert_array_equal(nothing.second, np.zeros((2, 2)))

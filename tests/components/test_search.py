@@ -18,13 +18,15 @@ from everlearn.components.search import (
     seal_all,
     start_path,
 )
-from everlearn.components.settings import TreeSettings
+from everlearn.components.settings import ComponentTreeSettings
 from everlearn.components.state import rescale, sweep, visit_batch
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.engine.local import SerialEngine
 from oracles.component_runs import chain_of, planted, state_of
 
-NO_MOVES = TreeSettings(moves=frozenset(), max_nodes=20, birth_window=16, max_iter=5, tol=0.0)
+NO_MOVES = ComponentTreeSettings(
+    moves=frozenset(), max_nodes=20, birth_window=16, max_iter=5, tol=0.0
+)
 
 
 def ignore(info):
@@ -34,7 +36,7 @@ def ignore(info):
 def begun(X, depth=3, max_nodes=20, seed=0, pieces=1):
     scale = float(X.var(axis=0).mean())
     model = ComponentModel(NestedPrior(1.0), X.shape[1], scale, 1e-3, 1e-3 * scale)
-    settings = TreeSettings(depth=depth, max_nodes=max_nodes)
+    settings = ComponentTreeSettings(depth=depth, max_nodes=max_nodes)
     state = start_path(model, sample_rows(X, seed, SerialEngine()), settings, seed)
     return open_batches(state, np.array_split(X, pieces)), PathRunner(model, SerialEngine())
 
@@ -95,7 +97,7 @@ def test_a_planted_tree_is_found():
         X, path = planted(600, seed)
         X = X - X.mean(axis=0)
         state, runner = begun(X, seed=seed)
-        settings = TreeSettings(max_nodes=20, max_iter=30)
+        settings = ComponentTreeSettings(max_nodes=20, max_iter=30)
         state, _ = grow_tree(state, runner, settings, ignore)
         slots = score_slots(prepare_slots(state.model, state.q), X).scores.argmax(axis=1)
         # Rows with a small last coordinate could be on several paths: no tree gets beyond 0.9.
@@ -107,7 +109,7 @@ def test_bounds_of_rounds_never_fall():
     X, _ = planted(300)
     state, runner = begun(X - X.mean(axis=0), max_nodes=10)
     seen = []
-    settings = TreeSettings(max_nodes=10, max_iter=20, tol=1e-6)
+    settings = ComponentTreeSettings(max_nodes=10, max_iter=20, tol=1e-6)
     grow_tree(state, runner, settings, seen.append)
     bounds = np.array([info.bound for info in seen])
     assert (np.diff(bounds) >= -1e-6 * 300).all()
@@ -118,7 +120,7 @@ def test_a_full_tree_exchanges_branches():
     X, _ = planted(400, seed=3)
     state, runner = begun(X - X.mean(axis=0), max_nodes=5)
     moves = []
-    settings = TreeSettings(max_nodes=5, max_iter=20, tol=1e-6)
+    settings = ComponentTreeSettings(max_nodes=5, max_iter=20, tol=1e-6)
     state, _ = grow_tree(state, runner, settings, lambda info: moves.extend(info.moves))
     assert len(state.tree) <= 5
     exchanged = [move for move in moves if move.removed and move.added]
@@ -139,7 +141,7 @@ def test_a_stream_comes_close_to_the_batch():
     X, _ = planted(1500, seed=2)
     X = X - X.mean(axis=0)
     state, runner = begun(X)
-    settings = TreeSettings(max_nodes=7, max_iter=50, tol=1e-6, birth_window=600)
+    settings = ComponentTreeSettings(max_nodes=7, max_iter=50, tol=1e-6, birth_window=600)
     batch, _ = grow_tree(state, runner, settings, ignore)
     streamed = replace(begun(X[:100])[0], batches=())
     for start in range(0, len(X), 100):

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from everlearn.components.local import score_slots
-from everlearn.components.model import ComponentModel, PathStats
-from everlearn.components.state import OpenRows, TreeState
+from everlearn.components.model import ComponentModel, NodeStats
+from everlearn.components.state import ComponentTreeState, OpenRows
 from everlearn.core.priors.nested import NestedPrior, TreeSticks
 from everlearn.core.tree import Tree
 from oracles.trees import random_tree
@@ -57,9 +57,9 @@ def state_of(X, depth=3, n_branches=3, seed=0, pieces=1):
     tree = random_tree(seed, n_branches, depth)
     rng = np.random.default_rng(seed)
     q = model.start(tree, rng.normal(size=(len(tree), d)), X.mean(axis=0), 1.0 / scale)
-    nothing = PathStats.zeros(tree.ids, d)
+    nothing = NodeStats.zeros(tree.ids, d)
     batches = tuple(OpenRows(part, nothing) for part in np.array_split(X, pieces))
-    return TreeState(model, q, nothing, batches, nothing, 1000, seed)
+    return ComponentTreeState(model, q, nothing, batches, nothing, 1000, seed)
 
 
 def chain_of(X, depth):
@@ -69,5 +69,5 @@ def chain_of(X, depth):
     rng = np.random.default_rng(0)
     mean = rng.normal(size=(depth, X.shape[1]))
     q = state.model.start(tree, mean, X.mean(axis=0), state.q.precision)
-    nothing = PathStats.zeros(tree.ids, X.shape[1])
+    nothing = NodeStats.zeros(tree.ids, X.shape[1])
     return replace(state, q=q, sealed=nothing, total=nothing, batches=(OpenRows(X, nothing),))

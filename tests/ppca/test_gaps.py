@@ -84,7 +84,7 @@ def test_a_feature_is_regressed_by_old_and_new_rows_together():
 
 
 def test_moments_are_refilled_as_the_new_model_would_have_filled_them():
-    """Against completing the same rows anew, where one feature was missing in all of them."""
+    """Against gap_models the same rows anew, where one feature was missing in all of them."""
     old = oracle.random_model(D, Q, 1)
     X = old.draw(50_000, np.random.default_rng(0))
     X[:, 5] = np.nan
@@ -124,7 +124,7 @@ def test_gaps_at_random_cost_little_against_em_over_all_rows(constraint, share, 
         {"constraint": "step"},
         {"constraint": "task"},
         {"constraint": "step", "weight": 3.0, "step_size": StepSize(0.1)},
-        {"constraint": "step", "max_evidence": 300.0},
+        {"constraint": "step", "max_reference_mass": 300.0},
         {"constraint": "step", "max_components": 2, "novelty": 60.0},
     ],
 )

@@ -89,7 +89,7 @@ def test_equal_weights_and_full_rank_are_batch_learning(constraint):
     state = taught(learner_of(constraint, kept_rank=D), batches, tasks=True)
     best = oracle.batch_ml(np.concatenate(batches), Q)
     assert_allclose(state.models[0].covariance(), oracle.covariance(best), atol=1e-9)
-    assert state.evidence == 12 * 17
+    assert state.reference_mass == 12 * 17
 
 
 def test_a_number_weighs_reference_and_window():
@@ -103,8 +103,8 @@ def test_a_number_weighs_reference_and_window():
 
 def test_rows_of_the_reference_are_capped_and_older_ones_fade():
     batches = batches_of(20, 10)
-    state = taught(learner_of("step", kept_rank=D, max_evidence=50), batches)
-    assert state.evidence == pytest.approx(50)
+    state = taught(learner_of("step", kept_rank=D, max_reference_mass=50), batches)
+    assert state.reference_mass == pytest.approx(50)
     share = 50 / 60
     weights = np.repeat([share ** (20 - i) if i >= 5 else share**15 for i in range(20)], 10)
     best = oracle.batch_ml(np.concatenate(batches), Q, weights)

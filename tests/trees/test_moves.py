@@ -9,8 +9,8 @@ from everlearn.core.priors.nested import NestedPrior
 from everlearn.testing.data import planted_tree
 from everlearn.trees.model import TreeRules, TreeTopics, log_joint
 from everlearn.trees.moves import (
+    gaining_mergers,
     join_siblings,
-    judge,
     likely_pairs,
     merge_all,
     merged,
@@ -36,7 +36,7 @@ def test_gain_of_a_merger_is_the_difference_of_joints(seed: int) -> None:
     found, levels = sampler.topics(), sampler.level_counts
     before, judged = log_joint(found, levels, RULES), 0
     for level in (1, 2):
-        for merger in judge(found, RULES, level):
+        for merger in gaining_mergers(found, RULES, level):
             after = merged(found, [merger])
             assert_allclose(log_joint(after, levels, RULES) - before, merger.gain, atol=1e-7)
             judged += 1
@@ -52,7 +52,7 @@ def test_mergers_together_gain_what_they_say() -> None:
     assert_allclose(after.counts.sum(axis=1), found.counts.sum(axis=1))
     assert after.slots.sum() == found.slots.sum()
     assert {m.gone for m in done}.isdisjoint(after.tree.ids.tolist())
-    assert not [m for level in (1, 2) for m in judge(after, RULES, level)]
+    assert not [m for level in (1, 2) for m in gaining_mergers(after, RULES, level)]
 
 
 def test_documents_follow_a_merger() -> None:

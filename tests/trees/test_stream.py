@@ -9,7 +9,7 @@ from everlearn.core.priors.nested import NestedPrior
 from everlearn.engine.opening import open_engine
 from everlearn.testing.data import planted_tree
 from everlearn.trees.model import TreeRules, TreeTopics
-from everlearn.trees.stream import LEVELS_FROM, Reservoir, TreeState, learn_batch, ramped
+from everlearn.trees.stream import LEVELS_FROM, Reservoir, TreeState, learn_batch, stream_word_prior
 from trees.small_trees import ALPHA, settings_of
 
 COUNTS = planted_tree(2, n_documents=240, n_tokens=30).counts
@@ -55,7 +55,7 @@ def test_the_reservoir_is_a_sample_of_all_documents() -> None:
 
 
 def test_the_word_prior_grows_with_tokens() -> None:
-    assert ramped(0.5, 0, 100) == 0.1
-    assert ramped(0.5, 2000, 100) == 0.25
-    assert ramped(0.5, 10**6, 100) == 0.5
-    assert ramped(0.02, 0, 100) == 0.02
+    assert stream_word_prior(0.5, 0, 100) == 0.1
+    assert stream_word_prior(0.5, 2000, 100) == 0.25
+    assert stream_word_prior(0.5, 10**6, 100) == 0.5
+    assert stream_word_prior(0.02, 0, 100) == 0.02

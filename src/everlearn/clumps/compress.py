@@ -19,7 +19,7 @@ from everlearn.core.arrays import Labels, Vec
 
 
 @dataclass(frozen=True, slots=True)
-class LeavesEach:
+class LeafLimit:
     """A limit on the leaves of each document; `room` is how many more it may have."""
 
     room: Vec
@@ -41,7 +41,7 @@ def first_clumps(model: GroupedModel, points: Items, documents: Labels, most: in
     sizes = np.ones(int(points.groups.max()) + 1)
     every = np.arange(n_documents)
     leaves = Leaves.start(points, documents, every, np.ones(n_documents), sizes)
-    limit = LeavesEach(np.full(n_documents, most - 1.0))
+    limit = LeafLimit(np.full(n_documents, most - 1.0))
     Refiner(model, points, sizes, documents=False).refine(leaves, limit)
     return clumped(points, leaves.of, len(leaves))
 

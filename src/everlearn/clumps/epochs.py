@@ -25,9 +25,9 @@ _LAST_JOINS = 4
 """Rounds of joins after compression."""
 _LARGE_DOCUMENT = 5000
 """Points per document above which topics are searched on first clumps."""
-_HOPE = 0.5
-"""After a search on first clumps, a topic that may be split with this share of the price as gain is
-tried on the points themselves."""
+_PROMISING_SHARE = 0.5
+"""After a search on first clumps, splits that gain this share of the price are tried again on the
+points themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class EpochInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClumpedLearner:
-    """Learns epoch by epoch; states go in and come out, and nothing else is kept."""
+    """Learns epoch by epoch: takes a state, returns the next one, and keeps nothing."""
 
     engine: Engine
     settings: ClumpSettings
@@ -60,14 +60,14 @@ class ClumpedLearner:
             n_documents=state.n_documents + epoch.n_documents,
             n_epochs=state.n_epochs + 1,
         )
-        return self._kept(grown, seen, self._built(grown, seen))
+        return self._compressed(grown, seen, self._searched(grown, seen))
 
     def recompress(self, state: ClumpedState) -> tuple[ClumpedState, EpochInfo]:
         """The state compressed to the limits of the settings."""
         seen = Seen(state.past)
         search = self._search(state, seen.items(state.model))
         search.iterate(1)
-        return self._kept(state, seen, search)
+        return self._compressed(state, seen, search)
 
     def _search(self, state: ClumpedState, items: Items) -> TopicSearch:
         step = ClumpStep(state.model, self.engine)
@@ -76,8 +76,8 @@ class ClumpedLearner:
         most = self.settings.options.max_topics
         return TopicSearch(step, price, most, state.sizes, items, topics, state.next_id)
 
-    def _built(self, state: ClumpedState, seen: Seen) -> TopicSearch:
-        """The search after it has ended, on all items; the last ones are the epoch's points."""
+    def _searched(self, state: ClumpedState, seen: Seen) -> TopicSearch:
+        """The finished search, on all items; the last ones are the points of the epoch."""
         options, epoch = self.settings.options, seen.epoch
         items = seen.items(state.model)
         n_new = epoch.n_points
@@ -93,14 +93,14 @@ class ClumpedLearner:
         search = self._search(state, joined([items[:n_past], coarse]))
         search.build()
         # Clumps blur small topics: give promising splits one more chance on the points.
-        promising = search.promising_splits(_HOPE)
+        promising = search.promising_splits(_PROMISING_SHARE)
         search.replace_items(items)
         search.iterate(1)
         search.move(promising)
         search.iterate(options.raw_iterations)
         return search
 
-    def _kept(
+    def _compressed(
         self, state: ClumpedState, seen: Seen, search: TopicSearch
     ) -> tuple[ClumpedState, EpochInfo]:
         """The state with the topics that the search found and with all points compressed."""
@@ -111,7 +111,7 @@ class ClumpedLearner:
             loss = before - search.bound
         else:
             room, state, forced = self._make_room(search, state)
-            past = self._compress(search, room, seen, state.n_points)
+            past = self._compressed_points(search, room, seen, state.n_points)
             loss = before - search.bound_on_clumps(past.items(state.model))
             search.iterate(1)
             search.join(_LAST_JOINS)
@@ -172,7 +172,9 @@ class ClumpedLearner:
             f"{'is' if k == 1 else 'are'} too much for {limit}"
         )
 
-    def _compress(self, search: TopicSearch, room: StorageRoom, seen: Seen, n_points: int) -> Past:
+    def _compressed_points(
+        self, search: TopicSearch, room: StorageRoom, seen: Seen, n_points: int
+    ) -> Past:
         """All points as clumps and single points that fit into the room."""
         expected = max(self.settings.expected_points or 0.0, float(n_points))
         # Planned for the points expected: what will matter then is kept apart now.

@@ -51,7 +51,7 @@ class ClumpedFit:
 
     @property
     def seed(self) -> int:
-        """Required of everything that is saved; learning draws no random numbers."""
+        """Always 0: learning draws no random numbers. All saved models have a seed."""
         return 0
 
     @property

@@ -1,7 +1,7 @@
 """Partition items into leaves by dividing the leaf that gains most, again and again.
 
-All items of a leaf become one clump, so they must share their topics from then on. `Tying`
-says what that costs at the topics of now, and a division is worth what it saves of that cost.
+All items of a leaf become one clump, so they share their topics from then on. `Tying` computes what
+that costs under the present topics. A division is worth what it saves of that cost.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Tying:
 
 _REFINEMENTS = 2
 _FORESIGHT = 0.1
-"""Weight of the gain if the halves were topics of their own, relative to the gain at the topics of
-now. Future topics will have other borders, so spread counts even within a topic."""
+"""Weight of the gain if the halves were topics of their own, relative to the gain under the present
+topics. Future topics will have other borders, so spread counts even within a topic."""
 _ROUND_SHARE = 0.5
 """At most this share of the leaves is divided in one round, as new leaves may gain more."""
 

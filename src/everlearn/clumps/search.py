@@ -20,13 +20,13 @@ from everlearn.core.arrays import IntVec, Vec
 
 _LEAST_GAIN = 0.02
 """A move must gain this share of the price on top of it, so that no two moves undo each other."""
-_FIRST, _BETWEEN, _LAST = 6, 3, 10
+_FIRST_ITERATIONS, _ITERATIONS_BETWEEN, _LAST_ITERATIONS = 6, 3, 10
 """Iterations before the first round of moves, after each round, and after the last."""
 _STALLS = 3
 """The search ends after so many rounds of moves in a row that do not raise the objective."""
-_SAME, _QUITE_SAME = 0.1, 0.01
-"""A topic whose points changed by no more than this share counts as unchanged; the second value is
-tried when the first leaves nothing to do."""
+_UNCHANGED, _HARDLY_CHANGED = 0.1, 0.01
+"""A topic is split again only if its points changed by more than this share since that failed. The
+second share holds once the first leaves nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +114,19 @@ class TopicSearch:
 
     def build(self) -> None:
         """Rounds of splits and joins, many at a time, until no round raises the objective."""
-        self.iterate(_FIRST, 0.5 * self._split_price)
+        self.iterate(_FIRST_ITERATIONS, 0.5 * self._split_price)
         best, kept, stalls = self._objective, self.topics, 0
         # Gains are exact, but rounding and the limit of `WIDTH` topics an item can eat them up:
         # without counting rounds that failed to deliver, the loop might never end.
         while stalls < _STALLS and (
-            self.move(self._changed(_SAME)) or self.move(self._changed(_QUITE_SAME))
+            self.move(self._changed(_UNCHANGED)) or self.move(self._changed(_HARDLY_CHANGED))
         ):
-            self.iterate(_BETWEEN, 0.5 * self._split_price)
+            self.iterate(_ITERATIONS_BETWEEN, 0.5 * self._split_price)
             stalls += 1
             if self._objective > best:
                 best, kept, stalls = self._objective, self.topics, 0
         self.topics = kept
-        self.iterate(_LAST, 0.5 * self._split_price)
+        self.iterate(_LAST_ITERATIONS, 0.5 * self._split_price)
 
     def join(self, rounds: int) -> None:
         """Rounds of joins without splits."""

@@ -65,7 +65,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The past followed by an epoch, without copying; `groups` are those of the epoch's points."""
+    """The past and then an epoch, without a copy; `groups` are those of the epoch's points."""
 
     past: Past
     epoch: Epoch = Epoch(())

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from everlearn.components.fit import ComponentTreeFit
-from everlearn.components.model import ComponentModel, PathPosterior, PathStats
-from everlearn.components.state import OpenRows, TreeState
+from everlearn.components.model import ComponentModel, NodePosterior, NodeStats
+from everlearn.components.state import ComponentTreeState, OpenRows
 from everlearn.core.arrays import Mat
 from everlearn.core.priors.nested import NestedPrior, TreeSticks
 from everlearn.core.tree import Tree
@@ -23,7 +23,7 @@ _POSITIVE: Final = Scalar(float, 1e-250, 1e250)
 _COUNT: Final = Scalar(int, 0, 2**53)
 
 
-def _check_posterior(q: PathPosterior, place: str) -> None:
+def _check_posterior(q: NodePosterior, place: str) -> None:
     expect(_definite(q.covariance), f"{place}/covariance", "symmetric and positive definite")
 
 
@@ -37,7 +37,7 @@ def _definite(matrix: Mat) -> bool:
     return True
 
 
-def _check_stats(stats: PathStats, tree: Tree, place: str) -> None:
+def _check_stats(stats: NodeStats, tree: Tree, place: str) -> None:
     """Refuse sums that no rows and coordinates have (Cauchy and Schwarz)."""
     n, slack = stats.n, 1.0 + _CLOSE
     expect(np.array_equal(stats.ids, tree.ids), f"{place}/ids", "those of the tree")
@@ -77,7 +77,7 @@ def _check_rows(rows: OpenRows, place: str) -> None:
     expect(near, f"{place}/stats/squares", "the sum of squares of 'X'")
 
 
-def _check_state(state: TreeState, place: str) -> None:
+def _check_state(state: ComponentTreeState, place: str) -> None:
     """Refuse a posterior that does not follow from the statistics, or is not finite."""
     q, model, stats = state.q, state.model, state.total
     expect(state.tree.ids.max() < state.next_id, f"{place}/next_id", "above the ids of all nodes")
@@ -107,9 +107,9 @@ def _check_fit(fit: ComponentTreeFit, place: str) -> None:
     expect(early, f"{place}/n_prior_rows", "at most the number of rows")
 
 
-def _state(**fields: Any) -> TreeState:
+def _state(**fields: Any) -> ComponentTreeState:
     """The sum of all statistics is not saved."""
-    return TreeState(**fields, total=fields["sealed"]).with_total()
+    return ComponentTreeState(**fields, total=fields["sealed"]).with_total()
 
 
 _MODEL: Final = Record(
@@ -124,7 +124,7 @@ _MODEL: Final = Record(
     sizes=lambda model: {"features": model.n_features},
 )
 _POSTERIOR: Final = Record(
-    PathPosterior,
+    NodePosterior,
     {
         "tree": TREE,
         "sticks": Record(
@@ -141,7 +141,7 @@ _POSTERIOR: Final = Record(
     _check_posterior,
 )
 _STATS: Final = Record(
-    PathStats,
+    NodeStats,
     {
         "ids": Array("nodes", dtypes=("int64",), low=0, high=2**62),
         "n": Scalar(float, 0, 2**53),

@@ -17,8 +17,8 @@ from everlearn.components.fit import ComponentTreeFit, fit_chunks, fit_rows, lea
 from everlearn.components.inputs import checked_chunk, checked_rows
 from everlearn.components.local import Slots, prepare_slots, score_slots
 from everlearn.components.predict import encode, path_densities, projector
-from everlearn.components.settings import BATCH_ROWS, ComponentTreeOptions, TreeSettings
-from everlearn.components.state import TreeState
+from everlearn.components.settings import BATCH_ROWS, ComponentTreeOptions, ComponentTreeSettings
+from everlearn.components.state import ComponentTreeState
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.moves import TREE_MOVES
 from everlearn.engine.opening import EngineChoice, is_collection, open_engine
@@ -486,14 +486,14 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learned")
 
-    def _fitted(self) -> TreeState:
+    def _fitted(self) -> ComponentTreeState:
         check_is_fitted(self)
         return self._learned.state
 
-    def _settings(self) -> TreeSettings:
+    def _settings(self) -> ComponentTreeSettings:
         """All parameters, for the time of one call."""
         options = ComponentTreeOptions.of(self.options, type(self).__name__)
-        return TreeSettings(
+        return ComponentTreeSettings(
             depth=self.depth,
             max_nodes=self.max_nodes,
             concentration=float(self.concentration),

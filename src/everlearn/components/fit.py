@@ -18,8 +18,8 @@ from everlearn.components.search import (
     seal_all,
     start_path,
 )
-from everlearn.components.settings import TreeSettings
-from everlearn.components.state import TreeState
+from everlearn.components.settings import ComponentTreeSettings
+from everlearn.components.state import ComponentTreeState
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.moves import LapInfo
 from everlearn.core.random import stream
@@ -47,7 +47,7 @@ class ComponentTreeFit:
     converged : whether the bound converged in the last `fit`
     """
 
-    state: TreeState
+    state: ComponentTreeState
     origin: Vec
     history: History
     n_rows: int
@@ -65,7 +65,9 @@ class ComponentTreeFit:
         return self.state.model.n_features
 
 
-def fit_rows(settings: TreeSettings, X: Mat, seed: int, engine: Engine) -> ComponentTreeFit:
+def fit_rows(
+    settings: ComponentTreeSettings, X: Mat, seed: int, engine: Engine
+) -> ComponentTreeFit:
     """Learn from rows in this process."""
     origin = X.mean(axis=0)
     X = X - origin
@@ -76,7 +78,7 @@ def fit_rows(settings: TreeSettings, X: Mat, seed: int, engine: Engine) -> Compo
 
 
 def fit_chunks(
-    settings: TreeSettings, rows: ChunkedRows, seed: int, engine: Engine
+    settings: ComponentTreeSettings, rows: ChunkedRows, seed: int, engine: Engine
 ) -> ComponentTreeFit:
     """Learn from rows that an engine holds. They stay there; only samples are brought here."""
     n, chunks = len(rows), rows.pieces(BLOCK_ROWS)
@@ -95,12 +97,12 @@ def _sum_of_squares(origin: Vec, rows: Rows) -> tuple[Vec, None]:
     return np.square(np.asarray(rows.X) - origin).sum(axis=0), None
 
 
-def _model_for(settings: TreeSettings, X: Mat) -> ComponentModel:
+def _model_for(settings: ComponentTreeSettings, X: Mat) -> ComponentModel:
     return settings.model(X.shape[1], float(X.var(axis=0).mean()))
 
 
 def _fit_best(
-    settings: TreeSettings,
+    settings: ComponentTreeSettings,
     model: ComponentModel,
     X: Mat | RemoteRows,
     batches: Sequence[Mat | RemoteRows],
@@ -144,7 +146,11 @@ def _after(rounds: Sequence[LapInfo], history: History | None = None) -> History
 
 
 def learn_rows(
-    settings: TreeSettings, known: ComponentTreeFit | None, X: Mat, seed: int, engine: Engine
+    settings: ComponentTreeSettings,
+    known: ComponentTreeFit | None,
+    X: Mat,
+    seed: int,
+    engine: Engine,
 ) -> ComponentTreeFit:
     """Learn from rows that need not come again; `seed` is used if nothing is known yet."""
     n_rows = len(X) + (0 if known is None else known.n_rows)
@@ -166,7 +172,11 @@ def _prior_is_early(known: ComponentTreeFit, n_rows: int) -> bool:
 
 
 def _start_again(
-    settings: TreeSettings, known: ComponentTreeFit | None, X: Mat, seed: int, engine: Engine
+    settings: ComponentTreeSettings,
+    known: ComponentTreeFit | None,
+    X: Mat,
+    seed: int,
+    engine: Engine,
 ) -> tuple[ComponentTreeFit, Mat]:
     """A tree of one path with a prior from all rows so far, and these rows.
 

@@ -1,6 +1,8 @@
 """The local step of a tree of components: rows in, additive statistics out.
 
-Each row has a posterior of coordinates for each path, which is exact.
+Each row has a posterior of coordinates for each path, which is exact. A path is named by its slot.
+The slot of a node on the last level is the path that ends there. That of any other node is all
+paths that leave the tree at this node.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everlearn.components.kernels import path_scores, path_sums
-from everlearn.components.model import ComponentModel, PathPosterior, PathStats
+from everlearn.components.model import ComponentModel, NodePosterior, NodeStats
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.core.math import LOG_2PI
 from everlearn.engine.chunks import ChunkedRows
@@ -37,7 +39,7 @@ class Slots:
     weights : (K,) expected log-weight of each slot
     """
 
-    q: PathPosterior
+    q: NodePosterior
     products: Cube
     factors: Mat
     covariances: Cube
@@ -45,7 +47,7 @@ class Slots:
     weights: Vec
 
 
-def prepare_slots(model: ComponentModel, q: PathPosterior) -> Slots:
+def prepare_slots(model: ComponentModel, q: NodePosterior) -> Slots:
     """The slots under this posterior."""
     tree, d = q.tree, model.n_features
     paths, depth = tree.paths, tree.depth
@@ -88,7 +90,7 @@ def score_slots(slots: Slots, X: Mat) -> Scores:
     return Scores(scores, solved, np.asarray(constant - 0.5 * q.precision * squares))
 
 
-def path_stats(slots: Slots, X: Mat) -> tuple[PathStats, None]:
+def path_stats(slots: Slots, X: Mat) -> tuple[NodeStats, None]:
     """Statistics of rows."""
     tree = slots.q.tree
     k, depth = len(tree), tree.depth
@@ -108,7 +110,7 @@ def path_stats(slots: Slots, X: Mat) -> tuple[PathStats, None]:
 
 def _node_stats(
     slots: Slots, X: Mat, mass: Vec, moments: Cube, codes: Mat, entropy: float
-) -> PathStats:
+) -> NodeStats:
     """Turn sums over slots into sums over nodes and pairs of nodes."""
     tree = slots.q.tree
     k, paths = len(tree), tree.paths
@@ -118,7 +120,7 @@ def _node_stats(
     one, two = np.broadcast_to(paths[:, :, None], pairs.shape), paths[:, None, :]
     np.add.at(second, (one[pairs], np.broadcast_to(two, pairs.shape)[pairs]), moments[pairs])
     diagonal = np.diagonal(moments, axis1=1, axis2=2)
-    return PathStats(
+    return NodeStats(
         tree.ids, float(len(X)), mass, codes.sum(axis=0), second, codes.T @ X, X.sum(axis=0),
         float(np.einsum("nd,nd->", X, X)), float(diagonal[~held].sum()), entropy,
     )  # fmt: skip
@@ -126,7 +128,7 @@ def _node_stats(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoteRows:
-    """Rows in chunks that an engine holds; `origin` is subtracted where they are."""
+    """Rows in chunks that an engine holds. Tasks subtract `origin` from them."""
 
     chunked: ChunkedRows
     origin: Vec
@@ -139,7 +141,7 @@ class RemoteRows:
         return np.asarray(self.chunked.take(positions, engine).X - self.origin)
 
 
-def _remote_stats(shared: tuple[Slots, Vec], rows: Rows) -> tuple[PathStats, None]:
+def _remote_stats(shared: tuple[Slots, Vec], rows: Rows) -> tuple[NodeStats, None]:
     """`path_stats` of rows where they are."""
     slots, origin = shared
     return path_stats(slots, np.asarray(rows.X) - origin)
@@ -163,7 +165,7 @@ class PathRunner:
     model: ComponentModel
     engine: Engine
 
-    def run(self, q: PathPosterior, X: Mat | RemoteRows) -> PathStats:
+    def run(self, q: NodePosterior, X: Mat | RemoteRows) -> NodeStats:
         """Statistics of all rows."""
         slots = prepare_slots(self.model, q)
         if isinstance(X, RemoteRows):

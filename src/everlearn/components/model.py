@@ -22,7 +22,7 @@ from everlearn.core.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class PathStats:
+class NodeStats:
     """Additive statistics of rows for the nodes of a tree.
 
     Attributes
@@ -51,7 +51,7 @@ class PathStats:
     entropy: float
 
     @classmethod
-    def zeros(cls, ids: IntVec, n_features: int) -> PathStats:
+    def zeros(cls, ids: IntVec, n_features: int) -> NodeStats:
         """Statistics of no rows at all."""
         k = len(ids)
         return cls(
@@ -88,7 +88,7 @@ class PathStats:
             entropy=number(self.entropy, other.entropy),
         )
 
-    def for_tree(self, tree: Tree) -> PathStats:
+    def for_tree(self, tree: Tree) -> NodeStats:
         """The same statistics for the nodes of another tree; new nodes get zeros."""
         if np.array_equal(self.ids, tree.ids):
             return self
@@ -105,7 +105,7 @@ class PathStats:
             cross=np.where(known[:, None], self.cross[found], 0.0),
         )
 
-    def rescale(self, tree: Tree, factors: Vec) -> PathStats:
+    def rescale(self, tree: Tree, factors: Vec) -> NodeStats:
         """Multiply all coordinates on each node by its factor, (K,)."""
         own = np.diagonal(self.second)
         change = tree.through(self.slots) @ np.log(factors) - 0.5 * own @ (factors**2 - 1.0)
@@ -119,7 +119,7 @@ class PathStats:
 
 
 @dataclass(frozen=True, slots=True)
-class PathPosterior:
+class NodePosterior:
     """Posterior of the nodes, the centre and the noise.
 
     Attributes
@@ -152,7 +152,7 @@ class PathPosterior:
         """E[log tau]."""
         return float(psi(self.shape) - np.log(self.rate))
 
-    def select(self, tree: Tree) -> PathPosterior:
+    def select(self, tree: Tree) -> NodePosterior:
         """The posterior of the nodes of `tree`, which must be some of the present ones."""
         where = self.tree.at(tree.ids)
         return replace(
@@ -163,7 +163,7 @@ class PathPosterior:
             covariance=self.covariance[np.ix_(where, where)],
         )
 
-    def append(self, tree: Tree, mean: Mat, covariance: Mat, sticks: TreeSticks) -> PathPosterior:
+    def append(self, tree: Tree, mean: Mat, covariance: Mat, sticks: TreeSticks) -> NodePosterior:
         """Add the new nodes at the end of `tree`, independent of the old ones."""
         k, new = len(self.tree), len(mean)
         both = np.zeros((k + new, k + new))
@@ -179,7 +179,7 @@ class PathPosterior:
             covariance=both,
         )
 
-    def rescale(self, factors: Vec) -> PathPosterior:
+    def rescale(self, factors: Vec) -> NodePosterior:
         """Divide all loadings of each node by its factor, (K,)."""
         covariance = self.covariance / np.outer(factors, factors)
         return replace(self, mean=self.mean / factors[:, None], covariance=covariance)
@@ -203,10 +203,10 @@ class ComponentModel:
     shape: float
     rate: float
 
-    def start(self, tree: Tree, mean: Mat, centre: Vec, precision: float) -> PathPosterior:
+    def start(self, tree: Tree, mean: Mat, centre: Vec, precision: float) -> NodePosterior:
         """A posterior to start from: these loadings, and sticks at their prior."""
         k = len(tree)
-        return PathPosterior(
+        return NodePosterior(
             tree,
             self.prior_sticks(k),
             mean,
@@ -221,20 +221,20 @@ class ComponentModel:
         """Sticks of new nodes."""
         return TreeSticks(np.ones(k), np.full(k, self.paths.gamma))
 
-    def products(self, q: PathPosterior) -> Mat:
+    def products(self, q: NodePosterior) -> Mat:
         """E[w_i . w_j] of all nodes, (K, K)."""
         return np.asarray(q.mean @ q.mean.T + self.n_features * q.covariance)
 
     # ------------------------------------------------------------------ updates
 
-    def update(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+    def update(self, stats: NodeStats, q: NodePosterior) -> NodePosterior:
         """Set sticks, loadings, centre and noise to their optimum, one after the other."""
         q = replace(q, sticks=self.paths.posterior(q.tree, stats.slots))
         q = self._update_loadings(stats, q)
         q = self._update_centre(stats, q)
         return self._update_noise(stats, q)
 
-    def _update_loadings(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+    def _update_loadings(self, stats: NodeStats, q: NodePosterior) -> NodePosterior:
         cross = q.precision * (stats.cross - np.outer(stats.codes, q.centre))
         second = q.precision * stats.second
         k = len(q.tree)
@@ -243,16 +243,16 @@ class ComponentModel:
         covariance = 0.5 * (covariance + covariance.T)
         return replace(q, mean=covariance @ cross, covariance=covariance)
 
-    def _update_centre(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+    def _update_centre(self, stats: NodeStats, q: NodePosterior) -> NodePosterior:
         variance = 1.0 / (1.0 / self.scale + stats.n * q.precision)
         centre = variance * q.precision * (stats.first - stats.codes @ q.mean)
         return replace(q, centre=centre, centre_variance=variance)
 
-    def _update_noise(self, stats: PathStats, q: PathPosterior) -> PathPosterior:
+    def _update_noise(self, stats: NodeStats, q: NodePosterior) -> NodePosterior:
         shape = self.shape + 0.5 * stats.n * self.n_features
         return replace(q, shape=shape, rate=self.rate + 0.5 * self.expected_error(stats, q))
 
-    def expected_error(self, stats: PathStats, q: PathPosterior) -> float:
+    def expected_error(self, stats: NodeStats, q: NodePosterior) -> float:
         """Sum over rows of E ||t - centre - W x||^2."""
         d = self.n_features
         distance = stats.squares - 2.0 * stats.first @ q.centre + stats.n * q.centre @ q.centre
@@ -262,7 +262,7 @@ class ComponentModel:
         # If the components explain the rows fully, rounding can leave a negative number.
         return max(float(distance + stats.n * d * q.centre_variance + explained + unseen), 0.0)
 
-    def best_factors(self, stats: PathStats, q: PathPosterior) -> Vec:
+    def best_factors(self, stats: NodeStats, q: NodePosterior) -> Vec:
         """The factors with the highest bound for the coordinates on each node, (K,).
 
         Loadings are divided by the same factors, so the likelihood does not change and the best
@@ -280,7 +280,7 @@ class ComponentModel:
 
     # -------------------------------------------------------------------- bound
 
-    def bound(self, stats: PathStats, q: PathPosterior) -> float:
+    def bound(self, stats: NodeStats, q: NodePosterior) -> float:
         """Lower bound of the log evidence, for any statistics and any posterior."""
         d = self.n_features
         likelihood = 0.5 * stats.n * d * (q.log_precision - LOG_2PI)
@@ -288,7 +288,7 @@ class ComponentModel:
         allocation = self.paths.bound_at(q.tree, stats.slots, q.sticks)
         return float(allocation + likelihood + stats.entropy - self.divergence(q))
 
-    def divergence(self, q: PathPosterior) -> float:
+    def divergence(self, q: NodePosterior) -> float:
         """KL of loadings, centre and noise from their priors, without that of the sticks."""
         d = self.n_features
         loadings = self.loading_divergence(q.mean, q.covariance)
@@ -309,7 +309,7 @@ class ComponentModel:
 
     # -------------------------------------------------------------- predictions
 
-    def path_covariances(self, q: PathPosterior) -> tuple[Cube, Vec]:
+    def path_covariances(self, q: NodePosterior) -> tuple[Cube, Vec]:
         """Loadings W of each slot's path, (K, L, D), and the variance around it, (K,).
 
         A row on that path has the posterior covariance W'W + variance I. Levels that the tree does

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from everlearn.components.local import Slots, fetch_rows, prepare_slots, score_slots
-from everlearn.components.model import ComponentModel, PathPosterior
-from everlearn.components.state import TreeState
+from everlearn.components.model import ComponentModel, NodePosterior
+from everlearn.components.state import ComponentTreeState
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.priors.nested import TreeSticks
 from everlearn.engine.protocol import Engine
@@ -43,14 +43,14 @@ class Survey:
     model, q, slots : of the state
     centred : (n, D) rows minus the centre
     scores : (n, K) scores of the slots
-    base : (n,) rest of the log-likelihoods, the same in all slots
+    base : (n,) part of the log-likelihood that is the same in all slots
     evidence : (n,) log-sum of the scores
     best : (n,) likeliest slot
-    factor : open rows for each surveyed row
+    factor : number of open rows divided by that of surveyed rows
     """
 
     model: ComponentModel
-    q: PathPosterior
+    q: NodePosterior
     slots: Slots
     centred: Mat
     scores: Mat
@@ -73,7 +73,7 @@ class Survey:
         return np.asarray(self.centred - (self.centred @ basis) @ basis.T)
 
 
-def survey_rows(state: TreeState, rng: np.random.Generator, engine: Engine) -> Survey:
+def survey_rows(state: ComponentTreeState, rng: np.random.Generator, engine: Engine) -> Survey:
     """Score the open rows, or a random sample if there are many."""
     n, sample = state.n_open, None
     if n > MAX_SURVEY_ROWS:
@@ -205,7 +205,7 @@ def _fit_branch(survey: Survey, below: int, mean: Mat, n_rounds: int) -> Branch:
     return Branch(below, mean, covariance, r / survey.factor, mass, float(gain))
 
 
-def add_branch(state: TreeState, branch: Branch) -> TreeState:
+def add_branch(state: ComponentTreeState, branch: Branch) -> ComponentTreeState:
     """Add the branch to the tree. Rows have not visited it yet."""
     ids = range(state.next_id, state.next_id + len(branch.mean))
     tree = state.tree.grown(branch.below, list(ids))
@@ -237,7 +237,9 @@ def split_candidates(survey: Survey) -> IntVec:
     return np.asarray(leaves[enough][np.argsort(-divergence[enough], kind="stable")])
 
 
-def split_leaf(state: TreeState, survey: Survey, position: int) -> TreeState | None:
+def split_leaf(
+    state: ComponentTreeState, survey: Survey, position: int
+) -> ComponentTreeState | None:
     """Give a last node a sibling, each with the loading of one half of its rows.
 
     The halves are those of two lines through the centre, found in a few rounds from directions
@@ -284,7 +286,7 @@ class Removal:
     loss: float
 
 
-def removal_candidates(state: TreeState, survey: Survey) -> list[Removal]:
+def removal_candidates(state: ComponentTreeState, survey: Survey) -> list[Removal]:
     """Chains that end in a last node, the smallest loss first.
 
     The estimate moves rows to the next best slots, keeps everything else, and saves the
@@ -319,7 +321,7 @@ def _chain_tops(parents: IntVec, n_children: IntVec) -> list[int]:
     return tops
 
 
-def remove_branch(state: TreeState, position: int) -> TreeState:
+def remove_branch(state: ComponentTreeState, position: int) -> ComponentTreeState:
     """Remove a node and all nodes below it. Their rows have not been visited again yet."""
     return state.with_posterior(state.q.select(state.tree.without([position])))
 
@@ -327,7 +329,7 @@ def remove_branch(state: TreeState, position: int) -> TreeState:
 # ---------------------------------------------------------------------- merges
 
 
-def merge_candidates(state: TreeState, n: int) -> list[tuple[int, int]]:
+def merge_candidates(state: ComponentTreeState, n: int) -> list[tuple[int, int]]:
     """The n pairs of siblings with the most parallel loadings, in each the larger node first."""
     tree = state.tree
     sealed, mass = tree.through(state.sealed.slots), tree.through(state.total.slots)
@@ -343,7 +345,7 @@ def merge_candidates(state: TreeState, n: int) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: -cosines[pair])[:n]
 
 
-def merge_siblings(state: TreeState, one: int, two: int) -> TreeState:
+def merge_siblings(state: ComponentTreeState, one: int, two: int) -> ComponentTreeState:
     """Replace two siblings by one node with the children of both and a loading for all rows."""
     mean, mass = state.q.mean.copy(), state.tree.through(state.total.slots)
     sides = np.sqrt(mass[[one, two]])[:, None] * mean[[one, two]]

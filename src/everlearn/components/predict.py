@@ -1,4 +1,4 @@
-"""What a fitted tree of components says about rows: codes, projections and densities."""
+"""Predictions of a tree of components for rows: codes, projections and densities."""
 
 from __future__ import annotations
 

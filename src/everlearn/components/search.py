@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from everlearn.components.local import PathRunner, RemoteRows
-from everlearn.components.model import ComponentModel, PathStats
+from everlearn.components.model import ComponentModel, NodeStats
 from everlearn.components.moves import (
     Survey,
     add_branch,
@@ -29,8 +29,8 @@ from everlearn.components.moves import (
     split_leaf,
     survey_rows,
 )
-from everlearn.components.settings import TreeSettings
-from everlearn.components.state import OpenRows, TreeState, rescale, sweep
+from everlearn.components.settings import ComponentTreeSettings
+from everlearn.components.state import ComponentTreeState, OpenRows, rescale, sweep
 from everlearn.core.arrays import Mat
 from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.core.random import stream
@@ -72,21 +72,23 @@ def sample_rows(rows: Mat | RemoteRows, seed: int, engine: Engine) -> Mat:
 
 
 def start_path(
-    model: ComponentModel, X: Mat, settings: TreeSettings, seed: int, next_id: int = 0
-) -> TreeState:
+    model: ComponentModel, X: Mat, settings: ComponentTreeSettings, seed: int, next_id: int = 0
+) -> ComponentTreeState:
     """A tree of one path with the principal components of some rows, and no open rows yet."""
     length = min(settings.depth, settings.max_nodes)
     ids = list(range(next_id, next_id + length))
     tree = Tree.root(settings.depth, ids[0]).grown(0, ids[1:])
     centre = X.mean(axis=0)
     q = model.start(tree, principal_loadings(X - centre, length), centre, model.shape / model.rate)
-    empty = PathStats.zeros(tree.ids, X.shape[1])
-    return TreeState(model, q, empty, (), empty, next_id + length, seed)
+    empty = NodeStats.zeros(tree.ids, X.shape[1])
+    return ComponentTreeState(model, q, empty, (), empty, next_id + length, seed)
 
 
-def open_batches(state: TreeState, batches: Sequence[Mat | RemoteRows]) -> TreeState:
+def open_batches(
+    state: ComponentTreeState, batches: Sequence[Mat | RemoteRows]
+) -> ComponentTreeState:
     """Add open rows, which are not visited yet."""
-    empty = PathStats.zeros(state.tree.ids, state.model.n_features)
+    empty = NodeStats.zeros(state.tree.ids, state.model.n_features)
     return replace(state, batches=(*state.batches, *(OpenRows(X, empty) for X in batches)))
 
 
@@ -94,8 +96,11 @@ def open_batches(state: TreeState, batches: Sequence[Mat | RemoteRows]) -> TreeS
 
 
 def grow_tree(
-    state: TreeState, runner: PathRunner, settings: TreeSettings, on_round: OnRound
-) -> tuple[TreeState, bool]:
+    state: ComponentTreeState,
+    runner: PathRunner,
+    settings: ComponentTreeSettings,
+    on_round: OnRound,
+) -> tuple[ComponentTreeState, bool]:
     """Grow until no move helps, remove what the bound does not need, and iterate to convergence.
 
     Also returns whether the bound converged.
@@ -125,7 +130,7 @@ def grow_tree(
 
 
 def _round_info(
-    state: TreeState, moves: Sequence[MoveRecord] = (), *, settled: bool = False
+    state: ComponentTreeState, moves: Sequence[MoveRecord] = (), *, settled: bool = False
 ) -> LapInfo:
     mass = state.total.n
     return LapInfo(state.clock, state.bound(), len(state.tree), mass, tuple(moves), settled)
@@ -135,8 +140,12 @@ def _round_info(
 
 
 def try_growth(
-    state: TreeState, runner: PathRunner, settings: TreeSettings, *, several: bool = False
-) -> tuple[TreeState, list[MoveRecord]]:
+    state: ComponentTreeState,
+    runner: PathRunner,
+    settings: ComponentTreeSettings,
+    *,
+    several: bool = False,
+) -> tuple[ComponentTreeState, list[MoveRecord]]:
     """Try a birth and, if that fails, a split. A full tree tries to exchange branches instead.
 
     With `several`, a large tree tries more than one birth at a time. An empty list of moves means
@@ -172,8 +181,8 @@ def try_growth(
 
 
 def judge(
-    plain: TreeState, trial: TreeState, kind: str, min_gain: float
-) -> tuple[TreeState, MoveRecord]:
+    plain: ComponentTreeState, trial: ComponentTreeState, kind: str, min_gain: float
+) -> tuple[ComponentTreeState, MoveRecord]:
     """The trial, if its bound is higher by `min_gain` per feature and new node; else `plain`."""
     old, new = set(plain.tree.ids.tolist()), set(trial.tree.ids.tolist())
     removed, added = tuple(sorted(old - new)), tuple(sorted(new - old))
@@ -189,7 +198,9 @@ def _draw_rank(rng: np.random.Generator, n: int) -> int:
     return min(int(rng.geometric(0.5)) - 1, n - 1)
 
 
-def _split(state: TreeState, survey: Survey, rng: np.random.Generator) -> TreeState | None:
+def _split(
+    state: ComponentTreeState, survey: Survey, rng: np.random.Generator
+) -> ComponentTreeState | None:
     """Split one of the last nodes that fit their rows worst."""
     order = split_candidates(survey)
     if not len(order):
@@ -198,12 +209,12 @@ def _split(state: TreeState, survey: Survey, rng: np.random.Generator) -> TreeSt
 
 
 def _exchange(
-    state: TreeState,
+    state: ComponentTreeState,
     survey: Survey,
     runner: PathRunner,
-    settings: TreeSettings,
+    settings: ComponentTreeSettings,
     rng: np.random.Generator,
-) -> TreeState | None:
+) -> ComponentTreeState | None:
     """Remove one of the branches with the smallest loss, and grow others in its place."""
     removals = removal_candidates(state, survey)
     if not removals:
@@ -220,8 +231,8 @@ def _exchange(
 
 
 def cut_back(
-    state: TreeState, runner: PathRunner, settings: TreeSettings
-) -> tuple[TreeState, list[MoveRecord]]:
+    state: ComponentTreeState, runner: PathRunner, settings: ComponentTreeSettings
+) -> tuple[ComponentTreeState, list[MoveRecord]]:
     """Remove branches and merge siblings as long as the bound does not fall."""
     records: list[MoveRecord] = []
     n_failed = 0
@@ -241,12 +252,12 @@ def cut_back(
 
 
 def _cut(
-    state: TreeState,
+    state: ComponentTreeState,
     runner: PathRunner,
-    settings: TreeSettings,
+    settings: ComponentTreeSettings,
     rng: np.random.Generator,
     n_failed: int,
-) -> tuple[str, TreeState | None]:
+) -> tuple[str, ComponentTreeState | None]:
     """The best removal or merge, in turn; after two failures the second best, and so on."""
     rank, is_merge = divmod(n_failed, 2)
     if not is_merge and "delete" in settings.moves:
@@ -264,8 +275,12 @@ def _cut(
 
 
 def learn_stream(
-    state: TreeState, X: Mat, runner: PathRunner, settings: TreeSettings, on_round: OnRound
-) -> TreeState:
+    state: ComponentTreeState,
+    X: Mat,
+    runner: PathRunner,
+    settings: ComponentTreeSettings,
+    on_round: OnRound,
+) -> ComponentTreeState:
     """Learn from rows that will not come again; the last `birth_window` rows stay open."""
     window = settings.birth_window
     size = max(1, window // _BATCHES_PER_WINDOW)
@@ -278,7 +293,7 @@ def learn_stream(
     return state
 
 
-def _append(state: TreeState, X: Mat, size: int, runner: PathRunner) -> TreeState:
+def _append(state: ComponentTreeState, X: Mat, size: int, runner: PathRunner) -> ComponentTreeState:
     """Visit new rows once and keep them open, in the last batch if there is room for them."""
     stats = runner.run(state.q, X)
     last = state.batches[-1] if state.batches else None
@@ -292,8 +307,11 @@ def _append(state: TreeState, X: Mat, size: int, runner: PathRunner) -> TreeStat
 
 
 def _revisit(
-    state: TreeState, runner: PathRunner, settings: TreeSettings, on_round: OnRound
-) -> TreeState:
+    state: ComponentTreeState,
+    runner: PathRunner,
+    settings: ComponentTreeSettings,
+    on_round: OnRound,
+) -> ComponentTreeState:
     """Visit the open rows again, and grow as long as that succeeds."""
     state = replace(sweep(state, runner, _TRIAL_SWEEPS), n_new=0)
     moves: list[MoveRecord] = []
@@ -306,7 +324,7 @@ def _revisit(
     return state
 
 
-def _seal_oldest(state: TreeState, runner: PathRunner) -> TreeState:
+def _seal_oldest(state: ComponentTreeState, runner: PathRunner) -> ComponentTreeState:
     """Visit the oldest open batch a last time, and keep only its statistics."""
     oldest, *others = state.batches
     stats = runner.run(state.q, oldest.X)
@@ -314,6 +332,6 @@ def _seal_oldest(state: TreeState, runner: PathRunner) -> TreeState:
     return replace(state, q=state.model.update(state.total, state.q))
 
 
-def seal_all(state: TreeState) -> TreeState:
+def seal_all(state: ComponentTreeState) -> ComponentTreeState:
     """Drop all open rows, and keep the statistics of their last visit."""
     return replace(state, sealed=state.with_total().total, batches=(), n_new=0).with_total()

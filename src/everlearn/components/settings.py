@@ -1,4 +1,4 @@
-"""Parameters of `ComponentTree` as its parts read them."""
+"""The parameters of `ComponentTree`, checked and typed for one call."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ComponentTreeOptions(ExpertOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreeSettings:
+class ComponentTreeSettings:
     """All parameters for one call, checked.
 
     They are those of `ComponentTree` and `ComponentTreeOptions`, in the form in which they are

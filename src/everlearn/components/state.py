@@ -1,4 +1,4 @@
-"""What learning a tree of components remembers between steps, and visits of its rows."""
+"""The state of a tree of components between steps, and how rows are visited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from everlearn.components.local import PathRunner, RemoteRows
-from everlearn.components.model import ComponentModel, PathPosterior, PathStats
+from everlearn.components.model import ComponentModel, NodePosterior, NodeStats
 from everlearn.core.arrays import Mat
 from everlearn.core.stats import total
 from everlearn.core.tree import Tree
@@ -24,11 +24,11 @@ class OpenRows:
     """
 
     X: Mat | RemoteRows
-    stats: PathStats
+    stats: NodeStats
 
 
 @dataclass(frozen=True, slots=True)
-class TreeState:
+class ComponentTreeState:
     """The posterior, and the statistics that it is computed from.
 
     Attributes
@@ -45,10 +45,10 @@ class TreeState:
     """
 
     model: ComponentModel
-    q: PathPosterior
-    sealed: PathStats
+    q: NodePosterior
+    sealed: NodeStats
     batches: tuple[OpenRows, ...]
-    total: PathStats
+    total: NodeStats
     next_id: int
     seed: int
     clock: int = 0
@@ -68,11 +68,11 @@ class TreeState:
         """Lower bound of the log evidence of all rows seen."""
         return self.model.bound(self.total, self.q)
 
-    def with_total(self) -> TreeState:
+    def with_total(self) -> ComponentTreeState:
         """With `total` summed anew, which removes rounding errors of earlier updates."""
         return replace(self, total=total([self.sealed, *(b.stats for b in self.batches)]))
 
-    def with_posterior(self, q: PathPosterior) -> TreeState:
+    def with_posterior(self, q: NodePosterior) -> ComponentTreeState:
         """Replace the posterior and re-index the statistics to its tree.
 
         Statistics of nodes that are gone are dropped until the next visit.
@@ -88,8 +88,8 @@ class TreeState:
 
 
 def sweep(
-    state: TreeState, runner: PathRunner, n_sweeps: int = 1, *, together: bool = True
-) -> TreeState:
+    state: ComponentTreeState, runner: PathRunner, n_sweeps: int = 1, *, together: bool = True
+) -> ComponentTreeState:
     """Visit all open rows `n_sweeps` times, and update the posterior after each batch.
 
     With `together`, the first sweep updates the posterior once, after all batches. New nodes need
@@ -105,13 +105,13 @@ def sweep(
     return state
 
 
-def _visit_all(state: TreeState, runner: PathRunner) -> TreeState:
+def _visit_all(state: ComponentTreeState, runner: PathRunner) -> ComponentTreeState:
     batches = tuple(OpenRows(b.X, runner.run(state.q, b.X)) for b in state.batches)
     state = replace(state, batches=batches).with_total()
     return replace(state, q=state.model.update(state.total, state.q))
 
 
-def visit_batch(state: TreeState, position: int, runner: PathRunner) -> TreeState:
+def visit_batch(state: ComponentTreeState, position: int, runner: PathRunner) -> ComponentTreeState:
     """Visit one batch of open rows and update the posterior."""
     batch = state.batches[position]
     stats = runner.run(state.q, batch.X)
@@ -122,7 +122,7 @@ def visit_batch(state: TreeState, position: int, runner: PathRunner) -> TreeStat
     return replace(state, batches=tuple(batches), total=changed, q=q)
 
 
-def _order_siblings(state: TreeState) -> TreeState:
+def _order_siblings(state: ComponentTreeState) -> ComponentTreeState:
     """Reorder siblings by mass if that raises the bound, and update their sticks."""
     prior = state.model.paths
     tree = prior.ordered(state.tree, state.total.slots)
@@ -133,7 +133,7 @@ def _order_siblings(state: TreeState) -> TreeState:
     return replace(state, q=replace(state.q, sticks=sticks))
 
 
-def rescale(state: TreeState) -> TreeState:
+def rescale(state: ComponentTreeState) -> ComponentTreeState:
     """Give coordinates and loadings of each node the scale with the highest bound.
 
     Only for trees that have stopped growing: while a tree grows, rescaled nodes leave less to

@@ -155,9 +155,9 @@ class DaskEngine:
         return firsts, infos
 
     def _computed(self, chunks: list[Any]) -> list[Any]:
-        """Futures of the chunks: where they are, or else each worker has a run of neighbours.
+        """Futures of the chunks. What is on a worker stays there; the rest is dealt out in runs.
 
-        A batch takes chunks at equal steps, so that all workers have the same share of it.
+        A batch takes every n-th chunk, so all workers have the same share of it.
         """
         if distributed.futures_of(chunks):
             return list(self.client.compute(chunks))
@@ -213,7 +213,7 @@ class DaskEngine:
         return self.with_retries(lambda: self.gathered(parts()))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
-        """Find out which workers are left, or give up."""
+        """Look for the workers that are left, or raise a ClusterError."""
         if self.client.status != "running" or _by_scheduler(error):
             raise scheduler_lost(error) from error
         if times >= _ATTEMPTS:
@@ -249,7 +249,7 @@ class DaskEngine:
         return sums, [info for _, infos in results for info in infos]
 
     def _submitted(self, work: Any, groups: list[Group], call: Call) -> list[Any]:
-        """Futures of the tasks, sent as one message: a second one would wait for more to say."""
+        """Futures of the tasks, sent as one message: Dask holds back a second one for a moment."""
         self._sent.send_missing((run for group in groups for run in group.runs), self._home)
         recipes = [Recipe(group.runs, self._sent.futures) for group in groups]
         argument = call.argument()
@@ -288,14 +288,13 @@ def scheduler_lost(error: BaseException) -> ClusterError:
 _PATIENCE = 30.0
 """Seconds to wait for a scheduler, or for the first worker."""
 _SETTINGS = {
-    # Idle workers are not to fetch chunks from others: they would travel again and again.
+    # Idle workers must not fetch chunks from others: chunks would travel again and again.
     "distributed.scheduler.work-stealing": False,
     # Blocks of a few megabytes come and go. By default workers hand each one back to the system
     # and get it again page by page, which takes a quarter of the time of a step.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 * 2**20,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 * 2**20,
-    # What processes measure of themselves for a dashboard, which these have not, keeps a seventh
-    # of a core busy.
+    # Workers measure themselves for a dashboard, which takes a seventh of a core. There is none.
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "500ms",
     "distributed.admin.tick.interval": "1s",
@@ -339,10 +338,10 @@ def _client(engine: EngineChoice, stack: ExitStack) -> Any:
             raise scheduler_lost(CommClosedError("the client given as engine is connecting"))
         if engine.status != "running":
             raise ClusterError(f"the client given as engine is {engine.status}")
-        return _waiting(engine)
+        return _synchronous(engine)
     if engine == "dask":
         try:
-            return _waiting(distributed.default_client())
+            return _synchronous(distributed.default_client())
         except ValueError:
             return stack.enter_context(local_workers())
     try:
@@ -353,8 +352,8 @@ def _client(engine: EngineChoice, stack: ExitStack) -> Any:
         raise ClusterError(f"no Dask scheduler answers at {engine!r}: {error}") from error
 
 
-def _waiting(client: Any) -> Any:
-    """The client, unless its calls return before they are done."""
+def _synchronous(client: Any) -> Any:
+    """The client, or an error if its calls return before they are done."""
     if client.asynchronous:
         raise ClusterError(
             f"{client!r} is asynchronous, and learning waits for its steps: open a client without "

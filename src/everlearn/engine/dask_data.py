@@ -18,10 +18,11 @@ TASKS_PER_THREAD = 2
 
 
 class Group(NamedTuple):
-    """Runs of items that are one task, the worker it is meant for, and its place in the tree.
+    """Runs of items that are one task.
 
+    home : the worker that the task is meant for
     start : number of runs of the groups before it
-    height : what `total` wants to know of the sum of the runs
+    height : height of the sum of its runs in the tree of additions, for `total`
     """
 
     runs: list[list[Any]]
@@ -72,9 +73,12 @@ def _halved(
 
 
 class InSlot:
-    """Stands for what is held on the worker: all of it, or a run of it with something along.
+    """A placeholder for data that the worker holds: all of them, or a run with its companion.
 
-    kept : it is a pair of a sum and of results that were kept, and the run is one of these
+    slot : position of the data among those that the worker has for the task
+    where : the run; None means all data
+    along : if not None, the task gets the pair (run, along)
+    kept : the data are a pair of a sum and of results that were kept; the run is one of the latter
     """
 
     def __init__(
@@ -153,7 +157,7 @@ class Retrying(Protocol):
 
 
 class Remote:
-    """A handle of something on a worker, and how to make it: when asked for, and when lost."""
+    """A handle of something on a worker, which is made when asked for, and again when lost."""
 
     def __init__(
         self,
@@ -177,7 +181,7 @@ class Remote:
 
 
 class Part:
-    """A handle of some of the second results that were kept, of the task whose handle is given."""
+    """A handle of some of the second results that a task left on its worker."""
 
     def __init__(self, kept: Remote, start: int, stop: int) -> None:
         self.kept, self.start, self.stop = kept, start, stop
@@ -187,7 +191,7 @@ class Part:
 
 
 def remote_in(item: Any) -> Remote | None:
-    """What an item has on a worker, if anything."""
+    """The handle of what an item has on a worker, if anything."""
     if isinstance(item, Piece):
         item = item.source
     if isinstance(item, Part):
@@ -206,9 +210,10 @@ def by_home(items: Iterable[T], home: Callable[[T], str | None]) -> list[tuple[A
 
 
 class Recipe:
-    """Runs of items for a worker, packed, with numbers of slots for what is on workers already.
+    """Runs of items for a worker, pickled; data that are on workers already have an `InSlot`.
 
-    slots : futures of what is there; `held` has those of data of this process
+    slots : futures of the data on workers
+    held : futures of chunks that this process has sent, by `Piece.home`
     """
 
     def __init__(self, runs: list[list[Any]], held: Mapping[tuple[int, int], Any]) -> None:
@@ -309,7 +314,7 @@ class Sent:
                 self._watch(piece.source)
 
     def _watch(self, source: Any) -> None:
-        """Let go of what was sent of some data when this process has dropped the data."""
+        """Forget the chunks of some data as soon as this process has dropped the data."""
         number = id(source)
         if number in self._sources:
             return

@@ -128,7 +128,7 @@ class ThreadEngine:
             for future in futures:
                 future.cancel()
             wait(futures)
-            futures.clear()  # errors know this frame, and it must not know them
+            futures.clear()  # an error refers to this frame: no cycle may keep both alive
 
 
 def _run(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:

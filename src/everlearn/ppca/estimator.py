@@ -569,7 +569,7 @@ class OnlinePPCA(
             kept_rank=min(kept, self.n_features_in_),
             constraint=self.constraint,
             weight=None if weight == "count" else float(weight),
-            max_evidence=np.inf if most is None else float(most),
+            max_reference_mass=np.inf if most is None else float(most),
             step_size=StepSize(
                 None if step is None else float(step),
                 float(options.step_power),

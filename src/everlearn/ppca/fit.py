@@ -37,7 +37,7 @@ class PPCAFit:
 
     @property
     def seed(self) -> int:
-        """Of all draws."""
+        """Seed of all draws."""
         return self.state.seed
 
     @property
@@ -61,7 +61,7 @@ def fit_rows(
         else:
             start = None
             if rows.missing and not settings.form.is_mixture:
-                start = _completed(learner, rows, seed, engine)
+                start = _start_with_gaps(learner, rows, seed, engine)
             found, likelihoods = BatchEM(
                 learner.rank, learner.max_components, settings.max_iter, settings.tol
             ).fit(rows, seed, engine, lambda value: progress.show(len(rows), value), start)
@@ -77,10 +77,13 @@ def fit_rows(
     return PPCAFit(state, settings.form, tuple(likelihoods))
 
 
-def _completed(
+def _start_with_gaps(
     learner: NaturalEM, rows: Rows | ChunkedRows, seed: int, engine: Engine
 ) -> PPCAState:
-    """A start for EM with gaps. From random loadings it needs hundreds of iterations."""
+    """A start for EM if entries are missing: one exact step on filled rows.
+
+    From random loadings, EM needs hundreds of iterations.
+    """
     exact = replace(learner, constraint="step", weight=None)
     state = exact.step(PPCAState.blank(rows, learner.rank, seed, engine), rows, engine)
     return replace(state, reference=(), window=())

@@ -35,17 +35,17 @@ def refill_gaps(
     Parameters
     ----------
     state : before the rows
-    known : moments of all that the state knows, a component each
-    request : the local step of the state
+    known : moments of all rows so far, one for each component
+    request : what the local step of the state asks of rows
     rows : the next rows
     engine : where their blocks are worked on
-    unit : what a row of weight 1 is in units of the mass of `known`
+    unit : mass that a row of weight 1 has in `known`
     kept_rank : directions that moments keep
     """
     local = sum_over_rows(replace(request, moments=False, features=True), rows, engine)
-    old, one = state.models, unit * state.row_weight
+    old, row_weight = state.models, unit * state.row_weight
     new = tuple(
-        (sums * unit).regressed(model, part.mass * part.shares_present, one)
+        (sums * unit).regressed(model, part.mass * part.shares_present, row_weight)
         for sums, model, part in zip(local.features, old, known, strict=True)
     )
 

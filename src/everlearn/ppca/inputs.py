@@ -21,7 +21,7 @@ LARGEST_TASK: Final = 2**53
 
 
 class HasComponents(Protocol):
-    """An estimator that keeps so many components of its rows."""
+    """An estimator with a number of components, which must not exceed that of features."""
 
     n_components: int
 

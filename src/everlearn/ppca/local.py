@@ -1,4 +1,4 @@
-"""The local step of PPCA and of mixtures of it: blocks of rows to what they add up to."""
+"""The local step of PPCA and of mixtures of it: from blocks of rows to additive sums."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _LARGEST_SCORE = 1e100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalRequest:
-    """The components, and what is wanted of the rows; all blocks share it.
+    """The components, and which sums to compute; all blocks share it.
 
     Attributes
     ----------
     models, log_weights : the components, and the logarithms of their shares, (K,)
     origin : (d,), where statistics are centred
-    moments, stats, features : which results are wanted
-    threshold : rows are odd if every component gives them a lower log density; None: no row is
-    completing : models that fill gaps; None: the components do
+    moments, stats, features : which sums to compute
+    threshold : rows are odd if every component gives them a lower log density. None: no row is odd
+    gap_models : models that fill gaps. None: the components fill them
     """
 
     models: tuple[PPCA, ...]
@@ -45,7 +45,7 @@ class LocalRequest:
     stats: bool = False
     features: bool = False
     threshold: float | None = None
-    completing: tuple[PPCA, ...] | None = None
+    gap_models: tuple[PPCA, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class LocalSum:
 
     Attributes
     ----------
-    moments, stats, features : for each component, if they are wanted
+    moments, stats, features : for each component, if the request asks for them
     odd : moments of odd rows
     likelihoods : (4,), of the rows that are not odd: their mass, the sum of their log-likelihoods,
         the sum of the log densities under their best components, and that of the squares of these
@@ -110,8 +110,8 @@ def local_step(request: LocalRequest, rows: Rows) -> tuple[LocalSum, None]:
     if request.stats:
         pairs = zip(posteriors, shares.T, strict=True)
         stats = reduce(LatentStats.join, [row_stats(*pair, request.origin) for pair in pairs])
-    if request.completing is not None and np.isnan(rows.X).any():
-        posteriors = [model.posterior(rows.X) for model in request.completing]
+    if request.gap_models is not None and np.isnan(rows.X).any():
+        posteriors = [model.posterior(rows.X) for model in request.gap_models]
     parts = list(zip(posteriors, shares.T, strict=True))
     moments = tuple(_moments(*part) for part in parts) if request.moments else ()
     features = tuple(FeatureSums.of(*part) for part in parts) if request.features else ()

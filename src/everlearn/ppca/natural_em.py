@@ -60,7 +60,7 @@ class NaturalEM:
     constraint : when the reference is updated: "step", "task", "previous" (it is the model before
         the step), or None (there is no reference)
     weight : weight of the reference in units of the window's, or None to count rows
-    max_evidence : the most rows that the reference counts for
+    max_reference_mass : the most that the reference weighs, in rows of weight 1
     step_size : weights of batches in statistics and windows
     max_components : the most PPCAs in the mixture
     novelty : standard deviations below the usual log density from which on a row is odd
@@ -70,7 +70,7 @@ class NaturalEM:
     kept_rank: int
     constraint: str | None
     weight: float | None = None
-    max_evidence: float = np.inf
+    max_reference_mass: float = np.inf
     step_size: StepSize = StepSize()
     max_components: int = 1
     novelty: float = 2.0
@@ -84,8 +84,8 @@ class NaturalEM:
 
     def step(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
         """The state after one batch."""
-        state, completing = self._completing(state, rows, engine)
-        request = replace(self._request(state), completing=completing)
+        state, gap_models = self._gap_models(state, rows, engine)
+        request = replace(self._request(state), gap_models=gap_models)
         local = sum_over_rows(request, rows, engine)
         mass = rows.mass
         usual = mass if local.odd is None else mass - local.odd.mass
@@ -106,25 +106,28 @@ class NaturalEM:
             state = self._blend(state, local, mass, usual)
         return self._grow(state, mass)
 
-    def _completing(
+    def _gap_models(
         self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine
     ) -> tuple[PPCAState, tuple[PPCA, ...] | None]:
-        """The state with gaps of earlier rows refilled, and models that fill those of `rows`."""
-        unit, completing = 1.0, None
+        """The state with gaps of earlier rows refilled, and models that fill those of `rows`.
+
+        None if there are no gaps, or if the components themselves fill them.
+        """
+        unit, gap_models = 1.0, None
         gaps = rows.missing
         if not gaps and all(p.present is None for p in (*state.reference, *state.window)):
-            return state, completing
+            return state, None
         if self.in_moments and (known := self._joint(state)):
             if self.weight is not None and self.constraint != "task":
                 unit = self.step_size(state.clock + 1) / rows.mass
             request = self._request(state)
-            state, completing = refill_gaps(
+            state, gap_models = refill_gaps(
                 state, known, request, rows, engine, unit, self.kept_rank
             )
         if gaps and state.n_rows < self._mature_rows and (self.in_moments or state.stats is None):
             known = self._joint(state) if self.in_moments else state.window
-            completing = first_models(state, known, rows, engine, unit, self.rank)
-        return state, completing
+            gap_models = first_models(state, known, rows, engine, unit, self.rank)
+        return state, gap_models
 
     def adopt(self, state: PPCAState, rows: Rows | ChunkedRows, engine: Engine) -> PPCAState:
         """The state from which learning can go on, after batch EM found the components."""
@@ -154,7 +157,7 @@ class NaturalEM:
         if self.constraint != "task" or state.new_mass == 0.0:
             return state
         both = self._joint(state)
-        scale = (state.evidence + state.new_mass) / sum(part.mass for part in both)
+        scale = (state.reference_mass + state.new_mass) / sum(part.mass for part in both)
         reference = tuple(p.with_mass(p.mass * scale).truncated(self.kept_rank) for p in both)
         return replace(state, reference=self._capped(reference), window=(), new_mass=0.0)
 
@@ -205,7 +208,7 @@ class NaturalEM:
         scale = 1.0
         if self.weight is not None:
             recent = sum(part.mass for part in state.window)
-            scale = self.weight * recent / state.evidence
+            scale = self.weight * recent / state.reference_mass
         pairs = zip(state.reference, state.window, strict=True)
         return tuple(one.with_mass(scale * one.mass) + two for one, two in pairs)
 
@@ -219,9 +222,11 @@ class NaturalEM:
 
     def _capped(self, reference: tuple[Moments, ...]) -> tuple[Moments, ...]:
         total = sum(part.mass for part in reference)
-        if total <= self.max_evidence:
+        if total <= self.max_reference_mass:
             return reference
-        return tuple(part.with_mass(part.mass * self.max_evidence / total) for part in reference)
+        return tuple(
+            part.with_mass(part.mass * self.max_reference_mass / total) for part in reference
+        )
 
     def _with_previous(self, state: PPCAState) -> PPCAState:
         if self.constraint != "previous":

@@ -1,4 +1,4 @@
-"""What a model says about rows, block by block. Nothing here changes the model."""
+"""Predictions for a block of rows: densities, latents, filled gaps. They change no model."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rows_of_latents(state: PPCAState, Z: Mat, *, is_mixture: bool) -> Mat:
 
 
 def _posteriors(state: PPCAState, rows: Rows) -> tuple[list[RowPosterior], Mat]:
-    """Beliefs under each component, and the log of share times density, (n, K)."""
+    """Posteriors under each component, and the log of share times density, (n, K)."""
     found = [model.posterior(rows.X) for model in state.models]
     return found, joint_log_likelihood(found, state.log_weights)
 

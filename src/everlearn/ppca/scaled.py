@@ -1,4 +1,4 @@
-"""`ScaledPCA`: principal components of a stream of rows, divided by one number."""
+"""`ScaledPCA`: principal components of a stream of rows, with a mean variance of 1."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _AXES = Record(
 class ScaledPCA(
     LearnerMixin, ClassNamePrefixFeaturesOutMixin, SaveMixin, TransformerMixin, BaseEstimator
 ):
-    """Principal components, divided by one number so that their mean variance is 1.
+    """Principal components of rows, all divided by one number so that their mean variance is 1.
 
     The components are not whitened: directions with little variance stay small. Priors of mixtures
     expect this scale, see docs/ask/priors.md. Rows may come in batches.

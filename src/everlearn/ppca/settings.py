@@ -1,4 +1,4 @@
-"""The parameters of `OnlinePPCA`: what each may be, and all of them as one typed value."""
+"""The parameters of `OnlinePPCA`: their ranges, and their typed values for one call."""
 
 from __future__ import annotations
 

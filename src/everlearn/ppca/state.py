@@ -133,8 +133,8 @@ class PPCAState:
         return self.mass / self.n_rows if self.n_rows else 1.0
 
     @property
-    def evidence(self) -> float:
-        """Mass of the rows behind the reference."""
+    def reference_mass(self) -> float:
+        """Weight of the rows that the reference stands for."""
         return float(sum(part.mass for part in self.reference))
 
     def is_finite(self) -> bool:

@@ -165,16 +165,16 @@ class FeatureSums:
     def __mul__(self, factor: float) -> FeatureSums:
         return FeatureSums(self.uu * factor, self.ru * factor)
 
-    def regressed(self, model: PPCA, mass: Vec, one: float = 1.0) -> PPCA:
+    def regressed(self, model: PPCA, mass: Vec, row_weight: float = 1.0) -> PPCA:
         """The model with mean and loadings of each feature updated by these rows.
 
-        `mass` (d,) is that of earlier rows with the feature, which speak for the old values. One
-        more row, of weight `one`, speaks for the old loadings, so that few rows cannot change them
-        much.
+        `mass` (d,) is that of earlier rows with the feature, which count for the old values. One
+        imagined row, of weight `row_weight`, counts for the old loadings too, so that few rows
+        cannot change them much.
         """
         q = model.rank
         uu = self.uu + mass[:, None, None] * np.eye(q + 1)
-        uu[:, range(1, q + 1), range(1, q + 1)] += one
+        uu[:, range(1, q + 1), range(1, q + 1)] += row_weight
         uu[:, 0, 0] += np.where(uu[:, 0, 0] > 0.0, 0.0, 1.0)  # a feature that no row has
         change = np.linalg.solve(uu, self.ru[:, :, None])[:, :, 0]
         return replace(

@@ -13,7 +13,7 @@ from everlearn.core.random import stream
 from everlearn.engine.opening import open_engine
 from everlearn.engine.progress import DocumentProgress
 from everlearn.text.inputs import WordSpace
-from everlearn.trees.model import TreeTopics, sampled_levels, young_prior
+from everlearn.trees.model import TreeTopics, growing_prior, sampled_levels
 from everlearn.trees.moves import join_siblings, merge_nodes
 from everlearn.trees.sampler import TreeSampler
 from everlearn.trees.settings import TreeSettings
@@ -130,12 +130,12 @@ def sample_tree(
     """
     full, n_sweeps, merging = settings.rules, settings.n_sweeps, settings.merge
     half = max(n_sweeps / 2, 1e-9)
-    rules = replace(full, word_prior=young_prior(full.word_prior, float(n_sweeps == 0)))
+    rules = replace(full, word_prior=growing_prior(full.word_prior, float(n_sweeps == 0)))
     sampler = TreeSampler(start, rules)
     sampler.add(documents, seed, 0)
     join_at = wait = JOIN_EVERY
     for done in range(1, n_sweeps + 1):
-        rules = replace(full, word_prior=young_prior(full.word_prior, done / half))
+        rules = replace(full, word_prior=growing_prior(full.word_prior, done / half))
         sampler.word_prior = rules.word_prior
         sampler.sweep(seed, done)
         if rules.learn_levels and done >= half and done % LEVELS_EVERY == 0:

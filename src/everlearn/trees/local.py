@@ -1,4 +1,8 @@
-"""The local step: where documents belong in a tree of topics, for learning and for predictions."""
+"""The local step: where documents belong in a tree of topics, for learning and for predictions.
+
+A document takes one path, named by its slot. The slot of a node on the last level is the path that
+ends there. That of any other node is all paths that leave the tree at this node.
+"""
 
 from __future__ import annotations
 

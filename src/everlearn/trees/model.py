@@ -52,7 +52,8 @@ class TreeTopics:
     ----------
     tree : the nodes
     counts : (n_words, n_nodes) tokens of each word at each node
-    slots : (n_nodes,) documents in the slot of each node
+    slots : (n_nodes,) documents in the slot of each node: on the path that ends there or, above
+        the last level, on paths that leave the tree there
     alpha : (depth,) Dirichlet parameters of a document's levels
     next_id : the id of the next node that is born
     """
@@ -95,13 +96,13 @@ class TreeTopics:
         return np.asarray(smoothed / smoothed.sum(axis=0))
 
 
-def young_prior(word_prior: float, share: float) -> float:
-    """The word prior while topics form: `share`, from 0 to 1, says how far they are.
+def growing_prior(word_prior: float, progress: float) -> float:
+    """The word prior while topics form; it has its full value from a progress of 1 on.
 
-    A new topic faces pseudo-counts of n_words * word_prior, more than a few documents bring. Under
-    the full prior, new topics would hardly ever begin.
+    A new topic competes with n_words * word_prior pseudo-counts, more than a few documents bring.
+    Under the full prior, new topics would hardly ever begin.
     """
-    return max(min(1.0, share) * word_prior, min(LEAST_PRIOR, word_prior))
+    return max(min(1.0, progress) * word_prior, min(LEAST_PRIOR, word_prior))
 
 
 def topic_evidence(counts: Mat, word_prior: float) -> Vec:

@@ -37,28 +37,28 @@ class Merger:
     gain: float
 
 
-def judge(
+def gaining_mergers(
     topics: TreeTopics, rules: TreeRules, level: int, below: IntVec | None = None
 ) -> list[Merger]:
-    """Mergers of siblings on this level that gain something, the best first, each node once.
+    """Mergers of siblings on this level that make the tree likelier, best first, each node once.
 
     `below` restricts them to the children of these nodes, given by position.
     """
     tree, mass, totals = topics.tree, topics.mass, topics.counts.sum(axis=0)
-    guests = mass - topics.slots
-    judged: list[Merger] = []
+    passed_on = mass - topics.slots
+    found: list[Merger] = []
     for parent in np.flatnonzero(tree.levels == level - 1) if below is None else below:
         children = tree.children(int(parent))
         if len(children) < 2:
             continue
         gains = _word_gains(topics.counts, totals[children], children, rules.word_prior)
-        gains += _seat_gains(mass[children], guests[children], rules.paths.gamma)
+        gains += _path_gains(mass[children], passed_on[children], rules.paths.gamma)
         for i, j in zip(*np.nonzero(np.triu(gains, 1) > 0), strict=True):
             pair = int(tree.ids[children[i]]), int(tree.ids[children[j]])
-            judged.append(Merger(*pair, float(gains[i, j])))
+            found.append(Merger(*pair, float(gains[i, j])))
     chosen: list[Merger] = []
     used: set[int] = set()
-    for merger in sorted(judged, key=lambda m: -m.gain):
+    for merger in sorted(found, key=lambda m: -m.gain):
         if used.isdisjoint((merger.kept, merger.gone)):
             chosen.append(merger)
             used |= {merger.kept, merger.gone}
@@ -90,7 +90,7 @@ def merge_all(topics: TreeTopics, rules: TreeRules) -> tuple[TreeTopics, list[Me
     done: list[Merger] = []
     for level in range(1, rules.depth):
         below = None
-        while mergers := judge(topics, rules, level, below):
+        while mergers := gaining_mergers(topics, rules, level, below):
             topics = merged(topics, mergers)
             done += mergers
             kept = topics.tree.at([merger.kept for merger in mergers])
@@ -118,17 +118,18 @@ def _word_gains(counts: Mat, n: Vec, members: IntVec, word_prior: float) -> Mat:
     return np.asarray(gains)
 
 
-def _seat_gains(mass: Vec, guests: Vec, gamma: float) -> Mat:
+def _path_gains(mass: Vec, passed_on: Vec, gamma: float) -> Mat:
     """How much likelier paths are with one branch instead of two.
 
-    `mass` is that through each node, `guests` the part of it that went on to its children.
+    `mass` is that of each node, `passed_on` the part of it that went on to its children.
     """
     alone = gammaln(mass)
-    tables = gammaln(mass[:, None] + mass) - alone[:, None] - alone - np.log(gamma)
-    rooms = gammaln(guests + gamma)
-    both = rooms[:, None] + rooms - gammaln(guests[:, None] + guests + gamma) - gammaln(gamma)
-    used = guests > 0
-    return np.asarray(tables + np.where(used[:, None] & used, both, 0.0))
+    at_parent = gammaln(mass[:, None] + mass) - alone[:, None] - alone - np.log(gamma)
+    below = gammaln(passed_on + gamma)
+    together = gammaln(passed_on[:, None] + passed_on + gamma)
+    at_node = below[:, None] + below - together - gammaln(gamma)
+    used = passed_on > 0
+    return np.asarray(at_parent + np.where(used[:, None] & used, at_node, 0.0))
 
 
 TRIES = 8
@@ -137,7 +138,8 @@ PATIENCE = 2
 """A level is done after this many tries in a row without a gain."""
 _SETTLING_SWEEPS = 4
 _COMMON = 0.3
-"""A word is common to two branches if its smaller share is at least this part of the larger."""
+"""A word is common to two branches if the smaller of its shares in them is at least this part of
+the larger one."""
 
 
 def join_siblings(

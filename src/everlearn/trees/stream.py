@@ -1,4 +1,4 @@
-"""Learning a tree from documents that are seen once.
+"""Learn a tree from documents that are seen once.
 
 Counts hold all documents seen. The documents of the current batch and of a small reservoir can
 still move, and the sampler grows new branches for them. A document that leaves the reservoir leaves
@@ -18,7 +18,7 @@ from everlearn.core.tree import Tree
 from everlearn.engine.protocol import Engine
 from everlearn.trees.kernels.paths import Posteriors
 from everlearn.trees.local import PathStep, mean_table
-from everlearn.trees.model import TreeRules, TreeTopics, sampled_levels, young_prior
+from everlearn.trees.model import TreeRules, TreeTopics, growing_prior, sampled_levels
 from everlearn.trees.moves import join_siblings, merge_nodes
 from everlearn.trees.sampler import TreeSampler
 from everlearn.trees.settings import TreeSettings
@@ -31,7 +31,7 @@ PAST = 2000
 """Documents outside the reservoir whose levels are remembered for the level prior."""
 RAMP = 40.0
 """Tokens per word of the vocabulary until topics have the full word prior."""
-_LEAVING = PathStep(most=1, steps=15)
+_EVICTION_STEP = PathStep(most=1, steps=15)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,9 +81,9 @@ class TreeState:
     n_tokens: int = 0
 
 
-def ramped(word_prior: float, n_tokens: int, n_words: int) -> float:
+def stream_word_prior(word_prior: float, n_tokens: int, n_words: int) -> float:
     """The word prior after this many tokens: smaller at first, so that topics can form."""
-    return young_prior(word_prior, n_tokens / (RAMP * n_words))
+    return growing_prior(word_prior, n_tokens / (RAMP * n_words))
 
 
 def learn_batch(
@@ -91,7 +91,7 @@ def learn_batch(
 ) -> TreeState:
     """The state after one more batch."""
     n_documents, n_tokens = state.n_documents + len(batch), state.n_tokens + batch.n_tokens
-    word_prior = ramped(settings.rules.word_prior, n_tokens, state.topics.n_words)
+    word_prior = stream_word_prior(settings.rules.word_prior, n_tokens, state.topics.n_words)
     rules = replace(settings.rules, word_prior=word_prior)
     old = state.reservoir
     sampler = TreeSampler(state.topics, rules)
@@ -157,10 +157,10 @@ def _evict(
     np.add.at(sampled, _token_places(topics.tree, out, full.levels[~staying[rows]], leaves), 1.0)
     # Levels of each document in expectation, given the path that it was sampled to have.
     paths = mean_table(topics, rules.word_prior, rules.paths)
-    q: Posteriors = _LEAVING.start(out, Tree.root(rules.depth))
+    q: Posteriors = _EVICTION_STEP.start(out, Tree.root(rules.depth))
     q = q._replace(slots=leaves[:, None].astype(np.int32))
-    _LEAVING.run(out, paths, q, engine, choose=False)
-    expected = _LEAVING.gathered(out, paths, q).counts
+    _EVICTION_STEP.run(out, paths, q, engine, choose=False)
+    expected = _EVICTION_STEP.gathered(out, paths, q).counts
     counts = np.maximum(topics.counts - sampled, 0.0) + expected
     return replace(topics, counts=counts), kept, q.g[:, 0] - topics.alpha
 

@@ -1,4 +1,4 @@
-"""Variational learning of a tree from documents that are visited several times.
+"""Refine a tree by variational inference, with documents that are visited several times.
 
 The documents are split into batches, and the statistics of each batch are remembered. A visit
 replaces those of its batch, then brings topics, sticks and the level prior up to date. With one
