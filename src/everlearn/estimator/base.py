@@ -1,4 +1,4 @@
-"""`LearnerMixin`: check parameters, draw a seed, clone, and undo a call that fails."""
+"""`LearnerMixin`: check parameters and names, draw a seed, clone, and undo a call that fails."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from everlearn.engine.opening import Cluster, is_client, plain_engine
 from everlearn.errors import is_interrupt
 from everlearn.estimator.options import ExpertOptions
+from everlearn.estimator.other_names import NameAdvice
 from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
 
 COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
@@ -38,7 +39,7 @@ class Parametrised(Protocol):
         """Parameters by name."""
 
 
-class LearnerMixin:
+class LearnerMixin(NameAdvice):
     """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
