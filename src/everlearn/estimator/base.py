@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Protocol, Self, cast
@@ -99,6 +100,12 @@ class LearnerMixin(NameAdvice):
             raise
 
 
+_NO_GAPS: Final = (
+    "Input X contains NaN. Fill in missing values, or leave those rows out; "
+    'DPMixture(family="diagonal") and OnlinePPCA take them as they are'
+)
+
+
 @contextmanager
 def named_errors(owner: object, argument: str) -> Iterator[None]:
     """Errors of the block name the argument and its owner, an estimator or the name of one."""
@@ -106,7 +113,10 @@ def named_errors(owner: object, argument: str) -> Iterator[None]:
     try:
         yield
     except (OverflowError, TypeError, ValueError) as error:
-        if name in str(error):
+        message = str(error)
+        if message.startswith("Input X contains NaN"):
+            message = _NO_GAPS
+        elif name in message and re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", message):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{argument!r} of {name} cannot be used: {error}") from error
+        raise kind(f"{argument!r} of {name} cannot be used: {message}") from error
