@@ -208,7 +208,7 @@ WRONG: list[tuple[Callable[[Checkpoint], None], str]] = [
     (entry("params", "colour", value="red"), "colour"),
     (entry("learned", "history", value=[]), "history"),
     (entry("feature_names", value=["a"]), "feature_names"),
-    (entry("estimator", value="topic-model"), "header"),
+    (entry("estimator", value="topic-model"), "params"),
 ]
 
 

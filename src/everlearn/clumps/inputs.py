@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_non_negative, validate_data
 
-from everlearn.core.arrays import Labels, Mat
+from everlearn.core.arrays import IntVec, Labels, Mat
 from everlearn.engine.opening import is_collection
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.collections import fetch_collections, open_chunks
@@ -34,7 +34,7 @@ class Grouped:
     rows: Labels | None = None
     listed: bool = False
 
-    def like_input(self, labels: Sequence[Labels]) -> Labels | list[Labels]:
+    def like_input(self, labels: Sequence[IntVec]) -> IntVec | list[IntVec]:
         """Labels of the points of each document, in the form and order of the input."""
         if self.listed:
             return list(labels)
