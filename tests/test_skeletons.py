@@ -26,7 +26,7 @@ CASE = Case(
     spoilt={
         "nan": Spoilt((np.full((4, 3), np.nan),), "NaN"),
         "wide": Spoilt((np.zeros((4, 5)),), "5 features"),
-        "flat": Spoilt((np.zeros(3),), "2D array"),
+        "flat": Spoilt((np.zeros(3),), "reshape(-1, 1)"),
     },
 )
 

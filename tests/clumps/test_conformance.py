@@ -41,9 +41,9 @@ SPOILT: dict[str, tuple[Any, str]] = {
     "too narrow": (with_last(lambda x: x[:, 1:]), f"{WIDTH - 1} features"),
     "no columns": (with_last(lambda x: x[:, :0]), "0 feature(s)"),
     "an empty document": (with_last(lambda x: x[:0]), "0 sample(s)"),
-    "one dimension": (with_last(lambda x: x[0]), "1D array"),
-    "three dimensions": (with_last(lambda x: x[None]), "dim 3"),
-    "a number": (with_last(lambda x: 7.0), "scalar"),
+    "one dimension": (with_last(lambda x: x[0]), "reshape(-1, 1)"),
+    "three dimensions": (with_last(lambda x: x[None]), "shape (1, "),
+    "a number": (with_last(lambda x: 7.0), "got 7.0"),
     "nothing inside": (with_last(lambda x: None), "X[3]"),
     "a string inside": (with_last(lambda x: "text"), "X[3]"),
     "sparse": (with_last(sparse.csr_array), "parse"),
@@ -55,8 +55,8 @@ SPOILT: dict[str, tuple[Any, str]] = {
     "nothing": (lambda parts: None, "X"),
     "a text": (lambda parts: "text", "X"),
     "a mapping": (lambda parts: {"X": parts}, "X"),
-    "one row": (lambda parts: parts[0][0], "1D array"),
-    "a cube": (lambda parts: np.stack(parts), "dim 3"),
+    "one row": (lambda parts: parts[0][0], "reshape(-1, 1)"),
+    "a cube": (lambda parts: np.stack(parts), "Reshape your data"),
     "a frame with inf": (lambda parts: pd.DataFrame(with_entry(np.inf)(parts)[2]), "inf"),
 }
 VARIANTS: dict[str, dict[str, Any]] = {

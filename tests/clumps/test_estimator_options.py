@@ -133,7 +133,8 @@ def test_every_document_is_followed_through_merges(family: str, criterion: str) 
             model.partial_fit(parts[start : start + 8])
             if start == 24:
                 model.set_params(max_groups=5)
-            groups = model.document_groups_
+            groups = np.searchsorted(model.group_ids_, model.document_groups_)
+            assert_array_equal(model.group_ids_[groups], model.document_groups_)
             assert groups.shape == (start + 8,)
             sizes = np.bincount(groups, minlength=len(model.group_ids_))
             assert_array_equal(sizes, model.group_sizes_)
@@ -150,7 +151,7 @@ def test_every_document_is_followed_through_merges(family: str, criterion: str) 
 def test_what_is_found_can_be_traced_to_documents() -> None:
     parts, truth = documents("full", 24)
     model = model_of(track_documents=True, max_groups=8).fit(parts)
-    best = model.retrieve(parts[3], 1).positions[0]
+    best = model.group_ids_[model.retrieve(parts[3], 1).positions[0]]
     found = np.flatnonzero(model.document_groups_ == best)
     topics = set(truth[3].tolist())
     assert any(set(truth[j].tolist()) == topics for j in found)

@@ -106,9 +106,12 @@ def test_threads_change_nothing(family: str) -> None:
 @every
 def test_learning_does_not_depend_on_chance_or_on_calls(family: str) -> None:
     parts = documents(family, 8)[0]
-    one = model_of(family, random_state=0).fit(parts)
+    one = model_of(family, random_state=0).partial_fit(parts)
     two = model_of(family, random_state=1).partial_fit(parts[:4]).partial_fit(parts[4:])
     assert_same((0, content(one)[1]), (0, content(two)[1]))
     again = clone(one).fit(parts)
-    assert_same(content(again), content(one))
+    for model in (one, again):
+        largest = np.argsort(-model.weights_, kind="stable")
+        assert_array_equal(model.weights_[largest], again.weights_)
+        assert_array_equal(model.means_[largest], again.means_)
     assert_same(content(one.fit(parts)), content(again))  # fit begins anew

@@ -100,7 +100,7 @@ BAD_TARGETS: list[tuple[Any, str]] = [
     (["a", float("nan"), "b"], "a missing label is a masked entry"),
     (np.array(["a", None, "b"], dtype=object), "a missing label is a masked entry"),
     (np.zeros((2, 2, 2)), "one or two dimensions"),
-    (7, "one or two dimensions"),
+    (7, "expected a label for each row, got 7"),
     (np.array(["a", 1], dtype=object), "text only or numbers only"),
     (np.array([b"a", b"b"]), "Unknown label type"),
     (np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"), "Unknown label type"),

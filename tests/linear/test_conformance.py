@@ -49,9 +49,9 @@ def spoilt_inputs(kind: str) -> dict[str, Spoilt]:
         "huge": (with_entry(1e200), "at most"),
         "huge sparse": (sparse.csr_array(with_entry(-1e200)), "at most"),
         "wide": (np.hstack([X, X])[:30], "10 features"),
-        "text": (X[:30].astype(str), "dtype <U"),
+        "text": (X[:30].astype(str), "expected numbers"),
         "empty": (X[:0], "0 sample"),
-        "flat": (X[0], "2D array"),
+        "flat": (X[0], "reshape(-1, 1)"),
         "nothing": (None, "X"),
         "short": (X[:29], "rows"),
     }

@@ -395,7 +395,7 @@ def test_wide_rows_have_independent_weights(n: int, form: str) -> None:
         ("numbers", np.zeros((30, 2)), "3 columns"),
         ("numbers", np.zeros(30), "3 columns"),
         ("number", [np.nan] * 30, "NaN"),
-        ("number", ["1"] * 30, "dtype"),
+        ("number", ["1"] * 30, "expected numbers"),
         ("number", [1e200] * 30, "at most"),
         ("number", np.ma.array(np.zeros(30), mask=[1] * 30), "masked"),
         ("number", sparse.csr_array(np.zeros((30, 1))), "dense"),

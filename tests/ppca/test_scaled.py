@@ -109,7 +109,7 @@ def test_bad_input_is_refused_and_does_no_harm(params, X, message):
         model.set_params(**params).fit(X)
     model.set_params(n_components=4, batch_size=500)
     np.testing.assert_array_equal(model.transform(rows(5)), before)
-    with pytest.raises(ValueError, match="must have 4 columns"):
+    with pytest.raises(ValueError, match="expected 4 columns"):
         model.inverse_transform(np.zeros((2, 3)))
 
 

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.clumps.budget import KeepLimits
 from everlearn.clumps.checkpoint import CLUMPED_FIT
-from everlearn.clumps.fit import ClumpedFit, compress, given_entries, learn
+from everlearn.clumps.fit import ClumpedFit, compress, given_entries, learn, numbered
 from everlearn.clumps.inputs import Grouped, checked_documents, open_documents
 from everlearn.clumps.local import DocumentPosterior, FixedTopics
 from everlearn.clumps.prior import family_for
 from everlearn.clumps.settings import RELATIVE_PRICE, ClumpOptions, ClumpSettings
 from everlearn.clumps.state import ClumpedState
-from everlearn.core.arrays import IntVec, Labels, Mat, Vec
+from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.families.base import Family
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.families.gaussian_full import FullGaussian
@@ -127,7 +127,8 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
     n_components_ : int
         Number of topics.
     component_ids_ : ndarray of shape (n_components,)
-        Permanent ids of the topics. An id is never used again.
+        Permanent ids of the topics, ascending: the order of all that has an entry for each topic.
+        `fit` numbers them from 0, the largest first. An id is never used again.
     weights_ : ndarray of shape (n_components,)
         Share of each topic in all points.
     means_ : ndarray of shape (n_components, n_features)
@@ -149,7 +150,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
     group_ids_, group_sizes_ : ndarray of shape (n_groups,)
         The first document of each group, by order of arrival, and its number of documents.
     document_groups_ : ndarray of shape (n_documents,)
-        Position of each document's group in `group_ids_`, if `track_documents`.
+        The id of each document's group, if `track_documents`.
     n_points_seen_, n_samples_seen_ : int
         Points and documents learned from.
     n_features_in_ : int
@@ -247,7 +248,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         with self._unchanged_on_error():
             self._check_params()
             with open_documents(self, X, groups) as parts:
-                self._learned = learn(self._settings(), None, parts)
+                self._learned = numbered(learn(self._settings(), None, parts))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -349,15 +350,16 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         return self._fitted().sizes.astype(np.int64)
 
     @property
-    def document_groups_(self) -> Labels:
-        """Position in `group_ids_` of each document's group, if `track_documents`."""
-        groups = self._fitted().document_groups
+    def document_groups_(self) -> IntVec:
+        """The id of each document's group, one of `group_ids_`, if `track_documents`."""
+        state = self._fitted()
+        groups = state.document_groups
         if groups is None:
             raise AttributeError(
                 f"{type(self).__name__} remembers the group of each document only with "
                 "track_documents=True, set before the first document"
             )
-        return groups.copy()
+        return state.group_ids[groups]
 
     @property
     def n_points_seen_(self) -> int:
@@ -407,13 +409,13 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         Returns
         -------
         mixtures : ndarray of shape (n_documents, n_components)
-            Rows sum to 1.
+            Columns are in the order of `component_ids_`. Rows sum to 1.
         """
         zeta = self.document_index(X, groups=groups)
         return np.asarray(zeta / zeta.sum(axis=1, keepdims=True))
 
-    def assign(self, X: Any, *, groups: Any = None) -> Labels | list[Labels]:
-        """The most likely topic of each point, given its document.
+    def assign(self, X: Any, *, groups: Any = None) -> IntVec | list[IntVec]:
+        """The id of the most likely topic of each point, given its document.
 
         Parameters
         ----------
@@ -425,10 +427,11 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         Returns
         -------
         labels : ndarray of shape (n_points,), or a list of them if X is a list
-            Positions of topics; `component_ids_[labels]` are their permanent ids.
+            Entries of `component_ids_`.
         """
         documents, found = self._infer(X, groups)
-        return documents.like_input([document.labels for document in found])
+        ids = self._fitted().topics.ids
+        return documents.like_input([ids[document.labels] for document in found])
 
     def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
         """Lower bound of the mean log-likelihood per point.

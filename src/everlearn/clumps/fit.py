@@ -98,6 +98,14 @@ def learn(
     return fit
 
 
+def numbered(fit: ClumpedFit) -> ClumpedFit:
+    """The same with topics numbered from 0, the largest first."""
+    topics = fit.state.topics
+    found = topics.at(np.argsort(-topics.n, kind="stable"))
+    found = replace(found, ids=np.arange(len(topics)))
+    return replace(fit, state=replace(fit.state, topics=found, next_id=len(topics)))
+
+
 def _filled(waiting: list[Mat], remaining: Iterator[Mat], size: int | None) -> list[Mat]:
     """The documents that wait, filled up to `size` from those that remain."""
     return [*waiting, *islice(remaining, None if size is None else size - len(waiting))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_non_negative, validate_data
 
-from everlearn.core.arrays import Labels, Mat
+from everlearn.core.arrays import IntVec, Labels, Mat
 from everlearn.engine.opening import is_collection
 from everlearn.estimator.base import named_errors
 from everlearn.estimator.collections import fetch_collections, open_chunks
@@ -34,7 +34,7 @@ class Grouped:
     rows: Labels | None = None
     listed: bool = False
 
-    def like_input(self, labels: Sequence[Labels]) -> Labels | list[Labels]:
+    def like_input(self, labels: Sequence[IntVec]) -> IntVec | list[IntVec]:
         """Labels of the points of each document, in the form and order of the input."""
         if self.listed:
             return list(labels)
@@ -86,15 +86,28 @@ def _refuse_groups(estimator: BaseEstimator, groups: Any) -> None:
 
 
 def _refuse_no_documents(estimator: BaseEstimator, X: Any) -> None:
-    """Refuse an empty list, and iterators, which can be read only once."""
-    empty = isinstance(X, (list, tuple)) and len(X) == 0
-    if empty or isinstance(X, Iterator):
-        got = f"an empty {type(X).__name__}" if empty else f"a {type(X).__name__}"
-        hint = "" if empty else "; make it a list, or call partial_fit with some at a time"
-        raise ValueError(
-            f"'X' of {type(estimator).__name__} must be a list of documents with at least one, or "
-            f"a table of points. Got {got}{hint}"
-        )
+    """Refuse what holds no tables: iterators, which can be read only once, mappings and texts."""
+    parts: Sequence[Any] = X if isinstance(X, (list, tuple)) else [None]
+    if not parts:
+        got = f"an empty {type(X).__name__}"
+    elif isinstance(X, Iterator):
+        kind = type(X).__name__
+        got = f"a {kind}; make it a list, or call partial_fit with some at a time"
+    elif isinstance(X, Mapping):
+        got = f"a {type(X).__name__}; list(X.values()) makes a list of its documents"
+    elif all(isinstance(part, str) for part in parts):
+        got = f"texts such as {parts[0]!r:.40}; TopicModel learns from texts"
+    elif (
+        all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts)
+        and len({part.shape for part in parts}) > 1
+    ):
+        got = f"documents of shape {parts[0].shape}; reshape(-1, 1) makes a point of each number"
+    else:
+        return
+    raise ValueError(
+        f"'X' of {type(estimator).__name__} must be a list of documents with at least one, or "
+        f"a table of points. Got {got}"
+    )
 
 
 def _is_table(value: Any) -> bool:

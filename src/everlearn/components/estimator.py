@@ -86,7 +86,8 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
     n_components_ : int
         Number of nodes.
     component_ids_ : ndarray of shape (n_components,)
-        Permanent ids of the nodes, parents before their children. No id is ever used twice.
+        Permanent ids of the nodes, ascending: the order of all that has an entry for each node.
+        `fit` numbers them from 0, the largest first. No id is ever used twice.
     components_ : ndarray of shape (n_components, n_features)
         Expected loadings of the nodes. Signs are arbitrary. If all rows of a node go on to the
         same child, so is the basis of the two loadings.
@@ -295,9 +296,9 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         names : ndarray of str
             One for each column.
         """
-        tree = self._fitted().tree
-        paths = [f"path{i}" for i in tree.ids]
-        return np.array([*paths, *(f"level{i}" for i in range(tree.depth))], dtype=object)
+        paths = [f"path{i}" for i in self.component_ids_]
+        levels = [f"level{i}" for i in range(self._fitted().tree.depth)]
+        return np.array([*paths, *levels], dtype=object)
 
     def inverse_transform(self, Z: Any) -> Mat:
         """Rows from paths and coordinates.
@@ -326,7 +327,7 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
                 )
             check_size(codes)
         slots = prepare_slots(state.model, state.q)
-        best = codes[:, :k].argmax(axis=1)
+        best = self._order[codes[:, :k].argmax(axis=1)]
         rows = np.tile(self.mean_, (len(codes), 1))
         for slot in np.unique(best):
             rows[best == slot] += codes[best == slot, k:] @ projector(slots, int(slot))
@@ -367,7 +368,7 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         """
         state = self._fitted()
         with np.errstate(divide="ignore"):  # a concentration near zero leaves nothing unseen
-            log_weights = np.log(self.weights_)
+            log_weights = np.log(self._slot_weights())
         loadings, noise = state.model.path_covariances(state.q)
         parts = [
             logsumexp(log_weights + path_densities(rows - state.q.centre, loadings, noise), axis=1)
@@ -401,13 +402,13 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
 
     @property
     def component_ids_(self) -> IntVec:
-        """Permanent ids of the nodes, parents before their children."""
-        return self._fitted().tree.ids.copy()
+        """Permanent ids of the nodes, ascending."""
+        return self._fitted().tree.ids[self._order]
 
     @property
     def components_(self) -> Mat:
         """Expected loading of each node, (n_components, n_features)."""
-        return self._fitted().q.mean.copy()
+        return self._fitted().q.mean[self._order]
 
     @property
     def mean_(self) -> Vec:
@@ -422,8 +423,7 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
     @property
     def weights_(self) -> Vec:
         """Expected share of rows in each slot; they sum to 1, (n_components,)."""
-        state = self._fitted()
-        return state.model.paths.mean_slot_weights(state.tree, state.q.sticks)
+        return self._slot_weights()[self._order]
 
     @property
     def prior_scale_(self) -> float:
@@ -490,6 +490,16 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
         check_is_fitted(self)
         return self._learned.state
 
+    @property
+    def _order(self) -> IntVec:
+        """Positions of the nodes in the tree, whose siblings are sorted, by ascending id."""
+        return np.argsort(self._fitted().tree.ids)
+
+    def _slot_weights(self) -> Vec:
+        """Expected share of rows in each slot, in the order of the tree."""
+        state = self._fitted()
+        return state.model.paths.mean_slot_weights(state.tree, state.q.sticks)
+
     def _settings(self) -> ComponentTreeSettings:
         """All parameters, for the time of one call."""
         options = ComponentTreeOptions.of(self.options, type(self).__name__)
@@ -535,7 +545,10 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
             )
 
     def _encoded(self, X: Any) -> Mat:
-        return np.concatenate([encode(slots, rows) for slots, rows in self._blocks(X)])
+        codes = np.concatenate([encode(slots, rows) for slots, rows in self._blocks(X)])
+        order = self._order
+        codes[:, : len(order)] = codes[:, order]
+        return codes
 
     def _blocks(self, X: Any) -> Iterator[tuple[Slots, Mat]]:
         """The slots, with blocks of checked rows minus the origin."""

@@ -124,7 +124,36 @@ def _fit_best(
         if best is None or state.bound() > best.state.bound():
             best = ComponentTreeFit(state, origin, _after(rounds), len(X), len(X), converged)
     assert best is not None
-    return replace(best, state=replace(seal_all(best.state), seed=seed))
+    return _numbered(replace(best, state=replace(seal_all(best.state), seed=seed)))
+
+
+def _numbered(fit: ComponentTreeFit) -> ComponentTreeFit:
+    """The same with nodes numbered from 0, the largest first, so parents before their children.
+
+    Nodes that are gone take the next numbers, which the history of moves needs.
+    """
+    state, tree = fit.state, fit.state.tree
+    mass = tree.through(state.total.slots)
+    kept = tree.ids[np.lexsort((np.arange(len(tree)), -mass))]
+    gone = np.setdiff1d(np.arange(state.next_id), kept)
+    number = np.empty(state.next_id, np.int64)
+    number[np.concatenate([kept, gone])] = np.arange(state.next_id)
+    ids = number[tree.ids]
+    moves = tuple(
+        replace(
+            move,
+            removed=tuple(sorted(number[list(move.removed)].tolist())),
+            added=tuple(sorted(number[list(move.added)].tolist())),
+        )
+        for move in fit.history.moves
+    )
+    state = replace(
+        state,
+        q=replace(state.q, tree=replace(tree, ids=ids)),
+        sealed=replace(state.sealed, ids=ids),
+        total=replace(state.total, ids=ids),
+    )
+    return replace(fit, state=state, history=replace(fit.history, moves=moves))
 
 
 def _recorder(rounds: list[LapInfo], progress: LapProgress) -> Callable[[LapInfo], None]:

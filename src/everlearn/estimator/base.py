@@ -1,8 +1,9 @@
-"""`LearnerMixin`: check parameters, draw a seed, clone, and undo a call that fails."""
+"""`LearnerMixin`: check parameters and names, draw a seed, clone, and undo a call that fails."""
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Protocol, Self, cast
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from everlearn.engine.opening import Cluster, is_client, plain_engine
 from everlearn.errors import is_interrupt
 from everlearn.estimator.options import ExpertOptions
+from everlearn.estimator.other_names import NameAdvice
 from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
 
 COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
@@ -38,7 +40,7 @@ class Parametrised(Protocol):
         """Parameters by name."""
 
 
-class LearnerMixin:
+class LearnerMixin(NameAdvice):
     """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
@@ -98,6 +100,12 @@ class LearnerMixin:
             raise
 
 
+_NO_GAPS: Final = (
+    "Input X contains NaN. Fill in missing values, or leave those rows out; "
+    'DPMixture(family="diagonal") and OnlinePPCA take them as they are'
+)
+
+
 @contextmanager
 def named_errors(owner: object, argument: str) -> Iterator[None]:
     """Errors of the block name the argument and its owner, an estimator or the name of one."""
@@ -105,7 +113,10 @@ def named_errors(owner: object, argument: str) -> Iterator[None]:
     try:
         yield
     except (OverflowError, TypeError, ValueError) as error:
-        if name in str(error):
+        message = str(error)
+        if message.startswith("Input X contains NaN"):
+            message = _NO_GAPS
+        elif name in message and re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", message):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{argument!r} of {name} cannot be used: {error}") from error
+        raise kind(f"{argument!r} of {name} cannot be used: {message}") from error

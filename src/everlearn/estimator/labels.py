@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from everlearn.core.arrays import Mat
 from everlearn.estimator.base import named_errors
+from everlearn.estimator.tables import described
 
 Signs: TypeAlias = NDArray[np.int8]
 """One row an item and one column a task: 1 yes, -1 no, 0 not known."""
@@ -31,6 +32,8 @@ def read_labels(y: Any) -> LabelArray:
     """Labels as an array, unless they have no shape that labels have."""
     missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(1, bool)
     values = _as_array(y)
+    if values.ndim == 0:
+        raise ValueError(f"expected a label for each row, got {described(y)}")
     if values.ndim == 2 and values.shape[1] == 1:
         values, missing = column_or_1d(values, warn=True), missing.ravel()
     if values.ndim not in (1, 2):

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.engine.opening import plain_engine
 from everlearn.errors import CheckpointError
+from everlearn.estimator.base import named_errors
 from everlearn.estimator.options import ExpertOptions
 from everlearn.registry import BY_KEY
 from everlearn.store.archive import read_checkpoint, write_checkpoint
@@ -89,6 +90,8 @@ class SaveMixin:
         path : str or path-like
             The file to write; ``.evl`` is the usual ending.
         """
+        with named_errors(self, "path"):
+            path = os.fspath(path)
         save_with(path, self, {}, {})
 
     def to_checkpoint(self: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -196,6 +199,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def load_with(path: str | os.PathLike[str]) -> tuple[Any, Mapping[str, Any], Arrays]:
     """Read an estimator and what was written with it by `save_with`."""
+    with named_errors("load", "path"):
+        path = os.fspath(path)
     checkpoint = read_checkpoint(path)
     header = dict(checkpoint.header)
     extras = header.pop(_EXTRAS, {})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
-from typing import Any
+from numbers import Number
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from everlearn.engine.opening import is_collection
 from everlearn.estimator.base import named_errors
 
 _NOT_NUMBERS = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
+_NO_TABLE: Final = "rows must be a table, such as [[1.0, 2.0]] or a data frame; got"
 LARGEST = 1e100
 """Entries of this size have squares that can still be added up."""
 
@@ -30,31 +34,131 @@ def refuse_collection(X: Any) -> None:
 
 
 def plain_numbers(X: Any) -> Any:
-    """The rows, unless they are text, dates or records, which NumPy would turn into numbers.
+    """The rows, if they are a table of numbers as far as that can be seen without a copy.
 
-    Masked entries become NaN.
+    Text, dates and records are refused, which NumPy would turn into numbers. Masked entries become
+    NaN.
     """
     refuse_collection(X)
-    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
+    X = _as_table(X)
+    _check_columns(X)
+    return _unmasked(X)
+
+
+def plain_values(y: Any) -> Any:
+    """The same for values of any shape, such as targets."""
+    refuse_collection(y)
+    if isinstance(y, Sequence) and not isinstance(y, (str, bytes)):
+        y = _stacked(y)
+    elif not (hasattr(y, "__array__") or sparse.issparse(y)):
+        raise TypeError(f"expected a number for each row, got {described(y)}")
+    _check_columns(y)
+    return _unmasked(y)
+
+
+def _as_table(X: Any) -> Any:
+    """What has rows and columns; a list of rows becomes an array."""
+    if isinstance(X, (str, bytes, os.PathLike)):
+        raise TypeError(f"{_NO_TABLE} {X!r:.40}; read the file first, as by pandas.read_csv")
+    if isinstance(X, Sequence):
+        X = _stacked(X)
+    elif type(X).__name__ == "LazyFrame":
+        raise TypeError(f"{_NO_TABLE} a LazyFrame; call collect() first")
+    elif isinstance(X, type) or not (hasattr(X, "__array__") or sparse.issparse(X)):
+        hint = ""
+        if isinstance(X, Mapping):
+            hint = "; pandas.DataFrame(X) makes a table of columns"
+        elif isinstance(X, Iterator):
+            hint = "; make it a list, or call partial_fit with some rows at a time"
+        raise TypeError(f"{_NO_TABLE} {described(X)}{hint}")
+    if len(getattr(X, "shape", (0, 0))) != 2:
+        _refuse_shape(X)
+    return X
+
+
+def described(value: Any) -> str:
+    """What came instead of an array."""
+    if value is None or isinstance(value, (Number, str, bytes)):
+        return f"{value!r:.40}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"a value of type {type(value).__name__}"
+
+
+def _stacked(X: Sequence[Any]) -> NDArray[Any]:
+    """A list of rows as an array."""
+    try:
+        return np.asarray(X)
+    except ValueError:
+        sizes = sorted({len(row) if hasattr(row, "__len__") else 1 for row in X})
+        if len(sizes) < 2:
+            raise
+    few = ", ".join(map(str, sizes[:4]))
+    raise ValueError(f"rows must all have the same number of entries, got rows of {few}")
+
+
+def _refuse_shape(X: Any) -> None:
+    """Refuse an array that does not have two axes, and say how to give it two."""
     if isinstance(X, np.ndarray):
         _check_kind(X, "an array")
-    elif hasattr(X, "columns") and hasattr(X, "dtypes"):
-        for name in X.columns:
-            some = np.asarray(X[name].head(0))
-            _check_kind(np.asarray(X[name]) if some.dtype == object else some, f"column {name!r}")
+        _check_items(X)
+    shape = tuple(X.shape)
+    if shape == (0,):
+        raise ValueError(f"{_NO_TABLE} no rows")
+    hint = ""
+    if len(shape) == 1:
+        hint = ". Reshape your data: use reshape(-1, 1) if it is a column, reshape(1, -1) if a row"
+    elif shape:
+        hint = ". Reshape your data: reshape(len(X), -1) makes a row of each entry"
+    raise ValueError(f"{_NO_TABLE} shape {shape}{hint}")
+
+
+def _check_items(array: NDArray[Any]) -> None:
+    """Refuse rows that NumPy keeps as objects: mappings, or lists of different lengths."""
+    first = array.flat[0] if array.dtype == object and array.size else None
+    if isinstance(first, Mapping):
+        raise TypeError(f"{_NO_TABLE} a list of dicts; pandas.DataFrame(X) makes a table of them")
+    if isinstance(first, (list, tuple, np.ndarray)):
+        _stacked([list(row) for row in array])
+
+
+def _unmasked(X: Any) -> Any:
+    """The same; masked entries become NaN."""
     if isinstance(X, np.ma.MaskedArray):
         return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32), copy=False), np.nan)
     return X
 
 
+def _check_columns(X: Any) -> None:
+    """Refuse an array, or a data frame with columns, that hold something else than numbers."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        for name in X.columns:
+            some = np.asarray(X[name].head(1))
+            _check_kind(np.asarray(X[name]) if some.dtype == object else some, f"column {name!r}")
+    elif not sparse.issparse(X):
+        _check_kind(np.asarray(X), "an array")
+
+
 def _check_kind(array: NDArray[Any], where: str) -> None:
     """Refuse an array that holds something else than numbers."""
-    if array.dtype.kind in "USMmV":
-        raise ValueError(f"expected numbers, got {where} of dtype {array.dtype}")
+    kind = array.dtype.kind
+    if kind == "c":
+        raise ValueError(
+            f"Complex data not supported: expected real numbers, got {where} of dtype "
+            f"{array.dtype}; pass real and imaginary parts as columns"
+        )
+    if kind in "US" and array.size:
+        raise _no_numbers(f"{where} with {array.flat[0].item()!r:.40}")
+    if kind in "USMmV":
+        raise _no_numbers(f"{where} of dtype {array.dtype}")
     if array.dtype == object:
         for value in array.flat:
             if isinstance(value, _NOT_NUMBERS):
-                raise ValueError(f"expected numbers, got {where} with {value!r:.40}")
+                raise _no_numbers(f"{where} with {value!r:.40}")
+
+
+def _no_numbers(got: str) -> ValueError:
+    return ValueError(f"expected numbers, got {got}: make numbers of it, or leave it out")
 
 
 def canonical(table: Table) -> Table:

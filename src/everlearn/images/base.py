@@ -23,6 +23,7 @@ from sklearn.utils import Tags
 from everlearn.engine.local import usable_cores
 from everlearn.engine.progress import ImageProgress
 from everlearn.errors import ImageDecodeError
+from everlearn.estimator.other_names import NameAdvice
 from everlearn.estimator.params import Constraint, Instance, Interval, Options, check_params
 from everlearn.images.files import HOW_TO_INSTALL, AnyImage, ImageFolder, Pixels, pixels_of
 
@@ -47,7 +48,9 @@ COMMON_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
 }
 
 
-class ImageFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class ImageFeatures(
+    NameAdvice, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
+):
     """A transformer from images to rows, which learns nothing.
 
     A subclass gives `_constraints` and `_feature_function`.

@@ -10,7 +10,7 @@ from sklearn.utils import check_array
 
 from everlearn.core.arrays import Mat
 from everlearn.estimator.base import named_errors
-from everlearn.estimator.tables import check_size, plain_numbers
+from everlearn.estimator.tables import check_size, plain_values
 
 
 class NumberTargets(NamedTuple):
@@ -33,11 +33,11 @@ def read_numbers(estimator: Any, y: Any, n_rows: int) -> tuple[Mat, NumberTarget
             raise ValueError("expected a number for each row, got masked entries")
         if sparse.issparse(y):
             raise ValueError("expected a dense array, got a sparse one")
-        numbers = check_array(plain_numbers(y), dtype=np.float64, ensure_2d=False, input_name="y")
-        if numbers.ndim == 0 or len(numbers) != n_rows:
-            raise ValueError(
-                f"expected a number for each of {n_rows} rows, got shape {numbers.shape}"
-            )
+        values = plain_values(y)
+        shape = np.shape(values)
+        if len(shape) not in (1, 2) or shape[0] != n_rows:
+            raise ValueError(f"expected a number for each of {n_rows} rows, got shape {shape}")
+        numbers = check_array(values, dtype=np.float64, ensure_2d=False, input_name="y")
         check_size(numbers)
     table = np.ascontiguousarray(numbers.reshape(n_rows, -1))
     return table, NumberTargets(table.shape[1], numbers.ndim == 1)

@@ -39,7 +39,7 @@ class BatchEM:
         show: Callable[[float], None],
         start: PPCAState | None = None,
     ) -> tuple[PPCAState, list[float]]:
-        """The components, and the mean log-likelihood before each iteration."""
+        """The components, the largest first, and the mean log-likelihood before each iteration."""
         state = self._start(rows, seed, engine) if start is None else start
         likelihoods: list[float] = []
         for _ in range(self.max_iter):
@@ -53,7 +53,9 @@ class BatchEM:
                 n = local.stats.n
                 models = m_steps(local.stats, state.models, state.origin)
                 state = replace(state, models=models, weights=n / n.sum())
-        return state, likelihoods
+        order = np.argsort(-state.weights, kind="stable")
+        models = tuple(state.models[k] for k in order)
+        return replace(state, models=models, weights=state.weights[order]), likelihoods
 
     def _start(self, rows: Rows | ChunkedRows, seed: int, engine: Engine) -> PPCAState:
         """Random loadings around the mean; for a mixture, a PPCA around each of distant rows."""

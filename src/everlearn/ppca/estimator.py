@@ -126,6 +126,9 @@ class OnlinePPCA(
         Shares of the PPCAs.
     n_mixtures_ : int
         PPCAs in use.
+    component_ids_ : ndarray of shape (n_mixtures_,)
+        Permanent ids of the PPCAs of a mixture: 0, 1, 2 and so on. `fit` sorts them by share, the
+        largest first. A new one gets the next id and the last place, and none ever goes.
     reference_ : Reference
         The model that the constraint protects, and how many rows it stands for, or None.
     n_samples_seen_, n_steps_ : int
@@ -323,6 +326,26 @@ class OnlinePPCA(
         """
         return np.concatenate(self._mapped(mixture_latents if is_mixture(self) else latents, X))
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`; for a mixture, with the ids of its PPCAs.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of str
+            "onlineppca0" and so on. For a mixture "ppca0" for a probability, "ppca0_latent0" for a
+            latent.
+        """
+        if not is_mixture(self):
+            return np.asarray(super().get_feature_names_out(input_features))
+        ids, latent = self.component_ids_, range(self.n_components)
+        shares = [f"ppca{i}" for i in ids]
+        return np.array([*shares, *(f"ppca{i}_latent{j}" for i in ids for j in latent)], object)
+
     def inverse_transform(self, X: Any) -> Mat:
         """Rows for latents as `transform` returns them.
 
@@ -422,7 +445,7 @@ class OnlinePPCA(
         Returns
         -------
         labels : ndarray of shape (n_rows,)
-            Positions in `weights_`.
+            Entries of `component_ids_`.
         """
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
@@ -466,7 +489,7 @@ class OnlinePPCA(
         X : ndarray of shape (n_samples, n_features)
             The rows, ordered by the PPCA of a mixture.
         y : ndarray of shape (n_samples,)
-            The PPCA each was drawn from, as a position.
+            The id of the PPCA that each was drawn from.
         """
         state = self._fitted()
         check_params(f"{type(self).__name__}.sample", {"n_samples": n_samples}, _SAMPLE_CONSTRAINTS)
@@ -518,6 +541,11 @@ class OnlinePPCA(
     def n_mixtures_(self) -> int:
         """PPCAs in use."""
         return len(self._fitted().models)
+
+    @property
+    def component_ids_(self) -> IntVec:
+        """Permanent ids of the PPCAs, which are their places: they are never sorted again."""
+        return np.arange(self.n_mixtures_)
 
     @property
     def n_samples_seen_(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.estimator.base import LearnerMixin, named_errors
@@ -226,12 +226,13 @@ class ScaledPCA(
         rows : ndarray of shape (n_rows, n_features)
         """
         check_is_fitted(self)
-        coordinates = np.asarray(X, np.float64)
-        if coordinates.ndim != 2 or coordinates.shape[1] != self.n_components_:
-            raise ValueError(
-                f"X of ScaledPCA.inverse_transform must have {self.n_components_} columns, got "
-                f"the shape {coordinates.shape}"
-            )
+        with named_errors(self, "X"):
+            coordinates = check_array(plain_numbers(X), dtype=np.float64)
+            width = coordinates.shape[1]
+            if width != self.n_components_:
+                raise ValueError(
+                    f"expected {self.n_components_} columns of coordinates, got {width}"
+                )
         return np.asarray(self.scale_ * coordinates @ self.components_ + self.mean_)
 
     # -------------------------------------------------------------------- attributes

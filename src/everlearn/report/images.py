@@ -357,7 +357,7 @@ def images_by_topic(session: Session, paths: Sequence[str]) -> str:
             image = read_image(path)
         except (ImageDecodeError, OSError):  # it has changed since
             continue
-        topics = model.component_ids_[model.assign(pixel_points(image, side))]
+        topics = model.assign(pixel_points(image, side))
         images.append(image)
         labels.append(labels_as_image(topics, image, side))
         names.append(os.path.basename(path))

@@ -162,7 +162,7 @@ class TestComponentTree:
     def test_bad_values_are_found_where_they_are(self, client):
         X = POINTS.copy()
         X[700, 1] = np.nan
-        with pytest.raises(ValueError, match="ComponentTree does not accept missing values"):
+        with pytest.raises(ValueError, match="ComponentTree cannot be used: Input X contains NaN"):
             ComponentTree(engine=client).fit(chunked(X, client))
 
 
@@ -191,7 +191,7 @@ class TestRefusals:
     def test_arrays_of_three_axes(self, client):
         X = da.ones((10, 4, 2), chunks=(5, -1, -1))
         model = ComponentTree(engine=client)
-        with pytest.raises(ValueError, match=r"ComponentTree.*dim 3|dim 3.*ComponentTree"):
+        with pytest.raises(ValueError, match=r"ComponentTree.*got shape \(\d+, \d+, \d+\)"):
             model.fit(X)
         with pytest.raises(ValueError, match=r"rechunk\(\{1: -1, 2: -1\}\). Got 4 chunks side"):
             model.fit(X.rechunk((5, 2, 1)))
