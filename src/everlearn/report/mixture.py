@@ -134,8 +134,8 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
         section(
             "components",
             "What it found",
-            paragraph(_explained(study)),
             component_table(study, rows, found),
+            paragraph(_explained(study), "hint"),
         ),
         _comparison(study, classes, found),
         growth_section(study),

@@ -232,7 +232,8 @@ def _found(session: Session, columns: Sequence[str] | None) -> str:
         )
     if examples:
         told.append("Examples are records that fit best, read again from the sources.")
-    return section("found", "What it found", paragraph(" ".join(told)) if told else "", content)
+    note = paragraph(" ".join(told), "hint") if told else ""
+    return section("found", "What it found", content, note)
 
 
 def _strips(model: Any, columns: Sequence[str] | None) -> dict[int, Html]:
