@@ -1,11 +1,13 @@
 """Examples of parts are those of its records that fit best."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from everlearn.io.ledger import Ledger
+from everlearn.io.ledger import Ledger, Progress
+from everlearn.report import examples
 from everlearn.report.examples import EXAMPLES, examples_of
 from everlearn.stream.session import Session
 from support.stream_cases import learned
@@ -34,6 +36,22 @@ def test_rows_of_highest_density_are_shown(mixture):
 def test_without_sources_there_are_none(mixture):
     _, session = mixture
     assert examples_of(replace(session, ledger=Ledger())) == {}
+
+
+def test_a_pipe_is_not_waited_for(mixture, tmp_path):
+    _, session = mixture
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    name = str(tmp_path / "pipe.jsonl")
+    ledger = replace(session.ledger, sources={name: Progress(name)})
+    assert examples_of(replace(session, ledger=ledger)) == {}
+
+
+def test_only_the_beginning_of_a_long_source_is_read(mixture, monkeypatch):
+    folder, session = mixture
+    monkeypatch.setattr(examples, "_MAX_RECORDS", 1)
+    (texts,) = examples_of(session).values()
+    (shown,) = ([float(v.replace("−", "-")) for v in text.split(", ")] for text in texts)
+    np.testing.assert_allclose(shown, np.load(folder / "rows.npy")[0], rtol=1e-3)
 
 
 def test_a_source_that_became_something_else_has_none(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ Found = tuple[int | str, float, str]
 def examples_of(session: Session) -> dict[int | str, list[str]]:
     """The most typical records of each part, by its id or class; empty without sources."""
     best: dict[int | str, list[tuple[float, str]]] = {}
-    sources = _sources_left(session)
+    sources = [] if session.layout.form == "points" else _sources_left(session)
     for source in sources:
         for key, fit, text in _found_in(session, source, _MAX_RECORDS // len(sources)):
             known = best.setdefault(key, [])
@@ -49,7 +50,8 @@ def examples_of(session: Session) -> dict[int | str, list[str]]:
 
 def _sources_left(session: Session) -> list[Source]:
     """The latest sources that still exist and can be opened."""
-    names = [p.name for p in session.ledger.sources.values() if os.path.exists(p.name)]
+    names = [p.name for p in session.ledger.sources.values()]
+    names = [name for name in names if os.path.isfile(name) or os.path.isdir(name)]  # no pipes
     found = []
     for name in names[-_MAX_SOURCES:]:
         try:
@@ -60,8 +62,10 @@ def _sources_left(session: Session) -> list[Source]:
 
 
 def _found_in(session: Session, source: Source, n_records: int) -> Iterator[Found]:
-    n_batches = -(-n_records // session.layout.batch)
-    with closing(batches_of(session, [source])) as batches:  # type: ignore[type-var]
+    size = max(1, min(session.layout.batch, n_records))
+    small = replace(session, layout=replace(session.layout, batch=size))
+    n_batches = max(1, n_records // size)
+    with closing(batches_of(small, [source])) as batches:  # type: ignore[type-var]
         try:
             for batch in islice(batches, n_batches):
                 texts = _as_text(batch.X)
