@@ -20,10 +20,10 @@ from everlearn import DPMixture
 from everlearn.engine.progress import watched_growth
 from everlearn.images import image_pipeline
 from everlearn.images.files import AnyImage
-from everlearn.report import charts
+from everlearn.report.charts import Line, Panel, line_chart
 from everlearn.report.images import photograph
 from everlearn.report.mixture import component_table, examples
-from everlearn.report.page import NO_SCRIPT, details, page, paragraph, save_page, section
+from everlearn.report.page import details, page, paragraph, save_page, section
 from everlearn.report.study import (
     Agreement,
     Assigned,
@@ -39,7 +39,6 @@ Trace = Sequence[tuple[float, int]]
 """Seconds of learning, with the number of components at that time."""
 _THUMBNAIL: Final = 96
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete", "--muted")
-_DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 def contact_sheets(
@@ -103,41 +102,11 @@ def contact_sheets(
         "Clusters",
         paragraph(how),
         f'<ul class="contacts">{"".join(cards)}</ul>',
-        details("All clusters as a table", component_table(study, found)),
+        details("All clusters as a table", component_table(study, rows, found)),
     )
     numbers = _key_numbers(study, rows, found, classes)
-    if not growth:
-        return page(study.title, study.lead, numbers, (sheets,))
-    sections = (NO_SCRIPT, sheets, _growth(growth))
-    return page(study.title, study.lead, numbers, sections, scripts=charts.scripts())
-
-
-def growth_chart(growth: Mapping[str, Trace]) -> charts.Figure:
-    """The number of components over the learning time, a curve for each model."""
-    lines = [
-        {
-            "x": [round(seconds, 4) for seconds, _ in trace],
-            "y": [k for _, k in trace],
-            "name": escape(name),
-            "mode": "lines",
-            "line": {
-                "color": _COLOURS[i % len(_COLOURS)],
-                "dash": _DASHES[i % len(_DASHES)],
-                "width": 2.5,
-                "shape": "hv",
-            },
-            "hovertemplate": "%{x:.2f} s<br>%{y} components<extra>" + escape(name) + "</extra>",
-        }
-        for i, (name, trace) in enumerate(growth.items())
-    ]
-    layout = {
-        **charts.base_layout(420),
-        "xaxis": {**charts.axis("learning time, seconds"), "type": "log", "dtick": "D2"},
-        "yaxis": {**charts.axis("components"), "rangemode": "tozero", "tickformat": "d"},
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
-        "legend": {"orientation": "h", "y": -0.25, "font": {"color": "--muted"}},
-    }
-    return {"data": lines, "layout": layout}
+    sections = [sheets, *([_growth(growth)] if growth else [])]
+    return page(study.title, study.lead, numbers, sections)
 
 
 def _key_numbers(
@@ -180,12 +149,21 @@ def _strip(title: str, pictures: Sequence[str]) -> str:
 
 
 def _growth(growth: Mapping[str, Trace]) -> str:
+    """The number of components over the learning time, a curve for each model."""
+    lines = [
+        Line(name, [*trace], _COLOURS[i % len(_COLOURS)], steps=True, dashed=i >= len(_COLOURS))
+        for i, (name, trace) in enumerate(growth.items())
+    ]
     ends = ", ".join(f"{name} {trace[-1][1]}" for name, trace in growth.items() if trace)
     return section(
         "growth",
         "Number of components",
         paragraph("The number of components after each lap."),
-        charts.chart("chart-growth", growth_chart(growth), f"Curves of components: {ends}."),
+        line_chart(
+            [Panel("components", lines, low=0.0)],
+            "learning time, seconds",
+            f"Curves of components: {ends}.",
+        ),
     )
 
 

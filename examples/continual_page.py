@@ -9,7 +9,6 @@ python examples/continual_page.py            # writes continual.html
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +23,10 @@ from everlearn.metrics.continual import (
     continual_summary,
     seen_so_far,
 )
-from everlearn.report.charts import Figure, axis, base_layout, chart, heat_table, scripts
-from everlearn.report.page import NO_SCRIPT, minus, page, paragraph, save_page, section, table
+from everlearn.report.charts import Line, Panel, heat_table, line_chart
+from everlearn.report.page import minus, page, paragraph, save_page, section, table
 
 _COLOURS = ("--accent", "--accent-2", "--birth", "--merge", "--delete")
-_DASHES = ("solid", "dash", "dot")
 _ORACLE = "oracle"
 
 
@@ -71,13 +69,13 @@ def continual_page(
         name: continual_summary(values, initial=initial, oracle=best)
         for name, values in tables.items()
     }
-    sections = [NO_SCRIPT, _curves(tables, best, tasks, unit), _summary(found, unit)]
+    sections = [_curves(tables, best, tasks, unit), _summary(found, unit)]
     sections += [
         _matrix(number, name, values, tasks, unit)
         for number, (name, values) in enumerate(tables.items())
     ]
     numbers = _key_numbers(found, len(tasks))
-    return page(title, lead, numbers, sections, scripts=scripts())
+    return page(title, lead, numbers, sections)
 
 
 def _key_numbers(found: Mapping[str, ContinualSummary], n_tasks: int) -> list[tuple[str, str]]:
@@ -100,93 +98,29 @@ def _checked(name: str, values: ArrayLike, n: int) -> Mat:
     return found
 
 
-def consolidation(tables: Mapping[str, Mat], tasks: Sequence[str], unit: str) -> Figure:
+def consolidation(tables: Mapping[str, Mat]) -> list[Line]:
     """Mean score of the tasks learned so far, after each of them, a line for each model."""
-    data = []
-    for number, (name, values) in enumerate(tables.items()):
-        means = seen_so_far(values).tolist()
-        hover = [
-            f"{escape(name)}<br>after {escape(task)}: {minus(f'{mean:,.2f}')} {escape(unit)}"
-            for task, mean in zip(tasks, means, strict=True)
-        ]
-        colour = _COLOURS[number % len(_COLOURS)]
-        dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
-        if name == _ORACLE:  # thin, since other lines often lie on it
-            colour, dash = "--ink", "dot"
-        data.append(
-            {
-                "x": list(range(1, len(tasks) + 1)),
-                "y": means,
-                "name": escape(name),
-                "mode": "lines+markers",
-                "text": hover,
-                "hoverinfo": "text",
-                "line": {"color": colour, "width": 2.5, "dash": dash},
-                "marker": {"color": colour, "size": 4 if name == _ORACLE else 8},
-            }
-        )
-    layout = {
-        **base_layout(420),
-        "xaxis": {
-            **axis("tasks learned"),
-            "tickvals": list(range(1, len(tasks) + 1)),
-            "ticktext": [escape(task) for task in tasks],
-            "showgrid": False,
-        },
-        "yaxis": axis(escape(unit)),
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 8, "r": 8, "t": 60, "b": 48},
-    }
-    return {"data": data, "layout": layout}
+    lines = []
+    for i, (name, values) in enumerate(tables.items()):
+        spots = list(enumerate(seen_so_far(values).tolist(), start=1))
+        colour = "--ink" if name == _ORACLE else _COLOURS[i % len(_COLOURS)]
+        dashed = name == _ORACLE or i >= len(_COLOURS)  # the oracle often lies on other lines
+        lines.append(Line(name, spots, colour, dashed=dashed))
+    return lines
 
 
-def losses(found: Mapping[str, ContinualSummary], unit: str) -> Figure:
-    """Forgetting and interference as bars, a pair for each model."""
-    names = [escape(name) for name in found]
-    measures = {
-        "forgetting": ([s.forgetting for s in found.values()], "--delete"),
-        "interference": ([s.interference for s in found.values()], "--accent"),
-    }
-    data = [
-        {
-            "type": "bar",
-            "x": names,
-            "y": values,
-            "name": measure,
-            "text": [
-                f"{name}<br>{measure} {minus(f'{value:,.2f}')} {escape(unit)}"
-                for name, value in zip(names, values, strict=True)
-            ],
-            "textposition": "none",
-            "hoverinfo": "text",
-            "marker": {"color": colour},
-        }
-        for measure, (values, colour) in measures.items()
-    ]
-    layout = {
-        **base_layout(320),
-        "barmode": "group",
-        "xaxis": {**axis(""), "showgrid": False},
-        "yaxis": axis(escape(unit)),
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 8, "r": 8, "t": 40, "b": 48},
-    }
-    return {"data": data, "layout": layout}
-
-
-def score_matrix(values: Mat, tasks: Sequence[str], unit: str) -> Figure:
+def score_matrix(values: Mat, tasks: Sequence[str], unit: str, label: str) -> str:
     """Scores of all tasks after each. Shades are ranks, so that one low score hides nothing."""
     ranks = values.ravel().argsort().argsort().reshape(values.shape) / max(values.size - 1, 1)
-    names = [escape(task) for task in tasks]
     text = [[minus(f"{v:,.0f}") for v in row] for row in values.tolist()]
-    hover = [
+    hints = [
         [
-            f"{task} after {after}: {minus(f'{v:,.2f}')} {escape(unit)}"
-            for task, v in zip(names, row, strict=True)
+            f"{task} after {after}: {minus(f'{v:,.2f}')} {unit}"
+            for task, v in zip(tasks, row, strict=True)
         ]
-        for after, row in zip(names, values.tolist(), strict=True)
+        for after, row in zip(tasks, values.tolist(), strict=True)
     ]
-    return heat_table(ranks, text, names, names, hover, ("after learning", "score of"))
+    return heat_table(ranks, text, tasks, tasks, hints, ("after", "score of"), label)
 
 
 def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], unit: str) -> str:
@@ -198,10 +132,12 @@ def _curves(tables: Mapping[str, Mat], best: Mat | None, tasks: Sequence[str], u
         "consolidation",
         "Mean score",
         paragraph("The mean score of the tasks learned so far. Higher is better."),
-        chart(
-            "chart-consolidation",
-            consolidation(lines, tasks, unit),
+        line_chart(
+            [Panel(unit, consolidation(lines))],
+            "tasks learned",
             f"A line for each model over {len(tasks)} tasks. {', '.join(ends)} {unit}.",
+            x_from=1.0,
+            x_names=list(enumerate(tasks, start=1)),
         ),
     )
 
@@ -228,9 +164,7 @@ def _summary(found: Mapping[str, ContinualSummary], unit: str) -> str:
         "the best model has negative interference."
     )
     content = table(f"Scores at the end, {unit}", head, rows)
-    spoken = ", ".join(f"{n} {minus(f'{s.forgetting:,.1f}')}" for n, s in found.items())
-    bars = chart("chart-losses", losses(found, unit), f"Bars for each model. Forgetting: {spoken}.")
-    return section("summary", "Forgetting", paragraph(words), bars, content)
+    return section("summary", "Forgetting", paragraph(words), content)
 
 
 def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str) -> str:
@@ -238,8 +172,7 @@ def _matrix(number: int, name: str, values: Mat, tasks: Sequence[str], unit: str
         f"A table of the scores of {len(tasks)} tasks after each of them, by {name}. The first "
         f"task falls from {minus(f'{values[0, 0]:,.1f}')} to {minus(f'{values[-1, 0]:,.1f}')}."
     )
-    figure = score_matrix(values, tasks, unit)
-    return section(f"matrix-{number}", name, chart(f"chart-matrix-{number}", figure, label))
+    return section(f"matrix-{number}", name, score_matrix(values, tasks, unit, label))
 
 
 def main() -> None:

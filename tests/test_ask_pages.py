@@ -4,9 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
 
+import everlearn
+import everlearn.images
 from conftest import REPOSITORY
 
 PAGES = sorted([*(REPOSITORY / "docs" / "ask").glob("*.md"), REPOSITORY / "README.md"])
@@ -106,3 +110,40 @@ def test_the_readme_prints_what_it_says(tmp_path):
             timeout=240,
         )
         assert done.stdout == wanted
+
+
+ASK = REPOSITORY / "docs" / "ask"
+CALL = re.compile(r"`((?:[A-Z]\w+|image_pipeline)\(.*?\))`")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Anchors of the headings of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_calls_of_the_page_on_models_can_be_made():
+    calls = CALL.findall((ASK / "which_model.md").read_text("utf-8").split("## When is another")[0])
+    names = {name: getattr(everlearn, name) for name in everlearn.__all__}
+    names |= {name: getattr(everlearn.images, name) for name in ("ScaledPCA", "image_pipeline")}
+    assert len(calls) >= 15
+    for call in calls:
+        model = eval(call, names)  # text of this repository
+        assert isinstance(model, BaseEstimator), call
+
+
+def test_the_index_links_every_page():
+    linked = {name for name, _ in LINK.findall((ASK / "README.md").read_text("utf-8"))}
+    assert {page.name for page in ASK.glob("*.md")} - {"README.md"} <= linked
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for name, anchor in LINK.findall(page.read_text("utf-8")):
+        if name.startswith("http"):
+            continue
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), name
+        if anchor:
+            assert anchor in anchors_of(target), f"{name}#{anchor}"

@@ -12,7 +12,7 @@ import pytest
 import everlearn
 
 SRC = Path(__file__).resolve().parents[1] / "src"
-HEAVY = {"numba", "numpy", "plotly", "rich", "scipy", "sklearn", "typer"}
+HEAVY = {"numba", "numpy", "rich", "scipy", "sklearn", "typer"}
 
 
 def modules_after(statement: str) -> set[str]:

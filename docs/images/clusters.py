@@ -1,65 +1,75 @@
-"""Draw clusters.svg, the picture of the README: its first example, on Monday and on Tuesday.
+"""Draw clusters.svg, the picture of the README: the model of its first example, on both days.
 
 python docs/images/clusters.py
 """
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import make_blobs
 
-from everlearn import DPMixture
+from everlearn import DPMixture, load
 
-COLOURS = {0: "#2a66a5", 1: "#c2571a", 2: "#1a7f5a", 3: "#8a4fa8"}
-SIDE, MARGIN, SHOWN = 300, 30, 350
+COLOURS = ("#2a66a5", "#c2571a", "#1a7f5a", "#8a4fa8")
+SIDE, TOP, MARGIN, SHOWN = 300, 34, 24, 400
 LOW, HIGH = -4.0, 12.0
 
 
-def panel(title: str, rows, kinds, model, left: int) -> str:
-    """Rows in the colour of their true kind, and the ellipse of each cluster found."""
+def panel(title: str, rows, model, colour_of: dict[int, str], left: int) -> str:
+    """Rows in the colour of their cluster, and the ellipse and share of each cluster."""
 
     def at(x: float, y: float) -> tuple[float, float]:
         scale = SIDE / (HIGH - LOW)
-        return left + (x - LOW) * scale, 40 + SIDE - (y - LOW) * scale
+        return left + (x - LOW) * scale, TOP + SIDE - (y - LOW) * scale
 
-    parts = [f'<text x="{left}" y="24" font-size="16">{title}</text>']
-    parts.append(f'<rect x="{left}" y="40" width="{SIDE}" height="{SIDE}" fill="#f5f6fa"/>')
-    for (x, y), kind in zip(rows[:SHOWN], kinds[:SHOWN], strict=True):
-        px, py = at(x, y)
-        parts.append(f'<circle cx="{px:.0f}" cy="{py:.0f}" r="2" fill="{COLOURS[int(kind)]}"/>')
-    for number, mean, variance in zip(
-        model.component_ids_, model.means_, model.covariances_, strict=True
+    parts = [f'<text x="{left + 2}" y="20" font-size="15" fill="#1c2128">{title}</text>']
+    parts.append(
+        f'<rect x="{left}" y="{TOP}" width="{SIDE}" height="{SIDE}" rx="8" fill="#f3f5f8"/>'
+    )
+    ids = model.component_ids_
+    owner = ids[model.predict_proba(rows[:SHOWN]).argmax(axis=1)]
+    for (x, y), number in zip(rows[:SHOWN], owner.tolist(), strict=True):
+        if LOW < x < HIGH and LOW < y < HIGH:
+            px, py = at(x, y)
+            parts.append(
+                f'<circle cx="{px:.0f}" cy="{py:.0f}" r="1.8" fill="{colour_of[number]}"/>'
+            )
+    for number, mean, variance, share in zip(
+        ids.tolist(), model.means_, model.covariances_, model.weights_, strict=True
     ):
         px, py = at(*mean)
-        rx, ry = 2 * np.sqrt(variance) * SIDE / (HIGH - LOW)
+        rx, ry = 2.2 * np.sqrt(variance) * SIDE / (HIGH - LOW)
+        label = "new" if colour_of[number] == COLOURS[-1] else f"{share:.0%}"
         parts.append(
             f'<ellipse cx="{px:.0f}" cy="{py:.0f}" rx="{rx:.0f}" ry="{ry:.0f}" fill="none" '
-            'stroke="#222" stroke-width="1.5"/>'
-            f'<text x="{px + rx:.0f}" y="{py - ry + 8:.0f}" font-size="14">#{number}</text>'
+            f'stroke="{colour_of[number]}" stroke-width="2"/>'
+            f'<text x="{px:.0f}" y="{py - ry - 6:.0f}" font-size="14" text-anchor="middle" '
+            f'fill="#1c2128">{label}</text>'
         )
     return "".join(parts)
 
 
 def main() -> None:
     """The model of the README, learned and drawn."""
-    rng = np.random.default_rng(0)
-    centres = np.array([[0, 0], [8, 0], [0, 8], [8, 8]])
-    kinds = rng.integers(3, size=900)
-    monday = centres[kinds] + rng.normal(size=(900, 2))
-    later = rng.integers(4, size=900)
-    tuesday = centres[later] + rng.normal(size=(900, 2))
-    model = DPMixture(random_state=0).fit(monday)
-    first = panel(
-        f"Monday: 900 rows, {model.n_components_} clusters found", monday, kinds, model, 0
-    )
-    for start in range(0, 900, 300):
-        model.partial_fit(tuesday[start : start + 300])
-    title = f"Tuesday: 900 more, {model.n_components_} clusters"
-    second = panel(title, tuesday, later, model, SIDE + MARGIN)
-    width = 2 * SIDE + MARGIN
+    X, kind = make_blobs(1800, centers=[(0, 0), (8, 0), (0, 8), (8, 8)], random_state=0)
+    monday, tuesday = X[:900][kind[:900] < 3], X[900:]
+    with tempfile.TemporaryDirectory() as folder:
+        DPMixture(random_state=0).fit(monday).save(f"{folder}/clusters.evl")
+        model = load(f"{folder}/clusters.evl")
+    colour_of = dict(zip(sorted(model.component_ids_.tolist()), COLOURS, strict=False))
+    title = f"Monday: {model.n_components_} clusters in {model.n_samples_seen_} rows"
+    first = panel(title, monday, model, colour_of, 0)
+    model.partial_fit(tuesday)
+    for number in model.component_ids_.tolist():
+        colour_of.setdefault(number, COLOURS[-1])
+    title = f"Tuesday: {model.n_components_} clusters in {model.n_samples_seen_} rows"
+    second = panel(title, tuesday, model, colour_of, SIDE + MARGIN)
+    width, height = 2 * SIDE + MARGIN, SIDE + TOP
     Path(__file__).with_suffix(".svg").write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {SIDE + 45}" '
-        f'width="{width}" height="{SIDE + 45}" font-family="sans-serif">'
-        f'<rect width="100%" height="100%" fill="#fff"/>{first}{second}</svg>\n',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 0 {width + 16} {height + 8}" '
+        f'width="{width + 16}" height="{height + 8}" font-family="sans-serif">'
+        f'<rect x="-8" width="100%" height="100%" rx="8" fill="#fff"/>{first}{second}</svg>\n',
         encoding="utf-8",
     )
 

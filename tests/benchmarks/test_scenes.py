@@ -38,7 +38,6 @@ def test_all_categories_have_as_many_images_each_drawn_anew(runs):
 def test_clusters_of_a_scene_are_drawn(runs, monkeypatch, tmp_path):
     """The last thing that a reproduction of hours does."""
     pytest.importorskip("matplotlib", reason="needs matplotlib, of everlearn[bench]")
-    pytest.importorskip("plotly")
     pages, loaders = (
         importlib.import_module(f"benchmarks.{name}") for name in ("scene_pages", "images")
     )

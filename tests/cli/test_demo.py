@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from everlearn.cli import demo as demo_module
 from everlearn.cli import demo_data, learn
+from everlearn.estimator.saving import load
 from everlearn.io.log import read_log
+from everlearn.report.mixture import render
 from everlearn.stream.session import Session
 
 MODELS = {"digits": "DPMixture", "packages": "MedLDAClassifier", "tree": "TopicTree"}
@@ -55,12 +56,13 @@ class TestDemo:
             ], n
         assert (tmp_path / "digits.html").read_bytes() == demo_report.read_bytes()
 
-    def test_without_plotly_the_way_out_is_named(self, invoke, tmp_path, monkeypatch):
-        monkeypatch.setattr(demo_module, "find_spec", lambda name: None)
-        result = invoke("demo", "--output", tmp_path)
-        assert result.exit_code == 1
-        assert "pip install 'everlearn[report]'" in result.stderr
-        assert "Traceback" not in result.output
+    def test_without_pillow_the_page_about_digits_has_no_pictures(self, demo_report, monkeypatch):
+        model = load(demo_report.parent / "digits.evl")
+        monkeypatch.setattr(demo_data, "find_spec", lambda name: None)
+        page = render(demo_data.load_digits(0).study(model))
+        assert "<img" not in page
+        assert 'class="strip"' in page
+        assert "<img" in demo_report.read_text("utf-8")
 
     def test_a_place_that_cannot_be_written_to(self, invoke, tmp_path):
         (tmp_path / "file").write_text("x")

@@ -69,7 +69,7 @@ def test_help_is_quick_to_load():
         timeout=60,
     )
     loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
-    assert not loaded & {"numba", "numpy", "plotly", "scipy", "sklearn"}
+    assert not loaded & {"numba", "numpy", "scipy", "sklearn"}
 
 
 @pytest.mark.parametrize(

@@ -1,181 +1,179 @@
-"""Charts are valid plotly figures and tell the history of the model."""
+"""Charts tell what they were given, and say nothing where there is nothing to say."""
 
-from dataclasses import replace
+import re
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 
-from everlearn.estimator.history import AcceptedMove, History
-from everlearn.report.charts import chart, confusion, mixture_growth, share_bars, stream_growth
-from everlearn.report.study import Truth, agreement, assigned, components
-from everlearn.stream.summary import Part
-
-COLOURS = {
-    "--accent",
-    "--accent-2",
-    "--birth",
-    "--merge",
-    "--delete",
-    "--on-mark",
-    "--ink",
-    "--muted",
-    "--line",
-    "--surface",
-    "--cell-0",
-    "--cell-1",
-    "--cell-2",
-}
+from everlearn.report.charts import (
+    Line,
+    Mark,
+    Panel,
+    Stack,
+    density_strip,
+    heat_table,
+    line_chart,
+    number,
+    percent,
+    share_bar,
+    thinned,
+    ticks,
+)
+from everlearn.report.page import page
+from support.markup import HOSTILE, Page
 
 
-class Learned:
-    """Stands for a model that has a history and has learned nothing since."""
-
-    n_samples_seen_ = 0
-
-    def __init__(self, history: History) -> None:
-        self.history_ = history
+def drawn(*lines, **options):
+    return line_chart([Panel("title", lines)], "rows", "label", **options)
 
 
-def coloured(value):
-    """The figure with real colours, and the names they had."""
-    if isinstance(value, str) and value.startswith("--"):
-        return "#123456", {value}
-    if isinstance(value, list):
-        parts = [coloured(item) for item in value]
-        return [p for p, _ in parts], set().union(*(n for _, n in parts))
-    if isinstance(value, dict):
-        parts = {key: coloured(item) for key, item in value.items()}
-        names = set().union(*(n for _, n in parts.values()))
-        return {key: p for key, (p, _) in parts.items()}, names
-    return value, set()
+def path_of(chart):
+    """The points of the first line, in units of the page."""
+    (path,) = re.findall(r'class="line[^"]*"[^>]* d="([^"]*)"', chart)
+    return path
 
 
-def figures(study):
-    rows = assigned(study)
-    classes = agreement(rows.labels, study.truth, study.model.n_components_)
-    found = components(study, rows, classes)
-    return mixture_growth(study), confusion(study.truth, classes, found)
+def test_a_line_runs_from_corner_to_corner():
+    chart = line_chart(
+        [Panel("t", [Line("", [(0, 0), (5, 2), (10, 4)])], low=0, high=4)], "rows", "label"
+    )
+    assert path_of(chart) == "M0 100L500 50L1000 0"
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_plotly_accepts_the_figure(study, which):
-    figure, names = coloured(figures(study)[which])
-    go.Figure(figure)  # refuses unknown properties and values
-    assert names
-    assert names <= COLOURS
+def test_steps_keep_a_value_until_the_next():
+    chart = line_chart(
+        [Panel("t", [Line("", [(0, 0), (10, 4)], steps=True)], low=0, high=4)], "rows", "label"
+    )
+    assert path_of(chart) == "M0 100H1000V0"
+
+
+def test_a_single_point_is_no_chart():
+    assert drawn(Line("a", [(3, 1)])) == ""
+    assert drawn() == ""
+    assert drawn(Line("a", [(0, 1), (0, 2)])) == ""  # no width
+    chart = drawn(Line("a", [(3, 1)]), Line("b", [(0, 1), (3, 2)]))
+    assert chart.count('class="line"') == 1
+    assert ">b</span>" in chart
+    assert ">a</span>" not in chart
+
+
+def test_constant_lines_have_room():
+    for value in (0.0, 5.0, -3.0):
+        values = re.findall(r"[-\d.]+", path_of(drawn(Line("a", [(0, value), (3, value)]))))
+        assert all(0 <= float(v) <= 1000 for v in values)
 
 
 def test_every_colour_is_in_the_style_sheet_for_light_and_dark(hostile_page):
     style = hostile_page[hostile_page.index("<style>") : hostile_page.index("</style>")]
-    assert all(style.count(f"{name}:") == 2 for name in COLOURS)
+    used = set(re.findall(r"var\((--[a-z\d-]+)\)", hostile_page)) - {"--key", "--shade"}
+    assert {"--accent", "--accent-2", "--line", "--birth", "--cell-2"} <= used
+    assert {name: style.count(f"{name}:") for name in used} == dict.fromkeys(used, 2)
 
 
-def test_growth_shows_every_batch_and_ends_where_the_model_is(study):
-    components_line, bound_line, *_ = mixture_growth(study)["data"]
-    assert {p.rows for p in study.trace} <= set(components_line["x"])
-    assert components_line["x"] == sorted(components_line["x"])
-    assert components_line["y"][-1] == study.model.n_components_
-    assert bound_line["y"][-1] == pytest.approx(study.model.bound_ / study.model.n_samples_seen_)
+def test_hints_tell_all_lines():
+    chart = drawn(Line("a", [(0, 1.5), (1000, 2)]), Line("b", [(0, 3), (1000, -4)]))
+    assert "<title>rows: 1,000\na: 2\nb: −4</title>" in chart
 
 
-def test_moves_are_marked_where_they_happened(study):
-    curve = np.array([(1, 100, -9.0, 1), (2, 200, -8.0, 3), (3, 400, -7.0, 2)])
-    moves = (
-        AcceptedMove(2, 200, "birth", (0,), (1, 2), 12.5),
-        AcceptedMove(2, 200, "birth", (0,), (3, 4), 2.5),
-        AcceptedMove(3, 400, "merge", (4,), (1,), 3.5),
-        AcceptedMove(3, 400, "delete", (2,), (), 0.5),
+def test_marks_are_drawn_where_they_are_and_told():
+    spots = [(0, 1), (100, 2)]
+    chart = drawn(Line("", spots), marks=[Mark(25, "new <kind>"), Mark(250, "later")])
+    assert 'class="upright" d="M250 0V100"' in chart
+    assert "Dotted lines: 25: new &lt;kind&gt;." in chart
+    assert "later" not in chart
+
+
+def test_names_of_ticks_can_be_given():
+    chart = drawn(Line("", [(1, 1), (3, 2)]), x_from=1, x_names=[(1, "<i>"), (3, "end")])
+    assert '<span style="left:0%">&lt;i&gt;</span><span style="left:100%">end</span>' in chart
+
+
+def test_events_are_counted_in_bars():
+    births = Stack("births", "--birth", [(10, "first <b>"), (11, "second"), (100, "last")])
+    deletes = Stack("deletions", "--delete", [(10, "gone")])
+    chart = drawn(Line("", [(0, 1), (100, 2)]), stacks=[births, deletes])
+    assert "2 births\nfirst &lt;b&gt;\nsecond" in chart
+    assert "1 births\nlast" in chart
+    assert ">births 3</span>" in chart
+    heights = re.findall(r'y="([\d.]+)" width="\d+" height="([\d.]+)"', chart)
+    assert [(float(y), float(h)) for y, h in heights] == [
+        (pytest.approx(100 / 3, abs=0.01), pytest.approx(200 / 3, abs=0.01)),
+        (pytest.approx(0, abs=0.01), pytest.approx(100 / 3, abs=0.01)),
+        (pytest.approx(200 / 3, abs=0.01), pytest.approx(100 / 3, abs=0.01)),
+    ]
+
+
+def test_many_events_are_cut_short():
+    chart = drawn(
+        Line("", [(0, 1), (9, 2)]),
+        stacks=[Stack("n", "--birth", [(1, f"e{i}") for i in range(50)])],
     )
-    model = Learned(History(curve, moves, {}))
-    births, merges, deletes = mixture_growth(replace(study, model=model, trace=()))["data"][2:]
-    assert (births["x"], births["text"], births["y"]) == ([200], ["2"], ["births"])
-    assert "#0 gave birth to #1, #2 (+12.5 nats)" in births["hovertext"][0]
-    assert "#0 gave birth to #3, #4 (+2.5 nats)" in births["hovertext"][0]
-    assert merges["x"] == [400]
-    assert "#4 merged into #1 (+3.5 nats)" in merges["hovertext"][0]
-    assert "#2 deleted (+0.5 nats)" in deletes["hovertext"][0]
+    assert "and 42 more" in chart
+    assert "e8" not in chart
 
 
-def test_many_moves_share_marks(study):
-    curve = np.array([(i, 10 * i, -1.0, 1) for i in range(1, 501)])
-    moves = tuple(AcceptedMove(i, 10 * i, "birth", (i,), (i + 1,), 1.0) for i in range(1, 501))
-    births = mixture_growth(replace(study, model=Learned(History(curve, moves, {})), trace=()))[
-        "data"
-    ][2]
-    assert len(births["x"]) <= 41
-    assert sum(int(n) for n in births["text"]) == 500
-    assert "more" in births["hovertext"][1]
+@pytest.mark.parametrize("n", [1, 399, 400, 1500, 12_345])
+def test_long_lines_are_thinned_and_keep_their_end(n):
+    spots = [(i, i) for i in range(n)]
+    kept = thinned(spots)
+    assert len(kept) <= 400
+    assert kept[-1] == spots[-1]
+    assert list(kept) == sorted(kept)
 
 
-def test_growth_without_a_history_is_empty(study):
-    figure = mixture_growth(replace(study, model=Learned(History()), trace=(), marks=()))
-    assert all(trace["x"] == [] for trace in figure["data"])
+@pytest.mark.parametrize(
+    ("ends", "whole", "expected"),
+    [
+        ((0, 3), True, [0, 1, 2, 3]),
+        ((0, 0.9), True, [0]),
+        ((0, 9000), True, [0, 2000, 4000, 6000, 8000]),
+        ((-0.31, 0.12), False, [-0.3, -0.2, -0.1, 0, 0.1]),
+        ((2.0, 2.0), False, [2.0]),
+    ],
+)
+def test_ticks_are_round(ends, whole, expected):
+    assert ticks(*ends, whole=whole) == pytest.approx(expected)
 
 
-def test_confusion_counts_rows_and_follows_the_classes(study):
-    rows = assigned(study)
-    order = np.array([2, 0, 1])
-    truth = Truth("class", order[study.truth.labels], ("a", "b", "c"))
-    classes = agreement(rows.labels, truth, study.model.n_components_)
-    heatmap = confusion(truth, classes, components(study, rows, classes))["data"][0]
-    counts = np.array([[int(n or 0) for n in line] for line in heatmap["text"]])
-    assert counts.sum() == len(study.rows)
-    assert counts.argmax(axis=1).tolist() == sorted(counts.argmax(axis=1))
-    assert np.allclose(np.sum(heatmap["z"], axis=1), 1)
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1200, "1,200"), (-3.14159, "−3.142"), (0.00012, "0.00012"), (12345.6, "12,346"), (0, "0")],
+)
+def test_numbers_for_people(value, text):
+    assert number(value) == text
 
 
-def test_numbers_that_json_lacks_are_refused():
-    with pytest.raises(ValueError, match="JSON"):
-        chart("c", {"data": [{"x": [float("nan")]}], "layout": {"height": 10}}, "label")
+def test_shares_for_people():
+    assert [percent(s) for s in (0.0, 0.0001, 0.1234, 1.0)] == ["0.0%", "<0.1%", "12.3%", "100.0%"]
+    assert 'style="width:50%"' in share_bar(0.2, 0.4)
+    assert "&lt;0.1%" in share_bar(1e-5, 1.0)
 
 
-def log_of(n, **values):
-    return [{"records": 10 * (i + 1), **{k: v(i) for k, v in values.items()}} for i in range(n)]
+def test_a_strip_has_two_shapes_from_edge_to_edge():
+    strip = density_strip(np.ones(32), np.linspace(0, 2, 32), ("<x>", "1 ± 2"), "a <hint>")
+    whole, own = re.findall(r' d="([^"]*)"', strip)
+    assert whole.startswith("M0 16L0 0L1 0")
+    assert own.startswith("M0 16L0 16")
+    assert own.endswith("L31 0V16Z")
+    assert "&lt;x&gt;" in strip
+    assert 'title="a &lt;hint&gt;"' in strip
 
 
-@pytest.mark.parametrize("accuracy", [True, False])
-def test_curves_of_a_stream_are_valid_and_named(accuracy):
-    log = log_of(5, components=lambda i: i, score_before=lambda i: i / 5, score_after=lambda _: 0.9)
-    figure = stream_growth(log, "score <per> row", accuracy=accuracy)
-    plain, names = coloured(figure)
-    go.Figure(plain)
-    assert names <= COLOURS
-    assert [line["x"] for line in figure["data"]] == [[10, 20, 30, 40, 50]] * 3
-    titles = [note["text"] for note in figure["layout"]["annotations"]]
-    assert titles == ["components in use", "score <per> row"]
-    assert ("range" in figure["layout"]["yaxis2"]) == accuracy
+def test_many_columns_of_a_heat_table_have_their_names_in_hints():
+    n = 40
+    names = [f"#{i}" for i in range(n)]
+    html = heat_table(np.zeros((1, n)), [[""] * n], ["r"], names, [[""] * n], ("", ""), "label")
+    assert html.count('<th scope="col" title="#') == n
+    assert ">#3<" not in html
 
 
-def test_curves_need_something_to_draw():
-    assert stream_growth([], "score") is None
-    assert stream_growth(log_of(3, score_after=lambda _: None), "score") is None
-    figure = stream_growth(log_of(3, score_after=lambda i: i), "score")
-    assert [note["text"] for note in figure["layout"]["annotations"]] == ["score"]
-
-
-@pytest.mark.parametrize("n", [999, 1500, 12_345])
-def test_long_curves_are_thinned_and_end_where_the_log_ends(n):
-    figure = stream_growth(log_of(n, components=lambda i: i), "score")
-    (line,) = figure["data"]
-    assert len(line["x"]) < 2000
-    assert (line["x"][-1], line["y"][-1]) == (10 * n, n - 1)
-    assert line["x"] == sorted(line["x"])
-    assert figure["layout"]["xaxis"]["range"][1] > 10 * n
-
-
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_few_components_have_a_tick_each(most):
-    figure = stream_growth(log_of(3, components=lambda _: most), "score")
-    assert figure["layout"]["yaxis"]["dtick"] == 1
-    assert figure["layout"]["yaxis"]["range"][1] > most
-
-
-def test_bars_of_shares_are_valid_and_the_largest_forty():
-    parts = [Part(i, 1 / 50, (f"<{i}>",)) for i in range(50)]
-    figure = share_bars(parts)
-    go.Figure(coloured(figure)[0])
-    (bars,) = figure["data"]
-    assert bars["y"] == [f"#{i}" for i in range(40)]
-    assert bars["hovertext"][3] == "&lt;3&gt;"
-    assert share_bars([Part(7, 0.5)], "")["data"][0]["hovertext"] == ["7"]
+def test_charts_with_hostile_names_are_well_built():
+    chart = drawn(Line(HOSTILE[0], [(0, 1), (2, 3)]), Line(HOSTILE[1], [(0, 1), (2, 3)]))
+    table = heat_table(
+        np.eye(2), [list(HOSTILE[:2])] * 2, HOSTILE[:2], HOSTILE[1:], [HOSTILE[:2]] * 2,
+        (HOSTILE[0], HOSTILE[2]), HOSTILE[1],
+    )  # fmt: skip
+    found = Page(page("t", "l", [], [chart, table]))
+    assert found.problems == []
+    assert found.fetched == []
+    assert found.scripts == []

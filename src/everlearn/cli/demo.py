@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everlearn.cli.exits import exit_on_errors, fail
+from everlearn.cli.exits import exit_on_errors
 
 if TYPE_CHECKING:
     from everlearn.cli.demo_data import Corpus
@@ -36,8 +35,6 @@ def demo(
 
     Example: everlearn demo --seed 1 --output demo
     """
-    if find_spec("plotly") is None:
-        fail("the reports need plotly; install it with: pip install 'everlearn[report]'")
     from everlearn.cli import demo_data
     from everlearn.estimator.saving import load
     from everlearn.report import write_report

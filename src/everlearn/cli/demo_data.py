@@ -45,8 +45,10 @@ class Digits:
     scale: float
 
     def study(self, model: DPMixture) -> Study:
-        """A report on a mixture that has learned the rows, with pictures and the true digits."""
-        means = self.pca.inverse_transform(model.means_ * self.scale) / _MAX_PIXEL
+        """A report on a mixture that has learned the rows, with the true digits.
+
+        It has pictures if Pillow is installed.
+        """
         return Study(
             model=model,
             rows=self.rows,
@@ -54,12 +56,16 @@ class Digits:
             lead=f"{len(self.rows):,} images, each learned once and without its label.",
             noun="image",
             truth=Truth("digit", self.labels, tuple("0123456789")),
-            gallery=Gallery(np.clip(means, 0.0, 1.0).reshape(-1, _SIDE, _SIDE), self.images),
+            gallery=self._gallery(model) if find_spec("PIL") else None,
             notes=(
                 f"The rows are {_DIMENSIONS} principal components with a mean variance of 1.",
                 "The true digits were only used for the comparison, after learning.",
             ),
         )
+
+    def _gallery(self, model: DPMixture) -> Gallery:
+        means = self.pca.inverse_transform(model.means_ * self.scale) / _MAX_PIXEL
+        return Gallery(np.clip(means, 0.0, 1.0).reshape(-1, _SIDE, _SIDE), self.images)
 
 
 def load_digits(seed: int) -> Digits:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from everlearn.cli import options as opt
-from everlearn.cli.exits import exit_on_errors, fail
+from everlearn.cli.exits import exit_on_errors
 
 if TYPE_CHECKING:
     from everlearn.io.sources import Source
@@ -30,8 +29,6 @@ def report(
     Example: everlearn report news.evl --output news.html
     """
     opt.check_output(output)
-    if find_spec("plotly") is None:
-        fail("the report needs plotly; install it with: pip install 'everlearn[report]'")
     with exit_on_errors():
         from everlearn.io.log import read_log
         from everlearn.report.stream import StreamReport, write_stream_report

@@ -1,105 +1,325 @@
-"""Charts of reports, as plain plotly figures: first the parts that all share, then each chart.
+"""Charts of reports as HTML and inline SVG: they need no script and follow the width of the page.
 
-Colours are names of the page's CSS variables, such as "--accent". The page looks them up when it
-draws, and again when the reader's system changes between light and dark.
+Lines are drawn in a box of 1000 x 100 units that is stretched to the place they have. Their labels
+are HTML, so letters keep their size on a phone. Colours are CSS variables of the page, which has a
+light and a dark set. What a browser shows when the reader points at a spot stands in `title`.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from importlib.resources import files
-from textwrap import wrap
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
 
-from everlearn.core.arrays import Mat
-from everlearn.estimator.history import AcceptedMove, History
-from everlearn.report.study import MOVE_NAMES, Agreement, Component, Study, Truth, curve, move_text
-from everlearn.stream.summary import Part
+import numpy as np
 
-Figure: TypeAlias = dict[str, Any]
-_HOW_TO_INSTALL: Final = "charts need plotly; install it with: pip install 'everlearn[report]'"
-_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+from everlearn.core.arrays import Mat, Vec
+from everlearn.report.page import Html, minus, paragraph
+
+Spot: TypeAlias = tuple[float, float]
+"""x and y of a point of a line."""
+_WIDTH, _HEIGHT = 1000, 100
+_MAX_POINTS: Final = 400
+_MAX_HINTS: Final = 60
+_TICKS: Final = 5
 
 
-def chart(anchor: str, figure: Figure, label: str) -> str:
-    """The element in which a figure is drawn, and the figure as JSON. `label` describes it."""
-    height = int(figure["layout"]["height"])
-    data = json.dumps(figure, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e")
-    name = escape(anchor)
-    return (
-        f'<div class="chart" id="{name}" role="img" aria-label="{escape(label)}" '
-        f'style="min-height:{height}px"></div>\n'
-        f'<script type="application/json" data-chart="{name}">{data}</script>'
+def number(value: float) -> str:
+    """A number for people: "1,200", "−3.14", "0.00012"."""
+    if value == int(value) and abs(value) < 1e15:
+        return minus(f"{value:,.0f}")
+    return minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
+
+
+def percent(share: float) -> str:
+    """A share for people: "12.3%"; what is there but tiny is "<0.1%"."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
+class Line(NamedTuple):
+    """A line of a chart.
+
+    Attributes
+    ----------
+    name : what it shows; empty if the title of its panel says it
+    spots : its points, x ascending
+    colour : name of a CSS variable
+    steps : whether it keeps each value until the next point
+    dashed : whether it is drawn as dots
+    """
+
+    name: str
+    spots: Sequence[Spot]
+    colour: str = "--accent"
+    steps: bool = False
+    dashed: bool = False
+
+
+class Panel(NamedTuple):
+    """Lines over the same axes, below a title.
+
+    Attributes
+    ----------
+    title : what the lines show, with its unit
+    lines : the lines
+    low, high : ends of the y axis; None means by the lines
+    form : how a value is written
+    """
+
+    title: str
+    lines: Sequence[Line]
+    low: float | None = None
+    high: float | None = None
+    form: Callable[[float], str] = number
+
+
+class Mark(NamedTuple):
+    """An event: where on the x axis it was, and what it was."""
+
+    x: float
+    text: str
+
+
+class Stack(NamedTuple):
+    """One kind of events: its name, its colour, and (x, text) of each event."""
+
+    name: str
+    colour: str
+    events: Sequence[tuple[float, str]]
+
+
+def line_chart(
+    panels: Sequence[Panel],
+    x_title: str,
+    label: str,
+    *,
+    x_from: float = 0.0,
+    marks: Sequence[Mark] = (),
+    x_names: Sequence[tuple[float, str]] | None = None,
+    stacks: Sequence[Stack] = (),
+) -> Html:
+    """Panels below each other with one x axis. Empty if no line has two points beside each other.
+
+    Parameters
+    ----------
+    panels : what to draw; lines of one point are left out
+    x_title : what the x axis shows
+    label : the content in words, for readers who do not see it
+    x_from : where the x axis begins
+    marks : events that vertical lines show
+    x_names : places and names of ticks of the x axis; None makes round numbers
+    stacks : kinds of events, which a last panel counts as bars
+    """
+    drawn = [p._replace(lines=list(filter(_has_width, p.lines))) for p in panels]
+    drawn = [panel for panel in drawn if panel.lines]
+    if not drawn:
+        return Html("")
+    x_to = max(line.spots[-1][0] for panel in drawn for line in panel.lines)
+    inside = [mark for mark in marks if x_from < mark.x <= x_to]
+    names = x_names
+    if names is None:
+        names = [(x, number(x)) for x in ticks(x_from, x_to, whole=True)]
+    content = [_panel(panel, x_from, x_to, inside, x_title) for panel in drawn]
+    if any(kind.events for kind in stacks):
+        content.append(_bars([kind for kind in stacks if kind.events], x_from, x_to))
+    places = "".join(
+        f'<span style="left:{_part(x, x_from, x_to):.4g}%">{escape(name)}</span>'
+        for x, name in names
+    )
+    content.append(f'<div class="xs">{places}</div><p class="x-title">{escape(x_title)}</p>')
+    if inside:
+        told = "; ".join(f"{number(mark.x)}: {mark.text}" for mark in inside)
+        content.append(paragraph(f"Dotted lines: {told}.", "hint"))
+    return Html(
+        f'<div class="chart" role="group" aria-label="{escape(label)}">{"".join(content)}</div>'
     )
 
 
-def scripts() -> tuple[str, str]:
-    """The scripts of a page with charts: plotly, and the code that draws the figures."""
-    try:
-        from plotly.offline import get_plotlyjs  # only pages with charts need plotly
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(_HOW_TO_INSTALL) from error
-    draw = files(__package__).joinpath("page.js").read_text("utf-8")
-    return get_plotlyjs(), f"\n{draw}\n"
+def _has_width(line: Line) -> bool:
+    return len(line.spots) > 1 and line.spots[0][0] < line.spots[-1][0]
 
 
-def base_layout(height: int) -> Figure:
-    """The layout of all charts: no frame, the colours and the font of the page."""
-    return {
-        "height": height,
-        "autosize": True,
-        "dragmode": False,
-        "hovermode": "closest",
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": _FONT, "size": 13, "color": "--ink"},
-        "hoverlabel": {
-            "bgcolor": "--surface",
-            "bordercolor": "--line",
-            "font": {"family": _FONT, "size": 13, "color": "--ink"},
-            "align": "left",
-        },
-    }
+def ticks(low: float, high: float, *, whole: bool = False, most: int = _TICKS) -> list[float]:
+    """Round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten.
+
+    Examples
+    --------
+    >>> ticks(0, 11), ticks(0, 3, whole=True)
+    ([0.0, 5.0, 10.0], [0.0, 1.0, 2.0, 3.0])
+    """
+    least = (high - low) / most
+    if not least > 0:
+        return [low]
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= least * (1 - 1e-9))
+    step = max(step, 1.0) if whole else step
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def axis(title: str = "") -> Figure:
-    """An axis in the colours of the page."""
-    return {
-        "title": {"text": title, "font": {"size": 13, "color": "--muted"}},
-        "gridcolor": "--line",
-        "zeroline": False,
-        "fixedrange": True,
-        "automargin": True,
-        "ticks": "outside",  # invisible, and keep labels away from the axis
-        "ticklen": 5,
-        "tickcolor": "rgba(0,0,0,0)",
-        "tickfont": {"color": "--muted"},
-    }
+def _part(value: float, low: float, high: float) -> float:
+    """Where a value lies between two others, in percent."""
+    return 100.0 * (value - low) / (high - low)
 
 
-def _count_range(most: float) -> Figure:
-    """The range and ticks of an axis of whole numbers from 0."""
-    ticks = {"dtick": 1} if most < 6 else {}  # else plotly repeats rounded labels
-    return {"range": [0, 1.1 * most + 0.1], "tickformat": "d", **ticks}
+def _panel(panel: Panel, x_from: float, x_to: float, marks: Sequence[Mark], x_title: str) -> str:
+    values = [y for line in panel.lines for _, y in line.spots]
+    low = min(values) if panel.low is None else panel.low
+    high = max(values) if panel.high is None else panel.high
+    room = 0.06 * (high - low) or abs(high) or 1.0
+    low = low - room if panel.low is None else low
+    high = high + room if panel.high is None else high
+    whole = panel.form is number and all(float(value).is_integer() for value in values)
+    places = ticks(low, high, whole=whole)
+
+    def y_of(value: float) -> float:
+        return _HEIGHT - _part(value, low, high)
+
+    grid = "".join(f"M0 {y_of(y):.4g}H{_WIDTH}" for y in places)
+    upright = "".join(f"M{10 * _part(m.x, x_from, x_to):.4g} 0V{_HEIGHT}" for m in marks)
+    drawn = "".join(
+        f'<path class="line{" dashed" if line.dashed else ""}" style="stroke:var({line.colour})" '
+        f'd="{_path(line, x_from, x_to, y_of)}"/>'
+        for line in panel.lines
+    )
+    names = [panel.form(y).replace(".0%", "%") for y in places]
+    labels = "".join(
+        f'<span style="bottom:{_part(y, low, high):.4g}%">{escape(name)}</span>'
+        for y, name in zip(places, names, strict=True)
+    )
+    return (
+        f'<div class="panel">{_title(panel.title, [(k.name, k.colour) for k in panel.lines])}'
+        f'<div class="plot"><div class="ys" aria-hidden="true">{labels}</div>'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">'
+        f'<path class="grid" d="{grid}"/><path class="upright" d="{upright}"/>{drawn}'
+        f"{_hints(panel, x_from, x_to, x_title)}</svg></div></div>"
+    )
 
 
-def panel_title(y: float, text: str) -> Figure:
-    """The title of a panel, above it on the left."""
-    return {
-        "text": text,
-        "xref": "paper",
-        "yref": "paper",
-        "x": 0,
-        "y": y,
-        "xanchor": "left",
-        "yanchor": "middle",
-        "showarrow": False,
-        "bgcolor": "--surface",
-        "font": {"size": 13, "color": "--muted"},
-    }
+def _title(title: str, keys: Iterable[tuple[str, str]]) -> str:
+    """The title of a panel, and the names of its colours."""
+    named = "".join(
+        f'<span class="key" style="--key:var({colour})">{escape(name)}</span>'
+        for name, colour in keys
+        if name
+    )
+    return f'<p class="panel-title">{escape(title)}{named}</p>'
+
+
+def thinned(spots: Sequence[Spot], most: int = _MAX_POINTS) -> Sequence[Spot]:
+    """At most about that many points, of which the last one stays."""
+    step = -(-len(spots) // most)
+    return spots[::-step][::-1] if step > 1 else spots
+
+
+def _path(line: Line, x_from: float, x_to: float, y_of: Callable[[float], float]) -> str:
+    parts: list[str] = []
+    for x, y in thinned(line.spots):
+        across, down = f"{10 * _part(x, x_from, x_to):.5g}", f"{y_of(y):.4g}"
+        if not parts:
+            parts.append(f"M{across} {down}")
+        else:
+            parts.append(f"H{across}V{down}" if line.steps else f"L{across} {down}")
+    return "".join(parts)
+
+
+def _hints(panel: Panel, x_from: float, x_to: float, x_title: str) -> str:
+    """Invisible bands, each of which tells the values of the lines below it."""
+    first = thinned(max((line.spots for line in panel.lines), key=len), _MAX_HINTS)
+    edges = [(a[0] + b[0]) / 2 for a, b in pairwise(first)]
+    found = []
+    for (x, _), low, high in zip(first, [x_from, *edges], [*edges, x_to], strict=True):
+        told = []
+        for line in panel.lines:
+            near = min(line.spots, key=lambda spot: abs(spot[0] - x))
+            told.append(f"{line.name or panel.title}: {panel.form(near[1])}")
+        text = escape("\n".join([f"{x_title}: {number(x)}", *told]))
+        left, right = 10 * _part(low, x_from, x_to), 10 * _part(high, x_from, x_to)
+        found.append(
+            f'<rect x="{left:.5g}" width="{max(right - left, 0):.5g}" height="{_HEIGHT}">'
+            f"<title>{text}</title></rect>"
+        )
+    return f'<g class="hints">{"".join(found)}</g>'
+
+
+_BINS: Final = 40
+_LISTED: Final = 8
+
+
+def _bars(kinds: Sequence[Stack], x_from: float, x_to: float) -> str:
+    """Events counted in equal parts of the x axis, one kind on top of the other."""
+    bins: list[list[list[str]]] = [[[] for _ in kinds] for _ in range(_BINS)]
+    for k, kind in enumerate(kinds):
+        for x, text in kind.events:
+            place = int(_part(x, x_from, x_to) / 100 * _BINS)
+            bins[min(max(place, 0), _BINS - 1)][k].append(text)
+    most = max(sum(map(len, one)) for one in bins)
+    width, drawn = _WIDTH / _BINS, []
+    for i, one in enumerate(bins):
+        below = 0
+        for kind, texts in zip(kinds, one, strict=True):
+            if not texts:
+                continue
+            below += len(texts)
+            more = [f"and {len(texts) - _LISTED} more"] if len(texts) > _LISTED else []
+            told = escape("\n".join([f"{len(texts)} {kind.name}", *texts[:_LISTED], *more]))
+            height = _HEIGHT * len(texts) / most
+            drawn.append(
+                f'<rect style="fill:var({kind.colour})" x="{i * width + 2:g}" '
+                f'y="{_HEIGHT - _HEIGHT * below / most:.4g}" width="{width - 4:g}" '
+                f'height="{height:.4g}"><title>{told}</title></rect>'
+            )
+    labels = f'<span style="bottom:100%">{most}</span><span style="bottom:0%">0</span>'
+    keys = [(f"{kind.name} {len(kind.events):,}", kind.colour) for kind in kinds]
+    return (
+        f'<div class="panel">{_title("accepted moves", keys)}'
+        f'<div class="plot low"><div class="ys" aria-hidden="true">{labels}</div>'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">{"".join(drawn)}</svg>'
+        "</div></div>"
+    )
+
+
+def share_bar(share: float, most: float) -> Html:
+    """A share as a bar and a number. A share of `most` fills the place."""
+    width = 100 * share / most if most > 0 else 0.0
+    return Html(
+        f'<span class="share"><span class="bar"><i style="width:{width:.3g}%"></i></span>'
+        f"<span>{escape(percent(share))}</span></span>"
+    )
+
+
+_STRIP: Final = (32, 16)
+"""Points across a strip, and units of its height."""
+
+
+def density_strip(overall: Vec, own: Vec, texts: tuple[str, str], hint: str) -> Html:
+    """Two densities on the same axis, each scaled to fill the height: of all rows and of a part.
+
+    The two lines of `texts` stand below, `hint` shows on pointing.
+    """
+    return Html(
+        f'<span class="strip" title="{escape(hint)}"><svg viewBox="0 0 {_STRIP[0] - 1} {_STRIP[1]}"'
+        f' preserveAspectRatio="none" aria-hidden="true"><path class="all" d="{_area(overall)}"/>'
+        f'<path class="own" d="{_area(own)}"/></svg><span>{escape(texts[0])}</span>'
+        f"<span>{escape(texts[1])}</span></span>"
+    )
+
+
+def strip_points(low: float, high: float) -> Vec:
+    """Where `density_strip` wants densities."""
+    return np.linspace(low, high, _STRIP[0])
+
+
+def _area(density: Vec) -> str:
+    top = float(density.max(initial=0.0)) or 1.0
+    heights = _STRIP[1] * (1.0 - density / top)
+    line = "".join(f"L{x} {y:.3g}" for x, y in enumerate(heights.tolist()))
+    return f"M0 {_STRIP[1]}{line}V{_STRIP[1]}Z"
+
+
+_MANY_COLUMNS: Final = 16
 
 
 def heat_table(
@@ -107,314 +327,32 @@ def heat_table(
     text: Sequence[Sequence[str]],
     rows: Sequence[str],
     columns: Sequence[str],
-    hover: Sequence[Sequence[str]],
+    hints: Sequence[Sequence[str]],
     titles: tuple[str, str],
-) -> Figure:
-    """Cells with texts on a shade from 0 (light) to 1 (dark).
+    label: str,
+) -> Html:
+    """A table of cells on a shade from 0 (light) to 1 (dark).
 
-    Names of rows and columns and all texts are HTML already. `titles` are those of the axes, first
-    that of the rows.
+    `titles` name the rows and the columns. Many columns are narrow and have their names in hints.
     """
-    heatmap = {
-        "type": "heatmap",
-        "z": shades.round(4).tolist(),
-        "x": list(columns),
-        "y": list(rows),
-        "text": [list(line) for line in text],
-        "texttemplate": "%{text}",
-        "hovertext": [list(line) for line in hover],
-        "hoverinfo": "text",
-        "xgap": 2,
-        "ygap": 2,
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [[0, "--cell-0"], [0.5, "--cell-1"], [1, "--cell-2"]],
-        "showscale": False,
-    }
-    layout = {
-        **base_layout(92 + 30 * len(rows)),
-        "xaxis": {
-            **axis(titles[1]),
-            "type": "category",
-            "side": "top",
-            "showgrid": False,
-        },
-        "yaxis": {
-            **axis(titles[0]),
-            "type": "category",
-            "autorange": "reversed",
-            "showgrid": False,
-        },
-        "margin": {"l": 8, "r": 8, "t": 62, "b": 8},
-    }
-    return {"data": [heatmap], "layout": layout}
-
-
-_MOVE_BINS: Final = 40
-_LISTED_MOVES: Final = 8
-_MARK_WIDTH: Final = 14  # letters
-_RIGHT_PART: Final = 0.7  # marks beyond this part of the curve have their text on the left
-
-
-def mixture_growth(study: Study) -> Figure:
-    """Components in use, bound per row, and accepted moves, over the rows seen."""
-    points = [p for p in curve(study) if p.rows]
-    rows, noun = [p.rows for p in points], escape(study.noun)
-    last, most = max(rows, default=1), max((p.n_components for p in points), default=1)
-    hover = [
-        f"{p.rows:,} {noun}s, lap {p.lap}<br>{p.n_components} components"
-        f"<br>bound {p.bound:,.1f} nats<br>{p.bound / p.rows:,.2f} nats per {noun}"
-        for p in points
-    ]
-    shared = {"x": rows, "mode": "lines", "text": hover, "hoverinfo": "text", "showlegend": False}
-    data: list[Figure] = [
-        {
-            **shared,
-            "y": [p.n_components for p in points],
-            "line": {"color": "--accent", "width": 2.5, "shape": "hv"},
-        },
-        {
-            **shared,
-            "y": [p.bound / p.rows for p in points],
-            "yaxis": "y2",
-            "line": {"color": "--accent-2", "width": 2.5},
-        },
-        *_move_lanes(study.model.history_, study.noun),
-    ]
-    return {"data": data, "layout": _growth_layout(study, last, most)}
-
-
-def confusion(truth: Truth, classes: Agreement, found: Sequence[Component]) -> Figure:
-    """Counts of rows by component and class, shaded by their share of the component."""
-    order = sorted(found, key=lambda c: (int(classes.table[c.position].argmax()), -c.share))
-    table = classes.table[[c.position for c in order]]
-    shares = table / table.sum(axis=1, keepdims=True).clip(min=1)
-    names = [escape(name) for name in truth.classes]
-    noun = escape(truth.noun)
-    text = [[f"{n:,}" if n else "" for n in counts] for counts in table.tolist()]
-    hover = [
-        [
-            f"component #{c.id}, {noun} {name}<br>{n:,} rows, {s:.1%} of the component"
-            for name, n, s in zip(names, counts, part, strict=True)
-        ]
-        for c, counts, part in zip(order, table.tolist(), shares.tolist(), strict=True)
-    ]
-    rows = [f"#{c.id}" for c in order]
-    return heat_table(shares, text, rows, names, hover, ("component", f"true {noun}"))
-
-
-def _move_lanes(history: History, noun: str) -> list[Figure]:
-    """A lane of marks for each kind of move. A mark counts moves, and lists them on hover."""
-    width = max([*(m.rows for m in history.moves), 1]) / _MOVE_BINS
-    lanes = []
-    for kind, name in MOVE_NAMES.items():
-        bins: dict[int, list[AcceptedMove]] = defaultdict(list)
-        for move in history.moves:
-            if move.kind == kind:
-                bins[int(move.rows / width)].append(move)
-        groups = [moves for _, moves in sorted(bins.items())]
-        lanes.append(
-            {
-                "x": [sum(m.rows for m in moves) / len(moves) for moves in groups],
-                "y": [name] * len(groups),
-                "yaxis": "y3",
-                "mode": "markers+text",
-                "text": [str(len(moves)) for moves in groups],
-                "textfont": {"color": "--on-mark", "size": 12},
-                "hovertext": [_move_list(moves, noun) for moves in groups],
-                "hoverinfo": "text",
-                "cliponaxis": False,
-                "showlegend": False,
-                "marker": {"color": f"--{kind}", "size": 21, "line": {"width": 0}},
-            }
-        )
-    return lanes
-
-
-def _move_list(moves: list[AcceptedMove], noun: str) -> str:
-    lines = [
-        f"{m.rows:,} {escape(noun)}s, lap {m.lap}: {move_text(m)} (+{m.gain:,.1f} nats)"
-        for m in moves[:_LISTED_MOVES]
-    ]
-    if len(moves) > _LISTED_MOVES:
-        lines.append(f"and {len(moves) - _LISTED_MOVES} more")
-    return "<br>".join(lines)
-
-
-def _growth_layout(study: Study, last: int, most: int) -> Figure:
-    noun = escape(study.noun)
-    titles = (
-        (1.0, "components in use"),
-        (0.60, f"bound, nats per {noun}"),
-        (0.21, "accepted moves"),
+    many = len(columns) > _MANY_COLUMNS
+    heads = "".join(
+        f'<th scope="col" title="{escape(name)}">{"" if many else escape(name)}</th>'
+        for name in columns
     )
-    marks = [m for m in study.marks if 0 < m.rows <= last]
-    return {
-        **base_layout(560),
-        "xaxis": {
-            **axis(f"{noun}s seen"),
-            "anchor": "y3",
-            "range": [0, 1.03 * last],
-            "tickformat": ",",
-            "showgrid": False,
-        },
-        "yaxis": {**axis(), "domain": [0.66, 0.97], **_count_range(most)},
-        "yaxis2": {**axis(), "domain": [0.27, 0.57]},
-        "yaxis3": {
-            **axis(),
-            "domain": [0.0, 0.17],
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": list(MOVE_NAMES.values())[::-1],
-            "range": [-0.6, len(MOVE_NAMES) - 0.4],
-        },
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
-        "shapes": [_mark_line(m.rows) for m in marks],
-        "annotations": [
-            *(panel_title(y, text) for y, text in titles),
-            *(_mark_text(m.rows, m.text, m.rows > _RIGHT_PART * last) for m in marks),
-        ],
-    }
-
-
-def _mark_line(rows: int) -> Figure:
-    return {
-        "type": "line",
-        "xref": "x",
-        "yref": "paper",
-        "x0": rows,
-        "x1": rows,
-        "y0": 0,
-        "y1": 0.97,
-        "line": {"color": "--muted", "width": 1, "dash": "dot"},
-    }
-
-
-def _mark_text(rows: int, text: str, left: bool) -> Figure:
-    """The text beside a mark: low in the first panel, where a growing curve leaves room."""
-    return {
-        "text": "<br>".join(escape(line) for line in wrap(text, _MARK_WIDTH)),
-        "xref": "x",
-        "yref": "paper",
-        "x": rows,
-        "y": 0.67,
-        "xanchor": "right" if left else "left",
-        "yanchor": "bottom",
-        "align": "right" if left else "left",
-        "xshift": -4 if left else 4,
-        "showarrow": False,
-        "font": {"size": 12, "color": "--muted"},
-    }
-
-
-_MAX_POINTS: Final = 1000
-_MAX_BARS: Final = 40
-_PANEL_TOP: Final = 0.9  # the rest of a panel's height is for its title
-
-
-class _Series(NamedTuple):
-    """A line of a chart: its name, the key of its values in the run log, colour and shape."""
-
-    name: str
-    key: str
-    colour: str
-    shape: str
-
-
-_COMPONENTS: Final = _Series("components", "components", "--accent", "hv")
-_SCORES: Final = (
-    _Series("before learning the batch", "score_before", "--accent-2", "linear"),
-    _Series("after", "score_after", "--accent", "linear"),
-)
-
-
-def stream_growth(
-    log: Sequence[dict[str, Any]], score: str, *, accuracy: bool = False
-) -> Figure | None:
-    """Components and scores over the records learned, or None if the run log has neither.
-
-    `score` is the title of the scores. With `accuracy`, they are drawn from 0 to 1.
-    """
-    panels = [
-        (title, [(series, points) for series in lines if (points := _points(log, series.key))])
-        for title, lines in (("components in use", (_COMPONENTS,)), (score, _SCORES))
-    ]
-    panels = [(title, lines) for title, lines in panels if lines]
-    if not panels:
-        return None
-    height = 1.0 / len(panels)
-    last = max(records for _, lines in panels for _, points in lines for records, _ in points)
-    layout = {
-        **base_layout(80 + 220 * len(panels)),
-        "xaxis": {**axis("records learned"), "tickformat": ",", "range": [0, 1.03 * last]},
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 76},
-        "showlegend": True,
-        "legend": {
-            "orientation": "h",
-            "yref": "container",
-            "y": 0,
-            "yanchor": "bottom",
-            "font": {"color": "--muted"},
-        },
-        "annotations": [],
-    }
-    data: list[Figure] = []
-    for i, (title, lines) in enumerate(panels):
-        low = 1.0 - (i + 1) * height
-        number = "" if i == 0 else str(i + 1)
-        y = {**axis(), "domain": [low + 0.03, low + _PANEL_TOP * height]}
-        if lines[0][0] is _COMPONENTS:
-            y |= _count_range(max(value for _, value in lines[0][1]))
-        elif accuracy:
-            y |= {"range": [0, 1.02], "tickformat": ".0%"}
-        layout[f"yaxis{number}"] = y
-        layout["xaxis"]["anchor"] = f"y{number}"  # below the last panel
-        layout["annotations"].append(panel_title(low + 0.96 * height, title))
-        data += [_line(series, points, f"y{number}") for series, points in lines]
-    return {"data": data, "layout": layout}
-
-
-def _points(log: Sequence[dict[str, Any]], key: str) -> list[tuple[int, float]]:
-    """(records, value) of the log lines that have one, thinned to about 1,000 points."""
-    points = [(line["records"], line[key]) for line in log if line.get(key) is not None]
-    step = max(1, len(points) // _MAX_POINTS)
-    return points[::-step][::-1]  # the last one stays
-
-
-def _line(series: _Series, points: list[tuple[int, float]], y: str) -> Figure:
-    return {
-        "x": [records for records, _ in points],
-        "y": [value for _, value in points],
-        "yaxis": y,
-        "name": series.name,
-        "showlegend": series is not _COMPONENTS,
-        "mode": "lines" if len(points) > 1 else "markers",
-        "line": {"color": series.colour, "width": 2.5, "shape": series.shape},
-        "hovertemplate": f"%{{x:,}} records<br>%{{y:,.4g}}<extra>{series.name}</extra>",
-    }
-
-
-def share_bars(parts: Sequence[Part], mark: str = "#") -> Figure:
-    """A bar for each of the largest parts of a model. `mark` comes before the ids."""
-    shown = parts[:_MAX_BARS]
-    names = [f"{mark}{part.id}" for part in shown]
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "x": [part.share for part in shown],
-        "y": names,
-        "hovertext": [
-            escape(" ".join(part.about)) or name for part, name in zip(shown, names, strict=True)
-        ],
-        "hoverinfo": "text+x",
-        "marker": {"color": "--accent"},
-        "showlegend": False,
-    }
-    layout = {
-        **base_layout(80 + 22 * len(shown)),
-        "xaxis": {**axis("share"), "tickformat": ".2~%", "rangemode": "tozero"},
-        "yaxis": {**axis(), "type": "category", "autorange": "reversed", "showgrid": False},
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 48},
-        "bargap": 0.25,
-    }
-    return {"data": [bars], "layout": layout}
+    lines = []
+    for name, shade, cells, told in zip(rows, shades.tolist(), text, hints, strict=True):
+        inner = "".join(
+            f'<td{" class=deep" if s > 0.5 else ""} style="--shade:{100 * s:.0f}%" '
+            f'title="{escape(hint)}">{escape(cell)}</td>'
+            for s, cell, hint in zip(shade, cells, told, strict=True)
+        )
+        lines.append(f'<tr><th scope="row">{escape(name)}</th>{inner}</tr>')
+    corner = f'<th scope="col">{escape(titles[0])}</th>'
+    caption = f"<caption>{escape(titles[1])}</caption>" if titles[1] else ""
+    blank = " blank" if not any(cell for cells in text for cell in cells) else ""
+    return Html(
+        f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
+        f'<table class="heat{blank}">{caption}<thead><tr>{corner}{heads}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )

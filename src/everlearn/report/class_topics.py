@@ -7,13 +7,12 @@ Without them, the weights of the topics are shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Mat
-from everlearn.report.charts import Figure, chart, heat_table
+from everlearn.report.charts import heat_table
 from everlearn.report.page import minus, paragraph, section, table
 from everlearn.stream.class_topics import (
     LEAST,
@@ -35,7 +34,6 @@ _MAIN_TOPICS: Final = 2
 _N_WORDS: Final = 6
 _MAX_NAME: Final = 20
 """Longer names are shortened beside a picture, so that it fits on a phone."""
-_ROW_HEIGHT: Final = 17
 _MIN_SHARE: Final = 0.05
 """Pictures leave out topics that have less than this share in every class."""
 _NO_DOCUMENTS: Final = ClassTopics(0, {}, ())
@@ -66,17 +64,19 @@ def _by_shares(model: TopicClassifier, found: Sequence[Stage]) -> list[str]:
     columns = _main_columns(tables, _MIN_SHARE)
     strongest = max(float(np.nanmax(shares, initial=LEAST)) for shares in tables)
     pictures = []
-    for i, (stage, shares) in enumerate(zip(found, tables, strict=True)):
-        figure = _heat(
-            shares[:, columns] / strongest,
-            shares[:, columns],
-            names,
-            topics[columns],
-            "{:.1%} of its documents",
-        )
+    for stage, shares in zip(found, tables, strict=True):
         label = f"Topics of each class, {_when(stage)}; a table below lists the main ones."
         pictures.append(f"<h3>{_when(stage).capitalize()}</h3>")
-        pictures.append(chart(f"chart-classes-{i}", figure, label))
+        pictures.append(
+            _heat(
+                shares[:, columns] / strongest,
+                shares[:, columns],
+                names,
+                topics[columns],
+                "{:.1%} of its documents",
+                label,
+            )
+        )
     how = (
         "Average shares of the topics in the documents of each class. They come from batches that "
         "the model had not learned yet. A topic has the same column in all pictures. The "
@@ -101,7 +101,6 @@ def _by_weights(model: TopicClassifier) -> list[str]:
     values = np.array([weights[q, own[q]] for q in range(len(names))])
     columns = _main_columns([values], -np.inf)
     shades = np.clip(values[:, columns] / max(float(values.max()), LEAST), 0.0, None)
-    figure = _heat(shades, values[:, columns], names, topics[columns], "{:+.2f} margins")
     rows, words = [], _top_words(model)
     for name, line in zip(names, values, strict=True):
         best = [k for k in np.argsort(-line, kind="stable")[:_MAIN_TOPICS] if line[k] > 0]
@@ -115,7 +114,7 @@ def _by_weights(model: TopicClassifier) -> list[str]:
     heads = ("class", "topics of largest weight", "top words of the first")
     return [
         paragraph(how),
-        chart("chart-classes-0", figure, label),
+        _heat(shades, values[:, columns], names, topics[columns], "{:+.2f} margins", label),
         table("Topics with positive weights", heads, rows, text_columns=3),
         _classes_left_out(model, names),
     ]
@@ -153,29 +152,24 @@ def _main_columns(tables: Sequence[Mat], least: float) -> IntVec:
     return np.asarray(main[np.argsort(late[:, main].argmax(axis=0), kind="stable")])
 
 
-def _heat(shades: Mat, values: Mat, names: Sequence[str], topics: IntVec, text: str) -> Figure:
-    """Classes against topics. Cells are small, so `text` formats their values on hover only."""
+def _heat(
+    shades: Mat, values: Mat, names: Sequence[str], topics: IntVec, text: str, label: str
+) -> str:
+    """Classes against topics. Cells are small, so `text` formats their values in hints only."""
     columns = [f"#{topic}" for topic in topics.tolist()]
-    rows = [escape(_short(name)) for name in names]
+    rows = [_short(name) for name in names]
     if len(set(rows)) < len(rows):
-        rows = [escape(name) for name in names]
-    hover = [
+        rows = list(names)
+    hints = [
         [
-            f"{escape(name)}, topic {column}<br>"
-            + ("no document" if np.isnan(value) else text.format(value))
+            f"{name}, topic {column}: "
+            + ("no document" if np.isnan(value) else minus(text.format(value)))
             for column, value in zip(columns, line, strict=True)
         ]
         for name, line in zip(names, values.tolist(), strict=True)
     ]
     blank = [[""] * len(columns)] * len(rows)
-    figure = heat_table(np.nan_to_num(shades), blank, rows, columns, hover, ("", ""))
-    figure["layout"] |= {
-        "margin": {"l": 8, "r": 8, "t": 36, "b": 8},
-        "height": 62 + _ROW_HEIGHT * len(rows),
-    }
-    figure["layout"]["yaxis"] |= {"tickfont": {"color": "--muted", "size": 12}, "dtick": 1}
-    figure["data"][0] |= {"xgap": 1, "ygap": 1}
-    return figure
+    return heat_table(np.nan_to_num(shades), blank, rows, columns, hints, ("", ""), label)
 
 
 def _short(name: str) -> str:

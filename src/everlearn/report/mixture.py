@@ -6,19 +6,28 @@ known classes and pictures of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from everlearn.core.text import megabytes
-from everlearn.report import charts
+from everlearn.estimator.history import AcceptedMove
+from everlearn.report.charts import (
+    Line,
+    Mark,
+    Panel,
+    Stack,
+    heat_table,
+    line_chart,
+    number,
+    percent,
+    share_bar,
+)
 from everlearn.report.page import (
-    NO_SCRIPT,
+    Html,
     details,
     memory_section,
-    minus,
     page,
     paragraph,
     save_page,
@@ -27,57 +36,63 @@ from everlearn.report.page import (
     table,
 )
 from everlearn.report.pictures import ink_image
+from everlearn.report.spread import density_strips
 from everlearn.report.study import (
     MOVE_NAMES,
     Agreement,
     Assigned,
     Component,
-    Gallery,
     Study,
+    Truth,
     agreement,
     assigned,
     components,
+    curve,
     move_tallies,
     move_text,
 )
+from everlearn.stream.summary import column_names
 
-_EXAMPLES = 6
-
-
-def component_cards(study: Study, rows: Assigned, found: Sequence[Component]) -> str:
-    """One card for each component; empty if there are no pictures."""
-    if study.gallery is None:
-        return ""
-    cards = "\n".join(_card(study, study.gallery, rows, one) for one in found)
-    return f'<ul class="cards">\n{cards}\n</ul>'
+_EXAMPLES = 3
 
 
-def component_table(study: Study, found: Sequence[Component]) -> str:
-    """Id, share and rows of each component, and its main class if classes are known."""
-    head = ["component", "share", f"{study.noun}s"]
-    lines = [[f"#{c.id}", f"{c.share:.1%}", f"{c.n_rows:,}"] for c in found]
-    if study.truth is not None:
-        head += [f"main {study.truth.noun}", "purity"]
-        for line, c in zip(lines, found, strict=True):
-            line += [c.top or "–", "–" if c.purity is None else f"{c.purity:.1%}"]
-    content = table("Components, largest first", head, lines)
-    return content if study.gallery is None else details("The same as a table", content)
+def component_table(study: Study, rows: Assigned, found: Sequence[Component]) -> str:
+    """The one table about the components.
 
-
-def _card(study: Study, gallery: Gallery, rows: Assigned, one: Component) -> str:
-    mean = ink_image(gallery.means[one.position], f"Mean of component {one.id}", "mean")
-    lines = [f'<span class="share">{one.share:.1%} of all</span>']
-    if one.top is not None and one.purity is not None and study.truth is not None:
-        lines.append(
-            f"<span>{one.purity:.0%} are {escape(study.truth.noun)} "
-            f"<strong>{escape(one.top)}</strong></span>"
+    It has pictures of the means, ids, main classes, densities, shares and typical rows, as far as
+    there are such.
+    """
+    gallery, truth = study.gallery, study.truth
+    strips = {} if gallery else density_strips(study.model, _names(study))
+    most = max((c.share for c in found), default=0.0)
+    columns: list[tuple[str, Callable[[Component], str]]] = [("component", lambda c: f"#{c.id}")]
+    if gallery is not None:
+        means = gallery.means
+        columns.append(
+            ("mean", lambda c: Html(ink_image(means[c.position], f"Mean of #{c.id}", "mean")))
         )
-    nearest, doubtful = examples(study, rows, one, _EXAMPLES)
-    return (
-        f'<li class="card"><div class="who">{mean}<div><h3>#{one.id}</h3>{"".join(lines)}</div>'
-        f"</div>{_strip(study, gallery, rows, 'nearest', nearest)}"
-        f"{_strip(study, gallery, rows, 'least certain', doubtful)}</li>"
+    if truth is not None:
+        columns.append((f"main {truth.noun}", lambda c: "–" if c.top is None else c.top))
+        columns.append(("purity", lambda c: "–" if c.purity is None else percent(c.purity)))
+    if strips:
+        columns.append(("mean ± spread", lambda c: strips[c.id]))
+    columns.append(("share", lambda c: share_bar(c.share, most)))
+    columns.append((f"{study.noun}s", lambda c: f"{c.n_rows:,}"))
+    if gallery is not None:
+        nearest = {c.id: examples(study, rows, c, _EXAMPLES) for c in found}
+        columns.append(("nearest", lambda c: _strip(study, rows, nearest[c.id][0])))
+        columns.append(("least certain", lambda c: _strip(study, rows, nearest[c.id][1])))
+    return table(
+        "Components, largest first",
+        [head for head, _ in columns],
+        [[cell(c) for _, cell in columns] for c in found],
+        text_columns=len(columns),
+        kind="parts",
     )
+
+
+def _names(study: Study) -> Sequence[str]:
+    return column_names(study.model, None, study.rows.shape[1])
 
 
 def examples(study: Study, rows: Assigned, one: Component, n: int) -> tuple[list[int], list[int]]:
@@ -89,17 +104,18 @@ def examples(study: Study, rows: Assigned, one: Component, n: int) -> tuple[list
     return nearest.tolist(), doubtful.tolist()
 
 
-def _strip(study: Study, gallery: Gallery, rows: Assigned, name: str, chosen: Sequence[int]) -> str:
-    if not chosen:
-        return ""
+def _strip(study: Study, rows: Assigned, chosen: Sequence[int]) -> Html:
+    """Pictures of rows, side by side."""
+    if study.gallery is None or not chosen:
+        return Html("–")
     images = []
     for row in chosen:
         what = study.noun
         if study.truth is not None:
             what = f"{study.truth.noun} {study.truth.classes[study.truth.labels[row]]}"
         hint = f"{what}, certainty {rows.certainty[row]:.2f}"
-        images.append(ink_image(gallery.rows[row], what, "example", hint))
-    return f'<p class="strip"><span>{escape(name)}</span>{"".join(images)}</p>'
+        images.append(ink_image(study.gallery.rows[row], what, "example", hint))
+    return Html(f'<span class="pictures">{"".join(images)}</span>')
 
 
 def write_report(study: Study, path: Path, more: Sequence[str] = ()) -> None:
@@ -118,17 +134,11 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
         section(
             "components",
             "What it found",
-            paragraph(
-                f"Each component has a permanent id. Its card shows the {study.noun}s nearest its "
-                f"mean, and those whose assignment is least certain."
-            )
-            if study.gallery is not None
-            else "",
-            component_cards(study, rows, found),
-            component_table(study, found),
+            component_table(study, rows, found),
+            paragraph(_explained(study), "hint"),
         ),
         _comparison(study, classes, found),
-        _growth(study),
+        growth_section(study),
         _moves(study),
         memory_section(study.model),
         *more,
@@ -138,8 +148,20 @@ def render(study: Study, more: Sequence[str] = ()) -> str:
         study.title,
         study.lead,
         _key_numbers(study, classes),
-        (NO_SCRIPT, *sections),
-        scripts=charts.scripts(),
+        sections,
+    )
+
+
+def _explained(study: Study) -> str:
+    words = "Numbers with a # are permanent ids."
+    if study.gallery is not None:
+        return (
+            f"{words} Beside each component are the {study.noun}s nearest its mean, and those "
+            "whose assignment is least certain."
+        )
+    return (
+        f"{words} Strips show where the values of a component lie (blue) among those of all "
+        f"{study.noun}s (grey), in the columns that set it apart."
     )
 
 
@@ -148,7 +170,7 @@ def _key_numbers(study: Study, classes: Agreement | None) -> list[tuple[str, str
     pairs = [
         (f"{study.noun}s seen", f"{model.n_samples_seen_:,}"),
         ("components", f"{model.n_components_}"),
-        ("bound, nats", minus(f"{model.bound_:,.0f}")),
+        ("mean log density, nats", number(model.score(study.rows))),
     ]
     if classes is not None:
         pairs += [
@@ -162,23 +184,44 @@ def _key_numbers(study: Study, classes: Agreement | None) -> list[tuple[str, str
     return pairs
 
 
-def _growth(study: Study) -> str:
-    model = study.model
+def growth_section(study: Study) -> str:
+    """Components, evidence and moves over the rows seen; empty without two points."""
+    model, noun = study.model, study.noun
+    points = [p for p in curve(study) if p.rows]
+    panels = [
+        Panel("components in use", [Line("", [(p.rows, p.n_components) for p in points],
+                                         steps=True)], low=0.0),
+        Panel(f"mean log density of the {noun}s so far, nats (a lower bound)",
+              [Line("", [(p.rows, p.bound / p.rows) for p in points], "--accent-2")]),
+    ]  # fmt: skip
+    stacks = [
+        Stack(name, f"--{kind}", [(m.rows, _told(m, noun)) for m in model.history_.moves
+                                  if m.kind == kind])
+        for kind, name in MOVE_NAMES.items()
+    ]  # fmt: skip
     label = (
-        f"Curves over {model.n_samples_seen_:,} {study.noun}s: the number of components ends at "
-        f"{model.n_components_}, the bound at {model.bound_:,.0f} nats. "
-        f"Marks below show {len(model.history_.moves)} accepted moves."
+        f"Curves over {model.n_samples_seen_:,} {noun}s: the number of components ends at "
+        f"{model.n_components_}. Bars below count {len(model.history_.moves)} accepted moves."
     )
-    return section(
-        "growth",
-        "Learning curves",
-        paragraph(
-            "The bound is a lower bound of the log evidence of all rows so far. A birth, merge or "
-            "deletion is accepted only if it raises the bound. Point at a mark to see its "
-            "components."
-        ),
-        charts.chart("chart-growth", charts.mixture_growth(study), label),
+    chart = line_chart(
+        panels,
+        f"{noun}s seen",
+        label,
+        marks=[Mark(m.rows, m.text) for m in study.marks],
+        stacks=stacks,
     )
+    if not chart:
+        return ""
+    told = (
+        "A birth, merge or deletion is accepted only if it raises the evidence lower bound. Point "
+        "at a bar to see its components."
+    )
+    return section("growth", "Learning curves", paragraph(told), chart)
+
+
+def _told(move: AcceptedMove, noun: str) -> str:
+    gain = f"+{move.gain:,.1f} nats"
+    return f"{move.rows:,} {noun}s, lap {move.lap}: {move_text(move)} ({gain})"
 
 
 def _comparison(study: Study, classes: Agreement | None, found: Sequence[Component]) -> str:
@@ -198,8 +241,26 @@ def _comparison(study: Study, classes: Agreement | None, found: Sequence[Compone
             "over the geometric mean of both entropies. AMI is corrected for chance, over the "
             "larger entropy. For all three, 1 is perfect."
         ),
-        charts.chart("chart-comparison", charts.confusion(study.truth, classes, found), label),
+        confusion(study.truth, classes, found, label),
     )
+
+
+def confusion(truth: Truth, classes: Agreement, found: Sequence[Component], label: str) -> Html:
+    """Counts of rows by component and class, shaded by their share of the component."""
+    order = sorted(found, key=lambda c: (int(classes.table[c.position].argmax()), -c.share))
+    counts = classes.table[[c.position for c in order]]
+    shares = counts / counts.sum(axis=1, keepdims=True).clip(min=1)
+    hints = [
+        [
+            f"component #{c.id}, {truth.noun} {name}: {n:,} rows, {s:.1%} of the component"
+            for name, n, s in zip(truth.classes, line, part, strict=True)
+        ]
+        for c, line, part in zip(order, counts.tolist(), shares.tolist(), strict=True)
+    ]
+    text = [[f"{n:,}" if n else "" for n in line] for line in counts.tolist()]
+    names = [f"#{c.id}" for c in order]
+    titles = ("component", f"true {truth.noun}")
+    return heat_table(shares, text, names, truth.classes, hints, titles, label)
 
 
 def _moves(study: Study) -> str:

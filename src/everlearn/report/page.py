@@ -23,6 +23,12 @@ from everlearn.stream.models import StreamModel
 from everlearn.stream.summary import memory_of, told_size
 
 
+class Html(str):
+    """Text that is HTML already, so that it is not escaped again."""
+
+    __slots__ = ()
+
+
 def section(anchor: str, title: str, *content: str) -> str:
     """A part of the page with a title. `content` is HTML already; empty parts are left out."""
     inner = "\n".join(part for part in content if part)
@@ -48,17 +54,25 @@ def numbers(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    text_columns: int = 1,
+    kind: str = "",
 ) -> str:
-    """A table. The first `text_columns` columns are text; the others are numbers, aligned right."""
+    """A table. The first `text_columns` columns are text; the others are numbers, aligned right.
+
+    Cells may be `Html`. `kind` is the class of the table in the style sheet.
+    """
     first, *others = (
         f'<th scope="col"{_align(i, text_columns)}>{escape(name)}</th>'
         for i, name in enumerate(head)
     )
-    lines = [_row(cells, text_columns) for cells in rows]
+    lines = [_row(cells, head, text_columns) for cells in rows]
+    attribute = f' class="{escape(kind)}"' if kind else ""
     return (
         f'<div class="scroll" role="region" aria-label="{escape(caption)}" tabindex="0">'
-        f"<table><caption>{escape(caption)}</caption>"
+        f"<table{attribute}><caption>{escape(caption)}</caption>"
         f"<thead><tr>{first}{''.join(others)}</tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
@@ -74,12 +88,19 @@ def details(summary: str, content: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
-def _row(cells: Sequence[str], text_columns: int) -> str:
-    head, *rest = cells
+def _row(cells: Sequence[str], heads: Sequence[str], text_columns: int) -> str:
+    first, *rest = map(html_of, cells)
+    names = [escape(head.partition(" (")[0]) for head in heads]  # shown on narrow screens
     inner = "".join(
-        f"<td{_align(i, text_columns)}>{escape(cell)}</td>" for i, cell in enumerate(rest, start=1)
+        f'<td{_align(i, text_columns)} data-head="{names[i]}">{cell}</td>'
+        for i, cell in enumerate(rest, start=1)
     )
-    return f'<tr><th scope="row">{escape(head)}</th>{inner}</tr>'
+    return f'<tr><th scope="row">{first}</th>{inner}</tr>'
+
+
+def html_of(text: str) -> str:
+    """The text as HTML; `Html` stays as it is."""
+    return text if isinstance(text, Html) else escape(text)
 
 
 def _align(column: int, text_columns: int) -> str:
@@ -151,22 +172,16 @@ def _canonical(value: object) -> object:
     return tuple(sorted(value)) if isinstance(value, (list, set, tuple)) else value
 
 
-NO_SCRIPT = (
-    '<noscript><p class="notice">The charts need JavaScript; the tables do not.</p></noscript>'
-)
-"""A notice for readers whose browser runs no scripts."""
-
-
 def page(
     title: str,
     lead: str,
     key_numbers: Iterable[tuple[str, str]],
     sections: Iterable[str],
-    scripts: Sequence[str] = (),
+    notice: str = "",
 ) -> str:
-    """A whole page in one file. `sections` are HTML, `scripts` are JavaScript.
+    """A whole page in one file. `sections` are HTML; a `notice` is what the reader must see first.
 
-    Its security policy forbids the browser to fetch anything, and to run scripts if there are none.
+    Its security policy forbids the browser to fetch anything and to run scripts.
     """
     folder = files(__package__)
     template = Template(folder.joinpath("page.html").read_text("utf-8"))
@@ -177,8 +192,7 @@ def page(
         content="\n".join(part for part in sections if part),
         version=escape(everlearn.__version__),
         style=folder.joinpath("page.css").read_text("utf-8"),
-        scripts="\n".join(f"<script>{code}</script>" for code in scripts),
-        script_source="'unsafe-inline'" if scripts else "'none'",
+        notice=paragraph(notice, "notice") if notice else "",
     )
 
 

@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import numpy as np
 
 from everlearn.clumps.estimator import ClumpedTopicModel
 from everlearn.core.text import counted
-from everlearn.estimator.tree_view import FittedTree
 from everlearn.io.folders import files_below, mark
 from everlearn.io.formats import IMAGES, ending_of
-from everlearn.report import charts
+from everlearn.report.charts import Line, Panel, Spot, line_chart, number, percent
 from everlearn.report.class_topics import topics_by_class
+from everlearn.report.examples import examples_of
 from everlearn.report.page import (
-    NO_SCRIPT,
+    Html,
     details,
     memory_section,
     minus,
@@ -28,36 +30,36 @@ from everlearn.report.page import (
     settings_section,
     table,
 )
-from everlearn.report.tree import outline, treemap
+from everlearn.report.parts import MAX_LINES, Heads, described, part_table
+from everlearn.report.scores import Drift, NewScores, drift_of, new_scores
+from everlearn.report.spread import density_strips
+from everlearn.report.tree import outline
 from everlearn.stream.events import events, learned_up_to
 from everlearn.stream.session import Session
-from everlearn.stream.summary import Part, facts_of, has_permanent_ids, parts_of, tree_of
+from everlearn.stream.summary import (
+    column_names,
+    facts_of,
+    has_permanent_ids,
+    parts_of,
+    tree_of,
+)
 
-_MAX_LINES: Final = 200
-"""Lines of a table; the rest is counted."""
 _IMAGE_POINT: Final = ("x", "y", "L*", "a*", "b*")
 """The columns of points that `everlearn.images.pixel_points` makes of an image."""
 _UNITS: Final = {"rows": "row", "documents": "word", "points": "point"}
 """What a log-likelihood is per, by the form of records."""
 
 
-class _Heads(NamedTuple):
-    """What the page calls the parts of a model, and the column that describes them."""
-
-    part: str
-    parts: str
-    about: str
-    separator: str = ", "
-
-
-_TOPIC_HEADS: Final = _Heads("topic", "topics", "top words", " ")
+_TOPIC_HEADS: Final = Heads("topic", "topics", "top words", " ")
 _HEADS: Final = {
-    "bayesian-pa-classifier": _Heads("class", "classes", "largest weights"),
-    "bayesian-pa-regressor": _Heads("output", "outputs", "largest weights"),
-    "clumped-topic-model": _Heads("topic", "topics", "means that differ most"),
-    "component-tree": _Heads("component", "components", "largest loadings"),
-    "dp-mixture": _Heads("component", "components", "means that differ most"),
-    "online-ppca": _Heads("component", "components", "largest loadings"),
+    "bayesian-pa-classifier": Heads("class", "classes", "largest weights", weights=True),
+    "bayesian-pa-regressor": Heads("output", "outputs", "largest weights", weights=True),
+    "clumped-topic-model": Heads("topic", "topics", "means that differ most"),
+    "component-tree": Heads("component", "components", "largest loadings", weights=True),
+    "dp-mixture": Heads("component", "components", "means that differ most"),
+    "online-ppca": Heads(
+        "component", "components", "largest loadings", share="share of variance", weights=True
+    ),
 }
 """By checkpoint key; all others have topics of words."""
 
@@ -93,12 +95,13 @@ def render_stream(report: StreamReport) -> str:
     if isinstance(model, ClumpedTopicModel):
         paths = list(_learned_images(session))
     columns = _IMAGE_POINT if paths else session.layout.columns
+    score, scores = _Score.of(session), new_scores(report.log)
+    drift = drift_of(report.log)
     sections = (
-        NO_SCRIPT,
         _images(session, paths),
         _found(session, columns),
         topics_by_class(model, report.log),
-        _growth(report),
+        _growth(report, score, scores),
         _structure(report),
         memory_section(model),
         _sources(report),
@@ -107,10 +110,54 @@ def render_stream(report: StreamReport) -> str:
     return page(
         report.title,
         f"{type(model).__name__}, learned from {records}. Each record was read once.",
-        _key_numbers(session),
+        _key_numbers(session, score, scores),
         sections,
-        scripts=charts.scripts(),
+        notice="" if drift is None else score.told(drift),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Score:
+    """What a score of the run log is: its name, the same as a key number, and how it is written."""
+
+    name: str
+    key: str
+    form: Callable[[float], str]
+    unit: str = ""
+    accuracy: bool = False
+
+    @classmethod
+    def of(cls, session: Session) -> _Score:
+        target = session.layout.kind_of_model.target
+        if target == "class":
+            return cls("accuracy", "accuracy on new records", percent, accuracy=True)
+        if target == "number":
+            return cls("R²", "R² on new records", number)
+        noun = _UNITS[session.layout.form or "rows"]
+        return cls(f"log density of a {noun}", f"log density, new {noun}s", number, "nats")
+
+    @property
+    def title(self) -> str:
+        """The name and the unit."""
+        return f"{self.name}, {self.unit}" if self.unit else self.name
+
+    def told(self, drift: Drift) -> str:
+        """The news that new records fit worse than they did."""
+        unit = f" {self.unit}" if self.unit else ""
+        return (
+            f"New records fit worse than before: the mean {self.name} fell from "
+            f"{self.form(drift.before)} to {self.form(drift.since)}{unit} after "
+            f"{drift.records:,} records."
+        )
+
+    def change(self, scores: NewScores) -> str:
+        """How the scores of new batches moved."""
+        many = f"{scores.n_batches} scored batches" if scores.n_batches > 1 else "scored batch"
+        unit = f" {self.unit}" if self.unit else ""
+        return (
+            f"Before learning, the mean {self.name} was {self.form(scores.first)}{unit} in the "
+            f"first {many} and {self.form(scores.last)}{unit} in the last."
+        )
 
 
 def _images(session: Session, paths: Sequence[str]) -> str:
@@ -133,103 +180,100 @@ def _learned_images(session: Session) -> Iterator[str]:
                 yield os.path.join(source.name, name)
 
 
-def _key_numbers(session: Session) -> list[tuple[str, str]]:
-    ledger = session.ledger
+def _key_numbers(
+    session: Session, score: _Score, scores: NewScores | None
+) -> list[tuple[str, str]]:
+    ledger, facts = session.ledger, dict(facts_of(session.model))
+    facts.pop("bound, nats", None)  # no reader can judge it; scores of new records say more
+    if facts.get("documents seen", facts.get("rows seen")) == ledger.records:
+        facts = {k: v for k, v in facts.items() if k not in ("documents seen", "rows seen")}
     return [
         ("records", f"{ledger.records:,}"),
+        *([("bad records", f"{ledger.bad:,}")] if ledger.bad else []),
+        *((name, minus(f"{value:,.0f}")) for name, value in facts.items()),
+        *([(score.key, score.form(scores.last))] if scores is not None else []),
         ("batches", f"{ledger.batches:,}"),
-        ("bad records", f"{ledger.bad:,}"),
-        *((name, minus(f"{value:,.0f}")) for name, value in facts_of(session.model).items()),
     ]
 
 
 def _found(session: Session, columns: Sequence[str] | None) -> str:
-    """The parts of the model as a tree, or as bars and a table."""
+    """The parts of the model, as an outline or a table, with records that are typical of them."""
     model = session.model
     permanent = has_permanent_ids(model)
-    promise = (
-        "Numbers with a # are permanent ids: they mean the same in every report, log and file of "
-        "this model."
-    )
-    tree = tree_of(model, columns)
     heads = _HEADS.get(model.checkpoint_key, _TOPIC_HEADS)
-    return section(
-        "found",
-        "What it found",
-        paragraph(promise) if permanent else "",
-        *(
-            _tree(tree, heads, "row" if session.layout.form == "rows" else "document")
-            if tree is not None
-            else _parts(parts_of(model, columns), heads, "#" if permanent else "")
-        ),
+    tree, examples = tree_of(model, columns), examples_of(session)
+    told = []
+    if permanent:
+        told.append(
+            "Numbers with a # are permanent ids: they mean the same in every report, log and file "
+            "of this model."
+        )
+    if tree is not None:
+        noun = "row" if session.layout.form == "rows" else "document"
+        told.append(
+            f"Bars are shares of the {noun}s whose path passes a {heads.part}. Click on one to "
+            f"see what is below it. Beside its bar are its {heads.about}."
+        )
+        content = outline(tree, noun, examples, lambda words: described(words, heads))
+    else:
+        strips = _strips(model, columns)
+        if strips:
+            told.append(
+                "Strips show where the values of a component lie (blue) among those of all rows "
+                "(grey), in the columns that set it apart."
+            )
+        content = part_table(
+            parts_of(model, columns),
+            heads,
+            permanent=permanent,
+            examples=examples,
+            columns_of_rows=columns or (),
+            strips=strips,
+        )
+    if examples:
+        told.append("Examples are records that fit best, read again from the sources.")
+    note = paragraph(" ".join(told), "hint") if told else ""
+    return section("found", "What it found", content, note)
+
+
+def _strips(model: Any, columns: Sequence[str] | None) -> dict[int, Html]:
+    means = getattr(model, "means_", None)
+    if means is None or np.ndim(means) != 2:
+        return {}
+    return density_strips(model, column_names(model, columns, np.shape(means)[1]))
+
+
+def _growth(report: StreamReport, score: _Score, scores: NewScores | None) -> str:
+    """Curves over the records learned; a curve that says nothing is left out."""
+    log = report.log
+    parts = _points(log, "components")
+    lines = (
+        Line("after learning it", _points(log, "score_after")),
+        Line("before", _points(log, "score_before"), "--accent-2"),
     )
-
-
-def _tree(tree: FittedTree, heads: _Heads, noun: str) -> tuple[str, ...]:
-    how = (
-        f"The area of a {heads.part} is the number of {noun}s whose path passes it. Click to go "
-        "into a branch, and on the bar above to leave it. The list below has the id, the expected "
-        f"{noun}s and the {heads.about} of each."
-    )
-    label = f"A map of a tree of {len(tree)} nodes; the outline below lists them all."
-    return (
-        paragraph(how),
-        charts.chart("chart-tree", treemap(tree, noun), label),
-        outline(tree, noun),
-    )
-
-
-def _parts(found: Sequence[Part], heads: _Heads, mark: str) -> tuple[str, ...]:
-    """Bars for the shares, and a table. Both leave out what the model does not have.
-
-    Linear models have one part for each class or output, whose name stands in place of an id.
-    """
-    with_classes = any(part.speaks_for for part in found)
-    columns: list[tuple[str, Callable[[Part], str]]] = []
-    if mark or not with_classes:
-        columns.append((heads.part, lambda part: f"{mark}{part.id}"))
-    if with_classes:
-        head = "evidence for" if mark else heads.part
-        columns.append((head, lambda part: part.speaks_for or ""))
-    if any(part.about for part in found):
-        columns.append((heads.about, lambda part: heads.separator.join(part.about)))
-    n_texts, order, chart = len(columns), "", ""
-    if any(part.share is not None for part in found):
-        columns.append(("share", lambda part: "" if part.share is None else f"{part.share:.2%}"))
-        order = ", largest first"
-        label = f"Shares of the {len(found)} {heads.parts}; the table below lists them."
-        chart = charts.chart("chart-shares", charts.share_bars(found, mark), label)
-    more = len(found) - _MAX_LINES
-    return (
-        chart,
-        table(
-            f"{heads.parts.capitalize()}{order}",
-            [head for head, _ in columns],
-            [[cell(part) for _, cell in columns] for part in found[:_MAX_LINES]],
-            text_columns=n_texts,
-        ),
-        paragraph(f"and {more:,} smaller ones.") if more > 0 else "",
-    )
-
-
-def _growth(report: StreamReport) -> str:
-    layout = report.session.layout
-    target = layout.kind_of_model.target
-    score = {"class": "accuracy on a batch", "number": "R² on a batch"}.get(
-        target or "", f"log-likelihood per {_UNITS[layout.form or 'rows']}, nats"
-    )
-    figure = charts.stream_growth(report.log, score, accuracy=target == "class")
-    if figure is None:
+    low, high = (0.0, 1.0) if score.accuracy else (None, None)
+    panels = [Panel(f"{score.title}, by batch", lines, low, high, score.form)]
+    if len({value for _, value in parts}) > 1:
+        panels.insert(0, Panel("components in use", [Line("", parts, steps=True)], low=0.0))
+    label = "Curves over the records learned."
+    chart = line_chart(panels, "records learned", label)
+    if not chart and scores is None:
         return ""
     return section(
         "growth",
         "Learning curves",
         paragraph(
             "A batch is scored before the model learns it, which shows how well the model predicts "
-            "new data, and again right after. Higher is better."
+            "new data. Higher is better."
+            + (f" {score.change(scores)}" if scores is not None else "")
         ),
-        charts.chart("chart-growth", figure, "Curves over the records learned."),
+        chart,
     )
+
+
+def _points(log: Sequence[dict[str, Any]], key: str) -> list[Spot]:
+    """(records, value) of the log lines that have one."""
+    return [(line["records"], line[key]) for line in log if line.get(key) is not None]
 
 
 def _structure(report: StreamReport) -> str:
@@ -243,7 +287,7 @@ def _structure(report: StreamReport) -> str:
     listed = table(
         "Latest last, with the records learned by then",
         ("change", "time", "records"),
-        rows[-_MAX_LINES:],
+        rows[-MAX_LINES:],
         text_columns=2,
     )
     title = "Births, merges and deletions"
@@ -251,7 +295,7 @@ def _structure(report: StreamReport) -> str:
 
 
 def _sources(report: StreamReport) -> str:
-    sources = list(report.session.ledger.sources.values())[-_MAX_LINES:]
+    sources = list(report.session.ledger.sources.values())[-MAX_LINES:]
     reasons = report.reasons.most_common(20)
     return section(
         "sources",

@@ -1,22 +1,23 @@
-"""The page on a topic tree: a map of its branches, and an outline to fold and unfold."""
+"""The page on a topic tree: an outline to fold and unfold, with a bar for each topic."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from everlearn.estimator.tree_view import FittedTree, TreeNode
-from everlearn.report import charts
+from everlearn.report.charts import share_bar
 from everlearn.report.page import page, paragraph, save_page, section
+from everlearn.report.parts import example_list
 from everlearn.trees.estimator import TopicTree
 
-_HEIGHT = 620
-_INNER_WORDS, _LEAF_WORDS = 2, 4
-"""Words of a label: one line above the children of a node, or a line for each word in a leaf."""
-_SMALLEST_TEXT = 10
-"""Labels that would need smaller letters are hidden. They show on hover, and after a click."""
-_OPEN_LEVELS = 1
+_OPEN_LEVELS: Final = 1
 """Levels of the outline that are unfolded at first."""
+Examples = Mapping[int | str, Sequence[str]]
+"""Typical records by the id of a node."""
+About = Callable[[Sequence[str]], str]
 
 
 def write_tree_page(model: TopicTree, path: Path, title: str = "A tree of topics") -> None:
@@ -27,70 +28,31 @@ def write_tree_page(model: TopicTree, path: Path, title: str = "A tree of topics
 def tree_page(model: TopicTree, title: str = "A tree of topics") -> str:
     """The tree of a fitted model as one HTML page that needs no other file."""
     tree = model.tree_
-    label = f"A treemap of {len(tree)} topics; the outline below has the same content."
-    sections = (
-        section(
-            "map",
-            "Documents by topic",
-            paragraph(
-                "The area of a topic is the number of documents whose path passes it. Click to "
-                "go into a branch, and on the bar above to leave it."
-            ),
-            charts.chart("chart-tree", treemap(tree), label),
-        ),
-        section(
-            "outline",
-            "Outline",
-            paragraph(
-                "Each topic with its permanent id, its expected number of documents and its top "
-                "words. The root has the words that all documents share."
-            ),
-            outline(tree),
-        ),
+    how = (
+        "Each topic has its permanent id, its top words and the share of documents whose path "
+        "passes it. Click on a topic to see those below it. The root has the words that all "
+        "documents share."
     )
     return page(
         title,
         "Every document follows one path from the root to the last level.",
         _key_numbers(model),
-        sections,
-        scripts=charts.scripts(),
+        [section("outline", "Topics", paragraph(how), outline(tree))],
     )
 
 
-def treemap(tree: FittedTree, noun: str = "document") -> charts.Figure:
-    """A treemap: the area of a node is the number of its documents, which `noun` may rename."""
-    nodes = list(tree)
-    data = {
-        "type": "treemap",
-        "ids": [str(node.id) for node in nodes],
-        "parents": ["" if node.parent is None else str(node.parent) for node in nodes],
-        "labels": [_label(tree, node) for node in nodes],
-        "values": [_area(tree, node) for node in nodes],
-        "branchvalues": "total",
-        "maxdepth": 3,
-        "text": [f"{_size(node, noun)}<br>{escape(' '.join(node.words))}" for node in nodes],
-        "hoverinfo": "label+text",
-        "textinfo": "label",
-        "marker": {
-            "colors": [_shade(node.level) for node in nodes],
-            "line": {"width": 1, "color": "--surface"},
-        },
-        "textfont": {"color": "#ffffff"},
-        "tiling": {"pad": 2},
-        "pathbar": {"visible": True},
-        "root": {"color": "rgba(0,0,0,0)"},
-    }
-    layout = {
-        **charts.base_layout(_HEIGHT),
-        "margin": {"l": 4, "r": 4, "t": 28, "b": 4},
-        "uniformtext": {"minsize": _SMALLEST_TEXT, "mode": "hide"},
-    }
-    return {"data": [data], "layout": layout}
+def outline(
+    tree: FittedTree,
+    noun: str = "document",
+    examples: Examples | None = None,
+    about: About = " ".join,
+) -> str:
+    """The tree as a list to fold and unfold. Bars are shares of all documents, or of all `noun`s.
 
-
-def outline(tree: FittedTree, noun: str = "document") -> str:
-    """The tree as a list to fold and unfold."""
-    return f'<ul class="outline">{_branch(tree, tree.root, noun)}</ul>'
+    `examples` are shown below their nodes; `about` makes a line of the words of a node.
+    """
+    drawn = _Outline(tree, noun, examples or {}, about)
+    return f'<ul class="outline">{drawn.branch(tree.root)}</ul>'
 
 
 def _key_numbers(model: TopicTree) -> list[tuple[str, str]]:
@@ -104,35 +66,33 @@ def _key_numbers(model: TopicTree) -> list[tuple[str, str]]:
     ]
 
 
+class _Outline(NamedTuple):
+    """What all branches of an outline need."""
+
+    tree: FittedTree
+    noun: str
+    examples: Examples
+    about: About
+
+    def branch(self, node: TreeNode) -> str:
+        """A node and all nodes below it, as an item of a list."""
+        whole = self.tree.root.mass
+        share = node.mass / whole if whole > 0 else 0.0
+        text = (
+            f'<span class="node" title="{escape(_size(node, self.noun))}">'
+            f"<strong>#{node.id}</strong>{share_bar(share, 1.0)}"
+            f"<span>{escape(self.about(node.words))}</span></span>"
+        )
+        children = self.tree.children(node.id)
+        shown = example_list(self.examples[node.id]) if self.examples.get(node.id) else ""
+        if not children and not shown:
+            return f"<li>{text}</li>"
+        below = f"<ul>{''.join(map(self.branch, children))}</ul>" if children else ""
+        state = " open" if node.level < _OPEN_LEVELS else ""
+        return f"<li><details{state}><summary>{text}</summary>{shown}{below}</details></li>"
+
+
 def _size(node: TreeNode, noun: str) -> str:
     """The mass of a node, such as "1 document" and "12.5 documents"."""
     mass = f"{node.mass:,.1f}".removesuffix(".0")
-    return f"{mass} {escape(noun)}{'' if mass == '1' else 's'}"
-
-
-def _area(tree: FittedTree, node: TreeNode) -> float:
-    """Documents of a node, and never fewer than its children have together."""
-    return max(node.mass, sum(_area(tree, child) for child in tree.children(node.id)))
-
-
-def _label(tree: FittedTree, node: TreeNode) -> str:
-    if tree.children(node.id):
-        return escape(" ".join(node.words[:_INNER_WORDS])) or f"#{node.id}"
-    return "<br>".join(map(escape, node.words[:_LEAF_WORDS])) or f"#{node.id}"
-
-
-def _shade(level: int) -> str:
-    """A colour on which white text is readable, lighter at deeper levels."""
-    return ("#1f3a5f", "#2c5d8a", "#3b7a9e", "#4b7f86")[min(level, 3)]
-
-
-def _branch(tree: FittedTree, node: TreeNode, noun: str) -> str:
-    """A node and all nodes below it, as an item of a list."""
-    words = escape(" ".join(node.words))
-    text = f"<strong>#{node.id}</strong> <small>{_size(node, noun)}</small> {words}"
-    children = tree.children(node.id)
-    if not children:
-        return f"<li>{text}</li>"
-    inner = "".join(_branch(tree, child, noun) for child in children)
-    state = " open" if node.level < _OPEN_LEVELS else ""
-    return f"<li><details{state}><summary>{text}</summary><ul>{inner}</ul></details></li>"
+    return f"{mass} {noun}{'' if mass == '1' else 's'}"

@@ -131,13 +131,24 @@ def told_size(name: str, value: int) -> str:
     return f"{value:,}" if name.startswith(("n_", "max_", "window_")) else megabytes(value)
 
 
+def column_names(model: StreamModel, columns: Columns, n_columns: int) -> Sequence[str]:
+    """Names of the columns of a model: its own, those given, or "x0", "x1" and so on."""
+    # scikit-learn's convention: the attribute is there if the model has seen names.
+    names = getattr(model, "feature_names_in_", columns)
+    if names is None or len(names) != n_columns:
+        names = [str(j) for j in range(n_columns)]
+    if all(name.isdecimal() for name in names):  # "x3=0.5" reads better than "3=0.5"
+        return [f"x{name}" for name in names]
+    return list(names)
+
+
 # Each of the following functions lists the parts of some estimators; the registry names them.
 
 
 def gaussian_parts(model: GaussianModel, columns: Columns) -> list[Part]:
     """Components, described by the columns in which they differ most from the others."""
     means = model.means_
-    names = _column_names(model, columns, means.shape[1])
+    names = column_names(model, columns, means.shape[1])
     spread = means.std(axis=0) + np.finfo(float).tiny
     distance = np.abs(means - means.mean(axis=0)) / spread
     about = []
@@ -209,19 +220,9 @@ def _by_share(ids: IntVec, shares: Vec, about: Sequence[Sequence[str]]) -> list[
     return [Part(int(ids[k]), float(shares[k]), tuple(about[k])) for k in order]
 
 
-def _column_names(model: StreamModel, columns: Columns, n_columns: int) -> Sequence[str]:
-    # scikit-learn's convention: the attribute is there if the model has seen names.
-    names = getattr(model, "feature_names_in_", columns)
-    if names is None or len(names) != n_columns:
-        names = [str(j) for j in range(n_columns)]
-    if all(name.isdecimal() for name in names):  # "x3=0.5" reads better than "3=0.5"
-        return [f"x{name}" for name in names]
-    return list(names)
-
-
 def _largest_weights(weights: Mat, model: StreamModel, columns: Columns) -> list[tuple[str, ...]]:
     """The columns with the largest weights in each line of a table, with these weights."""
-    names = _column_names(model, columns, weights.shape[1])
+    names = column_names(model, columns, weights.shape[1])
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")[:, :_MAX_COLUMNS]
     largest = float(np.abs(weights).max(initial=0.0))
     form = "+.2f" if 0.5 <= largest < 1e4 else "+.2g"
