@@ -44,6 +44,24 @@ class TestRefused:
         assert opened("./a.csv").name == "a.csv"
 
 
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("address", "words"),
+        [
+            ("https://a.org/x.csv?v=1", "curl -fsSL 'https://a.org/x.csv?v=1' | everlearn learn"),
+            ("s3://b/x.jsonl.gz", "aws s3 cp 's3://b/x.jsonl.gz' - | gunzip | everlearn learn"),
+            ("s3://b/x.csv", "MODEL - --format csv"),
+            ("gs://b/x.parquet", "files and pipes. Download it first"),
+            ("ftp://b/x.csv", "files and pipes. Download it first"),
+            ("file:///a/x.csv", "give the path '/a/x.csv'"),
+        ],
+    )
+    def test_they_are_no_sources_and_say_what_to_do(self, address, words):
+        with pytest.raises(SourceError) as caught:
+            open_sources([address])
+        assert words in str(caught.value)
+
+
 class TestFolders:
     def test_a_folder_of_data_files_is_all_of_them(self, tmp_path):
         (tmp_path / "b.jsonl").write_text("1\n")

@@ -132,6 +132,21 @@ def test_foreign_file(path, content):
     assert is_refused(path, content)
 
 
+@pytest.mark.parametrize("content", [b"\x00" * 4096, b"text " * 99, b"a,b\n1,2\n"])
+def test_what_was_never_a_checkpoint_is_called_so(path, content):
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=rf"{path.name}' is not an everlearn model$"):
+        read_checkpoint(path)
+
+
+def test_damage_at_the_beginning_is_damage(small):
+    damaged = bytearray(small.read_bytes())
+    damaged[0] ^= 1
+    small.write_bytes(damaged)
+    with pytest.raises(CheckpointError, match="is damaged, its SHA-256 does not match"):
+        read_checkpoint(small)
+
+
 def test_foreign_zip(path):
     np.savez(path.with_suffix(".npz"), a=np.zeros(3))
     with pytest.raises(

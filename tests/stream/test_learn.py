@@ -189,7 +189,7 @@ class TestBadRecords:
         result = invoke("learn", tmp_path / "m.evl", json_texts(tmp_path), "-q",
                         "--kind", "topics", "--text", "body")  # fmt: skip
         assert result.exit_code == USAGE
-        assert "mostly because: no text in the field 'body'" in result.stderr
+        assert "no text in the field 'body': add --text text. Their fields are" in result.stderr
 
 
 class TestSources:
@@ -212,7 +212,7 @@ class TestSources:
         ("content", "words"),
         [
             (b"a,a,label\n1,2,p\n", "'a' twice"),
-            (b"\xff,\xfe\n1,2\n", "must name its columns"),
+            (b"\xff,\xfe\n1,2\n", "not UTF-8: add --encoding latin-1"),
             (b"a,c,label\n1,2,p\n", "columns ['b'] of the model are missing"),
         ],
     )

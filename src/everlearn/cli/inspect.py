@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -113,7 +114,10 @@ def diff(
 
 
 def predict(
-    model: opt.ModelFile, sources: opt.Sources, stdin_format: opt.StdinFormat = "jsonl"
+    model: opt.ModelFile,
+    sources: opt.Sources,
+    stdin_format: opt.StdinFormat = "jsonl",
+    encoding: opt.Encoding = None,
 ) -> None:
     """Predict new records, one line of JSON for each.
 
@@ -127,7 +131,7 @@ def predict(
         from everlearn.stream.session import Session
 
         session = Session.load(model)
-        for answer in predictions(session, _open(session, sources, stdin_format)):
+        for answer in predictions(session, _open(session, sources, stdin_format, encoding)):
             print_json(answer)
 
 
@@ -159,7 +163,13 @@ def audit(
             views.show_audit(result)
 
 
-def _open(session: Session, names: list[str], stdin_format: opt.LineFormat) -> list[Source]:
+def _open(
+    session: Session, names: list[str], stdin_format: opt.LineFormat, encoding: str | None = None
+) -> list[Source]:
+    from everlearn.io.encodings import checked_encoding
     from everlearn.io.opening import open_sources
 
-    return open_sources(names, stdin_format=stdin_format, label=session.layout.label)
+    layout, writing = session.layout, session.layout.writing
+    if encoding is not None:
+        writing = replace(writing, encoding=checked_encoding(encoding))
+    return open_sources(names, stdin_format=stdin_format, label=layout.label, writing=writing)

@@ -47,6 +47,7 @@ from everlearn.store.members import (
     zip_faults,
 )
 
+_ZIP_MARK = b"PK\x03\x04"
 _SEAL_MARK = b"everlearn-sha256:"
 _DIGEST_LENGTH = 64
 _TEMPORARY = ".evl.tmp"
@@ -139,6 +140,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         raise CheckpointError(f"cannot read checkpoint {name!r}: it is not a regular file")
     with open(name, "rb") as file:
         size = os.fstat(file.fileno()).st_size
+        if _is_foreign(file, size):
+            raise CheckpointError(f"{name!r} is not an everlearn model")
         faults = _seal_faults(file, size)
         try:
             checkpoint = _read_archive(file, size)
@@ -148,6 +151,14 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         # Cut, since a forged file can put long names into it.
         raise CheckpointError(f"cannot read checkpoint {name!r}: {'; '.join(faults)[:1000]}")
     return checkpoint
+
+
+def _is_foreign(file: BinaryIO, size: int) -> bool:
+    """Whether the file neither begins nor ends as a checkpoint; not even a damaged one."""
+    file.seek(0)
+    head = file.read(len(_ZIP_MARK))
+    file.seek(max(0, size - _DIGEST_LENGTH - len(_SEAL_MARK)))
+    return not _ZIP_MARK.startswith(head) and not file.read().startswith(_SEAL_MARK)
 
 
 def _sha256_of_start(file: BinaryIO, length: int) -> bytes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from everlearn.stream.labels import checked_label, label_array
 from everlearn.stream.layout import Layout
 from everlearn.stream.prepared import Origins, PreparedBatch, Values, join_values
 from everlearn.stream.rows import csv_table, number_rows
+
+_LOG: Final = logging.getLogger("everlearn")
 
 
 class RecordPreparer:
@@ -37,7 +40,10 @@ class RecordPreparer:
 
     def read(self, chunk: Chunk) -> Chunk:
         """The chunk with `Values` instead of records; records that have none are bad."""
-        self._layout = with_form(chunk, self._layout)
+        look = with_form(chunk, self._layout)
+        self._layout = look.layout
+        if look.note:
+            _LOG.warning(look.note)
         values = self._read_csv(chunk)
         if values is not None:
             return replace(chunk, rows=values)
@@ -89,7 +95,7 @@ class RecordPreparer:
             delimiter = chunk.rows.delimiter
             texts = [field_of(line.split(delimiter), self._label, chunk.names) for line in lines]
             try:
-                checked = {text: checked_label(text, layout) for text in set(texts)}
+                checked = {text: checked_label(text, layout, chunk.decimal) for text in set(texts)}
             except ValueError:
                 return None
             labels[:] = [checked[text] for text in texts]
@@ -104,7 +110,7 @@ class RecordPreparer:
                 if i not in faults:
                     label = field_of(chunk.rows[i], self._label, chunk.names)
                     try:
-                        labels[i] = checked_label(label, self._layout)
+                        labels[i] = checked_label(label, self._layout, chunk.decimal)
                     except ValueError as error:
                         faults[i] = BadRecord.of(str(error), chunk.rows[i])
         return Values(X, labels), faults
@@ -152,7 +158,11 @@ def _document(row: Any, names: tuple[str, ...] | None, layout: Layout) -> str | 
     tokens = field_of(row, TOKENS, names)
     if _is_token_list(tokens):
         return tokens
-    raise ValueError(f"no text in the field {layout.text!r} and no list of words in {TOKENS!r}")
+    fields = list(row) if isinstance(row, dict) else list(names or ())
+    advice = f"; choose it with option 'text': {', '.join(map(str, fields[:6]))}" if fields else ""
+    raise ValueError(
+        f"no text in the field {layout.text!r} and no list of words in {TOKENS!r}{advice}"
+    )
 
 
 def _is_token_list(value: Any) -> TypeGuard[list[str]]:

@@ -16,7 +16,7 @@ from everlearn.stream.kinds import (
     check_params_fit_kind,
     constructor_params,
 )
-from everlearn.stream.layout import Layout, checked_options
+from everlearn.stream.layout import CHANGEABLE, Layout, checked_options
 from everlearn.stream.models import StreamModel
 
 
@@ -85,6 +85,8 @@ def open_session(path: Path, options: Mapping[str, Any], params: Mapping[str, An
         return _begin(path, options, params)
     session = Session.load(path)
     check_layout_options(session.layout.kind_of_model, options)
+    changed = {name: options[name] for name in CHANGEABLE & options.keys()}
+    session = replace(session, layout=replace(session.layout, **changed))
     for name, value in options.items():
         known = getattr(session.layout, name)
         if value != known:
@@ -114,11 +116,10 @@ def _plain(value: Any) -> Any:
 
 
 def _begin(path: Path, options: Mapping[str, Any], params: Mapping[str, Any]) -> Session:
-    if options.get("kind") not in KINDS:
-        given = f", got {options['kind']!r}" if "kind" in options else ""
+    if "kind" not in options:
         raise UsageError(
-            f"there is no model {str(path)!r} yet. Begin one with option 'kind', which is one of "
-            f"{', '.join(KINDS)}{given}"
+            f"there is no model {str(path)!r} yet; to begin it, add option 'kind' "
+            f"{', '.join(KINDS)}"
         )
     layout = Layout(**options)
     check_layout_options(layout.kind_of_model, options)
