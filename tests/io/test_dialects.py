@@ -42,6 +42,35 @@ class TestDelimiters:
     def test_the_line_for_excel_is_skipped(self):
         assert shown("sep=;\r\na;b\r\n1;2\r\n").skipped == 7
 
+    def test_one_column_may_have_decimal_commas(self):
+        assert shown("x\n" + "1,5\n2,5\n" * 20) == Dialect("utf-8", ";", ",")
+        assert shown("x\n" + "hello, you\nno comma\n" * 20).delimiter == ";"
+
+    @pytest.mark.parametrize("mark", [";", "\t", ","])
+    def test_titles_above_the_names_are_named(self, mark):
+        text = "Report of today\n\n" + f"a{mark}b\n" + f"1.5{mark}x\n" * 20
+        with pytest.raises(SourceError, match=r"the first line must name .* 'Report of today'"):
+            shown(text)
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("text", "has_names"),
+        [
+            ("a,b\n1,2\n", True),
+            ("1,2\n3,4\n", False),
+            ("1,5;2,5\n3,5;4\n", False),
+            ("1,,3\n3,4,5\n", False),
+            ("5.1,3.5,setosa\n4.9,3.0,setosa\n", False),
+            ("5.1,3.5,setosa\n4.9,3.0,virginica\n", True),  # nothing shows that it is a row
+            ("country,2019,2020\nchile,1,2\n", True),
+            ("", True),
+            (",\n1,2\n", True),
+        ],
+    )
+    def test_a_first_line_like_those_below_is_a_row(self, text, has_names):
+        assert shown(text).has_names is has_names
+
 
 class TestDecimals:
     def test_the_mark_is_one_for_the_file(self):
@@ -95,7 +124,7 @@ class TestEncodings:
 
 class TestFiles:
     def test_it_is_saved_and_read_again(self):
-        dialect = Dialect("cp1252", ";", ",", 6)
+        dialect = Dialect("cp1252", ";", ",", 6, False)
         assert Dialect.from_json(dialect.to_json()) == dialect
 
     @pytest.mark.parametrize(
@@ -104,13 +133,15 @@ class TestFiles:
             None,
             [],
             ["utf-8", ",", "."],
-            ["utf-9", ",", ".", 0],
-            [5, ",", ".", 0],
-            ["utf-8", "x", ".", 0],
-            ["utf-8", ",", ";", 0],
-            ["utf-8", ",", ".", -1],
-            ["utf-8", ",", ".", True],
-            ["utf-8", [","], ".", 0],
+            ["utf-8", ",", ".", 0],
+            ["utf-9", ",", ".", 0, True],
+            [5, ",", ".", 0, True],
+            ["utf-8", "x", ".", 0, True],
+            ["utf-8", ",", ";", 0, True],
+            ["utf-8", ",", ".", -1, True],
+            ["utf-8", ",", ".", True, True],
+            ["utf-8", ",", ".", 0, 1],
+            ["utf-8", [","], ".", 0, True],
         ],
     )
     def test_damaged_ones_are_refused(self, damaged):

@@ -21,7 +21,9 @@ class TestRefused:
         [
             ("a.npy", b"nonsense", "no table of rows"),
             ("a.parquet", b"nonsense", "not a Parquet file"),
-            ("a.xls", b"", "unknown ending"),
+            ("a.log", b"", "unknown ending.* --format FORMAT < FILE"),
+            ("a.xls", b"", "save it as CSV"),
+            ("a.csv.zip", b"", "unpack it first"),
             ("a.npy.gz", b"", "unpack it first"),
             ("a.md", b"", "Give the folder"),
             ("a.PNG", b"", "Give the folder"),

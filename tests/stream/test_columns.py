@@ -101,7 +101,8 @@ class TestLearning:
         learn = ["learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind"]
         result = invoke(*learn, "mixture")
         assert result.exit_code == USAGE
-        assert "no column of numbers to learn from. The columns are host (texts)" in result.stderr
+        assert "there is no column of numbers to learn from" in result.stderr
+        assert "The columns are host (texts such as 'web'), subject (texts" in result.stderr
         result = invoke(*learn, "topics")
         assert result.exit_code == USAGE
         assert "no text in the field 'text': add --text subject" in result.stderr

@@ -23,11 +23,13 @@ from everlearn.io.encodings import (
     why_undecodable,
 )
 from everlearn.io.formats import LineFormat
-from everlearn.io.numbers import decimal_of, is_number
+from everlearn.io.numbers import decimal_of, is_missing, is_number
 from everlearn.io.splitter import BLOCK, Read
 
 FIRST_RECORDS: Final = 100
 """Records that are looked at."""
+FEW: Final = 10
+"""Fewer records say little about the others."""
 _DELIMITERS: Final = ("\t", ";", "|", ",")
 """What may separate the fields of ``.csv`` files. If several fit, the first one does."""
 _DECLARED: Final = re.compile(r"sep=(.)\r?")
@@ -44,12 +46,14 @@ class Dialect:
     delimiter : what separates the fields of a table; empty if lines are no rows of a table
     decimal : decimal mark of numbers in a table, "." or ","
     skipped : bytes before the first line, such as Excel's ``sep=;``
+    has_names : whether the first line of a table names its columns
     """
 
     encoding: str = UTF8
     delimiter: str = ""
     decimal: str = "."
     skipped: int = 0
+    has_names: bool = True
 
     def to_json(self) -> list[Any]:
         """As plain JSON."""
@@ -59,19 +63,20 @@ class Dialect:
     def from_json(cls, data: Any) -> Dialect:
         """Inverse of `to_json`; a CheckpointError if it is none."""
         try:
-            encoding, delimiter, decimal, skipped = data
+            encoding, delimiter, decimal, skipped, has_names = data
             fits = (
                 bool(checked_encoding(encoding))
                 and delimiter in ("", *_DELIMITERS)
                 and decimal in (".", ",")
                 and type(skipped) is int
                 and 0 <= skipped < BLOCK
+                and type(has_names) is bool
             )
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"{str(data)[:80]} does not say how a file is written") from error
         if not fits:
             raise CheckpointError(f"{str(data)[:80]} does not say how a file is written")
-        return cls(encoding, delimiter, decimal, skipped)
+        return cls(encoding, delimiter, decimal, skipped, has_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +127,9 @@ def dialect_of(head: bytes, form: LineFormat, writing: Writing, name: str) -> Di
     else:
         delimiter = "\t" if form == "tsv" else _delimiter_of(text)
     rows = _rows(text, delimiter)
-    has_names = len(rows) > 1 and not all(is_number(cell, ",") for cell in rows[0])
+    has_names = _has_names(rows)
     decimal = writing.decimal or decimal_of(rows[1:] if has_names else rows, delimiter)
-    return Dialect(encoding, delimiter, decimal, skipped)
+    return Dialect(encoding, delimiter, decimal, skipped, has_names)
 
 
 def checked_decimal(mark: str) -> str:
@@ -152,13 +157,46 @@ def _check_encoding(lines: list[bytes], encoding: str, is_table: bool) -> None:
 
 
 def _delimiter_of(text: str) -> str:
-    """What separates the fields: nearly all rows have as many as the first one."""
-    widths = {mark: [len(row) for row in _rows(text, mark)] for mark in _DELIMITERS}
+    """What separates the fields: nearly all rows have as many as the first one.
+
+    A SourceError if nearly all have several, and the first one has not.
+    """
+    tables = {mark: _rows(text, mark) for mark in _DELIMITERS}
+    widths = {mark: [len(row) for row in rows] for mark, rows in tables.items()}
     for mark, found in widths.items():
-        if found and found[0] > 1 and Counter(found)[found[0]] >= 0.9 * len(found):
+        if found and found[0] > 1 and _is_usual(found[0], found):
             return mark
-    most = max(_DELIMITERS, key=lambda mark: (widths[mark][:1], mark == ","))
-    return most if widths[most][:1] > [1] else ","
+    for mark, found in widths.items():
+        (width, _), *_ = Counter(found[1:]).most_common(1) or [(0, 0)]
+        if found[:1] == [1] and width > 1 and len(found) > FEW and _is_usual(width, found[1:]):
+            if mark == "," and all(is_number(line, ",") for line in text.splitlines()[1:]):
+                continue  # one column, with decimal commas
+            raise SourceError(
+                f"the first line must name the columns. It is {tables[mark][0][0]!r:.60}, but the "
+                f"lines below have {width} fields. Remove the lines above the names"
+            )
+    if all(found[:1] in ([], [1]) for found in widths.values()):
+        return next((mark for mark in (",", ";", "\t", "|") if _is_usual(1, widths[mark])), ",")
+    return max(_DELIMITERS, key=lambda mark: (widths[mark][:1], mark == ","))
+
+
+def _is_usual(width: int, found: list[int]) -> bool:
+    return found.count(width) >= 0.9 * len(found)
+
+
+def _has_names(rows: list[list[str]]) -> bool:
+    """Whether the first line names the columns.
+
+    It does not if it has numbers only, or numbers and words that come again below them.
+    """
+    if not rows:
+        return True
+    words = [
+        j for j, cell in enumerate(rows[0]) if not is_number(cell, ".") and not is_number(cell, ",")
+    ]
+    if len(words) == len(rows[0]) or all(map(is_missing, rows[0])):
+        return True
+    return any(rows[0][j] not in {row[j] for row in rows[1:] if j < len(row)} for j in words)
 
 
 def _rows(text: str, delimiter: str) -> list[list[str]]:

@@ -18,13 +18,13 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from everlearn.core.text import counted
 from everlearn.errors import SourceError
 from everlearn.io.batches import Chunk, LineRows, Parse
 from everlearn.io.dialects import AS_SHOWN, Dialect, Writing, dialect_of, first_block
 from everlearn.io.encodings import UTF8, decoded, why_undecodable
 from everlearn.io.formats import LineFormat, is_packed
 from everlearn.io.ledger import HEAD, Places, Progress, advance, digest
-from everlearn.io.numbers import is_missing, is_number
 from everlearn.io.sources import STDIN, FileSource, different_names
 from everlearn.io.splitter import BLOCK, Lines, Read, cut_lines
 
@@ -70,7 +70,7 @@ def _parse_csv_row(
     except (csv.Error, ValueError) as error:
         return [], f"not a row of a table: {error}"
     if width is not None and len(row) != width:
-        return row, f"expected {width} fields, got {len(row)}"
+        return row, f"expected {counted(width, 'field')}, got {len(row)}"
     return row, ""
 
 
@@ -190,18 +190,14 @@ def check_json_lines(lines: Lines, name: str) -> None:
 
 
 def table_head(read: Read, dialect: Dialect) -> tuple[tuple[str, ...], int]:
-    """Names of the columns, and where the rows begin. A first line of numbers is a row.
-
-    A column without a name is called by its number.
-    """
+    """Names of the columns, and where the rows begin. Columns without a name have numbers."""
     for lines in cut_lines(read, dialect.skipped, _quoting(dialect)):
         fields, reason = _parse_csv_row(lines[0].data, dialect.delimiter, dialect.encoding)
         if reason or lines[0].fault:
             raise SourceError(
                 f"the first line of a table must name its columns: {reason or lines[0].fault}"
             )
-        is_row = all(is_number(name, dialect.decimal) for name in fields)
-        if is_row and not all(map(is_missing, fields)):
+        if not dialect.has_names:
             return tuple(str(i) for i in range(len(fields))), dialect.skipped
         names = (name.strip() or str(i) for i, name in enumerate(fields))
         return different_names(names), lines[0].end

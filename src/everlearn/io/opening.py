@@ -31,6 +31,8 @@ from everlearn.io.tables import ArraySource, ParquetSource
 if sys.platform == "linux":
     import fcntl
 
+_PACKED: Final = frozenset({"zip", "bz2", "xz", "zst", "7z", "tar", "tgz", "lz4"})
+_SHEETS: Final = frozenset({"xlsx", "xls", "xlsm", "ods", "numbers"})
 _FETCH: Final = {
     "http": "curl -fsSL '{}'",
     "https": "curl -fsSL '{}'",
@@ -120,8 +122,16 @@ def _of_file(name: str, label: str, writing: Writing, folder: str | None = None)
         raise SourceError(
             f"{name!r} is compressed, which only lines and texts may be; unpack it first"
         )
+    last = ending.rpartition(".")[2]
+    if last in _PACKED:
+        raise SourceError(f"{name!r} is compressed; unpack it first, or pack it with gzip")
+    if last in _SHEETS:
+        raise SourceError(f"{name!r} is a spreadsheet; save it as CSV (UTF-8)")
     known = sorted({*LINES, *ARRAYS, *PARQUET})
-    raise SourceError(f"{name!r} has an unknown ending; expected one of {', '.join(known)}")
+    raise SourceError(
+        f"{name!r} has an unknown ending; expected one of {', '.join(known)}. Pipe lines of "
+        "other files: everlearn learn MODEL - --format FORMAT < FILE; FORMAT is text, csv or jsonl"
+    )
 
 
 def _of_folder(name: str, label: str, writing: Writing) -> list[Source]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, time
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
+from everlearn.io.dialects import FEW
 from everlearn.io.numbers import is_missing, is_number
 
 Look: TypeAlias = Literal["numbers", "texts", "dates", "lists", "ids", "nothing", "rare"]
@@ -29,8 +30,6 @@ _ADVICE: Final[Mapping[Look, str]] = {
     "nothing": "empty",
     "rare": "only some records have it",
 }
-FEW: Final = 10
-"""Fewer records say little about what a column holds."""
 _MAX_TOLD: Final = 20
 """Columns that a message names."""
 _DATE: Final = re.compile(
@@ -50,20 +49,26 @@ class Choice:
     columns : names of the columns to learn from, in order
     left_out : what each other column holds
     longest : the column with the longest texts, if there are texts
+    examples : a text of each column of texts
     """
 
     columns: tuple[str, ...]
     left_out: Mapping[str, Look]
     longest: str | None = None
+    examples: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
         """The option that makes this choice, ready to type."""
         return f"option 'columns' {shlex.quote(','.join(map(_quoted, self.columns)))}"
 
-    def told_left_out(self) -> str:
+    def told_left_out(self, *, examples: bool = False) -> str:
         """The columns that are left out, and why."""
-        told = [f"{name} ({_ADVICE[look]})" for name, look in self.left_out.items()]
+        shown = self.examples if examples else {}
+        told = [
+            f"{name} ({_ADVICE[look]}{f' such as {shown[name]!r:.40}' if name in shown else ''})"
+            for name, look in self.left_out.items()
+        ]
         more = [f"and {len(told) - _MAX_TOLD} more"] if len(told) > _MAX_TOLD else []
         return ", ".join(told[:_MAX_TOLD] + more)
 
@@ -86,6 +91,11 @@ def choose_columns(columns: Mapping[str, Sequence[Any]], decimal: str, n_records
         tuple(name for name, look in looks.items() if look in LEARNED),
         {name: look for name, look in looks.items() if look not in LEARNED},
         max(lengths, key=lengths.__getitem__, default=None),
+        {
+            name: next(v for v in columns[name] if isinstance(v, str) and v)
+            for name in lengths
+            if lengths[name]
+        },
     )
 
 

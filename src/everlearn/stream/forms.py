@@ -13,9 +13,9 @@ from scipy import sparse
 
 from everlearn.errors import UsageError
 from everlearn.io.batches import Chunk, ImageFile
-from everlearn.io.dialects import FIRST_RECORDS
+from everlearn.io.dialects import FEW, FIRST_RECORDS
 from everlearn.registry import Form
-from everlearn.stream.columns import FEW, Choice, choose_columns
+from everlearn.stream.columns import Choice, choose_columns
 from everlearn.stream.layout import Layout
 
 TOKENS: Final = "tokens"
@@ -62,7 +62,8 @@ def with_form(chunk: Chunk, layout: Layout) -> FirstLook:
     if len(first) < FEW:  # they may be bad
         return FirstLook(replace(layout, columns=tuple(columns)))
     raise UsageError(
-        f"there is no column of numbers to learn from. The columns are {choice.told_left_out()}"
+        f"there is no column of numbers to learn from. The columns are "
+        f"{choice.told_left_out(examples=True)}"
         f"{_advice_on_texts(choice, layout)}"
     )
 

@@ -25,6 +25,7 @@ from everlearn.engine.local import one_blas_thread
 from everlearn.engine.opening import keep_engine
 from everlearn.errors import BadRecordError, SourceError, UsageError
 from everlearn.io.batches import MAX_REASON, BadRecord
+from everlearn.io.dialects import FEW
 from everlearn.io.folders import FolderSource
 from everlearn.io.formats import LineFormat
 from everlearn.io.ledger import Progress
@@ -35,7 +36,6 @@ from everlearn.io.reader import Reader, ReadyBatch
 from everlearn.io.sources import STDIN, Source
 from everlearn.store.archive import remove_leftovers
 from everlearn.stream.class_topics import class_topics
-from everlearn.stream.columns import FEW
 from everlearn.stream.events import Structure
 from everlearn.stream.kinds import constructor_params
 from everlearn.stream.labels import find_classes
