@@ -314,7 +314,7 @@ def test_leftovers_of_killed_writers_can_be_removed(tmp_path, monkeypatch):
 
 
 def test_directory_is_not_replaced(tmp_path):
-    with pytest.raises(CheckpointError, match="not a regular file"):
+    with pytest.raises(CheckpointError, match="it is a directory; name a file in it"):
         write_checkpoint(tmp_path, {}, {})
 
 

@@ -19,7 +19,9 @@ from everlearn.stream.session import Session
         ("x", ["TRUE", "false"], "numbers"),
         ("x", [1, 2.5, None], "numbers"),
         ("x", [str(i % 3) for i in range(30)], "numbers"),
-        ("x", ["web", "db", "5"], "texts"),
+        ("x", ["web", "db", "5"], "categories"),
+        ("x", ["web", "db"] * 10, "categories"),
+        ("x", [f"order {i} is late" for i in range(20)], "texts"),
         ("x", ["2024-05-01", "2024-05-02T10:00:00Z"], "dates"),
         ("x", ["1.5.2024", "12.05.24 10:15"], "dates"),
         ("x", ["05/13/2024", "1/2/24, 3:15 PM"], "dates"),
@@ -41,7 +43,7 @@ def test_what_a_column_holds(name, values, look):
 
 def test_decimal_commas_are_numbers_where_they_are_usual():
     assert look_of("x", ["1,5", "2,5"], ",") == "numbers"
-    assert look_of("x", ["1,5", "2,5"], ".") == "texts"
+    assert look_of("x", ["1,5", "2,5"], ".") == "categories"
 
 
 def test_the_choice_names_the_option_ready_to_type():
@@ -49,6 +51,13 @@ def test_the_choice_names_the_option_ready_to_type():
     assert choice.columns == ("a b", "c,d")
     assert choice.command == "option 'columns' 'a b,\"c,d\"'"
     assert choice.told_left_out() == "host (texts)"
+
+
+def test_models_may_learn_more_than_numbers():
+    columns = {"x": ["1"] * 20, "host": ["web", "db"] * 10, "note": [f"a{i}" for i in range(20)]}
+    choice = choose_columns(columns, ".", 20, {"numbers", "categories"})
+    assert choice.columns == ("x", "host")
+    assert choice.left_out == {"note": "texts"}
 
 
 class TestLearning:

@@ -47,9 +47,9 @@ from everlearn.store.members import (
     zip_faults,
 )
 
-_ZIP_MARK = b"PK\x03\x04"
 _SEAL_MARK = b"everlearn-sha256:"
 _DIGEST_LENGTH = 64
+_ZIP_MARK = b"PK\x03\x04"
 _TEMPORARY = ".evl.tmp"
 
 
@@ -101,7 +101,8 @@ def write_checkpoint(
     """
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise CheckpointError(f"cannot write checkpoint {target!r}: it is not a regular file")
+        what = "a directory; name a file in it" if os.path.isdir(target) else "not a regular file"
+        raise CheckpointError(f"cannot write checkpoint {target!r}: it is {what}")
     check_json(dict(header), "header", 0)
     members = {name: storable(name, array) for name, array in arrays.items()}
     with replacement(target) as file:
@@ -136,13 +137,18 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         If the file does not exist or cannot be opened.
     """
     name = os.fspath(path)
-    if not stat.S_ISREG(os.stat(name).st_mode):
-        raise CheckpointError(f"cannot read checkpoint {name!r}: it is not a regular file")
+    mode = os.stat(name).st_mode
+    if not stat.S_ISREG(mode):
+        what = "a directory; name a file in it" if stat.S_ISDIR(mode) else "not a regular file"
+        raise CheckpointError(f"cannot read checkpoint {name!r}: it is {what}")
     with open(name, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        if _is_foreign(file, size):
-            raise CheckpointError(f"{name!r} is not an everlearn model")
         faults = _seal_faults(file, size)
+        if _is_foreign(file, size):
+            raise CheckpointError(
+                f"{name!r} is not an everlearn model: those are files that `save` or `everlearn "
+                "learn` wrote, usually with the ending .evl"
+            )
         try:
             checkpoint = _read_archive(file, size)
         except CheckpointError as error:
@@ -151,14 +157,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         # Cut, since a forged file can put long names into it.
         raise CheckpointError(f"cannot read checkpoint {name!r}: {'; '.join(faults)[:1000]}")
     return checkpoint
-
-
-def _is_foreign(file: BinaryIO, size: int) -> bool:
-    """Whether the file neither begins nor ends as a checkpoint; not even a damaged one."""
-    file.seek(0)
-    head = file.read(len(_ZIP_MARK))
-    file.seek(max(0, size - _DIGEST_LENGTH - len(_SEAL_MARK)))
-    return not _ZIP_MARK.startswith(head) and not file.read().startswith(_SEAL_MARK)
 
 
 def _sha256_of_start(file: BinaryIO, length: int) -> bytes:
@@ -183,6 +181,21 @@ def _seal_faults(file: BinaryIO, size: int) -> list[str]:
     if ending != _SEAL_MARK + _sha256_of_start(file, sealed_bytes):
         return ["the file is damaged, its SHA-256 does not match its seal"]
     return []
+
+
+def _is_foreign(file: BinaryIO, size: int) -> bool:
+    """Whether a file can be no checkpoint, not even a damaged one: no zip, or without a header."""
+    file.seek(max(0, size - _DIGEST_LENGTH - len(_SEAL_MARK)))
+    if file.read().startswith(_SEAL_MARK):
+        return False
+    file.seek(0)
+    if not _ZIP_MARK.startswith(file.read(len(_ZIP_MARK))):
+        return True
+    try:  # one that was cut off has lost the directory, which is at the end
+        with zip_faults("the zip archive"), zipfile.ZipFile(file) as archive:
+            return HEADER_NAME not in archive.namelist()
+    except CheckpointError:
+        return False
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

@@ -1,28 +1,38 @@
 """Choose the columns of records that a model learns from, by the first of them.
 
 A column of numbers among texts, dates and row numbers is learned. The others are left out
-and named. What a kind of model can learn is `LEARNED`; what a column holds is `look_of`.
+and named. `look_of` says what a column holds.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, time
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from everlearn.io.dialects import FEW
+import numpy as np
+from scipy import sparse
+
+from everlearn.errors import UsageError
+from everlearn.io.batches import Chunk, ImageFile
+from everlearn.io.dialects import FEW, FIRST_RECORDS
 from everlearn.io.numbers import is_missing, is_number
+from everlearn.stream.forms import TOKENS, field_of, first_records
+from everlearn.stream.layout import Layout
 
-Look: TypeAlias = Literal["numbers", "texts", "dates", "lists", "ids", "nothing", "rare"]
+Look: TypeAlias = Literal[
+    "numbers", "categories", "texts", "dates", "lists", "ids", "nothing", "rare"
+]
 """What a column holds."""
-LEARNED: Final[frozenset[Look]] = frozenset({"numbers"})
-"""What models of rows learn from."""
+NUMBERS: Final[frozenset[Look]] = frozenset({"numbers"})
+"""What every model of rows learns from."""
 _ADVICE: Final[Mapping[Look, str]] = {
     "numbers": "numbers",
+    "categories": "texts",
     "texts": "texts",
     "dates": "dates; add columns of numbers, such as the hour or days since the last visit",
     "lists": "lists or objects",
@@ -73,7 +83,100 @@ class Choice:
         return ", ".join(told[:_MAX_TOLD] + more)
 
 
-def choose_columns(columns: Mapping[str, Sequence[Any]], decimal: str, n_records: int) -> Choice:
+class FirstLook(NamedTuple):
+    """The layout by which to read records, and what to say about it."""
+
+    layout: Layout
+    note: str = ""
+
+
+def with_columns(chunk: Chunk, layout: Layout, learned: Collection[Look] = NUMBERS) -> FirstLook:
+    """The layout, completed by the columns that the first good records have.
+
+    Parameters
+    ----------
+    chunk : the first records
+    layout : a layout of rows
+    learned : what columns may hold to be learned
+    """
+    if layout.columns is not None:
+        return FirstLook(layout)
+    first = first_records(chunk, layout, FIRST_RECORDS)
+    if not first:
+        return FirstLook(layout)
+    columns = _columns_of(first, chunk.names, layout)
+    if columns is None:  # arrays and lists have no names, and all their columns are numbers
+        names = chunk.names or tuple(str(i) for i in range(np.shape(first[0])[-1]))
+        return FirstLook(
+            replace(layout, columns=tuple(n for n in names if not _is_other(n, layout)))
+        )
+    choice = choose_columns(columns, chunk.decimal, len(first), learned)
+    if not choice.columns and len(first) < FEW:  # they may be bad
+        return FirstLook(replace(layout, columns=tuple(columns)))
+    advice = ""
+    if choice.longest is not None and "documents" in layout.kind_of_model.estimators:
+        advice = f". To learn from texts, add option 'text' {shlex.quote(choice.longest)}"
+    if not choice.columns:
+        raise UsageError(
+            "there is no column of numbers to learn from. The columns are "
+            f"{choice.told_left_out(examples=True)}{advice}"
+        )
+    layout = replace(layout, columns=choice.columns)
+    if not choice.left_out:
+        return FirstLook(layout)
+    marks = ", with decimal commas" if chunk.decimal == "," else ""
+    return FirstLook(
+        layout,
+        f"learning from {choice.command}{marks}; left out: {choice.told_left_out()}{advice}",
+    )
+
+
+def check_has_text(chunk: Chunk, layout: Layout) -> None:
+    """Refuse records with named fields of which none holds a text; they are of another layout."""
+    first = first_records(chunk, layout, FIRST_RECORDS)
+    columns = _columns_of(first, chunk.names, layout) if len(first) >= FEW else None
+    if columns is None:
+        return
+    for name in (layout.text, TOKENS):
+        if any(field_of(row, name, chunk.names) is not None for row in first):
+            return
+    longest = choose_columns(columns, chunk.decimal, len(first)).longest
+    advice = f": add option 'text' {shlex.quote(longest)}" if longest else ""
+    raise UsageError(
+        f"the records have no text in the field {layout.text!r}{advice}. Their fields are "
+        f"{', '.join(columns)}"
+    )
+
+
+def _columns_of(
+    rows: Sequence[Any], names: tuple[str, ...] | None, layout: Layout
+) -> dict[str, list[Any]] | None:
+    """Values by field, without the label and texts; None if fields have no names."""
+    if isinstance(rows[0], (str, ImageFile, np.ndarray)) or sparse.issparse(rows[0]):
+        return None
+    if names is not None:
+        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    elif isinstance(rows[0], dict):
+        columns = {}
+        for row in rows:
+            for name, value in row.items() if isinstance(row, dict) else ():
+                columns.setdefault(name, []).append(value)
+    else:
+        return None
+    return {name: values for name, values in columns.items() if not _is_other(name, layout)}
+
+
+def _is_other(name: str, layout: Layout) -> bool:
+    """Whether a field is no column: a label or a text."""
+    return name in (layout.label, layout.text, TOKENS)
+
+
+def choose_columns(
+    columns: Mapping[str, Sequence[Any]],
+    decimal: str,
+    n_records: int,
+    learned: Collection[Look] = NUMBERS,
+) -> Choice:
     """Choose among columns by the values of the first records; empty `columns` if none fits.
 
     Objects may have fields that others have not: a column has the values of those that have it.
@@ -85,11 +188,11 @@ def choose_columns(columns: Mapping[str, Sequence[Any]], decimal: str, n_records
     lengths = {
         name: sum(len(value) for value in columns[name] if isinstance(value, str))
         for name, look in looks.items()
-        if look == "texts"
+        if look in ("categories", "texts")
     }
     return Choice(
-        tuple(name for name, look in looks.items() if look in LEARNED),
-        {name: look for name, look in looks.items() if look not in LEARNED},
+        tuple(name for name, look in looks.items() if look in learned),
+        {name: look for name, look in looks.items() if look not in learned},
         max(lengths, key=lengths.__getitem__, default=None),
         {
             name: next(v for v in columns[name] if isinstance(v, str) and v)
@@ -109,7 +212,9 @@ def look_of(name: str, values: Sequence[Any], decimal: str) -> Look:
         return "ids" if _ID_NAME.fullmatch(name) or _counts_up(values) else "numbers"
     if 2 * sum(isinstance(value, (list, tuple, dict)) for value in held) > len(held):
         return "lists"
-    return "dates" if 2 * sum(map(_is_date, held)) > len(held) else "texts"
+    if 2 * sum(map(_is_date, held)) > len(held):
+        return "dates"
+    return "categories" if 2 * len(set(map(str, held))) <= max(len(held), FEW) else "texts"
 
 
 def _counts_up(values: Sequence[Any]) -> bool:

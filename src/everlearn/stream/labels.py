@@ -53,7 +53,7 @@ def find_classes(
 
 
 def _labels_in(chunk: Chunk, layout: Layout) -> set[str]:
-    layout, parsed = with_form(chunk, layout).layout, chunk.parsed()
+    layout, parsed = with_form(chunk, layout), chunk.parsed()
     found: set[str] = set()
     for i, row in enumerate(parsed.rows):
         if i in parsed.bad:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from everlearn.errors import ImageDecodeError, UsageError
 from everlearn.io.batches import BadRecord, Batch, Chunk, ImageFile, LineRows
+from everlearn.stream.columns import check_has_text, with_columns
 from everlearn.stream.forms import POINTS, TOKENS, field_of, with_form
 from everlearn.stream.labels import checked_label, label_array
 from everlearn.stream.layout import Layout
@@ -40,10 +41,7 @@ class RecordPreparer:
 
     def read(self, chunk: Chunk) -> Chunk:
         """The chunk with `Values` instead of records; records that have none are bad."""
-        look = with_form(chunk, self._layout)
-        self._layout = look.layout
-        if look.note:
-            _LOG.warning(look.note)
+        self._layout = self._layout_for(chunk)
         values = self._read_csv(chunk)
         if values is not None:
             return replace(chunk, rows=values)
@@ -52,6 +50,18 @@ class RecordPreparer:
             # The quarantine keeps the line as it was, so that it can be mended and learned later.
             faults = {i: chunk.rows.bad(i, fault.reason) for i, fault in faults.items()}
         return replace(chunk, rows=values, bad=faults)
+
+    def _layout_for(self, chunk: Chunk) -> Layout:
+        """The layout, completed by the first good records."""
+        layout = with_form(chunk, self._layout)
+        if layout.form == "documents" and self._layout.form is None:
+            check_has_text(chunk, layout)
+        if layout.form != "rows" or layout.columns is not None:
+            return layout
+        layout, note = with_columns(chunk, layout)
+        if note:
+            _LOG.warning(note)
+        return layout
 
     def join(self, batch: Batch) -> PreparedBatch:
         """Chunks that were read as one batch."""
