@@ -123,6 +123,10 @@ class TestEncodings:
 
 
 class TestFiles:
+    def test_it_says_what_is_not_as_usual(self):
+        assert str(Dialect("cp1252", ";", ",")) == "cp1252, semicolons, decimal commas"
+        assert str(Dialect("utf-8", ",")) == ""
+
     def test_it_is_saved_and_read_again(self):
         dialect = Dialect("cp1252", ";", ",", 6, False)
         assert Dialect.from_json(dialect.to_json()) == dialect

@@ -97,7 +97,8 @@ def test_a_later_run_reads_the_same_file_as_the_first(tmp_path, invoke):
     assert invoke("learn", model, path, "-q").exit_code == 0
     assert Session.load(model).ledger.records == 51  # 1234, and 1.5 is no number here
     (line,) = read_log(tmp_path / "m.evl.quarantine.jsonl")
-    assert line["reason"] == "'x' is not a number (decimal commas): '1.5'"
+    advice = "For decimal points, add option 'decimal' ."
+    assert line["reason"] == f"'x' is not a number: '1.5'. {advice}"
     assert line["record"] == "web;1.5;5"
     # Another file is read as its own records show.
     (tmp_path / "b.csv").write_text("x,y,host\n" + "1.5,2,web\n2.5,3,db\n" * 10)
@@ -121,7 +122,7 @@ def test_encodings_and_decimal_marks_are_said_once_and_may_change(tmp_path, invo
     learn = ["learn", model, latin, "--kind", "mixture", "-q", "--encoding", "latin1"]
     assert invoke(*learn, "--decimal", ",").exit_code == 0
     layout = Session.load(model).layout
-    assert (layout.encoding, layout.decimal) == ("iso8859-1", ",")
+    assert (layout.encoding, layout.decimal) == ("latin1", ",")
     with open(latin, "ab") as file:
         file.write("1,5;3\n".encode("latin-1"))
     assert invoke("learn", model, latin, "-q").exit_code == 0
@@ -129,11 +130,35 @@ def test_encodings_and_decimal_marks_are_said_once_and_may_change(tmp_path, invo
     assert invoke("learn", model, utf, "-q", "--encoding", "utf-8").exit_code == 0
     assert Session.load(model).ledger.records == 81
     assert invoke("learn", model, latin, "-q").exit_code == 0  # as it was begun
-    assert invoke("predict", model, latin, "--encoding", "utf-8").exit_code == 0  # known
+    header = invoke("predict", model, latin, "--encoding", "utf-8")
+    assert "not UTF-8: add --encoding latin-1" in header.stderr
     for option, value in (("--encoding", "klingon"), ("--decimal", "x")):
         result = invoke("learn", model, latin, option, value)
         assert result.exit_code == 2
         assert f"{option} must be" in result.stderr
+
+
+def test_what_is_said_later_holds_for_the_rest_of_a_file(tmp_path, invoke):
+    """The advice of a bad record must help, also after the first records showed something else."""
+    model, path = tmp_path / "m.evl", tmp_path / "a.csv"
+    path.write_text("host;x;y\n" + "web;1;7\n" * 20)
+    assert invoke("learn", model, path, "--kind", "mixture", "-q").exit_code == 0
+    with open(path, "ab") as file:
+        file.write("K\xf6ln;1;7\nweb;1,5;7\n".encode("latin-1"))
+    assert invoke("learn", model, path, "-q").exit_code == 0
+    reasons = [line["reason"] for line in read_log(tmp_path / "m.evl.quarantine.jsonl")]
+    assert reasons == [
+        "not UTF-8: add option 'encoding' latin-1",
+        "'x' is not a number: '1,5'. For decimal commas, add option 'decimal' ,",
+    ]
+    with open(path, "ab") as file:
+        file.write("K\xf6ln;2,5;7\n".encode("latin-1"))
+    for option in ("--encoding", "latin-1"), ("--decimal", ","):
+        assert invoke("learn", model, path, "-q", *option).exit_code == 0
+    with open(path, "ab") as file:
+        file.write("K\xf6ln;3,5;7\n".encode("latin-1"))
+    assert invoke("learn", model, path, "-q").exit_code == 0
+    assert Session.load(model).ledger.records == 21
 
 
 def test_texts_of_a_folder_may_have_any_encoding(tmp_path, invoke):

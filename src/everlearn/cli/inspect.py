@@ -127,11 +127,15 @@ def predict(
     """
     with exit_on_errors():
         from everlearn.cli.terminal import print_json
+        from everlearn.stream.layout import checked_options
         from everlearn.stream.predict import predictions
         from everlearn.stream.session import Session
 
         session = Session.load(model)
-        for answer in predictions(session, _open(session, sources, stdin_format, encoding)):
+        options = {} if encoding is None else checked_options({"encoding": encoding})
+        session = replace(session, layout=replace(session.layout, **options))
+        files = _open(session, sources, stdin_format)
+        for answer in predictions(session.reading_as(files, options), files):
             print_json(answer)
 
 
@@ -163,13 +167,10 @@ def audit(
             views.show_audit(result)
 
 
-def _open(
-    session: Session, names: list[str], stdin_format: opt.LineFormat, encoding: str | None = None
-) -> list[Source]:
-    from everlearn.io.encodings import checked_encoding
+def _open(session: Session, names: list[str], stdin_format: opt.LineFormat) -> list[Source]:
     from everlearn.io.opening import open_sources
 
-    layout, writing = session.layout, session.layout.writing
-    if encoding is not None:
-        writing = replace(writing, encoding=checked_encoding(encoding))
-    return open_sources(names, stdin_format=stdin_format, label=layout.label, writing=writing)
+    layout = session.layout
+    return open_sources(
+        names, stdin_format=stdin_format, label=layout.label, writing=layout.writing
+    )

@@ -55,6 +55,13 @@ class Dialect:
     skipped: int = 0
     has_names: bool = True
 
+    def __str__(self) -> str:
+        """What is not as usual, in words."""
+        fields = {"\t": "tabs", ";": "semicolons", "|": "bars"}.get(self.delimiter)
+        decimals = "decimal commas" if self.decimal == "," else None
+        encoding = None if self.encoding == UTF8 else self.encoding
+        return ", ".join(filter(None, (encoding, fields, decimals)))
+
     def to_json(self) -> list[Any]:
         """As plain JSON."""
         return list(asdict(self).values())
@@ -81,7 +88,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How texts are written, as far as the user says; None is for the first records to show."""
+    """How new files are written, as far as users say; None is for the first records to show."""
 
     encoding: str = UTF8
     decimal: str | None = None

@@ -21,7 +21,7 @@ _C1: Final = bytes(range(0x80, 0xA0))
 
 
 def checked_encoding(name: str) -> str:
-    """The common name of an encoding; a UsageError if there is none of this name."""
+    """The name of an encoding in lower case; a UsageError if there is none of this name."""
     try:
         found = codecs.lookup(name)
         if not found._is_text_encoding:
@@ -31,7 +31,7 @@ def checked_encoding(name: str) -> str:
             f"option 'encoding' must be an encoding of texts, such as latin-1, cp1252 or utf-8, "
             f"got {name!r}"
         ) from error
-    return UTF8 if found.name in ("ascii", "utf-8-sig") else found.name
+    return UTF8 if found.name in ("ascii", "utf-8", "utf-8-sig") else name.lower()
 
 
 def check_lines(encoding: str, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -96,6 +96,19 @@ class Ledger:
         for name in list(sources)[: max(0, len(sources) - MAX_SOURCES)]:
             del sources[name]
         return Ledger(sources, self.batches + 1, self.records + records, self.bad + bad)
+
+    def read_as(self, names: Set[str], encoding: str | None, decimal: str | None) -> Ledger:
+        """With another encoding or decimal mark for the rest of some sources; None keeps it."""
+        sources = dict(self.sources)
+        for name in names & sources.keys():
+            if (dialect := sources[name].dialect) is not None:
+                dialect = replace(
+                    dialect,
+                    encoding=encoding or dialect.encoding,
+                    decimal=decimal or dialect.decimal,
+                )
+                sources[name] = replace(sources[name], dialect=dialect)
+        return replace(self, sources=sources)
 
     def without(self, names: Collection[str]) -> Ledger:
         """The ledger as if some sources had never been read."""

@@ -67,6 +67,15 @@ def number_of(value: Any, decimal: str = ".") -> float:
     return float(text.replace(decimal, "."))
 
 
+def why_no_number(value: Any, decimal: str = ".") -> str:
+    """What is wrong with a field that is no number, and what to do about another decimal mark."""
+    other = "," if decimal == "." else "."
+    if isinstance(value, str) and is_number(value, other):
+        mark = "commas" if other == "," else "points"
+        return f"not a number: {value!r:.40}. For decimal {mark}, add option 'decimal' {other}"
+    return f"not a number: {value!r:.40}"
+
+
 def is_number(value: Any, decimal: str = ".") -> bool:
     """Whether `number_of` takes the value."""
     try:

@@ -39,7 +39,7 @@ from everlearn.stream.class_topics import class_topics
 from everlearn.stream.events import Structure
 from everlearn.stream.kinds import constructor_params
 from everlearn.stream.labels import find_classes
-from everlearn.stream.layout import Layout
+from everlearn.stream.layout import CHANGEABLE, Layout
 from everlearn.stream.models import (
     StreamModel,
     allows_missing,
@@ -169,6 +169,7 @@ def learn_stream(
             label=layout.label,
             writing=layout.writing,
         )
+        session = session.reading_as(sources, request.options)
         learner = StreamLearner(
             path,
             session,
@@ -181,7 +182,8 @@ def learn_stream(
             stop=threading.Event() if stop is None else stop,
         )
         session = learner.run()
-        if request.params and session.model_or_none is not None:
+        is_changed = bool(request.params or CHANGEABLE & request.options.keys())
+        if is_changed and session.model_or_none is not None:
             session.save(path)  # parameters may have changed without a new record
         learner.refuse_fruitless()
     return session

@@ -13,7 +13,7 @@ from scipy import sparse
 from everlearn.core.arrays import Mat
 from everlearn.errors import UsageError
 from everlearn.io.batches import BadRecord, Chunk, LineRows
-from everlearn.io.numbers import number_of
+from everlearn.io.numbers import number_of, why_no_number
 from everlearn.stream.layout import Layout
 
 
@@ -126,8 +126,7 @@ def numbers_of_row(
         try:
             out.append(number_of(value, decimal))
         except (TypeError, ValueError) as error:
-            mark = " (decimal commas)" if decimal == "," else ""
-            raise ValueError(f"{name!r} is not a number{mark}: {value!r:.40}") from error
+            raise ValueError(f"{name!r} is {why_no_number(value, decimal)}") from error
     return out
 
 

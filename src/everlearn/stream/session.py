@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from everlearn.errors import CheckpointError, UsageError
 from everlearn.estimator.saving import load_with, save_with
 from everlearn.io.ledger import Ledger
+from everlearn.io.sources import Source
 from everlearn.stream.kinds import (
     KINDS,
     check_layout_options,
@@ -45,6 +46,14 @@ class Session:
     def with_model(self, model: StreamModel) -> Session:
         """With this model."""
         return replace(self, model_or_none=model)
+
+    def reading_as(self, sources: Sequence[Source], options: Mapping[str, Any]) -> Session:
+        """With sources read as `options` say, also the rest of those that were begun."""
+        layout = self.layout
+        encoding = layout.encoding if "encoding" in options else None
+        decimal = layout.decimal if "decimal" in options else None
+        keys = {source.key for source in sources}
+        return replace(self, ledger=self.ledger.read_as(keys, encoding, decimal))
 
     def save(self, path: Path) -> None:
         """Write the file, replacing it in one step."""
