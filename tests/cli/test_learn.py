@@ -230,6 +230,11 @@ class TestErrors:
                 USAGE,
                 "--columns does not apply",
             ),
+            (
+                ["rows.jsonl", "--kind", "topics", "--decimal", ","],
+                USAGE,
+                "--decimal does not apply",
+            ),
             (["rows.jsonl", "--kind", "topics", "--label", "a"], USAGE, "--label does not apply"),
             (
                 ["rows.jsonl", "--kind", "topics", "--image-side", "9"],

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 
+import numpy as np
 import pytest
 
 from everlearn.io.dialects import Writing
@@ -176,6 +177,15 @@ def test_texts_of_a_folder_may_have_any_encoding(tmp_path, invoke):
     session = Session.load(tmp_path / "m.evl")
     assert (session.ledger.records, session.ledger.bad) == (30, 0)
     assert "zürich" in {str(word) for words in session.model.top_words(20) for word in words}
+
+
+@pytest.mark.parametrize("option", [("--encoding", "latin-1"), ("--decimal", ",")])
+def test_options_about_texts_need_one(tmp_path, invoke, option):
+    np.save(tmp_path / "a.npy", np.eye(5))
+    learn = ["learn", tmp_path / "m.evl", tmp_path / "a.npy", "--kind", "mixture"]
+    result = invoke(*learn, *option)
+    assert result.exit_code == 2
+    assert f"{option[0]} is about sources of text, and none of those given is" in result.stderr
 
 
 def test_bad_bytes_in_the_quarantine_are_readable(tmp_path):

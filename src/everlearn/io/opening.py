@@ -78,6 +78,12 @@ def open_sources(
     return sources
 
 
+def has_texts(source: Source) -> bool:
+    """Whether a source is read as text, in some encoding."""
+    is_folder = isinstance(source, FolderSource) and bool(source.endings & TEXTS)
+    return is_folder or isinstance(source, (LineSource, PipeSource))
+
+
 def _why_missing(name: str) -> str:
     """Why there is no such source, and how to learn from an address on a network."""
     scheme, mark, rest = name.partition("://")

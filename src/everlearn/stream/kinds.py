@@ -56,6 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = _kinds()
 _FORM_OF_OPTION: Final[Mapping[str, Form]] = {
     "text": "documents",
     "columns": "rows",
+    "decimal": "rows",
     "image_side": "points",
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 from everlearn.errors import CheckpointError, UsageError
 from everlearn.estimator.saving import load_with, save_with
 from everlearn.io.ledger import Ledger
+from everlearn.io.opening import has_texts
 from everlearn.io.sources import Source
 from everlearn.stream.kinds import (
     KINDS,
@@ -50,6 +51,11 @@ class Session:
     def reading_as(self, sources: Sequence[Source], options: Mapping[str, Any]) -> Session:
         """With sources read as `options` say, also the rest of those that were begun."""
         layout = self.layout
+        for name in ("encoding", "decimal"):
+            if name in options and not any(map(has_texts, sources)):
+                raise UsageError(
+                    f"option {name!r} is about sources of text, and none of those given is one"
+                )
         encoding = layout.encoding if "encoding" in options else None
         decimal = layout.decimal if "decimal" in options else None
         keys = {source.key for source in sources}
