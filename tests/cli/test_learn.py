@@ -150,13 +150,14 @@ class TestFiles:
 class TestSummary:
     def test_it_says_what_was_learned_and_whether_anything_was_new(self, tmp_path, invoke):
         command = ["learn", tmp_path / "m.evl", json_rows(tmp_path)]
-        first = " ".join(invoke(*command, "--kind", "mixture", "--columns", "a,b").stderr.split())
-        assert "m.evl has learned 238 records in 1 batch, 2 bad ones set aside in" in first
+        first = invoke(*command, "--kind", "mixture", "--columns", "a,b").stderr
+        assert "m.evl: 238 new records (238 in all), 2 bad ones set aside in" in first
         assert "m.evl.quarantine.jsonl" in first
-        assert "No new records" not in first
-        again = " ".join(invoke(*command).stderr.split())
-        assert "No new records." in again
-        assert "m.evl has learned 238 records in 1 batch" in again
+        again = invoke(*command).stderr
+        assert "m.evl: 0 new records (238 in all)." in again
+        with open(tmp_path / "rows.jsonl", "a") as file:
+            file.write('{"a": 1, "b": 2}\n')
+        assert "m.evl: 1 new record (239 in all)." in invoke(*command).stderr
 
     def test_errors_name_options_as_they_are_typed(self, tmp_path, invoke):
         (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
@@ -186,7 +187,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),
         [
-            (["rows.jsonl"], USAGE, "Begin one with --kind"),
+            (["rows.jsonl"], USAGE, "add --kind mixture, topics"),
             (["none.csv", "--kind", "mixture"], USAGE, "there is no file or folder"),
             (["rows.jsonl", "--kind", "mixture", "--set", "foo=1"], USAGE, "no parameter 'foo'"),
             (["rows.jsonl", "--kind", "mixture", "--set", "family=round"], USAGE, "one of"),
@@ -194,9 +195,13 @@ class TestErrors:
             (["rows.jsonl", "--kind", "mixture", "--every", "soon"], USAGE, "--every must be"),
             (["rows.jsonl", "--kind", "mixture", "--every", "0.5"], USAGE, "whole number"),
             (["rows.jsonl", "--kind", "classifier", "-s", "n_topics=4"], USAGE, "no parameter"),
-            (["rows.jsonl", "--kind", "mixture", "--columns", "a,q"], USAGE, "none of 240 records"),
+            (
+                ["rows.jsonl", "--kind", "mixture", "--columns", "a,q"],
+                USAGE,
+                "none of 240 new records",
+            ),
             (["rows.jsonl", "--kind", "mixture", "--strict"], BAD_RECORD, "rows.jsonl', place"),
-            (["rows.jsonl", "--kind", "topics"], USAGE, "none of 240 records"),
+            (["rows.jsonl", "--kind", "topics"], USAGE, "no text in the field 'text'"),
             (["rows.jsonl", "--kind", "mixture", "--memory", "a lot"], USAGE, "memory_budget"),
             (["-", "--kind", "classifier"], USAGE, "--classes"),
             (
@@ -225,6 +230,11 @@ class TestErrors:
                 USAGE,
                 "--columns does not apply",
             ),
+            (
+                ["rows.jsonl", "--kind", "topics", "--decimal", ","],
+                USAGE,
+                "--decimal does not apply",
+            ),
             (["rows.jsonl", "--kind", "topics", "--label", "a"], USAGE, "--label does not apply"),
             (
                 ["rows.jsonl", "--kind", "topics", "--image-side", "9"],
@@ -247,8 +257,7 @@ class TestErrors:
         assert result.exit_code == code, result.output
         assert words in result.stderr
         assert not (tmp_path / "m.evl").exists()
-        if not (tmp_path / "m.evl.log.jsonl").exists():
-            assert os.listdir(tmp_path) == ["rows.jsonl"]
+        assert os.listdir(tmp_path) == ["rows.jsonl"]
 
     def test_a_damaged_model_is_named(self, invoke, tmp_path):
         (tmp_path / "m.evl").write_bytes(b"nonsense")
@@ -256,7 +265,7 @@ class TestErrors:
             sources = [] if command in ("show", "log") else [json_rows(tmp_path)]
             result = invoke(command, tmp_path / "m.evl", *sources)
             assert result.exit_code == BAD_MODEL
-            assert "cannot read checkpoint" in result.stderr
+            assert "m.evl' is not an everlearn model" in result.stderr
 
     def test_a_model_that_no_stream_made_cannot_go_on(self, tmp_path):
         from everlearn.mixture.estimator import DPMixture

@@ -21,7 +21,9 @@ class TestRefused:
         [
             ("a.npy", b"nonsense", "no table of rows"),
             ("a.parquet", b"nonsense", "not a Parquet file"),
-            ("a.xls", b"", "unknown ending"),
+            ("a.log", b"", "unknown ending.* --format FORMAT < FILE"),
+            ("a.xls", b"", "save it as CSV"),
+            ("a.csv.zip", b"", "unpack it first"),
             ("a.npy.gz", b"", "unpack it first"),
             ("a.md", b"", "Give the folder"),
             ("a.PNG", b"", "Give the folder"),
@@ -42,6 +44,24 @@ class TestRefused:
             with pytest.raises(SourceError, match="got the same one twice"):
                 open_sources(["a.csv", other])
         assert opened("./a.csv").name == "a.csv"
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("address", "words"),
+        [
+            ("https://a.org/x.csv?v=1", "curl -fsSL 'https://a.org/x.csv?v=1' | everlearn learn"),
+            ("s3://b/x.jsonl.gz", "aws s3 cp 's3://b/x.jsonl.gz' - | gunzip | everlearn learn"),
+            ("s3://b/x.csv", "MODEL - --format csv"),
+            ("gs://b/x.parquet", "files and pipes. Download it first"),
+            ("ftp://b/x.csv", "files and pipes. Download it first"),
+            ("file:///a/x.csv", "give the path '/a/x.csv'"),
+        ],
+    )
+    def test_they_are_no_sources_and_say_what_to_do(self, address, words):
+        with pytest.raises(SourceError) as caught:
+            open_sources([address])
+        assert words in str(caught.value)
 
 
 class TestFolders:

@@ -53,7 +53,7 @@ class TestScores:
         Path(request.sources[0]).write_text("\n".join([*kept[:3], far, *kept[3:12], far]) + "\n")
         assert learn_in_terminal(request, quiet=True) == 0
         log = list(read_log(Path(f"{request.model}.log.jsonl")))
-        assert [len(next(iter(line["places"].values()))) for line in log] == [7, 5]
+        assert [line["new"] for line in log] == [7, 5]
         assert all(isinstance(line["score_after"], float) for line in log)
         card = json.loads(invoke("audit", request.model, *request.sources, "--json").stdout)
         assert [mark["records"] for mark in card["marks"]] == [7, 5]

@@ -68,5 +68,5 @@ class TestForms:
         (tmp_path / "a.jsonl").write_text("{}\n" * 5)
         result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.jsonl", "--kind", "mixture")
         assert result.exit_code == USAGE
-        assert "none of 5 records could be learned" in result.stderr
+        assert "none of 5 new records of" in result.stderr
         assert "the record is empty" in result.stderr

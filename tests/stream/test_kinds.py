@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from everlearn.errors import UsageError
+from everlearn.stream import kinds
 from everlearn.stream.kinds import constructor_params
+from everlearn.stream.layout import checked_options
 from everlearn.text.inputs import TextOptions
 from everlearn.topics.topic_model import TopicModel
 
@@ -26,6 +28,27 @@ def test_fields_that_are_not_named_stay_as_they_are_in_a_model() -> None:
     model = TopicModel(text=TextOptions(token_pattern="x"))
     params = constructor_params(TopicModel, {"max_features": 7}, model)
     assert params == {"text": TextOptions(token_pattern="x", max_features=7)}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cluster", "unknown kind 'cluster'; did you mean mixture?"),
+        ("LDA", "unknown kind 'LDA'; did you mean topics?"),
+        ("clasifier", "did you mean classifier?"),
+        ("pca", "did you mean ppca?"),
+        ("foo", "unknown kind 'foo'; choose from mixture, topics, tree"),
+    ],
+)
+def test_an_unknown_kind_is_answered_by_the_one_that_was_meant(name: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked_options({"kind": name})
+    assert words in str(caught.value)
+
+
+def test_other_names_lead_to_kinds_and_are_none_themselves() -> None:
+    assert set(kinds._OTHER_NAMES) <= set(kinds.KINDS)
+    assert not {word for words in kinds._OTHER_NAMES.values() for word in words} & set(kinds.KINDS)
 
 
 @pytest.mark.parametrize(

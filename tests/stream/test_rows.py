@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everlearn.io.dialects import Dialect
 from everlearn.io.lines import chunk_of
 from everlearn.io.splitter import cut_lines
 from everlearn.stream import rows
@@ -52,11 +53,16 @@ TABLES = st.tuples(
 ).map(",".join)
 
 
-def raw(lines, form="jsonl", names=None, *, block=1 << 20):
-    data = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
-    delimiter = b"," if form == "csv" else None
+COMMAS = Dialect("utf-8", ",", ".")
+EXCEL = Dialect("cp1252", ";", ",")
+
+
+def raw(lines, form="jsonl", names=None, *, block=1 << 20, table=COMMAS):
+    dialect = table if form == "csv" else Dialect()
+    data = io.BytesIO("".join(f"{line}\n" for line in lines).encode(dialect.encoding))
+    delimiter = dialect.delimiter.encode() or None
     chunks = cut_lines(lambda n: data.read(min(n, block)), 0, delimiter)
-    return [chunk_of(0, some, form, names) for some in chunks]
+    return [chunk_of(0, some, form, names, dialect) for some in chunks]
 
 
 def prepared(chunks, layout, missing):
@@ -102,6 +108,23 @@ def test_tables(lines, missing, block):
     check(raw(lines, "csv", names, block=block), CLASSIFIER, missing=missing)
 
 
+EXCEL_FIELDS = st.one_of(
+    NUMBERS.map(lambda x: repr(x).replace(".", ",")),
+    st.sampled_from(
+        ["", "NA", "1.234", "1.234,5", "1.5", "1,234", "1 234,5", "TRUE", "é", '"1,5"']
+    ),
+)
+EXCEL_ROWS = st.tuples(EXCEL_FIELDS, EXCEL_FIELDS, st.sampled_from(["g0", "g1", "", "gü"])).map(
+    ";".join
+)
+
+
+@given(st.lists(EXCEL_ROWS, min_size=1, max_size=12), st.booleans(), BLOCKS)
+def test_tables_of_excel(lines, missing, block):
+    names = ("a", "b", "label")
+    check(raw(lines, "csv", names, block=block, table=EXCEL), CLASSIFIER, missing=missing)
+
+
 class TestInBulk:
     """Plain lines are not parsed one by one, so that reading is quick."""
 
@@ -137,6 +160,21 @@ class TestInBulk:
         found = prepared(raw(lines, "csv", ("b", "a", "label")), CLASSIFIER, False)
         assert found.X.tolist() == [[-i, i + 0.5] for i in range(1, 5)]
         assert found.y.tolist() == ["g1", "g0", "g1", "g0"]
+
+
+def test_decimal_commas_are_read_in_bulk_too(monkeypatch):
+    monkeypatch.setattr(RecordPreparer, "_read_records", None)
+    lines = [f"{i},5;{-i};g{i % 2}" for i in range(1, 5)]
+    chunks = raw(lines, "csv", ("b", "a", "label"), table=EXCEL)
+    found = prepared(chunks, CLASSIFIER, False)
+    assert found.X.tolist() == [[-i, i + 0.5] for i in range(1, 5)]
+
+
+def test_targets_have_the_decimal_mark_of_their_file():
+    chunks = raw(["1,5;2;1.234,5", "2;3;x"], "csv", ("a", "b", "label"), table=EXCEL)
+    found = prepared(chunks, REGRESSOR, False)
+    assert found.y.tolist() == [1234.5]
+    assert [bad.reason for _, bad in found.bad] == ["the label 'x' is not a number"]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,21 @@ def csv_rows(folder):
     return path
 
 
+def excel_rows(folder):
+    """As Excel writes a table in Germany, with a column of texts and some odd rows."""
+    X, group = _table()
+    lines = ["sep=;", "a;b;Größe;c;d;label"]
+    for i, (x, g) in enumerate(zip(X * 1000, group, strict=True)):
+        a, b, c, d = (f"{value:.2f}".replace(".", ",") for value in x)
+        lines.append(f"{a};{b};{'groß' if i % 3 else 'klein'};{c};{d};g{g}")
+    lines[9] = "1.234,5;2;groß;NA;4;g1"
+    lines[20] = '1,5;2;"ein ""ü"";\r\nzwei";3;4;g1'
+    lines[30] = "1,5;viel;groß;3;4;g0"
+    path = folder / "excel.csv"
+    path.write_bytes(("\r\n".join(lines) + "\r\n").encode("latin-1"))
+    return path
+
+
 def numpy_rows(folder):
     np.save(folder / "rows.npy", _table()[0])
     return folder / "rows.npy"
@@ -131,6 +146,7 @@ def image_folder(folder):
 
 CASES = {
     "mixture from JSON lines": Case("mixture", json_rows, options={"columns": tuple("abcd")}),
+    "mixture from Excel": Case("mixture", excel_rows, options={"encoding": "latin-1"}),
     "mixture from an array": Case("mixture", numpy_rows, every=4),
     "mixture from Parquet": Case("mixture", parquet_rows, options={"columns": tuple("abcd")}),
     "mixture from a pipe": Case(

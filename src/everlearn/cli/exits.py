@@ -28,10 +28,11 @@ BAD_MODEL: Final = 4
 LOCKED: Final = 5
 BROKEN_PIPE: Final = 141
 EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 failed, such as a full disk; 2 wrong usage, such as an unknown option "
-    "or a missing source; 3 bad record under --strict; 4 model file damaged, or not written by "
-    "everlearn learn; 5 another process is learning into the model; 130 or 143 stopped by Ctrl-C "
-    "or SIGTERM, with everything learned so far saved; 141 output no longer read."
+    "Exit codes: 0 done; 1 failed, such as a full disk; 2 wrong usage, such as an unknown option, "
+    "or a source that is missing or has no good record; 3 bad record under --strict; 4 model file "
+    "damaged, or not written by everlearn learn; 5 another process is learning into the model; 130 "
+    "or 143 stopped by Ctrl-C or SIGTERM, with everything learned so far saved; 141 output no "
+    "longer read."
 )
 
 
@@ -65,11 +66,13 @@ def exit_on_errors() -> Iterator[None]:
         fail(_message(error))
 
 
-def _message(error: Exception) -> str:
-    """What an error says, and the source in which it happened, which is noted on it.
+def as_typed(text: str) -> str:
+    """A message with options as they are typed: the library calls --label "option 'label'"."""
+    return re.sub(r"\boption '([a-z-]+)'", r"--\1", text)
 
-    The library calls options by name, as in "option 'label'". On the command line that is --label.
-    """
-    text = re.sub(r"\boption '([a-z-]+)'", r"--\1", str(error))
+
+def _message(error: Exception) -> str:
+    """What an error says, and the source in which it happened, which is noted on it."""
+    text = as_typed(str(error))
     names = [name for name in getattr(error, "__notes__", ()) if name not in text]
     return f"{text} (in {names[0]!r})" if names else text

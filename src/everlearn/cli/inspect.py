@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,7 +111,10 @@ def diff(
 
 
 def predict(
-    model: opt.ModelFile, sources: opt.Sources, stdin_format: opt.StdinFormat = "jsonl"
+    model: opt.ModelFile,
+    sources: opt.Sources,
+    stdin_format: opt.StdinFormat = "jsonl",
+    encoding: opt.Encoding = None,
 ) -> None:
     """Predict new records, one line of JSON for each.
 
@@ -120,11 +124,15 @@ def predict(
     """
     with exit_on_errors():
         from everlearn.cli.terminal import print_json
+        from everlearn.stream.layout import checked_options
         from everlearn.stream.predict import predictions
         from everlearn.stream.session import Session
 
         session = Session.load(model)
-        for answer in predictions(session, _open(session, sources, stdin_format)):
+        options = {} if encoding is None else checked_options({"encoding": encoding})
+        session = replace(session, layout=replace(session.layout, **options))
+        files = _open(session, sources, stdin_format)
+        for answer in predictions(session.reading_as(files, options), files):
             print_json(answer)
 
 
@@ -159,4 +167,7 @@ def audit(
 def _open(session: Session, names: list[str], stdin_format: opt.LineFormat) -> list[Source]:
     from everlearn.io.opening import open_sources
 
-    return open_sources(names, stdin_format=stdin_format, label=session.layout.label)
+    layout = session.layout
+    return open_sources(
+        names, stdin_format=stdin_format, label=layout.label, writing=layout.writing
+    )

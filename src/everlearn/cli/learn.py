@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from everlearn.cli.exits import exit_on_errors
 from everlearn.errors import UsageError
 
 if TYPE_CHECKING:
+    from everlearn.cli.terminal import LearnProgress
     from everlearn.stream.learn import LearnRequest, Schedule
     from everlearn.stream.session import Session
 
@@ -37,6 +38,8 @@ def learn(
     columns: opt.Columns = None,
     classes: opt.Classes = None,
     image_side: opt.ImageSide = None,
+    encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
     stdin_format: opt.StdinFormat = "jsonl",
     idle: opt.Idle = 60.0,
     score_every: opt.ScoreEvery = 20,
@@ -71,6 +74,8 @@ def learn(
         "columns": columns,
         "classes": classes,
         "image_side": image_side,
+        "encoding": encoding,
+        "decimal": decimal,
     }
     with exit_on_errors():
         from everlearn.stream.learn import LearnRequest
@@ -103,6 +108,7 @@ def learn_in_terminal(request: LearnRequest, *, quiet: bool = False, as_json: bo
     from everlearn.cli.terminal import (
         LearnProgress,
         OutputConsole,
+        notes_on_stderr,
         print_json,
         stop_on_signals,
         warnings_silenced,
@@ -110,41 +116,35 @@ def learn_in_terminal(request: LearnRequest, *, quiet: bool = False, as_json: bo
     from everlearn.stream.learn import learn_stream
 
     with (
-        warnings_silenced() if quiet else nullcontext(),
+        warnings_silenced() if quiet else notes_on_stderr(),
         stop_on_signals() as (stop, caught),
         LearnProgress(quiet=quiet or as_json) as progress,
     ):
         show = print_json if as_json else progress.show
         session = learn_stream(request, stop=stop, on_batch=show)
     if not quiet and not as_json:
-        OutputConsole(stderr=True).print(
-            _summary(request.model, session, progress.n_batches, is_stopped=bool(caught)),
-            markup=False,
-        )
+        summary = _summary(request.model, session, progress, is_stopped=bool(caught))
+        OutputConsole(stderr=True).print(summary, markup=False, soft_wrap=True)
     return 128 + caught[0] if caught else 0
 
 
-def _summary(model: Path, session: Session, n_new: int, *, is_stopped: bool) -> str:
+def _summary(model: Path, session: Session, progress: LearnProgress, *, is_stopped: bool) -> str:
     from everlearn.core.text import counted
     from everlearn.stream.learn import quarantine_path
 
-    ledger = session.ledger
     if session.model_or_none is None:
-        why = "Stopped before the first batch" if is_stopped else "The sources hold no records"
+        why = "Stopped before the first batch" if is_stopped else "Nothing was learned"
         return f"{why}, so {model} was not written."
-    learned, batches = (
-        counted(ledger.records, "record"),
-        counted(ledger.batches, "batch", "batches"),
-    )
-    bad = f", {counted(ledger.bad, 'bad one')} set aside in {quarantine_path(model)}"
-    start = "" if n_new or is_stopped else "No new records. "
-    return f"{start}{model} has learned {learned} in {batches}{bad if ledger.bad else ''}."
+    learned = f"{counted(progress.n_new, 'new record')} ({session.ledger.records:,} in all)"
+    bad = f"{counted(progress.n_bad, 'bad one')} set aside in {quarantine_path(model)}"
+    return f"{model}: {learned}{f', {bad}' if progress.n_bad else ''}."
 
 
 def parse_names(option: str, text: str) -> tuple[str, ...]:
-    """Names separated by commas."""
-    names = tuple(name.strip() for name in text.split(","))
-    if len(set(names)) < len(names) or not all(names):
+    """Names separated by commas; a name with a comma is in double quotes, as in CSV."""
+    rows = [*csv.reader([text], skipinitialspace=True)]
+    names = tuple(name.strip() for row in rows for name in row)
+    if len(set(names)) < len(names) or not names or not all(names):
         raise UsageError(
             f"{option} must be different names separated by commas, such as a,b, got {text!r}"
         )

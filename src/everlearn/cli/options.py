@@ -8,9 +8,8 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-KindName: TypeAlias = Literal[
-    "mixture", "topics", "tree", "classifier", "regressor", "clumped", "components", "ppca"
-]
+from everlearn.registry import ESTIMATORS
+
 LineFormat: TypeAlias = Literal["jsonl", "csv", "tsv", "text"]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Use this model file, such as news.evl.")
@@ -24,8 +23,13 @@ Sources = Annotated[
     ),
 ]
 KindOption = Annotated[
-    KindName | None,
-    typer.Option("--kind", metavar="KIND", help=f"Begin a model: {', '.join(KindName.__args__)}."),
+    str | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help="Begin a model: "
+        f"{', '.join(dict.fromkeys(entry.kind for entry in ESTIMATORS if entry.kind))}.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -76,6 +80,20 @@ ImageSide = Annotated[
     int | None,
     typer.Option(
         "--image-side", metavar="N", min=1, help="Shrink images to N pixels a side (default: 64)."
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding", metavar="NAME", help="Read texts in this encoding: latin-1 (default: utf-8)."
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal",
+        metavar="MARK",
+        help="Read numbers with this decimal mark, . or , (default: what the first records show).",
     ),
 ]
 StdinFormat = Annotated[

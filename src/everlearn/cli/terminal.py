@@ -16,6 +16,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
 
+from everlearn.cli.exits import as_typed
 from everlearn.engine.progress import ProgressLine
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -30,11 +31,13 @@ class OutputConsole(Console):
 
 
 class LearnProgress(ProgressLine):
-    """Shows records, bad records and components of a stream of unknown length."""
+    """Shows records, bad records and components of a stream of unknown length, and counts them."""
 
     def __init__(self, *, quiet: bool) -> None:
-        super().__init__(not quiet, None, OutputConsole(stderr=True), bad="", components="")
-        self.n_batches = 0
+        console = OutputConsole(stderr=True)
+        shown = console.is_terminal and not quiet  # in the mail of cron, a line would stay for ever
+        super().__init__(shown, None, console, bad="", components="")
+        self.n_new = self.n_bad = 0
 
     @staticmethod
     def _columns() -> tuple[ProgressColumn, ...]:
@@ -47,7 +50,8 @@ class LearnProgress(ProgressLine):
 
     def show(self, line: Mapping[str, Any]) -> None:
         """Show a line of the run log, one for each batch."""
-        self.n_batches += 1
+        self.n_new += line["new"]
+        self.n_bad += line["new_bad"]
         bad = f"{line['bad']:,} bad" if line["bad"] else ""
         components = f"{line['components']:,} components" if "components" in line else ""
         self._update(completed=line["records"], bad=bad, components=components)
@@ -73,6 +77,25 @@ def warnings_silenced() -> Iterator[None]:
     finally:
         logger.setLevel(level)
         warnings.showwarning = show
+
+
+class _StderrHandler(logging.Handler):
+    """Prints what the library logs as the command line speaks."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = as_typed(record.getMessage()).removeprefix("everlearn: ")
+        sys.stderr.write(f"everlearn: {message}\n")
+
+
+@contextmanager
+def notes_on_stderr() -> Iterator[None]:
+    """Notes and warnings of the library's logger on standard error in the block."""
+    logger, handler = logging.getLogger("everlearn"), _StderrHandler(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 @contextmanager

@@ -204,7 +204,10 @@ def _share(share: float | None) -> str:
 
 
 def _source_table(session: Session) -> Table:
-    table = _table("Sources", ("learned up to",), ("source",))
+    table = _table("Sources", ("records", "learned up to"), ("source", "read as"))
     for progress in list(session.ledger.sources.values())[-_MAX_ROWS:]:
-        table.add_row(learned_up_to(progress), Text(progress.name))
+        read_as = "" if progress.dialect is None else str(progress.dialect)
+        table.add_row(
+            f"{progress.learned:,}", learned_up_to(progress), Text(progress.name), read_as
+        )
     return table

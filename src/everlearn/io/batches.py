@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from everlearn.io.encodings import UTF8
 from everlearn.io.ledger import Places
 from everlearn.io.splitter import Lines
 
@@ -67,22 +68,24 @@ class LineRows:
     lines : their bytes
     parse : turns the bytes of one into a record
     delimiter : what separates the fields, if the lines are rows of a table
+    encoding : encoding of the bytes
     """
 
     lines: Lines
     parse: Parse
-    delimiter: str | None = None
+    delimiter: str = ""
+    encoding: str = UTF8
 
     def __getitem__(self, picked: slice) -> LineRows:
         start, stop, _ = picked.indices(len(self.lines))
         return replace(self, lines=self.lines.part(start, stop))
 
     def texts(self) -> list[str] | None:
-        """The lines as texts without line ends; None if one has quotes, a fault or no UTF-8."""
+        """The lines as texts without line ends; None if one has quotes, a fault or other bytes."""
         if self.lines.faults:
             return None
         try:
-            text = b"\n".join(self.lines.data).decode("utf-8")
+            text = b"\n".join(self.lines.data).decode(self.encoding)
         except UnicodeDecodeError:
             return None
         if '"' in text or "\ufeff" in text:
@@ -105,7 +108,7 @@ class LineRows:
     def bad(self, i: int, reason: str) -> BadRecord:
         """A line as a bad record."""
         line = self.lines[i]
-        text = line.data[:MAX_KEPT].decode("utf-8", "replace").rstrip("\r\n")
+        text = line.data[:MAX_KEPT].decode(self.encoding, "replace").rstrip("\r\n")
         return BadRecord(reason[:MAX_REASON], text, line.start, len(line.data) > MAX_KEPT)
 
 
@@ -120,6 +123,7 @@ class Chunk:
     places : where to go on after each record: bytes, rows, or the mark of a file in a folder
     names : names of the fields, if the rows are those of a table
     bad : records that could not be read, by position in `rows`
+    decimal : decimal mark of numbers in texts
     """
 
     source: int
@@ -127,6 +131,7 @@ class Chunk:
     places: Places
     names: tuple[str, ...] | None = None
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
+    decimal: str = "."
 
     def __len__(self) -> int:
         return len(self.places)
@@ -134,14 +139,15 @@ class Chunk:
     def part(self, start: int, stop: int) -> Chunk:
         """The records from `start` up to `stop`."""
         bad = {i - start: fault for i, fault in self.bad.items() if start <= i < stop}
-        return Chunk(self.source, self.rows[start:stop], self.places[start:stop], self.names, bad)
+        rows, places = self.rows[start:stop], self.places[start:stop]
+        return replace(self, rows=rows, places=places, bad=bad)
 
     def parsed(self) -> Chunk:
         """The chunk with lines parsed into records."""
         if not isinstance(self.rows, LineRows):
             return self
         rows, bad = self.rows.parsed()
-        return Chunk(self.source, rows, self.places, self.names, bad)
+        return replace(self, rows=rows, bad=bad)
 
 
 Batch = list[Chunk]

@@ -8,12 +8,12 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from everlearn.io.batches import MAX_REASON, BadRecord, Chunk, ImageFile
+from everlearn.io.encodings import UTF8, decoded
 from everlearn.io.formats import TEXTS, ending_of, is_packed
 from everlearn.io.ledger import Places, Progress
 from everlearn.io.lock import COMPANIONS
@@ -57,6 +57,7 @@ class FolderSource:
 
     name: str
     endings: frozenset[str]
+    encoding: str = UTF8
     rewinds: bool = True
     _names: dict[int, str] = field(default_factory=dict)
 
@@ -88,8 +89,8 @@ class FolderSource:
         rows, bad = [], {}
         for i, path in enumerate(paths):
             try:
-                rows.append(_text_of(path))
-            except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+                rows.append(_text_of(path, self.encoding))
+            except (OSError, EOFError, zlib.error, ValueError) as error:
                 bad[i] = BadRecord(f"not a text: {error}"[:MAX_REASON], path)
                 rows.append("")
         return rows, bad
@@ -107,8 +108,7 @@ class FolderSource:
         return self._names.get(place, str(place))
 
 
-def _text_of(path: str) -> str:
-    if is_packed(path):
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            return file.read()
-    return Path(path).read_text("utf-8")
+def _text_of(path: str, encoding: str) -> str:
+    with gzip.open(path) if is_packed(path) else open(path, "rb") as file:
+        data = file.read()
+    return decoded(data, encoding).replace("\r\n", "\n").replace("\r", "\n")

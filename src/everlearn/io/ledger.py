@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec
 from everlearn.errors import CheckpointError
+from everlearn.io.dialects import Dialect
 
 HEAD: Final = 1 << 16
 """First bytes of a source that are compared with those of the last run, at most."""
@@ -46,12 +47,16 @@ class Progress:
     position : bytes, rows or files learned
     prefixes : (length, digest) of the first bytes, for increasing lengths up to `HEAD`
     done : marks of the learned files of a folder, sorted
+    dialect : how its lines are written, as the first ones showed; None if it has no lines
+    learned : good records of it that were learned, ever
     """
 
     name: str
     position: int = 0
     prefixes: tuple[tuple[int, str], ...] = ()
     done: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
+    dialect: Dialect | None = None
+    learned: int = 0
 
     def with_done(self, marks: Places) -> Progress:
         """Progress after more files of a folder are learned."""
@@ -92,11 +97,31 @@ class Ledger:
             del sources[name]
         return Ledger(sources, self.batches + 1, self.records + records, self.bad + bad)
 
+    def read_as(self, names: Set[str], encoding: str | None, decimal: str | None) -> Ledger:
+        """With another encoding or decimal mark for the rest of some sources; None keeps it."""
+        sources = dict(self.sources)
+        for name in names & sources.keys():
+            if (dialect := sources[name].dialect) is not None:
+                dialect = replace(
+                    dialect,
+                    encoding=encoding or dialect.encoding,
+                    decimal=decimal or dialect.decimal,
+                )
+                sources[name] = replace(sources[name], dialect=dialect)
+        return replace(self, sources=sources)
+
+    def without(self, names: Collection[str]) -> Ledger:
+        """The ledger as if some sources had never been read."""
+        return replace(self, sources={k: p for k, p in self.sources.items() if k not in names})
+
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """As JSON and arrays."""
         listed = list(self.sources.values())
         header = {
-            "sources": [[p.name, p.position, [list(x) for x in p.prefixes]] for p in listed],
+            "sources": [
+                [p.name, p.position, [list(x) for x in p.prefixes], _plain(p.dialect), p.learned]
+                for p in listed
+            ],
             "batches": self.batches,
             "records": self.records,
             "bad": self.bad,
@@ -117,7 +142,8 @@ class Ledger:
             if done.dtype != np.uint64 or done.ndim != 1 or (done[1:] <= done[:-1]).any():
                 raise CheckpointError(f"member 'done/{i}' must be ascending marks of files")
             prefixes = tuple((int(length), str(text)) for length, text in row[2])
-            sources[row[0]] = Progress(row[0], row[1], prefixes, done)
+            dialect = Dialect.from_json(row[3]) if row[3] else None
+            sources[row[0]] = Progress(row[0], row[1], prefixes, done, dialect, row[4])
         counts = [header.get(key) for key in ("batches", "records", "bad")]
         if not all(type(c) is int and c >= 0 for c in counts):
             raise CheckpointError(f"the ledger's counts must be numbers from 0, got {counts}")
@@ -139,14 +165,18 @@ def advance(
     return replace(progress, position=position)
 
 
-def _checked_rows(header: Mapping[str, Any]) -> list[tuple[str, int, list[Any]]]:
+def _plain(dialect: Dialect | None) -> list[Any]:
+    return [] if dialect is None else dialect.to_json()
+
+
+def _checked_rows(header: Mapping[str, Any]) -> list[tuple[str, int, list[Any], list[Any], int]]:
     rows = header.get("sources")
-    kinds = [str, int, list]
+    kinds = [str, int, list, list, int]
     if not isinstance(rows, list) or len(rows) > MAX_SOURCES:
         raise CheckpointError("the ledger's 'sources' must be a list")
     for row in rows:
         fits = isinstance(row, list) and [type(v) for v in row] == kinds
-        if not fits or row[1] < 0 or not all(_is_prefix(prefix) for prefix in row[2]):
+        if not fits or row[1] < 0 or row[4] < 0 or not all(_is_prefix(prefix) for prefix in row[2]):
             raise CheckpointError(f"a source of the ledger must be {kinds}, got {str(row)[:80]}")
     return [tuple(row) for row in rows]
 

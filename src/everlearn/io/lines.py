@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -11,58 +12,66 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
 import orjson
 
+from everlearn.core.text import counted
 from everlearn.errors import SourceError
 from everlearn.io.batches import Chunk, LineRows, Parse
+from everlearn.io.dialects import AS_SHOWN, Dialect, Writing, dialect_of, first_block
+from everlearn.io.encodings import UTF8, decoded, why_undecodable
 from everlearn.io.formats import LineFormat, is_packed
 from everlearn.io.ledger import HEAD, Places, Progress, advance, digest
 from everlearn.io.sources import STDIN, FileSource, different_names
 from everlearn.io.splitter import BLOCK, Lines, Read, cut_lines
 
 _LOG: Final = logging.getLogger("everlearn")
-_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+_TABLES: Final = ("csv", "tsv")
 
 
-def _parse_json(data: bytes) -> tuple[Any, str]:
+def _parse_json(data: bytes, encoding: str = UTF8) -> tuple[Any, str]:
     try:
+        if encoding != UTF8 or data.startswith(codecs.BOM_UTF8):
+            data = decoded(data, encoding).encode()
         return orjson.loads(data), ""
     except orjson.JSONDecodeError as error:
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return None, why_undecodable(data, encoding)
         return None, f"not JSON: {error}"
+    except ValueError as error:
+        return None, str(error)
 
 
-def _parse_text(data: bytes) -> tuple[Any, str]:
+def _parse_text(data: bytes, encoding: str) -> tuple[Any, str]:
     try:
-        return data.decode("utf-8").rstrip("\r\n"), ""
-    except UnicodeDecodeError as error:
-        return "", f"not UTF-8: {error}"
+        return decoded(data, encoding).rstrip("\r\n"), ""
+    except ValueError as error:
+        return "", str(error)
 
 
-def _parse_csv_row(data: bytes, delimiter: str, width: int | None = None) -> tuple[list[str], str]:
+def _parse_csv_row(
+    data: bytes, delimiter: str, encoding: str, width: int | None = None
+) -> tuple[list[str], str]:
     """The fields of a row, and what is wrong with it, such as another number than `width`."""
     try:
-        text = data.decode("utf-8-sig")
+        text = decoded(data, encoding)
+    except ValueError as error:
+        return [], str(error)
+    try:
         if '"' not in text:
             row = text.rstrip("\r\n").split(delimiter)
         else:
             (row,) = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    except (UnicodeDecodeError, csv.Error, ValueError) as error:
+    except (csv.Error, ValueError) as error:
         return [], f"not a row of a table: {error}"
     if width is not None and len(row) != width:
-        return row, f"expected {width} fields, got {len(row)}"
+        return row, f"expected {counted(width, 'field')}, got {len(row)}"
     return row, ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(slots=True)
@@ -70,6 +79,8 @@ class LineSource(FileSource):
     """A file of lines, compressed if its name ends with ``.gz``. Places are bytes of its text."""
 
     format: LineFormat = "jsonl"
+    writing: Writing = AS_SHOWN
+    _dialect: Dialect | None = field(default=None, init=False, repr=False, compare=False)
 
     def _head(self, n_bytes: int) -> bytes:
         with self._unpacked() as file:
@@ -101,9 +112,15 @@ class LineSource(FileSource):
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The records from `start` on. A broken last line may still be growing and stays unread."""
         with self._unpacked() as file:
-            names = None
-            if self.format in _DELIMITERS:
-                names, first = table_head(_reader_of(file), self.format)
+            dialect = start.dialect
+            if dialect is None:
+                head = first_block(_reader_of(file))
+                file.seek(0)
+                dialect = dialect_of(head, self.format, self.writing, self.name)
+            self._dialect, names = dialect, None
+            if dialect.delimiter:
+                file.seek(dialect.skipped)
+                names, first = table_head(_reader_of(file), dialect)
                 start = replace(start, position=max(start.position, first))
             file.seek(0)
             self._head_read = _read_fully(file.read, min(HEAD, start.position))
@@ -111,10 +128,10 @@ class LineSource(FileSource):
             if file.tell() < start.position:  # only now the length of a compressed file is known
                 raise self._shorter_error()
             read = self._remembering_first_bytes(_reader_of(file))
-            for lines in cut_lines(read, start.position, _quoting(self.format)):
+            for lines in cut_lines(read, start.position, _quoting(dialect)):
                 if self.format == "jsonl":
                     check_json_lines(lines, repr(self.name))
-                chunk = chunk_of(number, lines, self.format, names)
+                chunk = chunk_of(number, lines, self.format, names, dialect)
                 last = len(chunk) - 1
                 if not lines.are_finished and chunk.part(last, last + 1).parsed().bad:
                     _LOG.warning(
@@ -122,6 +139,10 @@ class LineSource(FileSource):
                     )
                     chunk = chunk.part(0, last)
                 yield chunk
+
+    def advanced(self, progress: Progress, places: Places) -> Progress:
+        """Progress after the records with these places are learned."""
+        return replace(FileSource.advanced(self, progress, places), dialect=self._dialect)
 
     def _remembering_first_bytes(self, read: Read) -> Read:
         def read_and_remember(n_bytes: int) -> bytes:
@@ -133,18 +154,22 @@ class LineSource(FileSource):
         return read_and_remember
 
 
-def _quoting(form: str) -> bytes | None:
-    return _DELIMITERS[form].encode() if form in _DELIMITERS else None
+def _quoting(dialect: Dialect) -> bytes | None:
+    return dialect.delimiter.encode() or None
 
 
-def chunk_of(number: int, lines: Lines, form: LineFormat, names: tuple[str, ...] | None) -> Chunk:
+def chunk_of(
+    number: int, lines: Lines, form: LineFormat, names: tuple[str, ...] | None, dialect: Dialect
+) -> Chunk:
     """A chunk of lines that are not parsed yet. Blank lines are no records."""
-    lines = lines.without_blanks()
-    parse: Parse = _parse_json if form == "jsonl" else _parse_text
+    lines, encoding = lines.without_blanks(), dialect.encoding
+    parse: Parse = partial(_parse_json if form == "jsonl" else _parse_text, encoding=encoding)
     if names is not None:
-        parse = partial(_parse_csv_row, delimiter=_DELIMITERS[form], width=len(names))
-    rows = LineRows(lines, parse, _DELIMITERS.get(form))
-    return Chunk(number, rows, lines.ends, names)
+        parse = partial(
+            _parse_csv_row, delimiter=dialect.delimiter, encoding=encoding, width=len(names)
+        )
+    rows = LineRows(lines, parse, dialect.delimiter, encoding)
+    return Chunk(number, rows, lines.ends, names, decimal=dialect.decimal)
 
 
 def check_json_lines(lines: Lines, name: str) -> None:
@@ -164,18 +189,19 @@ def check_json_lines(lines: Lines, name: str) -> None:
         )
 
 
-def table_head(read: Read, form: str) -> tuple[tuple[str, ...], int]:
-    """Names of the columns, and where the rows begin. A first line of numbers is a row."""
-    for lines in cut_lines(read, 0, _quoting(form)):
-        fields, reason = _parse_csv_row(lines[0].data, _DELIMITERS[form])
+def table_head(read: Read, dialect: Dialect) -> tuple[tuple[str, ...], int]:
+    """Names of the columns, and where the rows begin. Columns without a name have numbers."""
+    for lines in cut_lines(read, dialect.skipped, _quoting(dialect)):
+        fields, reason = _parse_csv_row(lines[0].data, dialect.delimiter, dialect.encoding)
         if reason or lines[0].fault:
             raise SourceError(
                 f"the first line of a table must name its columns: {reason or lines[0].fault}"
             )
-        if all(_is_number(name) for name in fields):
-            return tuple(str(i) for i in range(len(fields))), 0
-        return different_names(name.strip() for name in fields), lines[0].end
-    return (), 0
+        if not dialect.has_names:
+            return tuple(str(i) for i in range(len(fields))), dialect.skipped
+        names = (name.strip() or str(i) for i, name in enumerate(fields))
+        return different_names(names), lines[0].end
+    return (), dialect.skipped
 
 
 def _reader_of(file: io.FileIO | gzip.GzipFile) -> Read:
@@ -206,8 +232,11 @@ class PipeSource:
     name = key = STDIN
     rewinds = False
 
-    def __init__(self, stdin: ByteReader, form: LineFormat = "jsonl") -> None:
-        self._stdin, self._format = stdin, form
+    def __init__(
+        self, stdin: ByteReader, form: LineFormat = "jsonl", writing: Writing = AS_SHOWN
+    ) -> None:
+        self._stdin, self._format, self._writing = stdin, form, writing
+        self._dialect: Dialect | None = None
         self._head_read = b""
         self._read_ahead = b""
         self._waiting = threading.Event()
@@ -253,20 +282,36 @@ class PipeSource:
     def read(self, number: int, start: Progress) -> Iterator[Chunk]:
         """The records from `start` on, as soon as they arrive."""
         names: tuple[str, ...] | None = None
-        table = self._format in _DELIMITERS
-        if table and start.position:
-            names = table_head(io.BytesIO(self._head_read).read, self._format)[0]
-        for lines in cut_lines(self._read, start.position, _quoting(self._format)):
-            if table and names is None:
-                names, first = table_head(io.BytesIO(lines[0].data).read, self._format)
-                lines = lines.part(1, len(lines)) if first else lines
+        first, dialect = start.position, start.dialect
+        if first:  # only the first bytes are needed for the names of columns
+            head = self._head_read
+        else:
+            head = self._read_ahead = self._first_lines()
+        if dialect is None:
+            dialect = dialect_of(head, self._format, self._writing, "standard input")
+        self._dialect = dialect
+        if dialect.delimiter:
+            begin = io.BytesIO(head)
+            begin.seek(dialect.skipped)
+            names, rows_from = table_head(begin.read, dialect)
+            while first < rows_from and (piece := self._read(rows_from - first)):
+                first += len(piece)
+        for lines in cut_lines(self._read, first, _quoting(dialect)):
             if self._format == "jsonl":
                 check_json_lines(lines, "standard input")
-            yield chunk_of(number, lines, self._format, names)
+            yield chunk_of(number, lines, self._format, names, dialect)
+
+    def _first_lines(self) -> bytes:
+        """What has come when the first record is complete."""
+        head, n_lines = self._read_ahead, 2 if self._format in _TABLES else 1
+        while head.count(b"\n") < n_lines and (block := self._wait_for(BLOCK)):
+            head += block
+        return head
 
     def advanced(self, progress: Progress, places: Places) -> Progress:
         """Progress after the records with these places are learned."""
-        return advance(progress, int(places[-1]), self._head_read[: places[-1]])
+        place = int(places[-1])
+        return replace(advance(progress, place, self._head_read[:place]), dialect=self._dialect)
 
     def where(self, place: int) -> int:
         """A place in the words of messages and logs: bytes."""

@@ -49,6 +49,10 @@ class BatchLog:
         if self._file is None and self.path.exists():
             self._file = self._open()
 
+    def remove(self) -> None:
+        """Delete the file, once the block is left."""
+        self.path.unlink(missing_ok=True)
+
     def _open(self) -> BinaryIO:
         mode: Literal["r+b", "w+b"] = "r+b" if self.path.exists() else "w+b"
         file = open(self.path, mode)  # noqa: SIM115  # closed by __exit__

@@ -7,6 +7,7 @@ the scores. An audit reads the same records again and scores them with the model
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,36 +85,62 @@ def audit_model(path: Path, session: Session, sources: Sequence[Source]) -> Audi
 
 
 def _has_score(line: LogLine) -> bool:
-    return isinstance(line.get("score_after"), float) and isinstance(line.get("places"), dict)
+    found = [line.get(name, {}) for name in ("places", "files", "refused")]
+    is_found = all(isinstance(by_source, dict) for by_source in found) and any(found[:2])
+    return isinstance(line.get("score_after"), float) and is_found
+
+
+class _Whereabouts:
+    """Which scored batch a record belongs to, by its source and place."""
+
+    def __init__(self, scored: Mapping[int, LogLine]) -> None:
+        self._ranges: dict[str, list[tuple[int, int, int]]] = {}
+        self._single: dict[tuple[str, int], int | None] = {}
+        for number, line in scored.items():
+            for name, (first, last) in line.get("places", {}).items():
+                self._ranges.setdefault(_key(name), []).append((first, last, number))
+            for name, marks in line.get("files", {}).items():
+                self._single |= {(_key(name), mark): number for mark in marks}
+            for name, places in line.get("refused", {}).items():
+                self._single |= {(_key(name), place): None for place in places}
+        for ranges in self._ranges.values():
+            ranges.sort()
+
+    def batch_of(self, key: str, place: int) -> int | None:
+        """Number of the batch, or None if it has none."""
+        for name in (key, STDIN):  # what came through a pipe may be in a file now
+            if (name, place) in self._single:
+                return self._single[name, place]
+            ranges = self._ranges.get(name, [])
+            i = bisect_left(ranges, place, key=lambda found: found[1])
+            if i < len(ranges) and ranges[i][0] <= place:
+                return ranges[i][2]
+        return None
+
+
+def _key(name: str) -> str:
+    """The key of a source; a log that was moved may name it by another path."""
+    return name if name == STDIN else os.path.realpath(name)
 
 
 def _scored_again(
     session: Session, sources: Sequence[Source], scored: Mapping[int, LogLine]
 ) -> Iterator[ScoredBatch]:
     """The scored batches, put together again from records found by source and place."""
-    batch_of_place = {  # logs of older versions name sources as they were typed
-        (name if name == STDIN else os.path.realpath(name), place): number
-        for number, line in scored.items()
-        for name, places in line["places"].items()
-        for place in places
-    }
+    whereabouts = _Whereabouts(scored)
     pieces: dict[int, list[PreparedBatch]] = {}
     for batch in batches_of(session, sources, labelled=True):
         found: dict[int, list[int]] = {}
         for i, origin in enumerate(batch.origins):
-            key = sources[origin.source].key
-            # What came through a pipe may be in a file now.
-            number = batch_of_place.get(
-                (key, origin.place), batch_of_place.get((STDIN, origin.place))
-            )
+            number = whereabouts.batch_of(sources[origin.source].key, origin.place)
             if number is not None:
                 found.setdefault(number, []).append(i)
         for number, rows in found.items():
             pieces.setdefault(number, []).append(batch.select(rows))
             line = scored[number]
-            n_records = sum(len(places) for places in line["places"].values())
-            if sum(len(piece) for piece in pieces[number]) == n_records:
+            if sum(len(piece) for piece in pieces[number]) == line["new"]:
                 whole = join_batches(pieces.pop(number))
                 now = score_of(session.model, whole)
                 if now is not None:
-                    yield ScoredBatch(number, line["time"], n_records, line["score_after"], now)
+                    then = line["score_after"]
+                    yield ScoredBatch(number, line["time"], line["new"], then, now)

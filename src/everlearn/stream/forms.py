@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
-import numpy as np
 from scipy import sparse
 
 from everlearn.io.batches import Chunk, ImageFile
@@ -19,26 +19,23 @@ POINTS: Final = "points"
 
 
 def with_form(chunk: Chunk, layout: Layout) -> Layout:
-    """The layout, completed by the form and the columns of the first good record."""
-    if layout.form is not None and (layout.form != "rows" or layout.columns is not None):
+    """The layout, completed by the form that the first good record shows."""
+    if layout.form is not None:
         return layout
-    chunk = chunk.parsed()
-    good = (chunk.rows[i] for i in range(len(chunk)) if i not in chunk.bad)
-    first = next((row for row in good if _shows_form(row, layout)), None)
+    first = next(iter(first_records(chunk, layout, 1)), None)
     if first is None:
         return layout
-    if layout.form is None:
-        form = _form_of(first, chunk.names, layout)
-        layout.kind_of_model.estimator(form)  # raises if the kind does not learn from such records
-        multilabel = isinstance(field_of(first, layout.label, chunk.names), (list, tuple))
-        layout = replace(layout, form=form, multilabel=layout.supervised and multilabel)
-    if layout.form == "rows" and layout.columns is None:
-        names = chunk.names or (tuple(first) if isinstance(first, dict) else None)
-        if names is None:
-            names = tuple(str(i) for i in range(np.shape(first)[-1]))
-        others = (layout.label, layout.text, TOKENS)
-        layout = replace(layout, columns=tuple(n for n in names if n not in others))
-    return layout
+    form = _form_of(first, chunk.names, layout)
+    layout.kind_of_model.estimator(form)  # raises if the kind does not learn from such records
+    multilabel = isinstance(field_of(first, layout.label, chunk.names), (list, tuple))
+    return replace(layout, form=form, multilabel=layout.supervised and multilabel)
+
+
+def first_records(chunk: Chunk, layout: Layout, n: int) -> list[Any]:
+    """The first good records of a chunk that show their form, at most `n`."""
+    chunk = chunk.parsed()
+    good = (chunk.rows[i] for i in range(len(chunk)) if i not in chunk.bad)
+    return list(islice((row for row in good if _shows_form(row, layout)), n))
 
 
 def field_of(row: Any, name: str, names: tuple[str, ...] | None) -> Any:

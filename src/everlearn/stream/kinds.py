@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
@@ -55,8 +56,31 @@ KINDS: Final[Mapping[str, Kind]] = _kinds()
 _FORM_OF_OPTION: Final[Mapping[str, Form]] = {
     "text": "documents",
     "columns": "rows",
+    "decimal": "rows",
     "image_side": "points",
 }
+
+
+_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "mixture": ("cluster", "clusters", "clustering", "kmeans", "gmm", "anomalies", "outliers"),
+    "topics": ("topic", "lda", "texts", "words"),
+    "tree": ("hierarchy", "hlda"),
+    "classifier": ("classify", "classification", "labels", "svm", "logistic"),
+    "regressor": ("regression", "regress", "predict", "linear"),
+    "clumped": ("images", "image", "pixels", "points"),
+    "ppca": ("pca", "svd", "reduce"),
+}
+"""Words that people know kinds by."""
+
+
+def check_kind(name: str) -> None:
+    """Refuse a kind that there is not, and name the one that was meant."""
+    if name in KINDS:
+        return
+    meant = [kind for kind, words in _OTHER_NAMES.items() if name.lower() in words]
+    meant = meant or difflib.get_close_matches(name.lower(), KINDS, 1)
+    what_to_do = f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(KINDS)}"
+    raise UsageError(f"unknown kind {name!r}; {what_to_do}")
 
 
 def check_layout_options(kind: Kind, names: Collection[str]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from everlearn.errors import UsageError
 from everlearn.io.batches import Chunk
 from everlearn.io.ledger import Ledger
+from everlearn.io.numbers import number_of
 from everlearn.io.sources import Source
 from everlearn.stream.forms import field_of, with_form
 from everlearn.stream.layout import Layout
@@ -30,6 +31,7 @@ def find_classes(
             "option 'classes', such as spam,ham"
         )
     found: set[str] = set()
+    fields = ""
     for number, source in enumerate(sources):
         try:
             start = source.resume(ledger.of(source.key))
@@ -37,6 +39,7 @@ def find_classes(
                 if stop.is_set():
                     return tuple(sorted(found))
                 found |= _labels_in(chunk, layout)
+                fields = fields or ", ".join(chunk.names or ())
         except (OSError, ValueError) as error:
             error.add_note(source.name)
             raise
@@ -44,6 +47,7 @@ def find_classes(
         raise UsageError(
             f"a classifier needs at least two labels in the field {layout.label!r}, "
             f"found {', '.join(sorted(found)) or 'none'}. Choose the field with option 'label'"
+            f"{f': {fields}' if fields else ''}"
         )
     return tuple(sorted(found))
 
@@ -62,13 +66,13 @@ def _labels_in(chunk: Chunk, layout: Layout) -> set[str]:
     return found
 
 
-def checked_label(label: Any, layout: Layout) -> Any:
+def checked_label(label: Any, layout: Layout, decimal: str = ".") -> Any:
     """A label as the model takes it, or a ValueError that says what is wrong with it."""
     if label is None or label == "" or label != label:  # NaN
         raise ValueError(f"no label in the field {layout.label!r}")
     if layout.kind_of_model.target == "number":
         try:
-            number = float(label)
+            number = number_of(label, decimal)
         except (TypeError, ValueError) as error:
             raise ValueError(f"the label {label!r:.40} is not a number") from error
         if not np.isfinite(number):

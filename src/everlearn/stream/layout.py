@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from everlearn.errors import CheckpointError, UsageError
+from everlearn.io.dialects import Writing, checked_decimal
+from everlearn.io.encodings import UTF8, checked_encoding
 from everlearn.registry import Form
-from everlearn.stream.kinds import KINDS, Kind
+from everlearn.stream.kinds import KINDS, Kind, check_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Layout:
     classes : all labels that records may have, in order; None for models without classes
     multilabel : whether a label is a list of classes
     image_side : largest side of an image in pixels; larger images are shrunk
+    encoding : encoding of texts in files that are new
+    decimal : decimal mark of numbers in texts; None if the first records of each file show it
     """
 
     kind: str
@@ -38,11 +42,18 @@ class Layout:
     classes: tuple[str, ...] | None = None
     multilabel: bool = False
     image_side: int = 64
+    encoding: str = UTF8
+    decimal: str | None = None
 
     @property
     def kind_of_model(self) -> Kind:
         """The kind of model itself."""
         return KINDS[self.kind]
+
+    @property
+    def writing(self) -> Writing:
+        """How texts in new files are written."""
+        return Writing(self.encoding, self.decimal)
 
     @property
     def supervised(self) -> bool:
@@ -72,6 +83,8 @@ class Layout:
             and all(isinstance(word, str) for word in words)
             and all(type(size) is int and size >= 1 for size in sizes)
             and type(data["multilabel"]) is bool
+            and _is_encoding(data["encoding"])
+            and data["decimal"] in (None, ".", ",")
             and all(
                 names is None
                 or (isinstance(names, list) and all(isinstance(n, str) for n in names))
@@ -85,8 +98,20 @@ class Layout:
 
 
 _LISTS: Final = ("columns", "texts", "classes")
-_OPTIONS: Final = ("kind", "batch", "text", "label", "columns", "classes", "image_side")
+CHANGEABLE: Final = frozenset({"text", "encoding", "decimal"})
+"""Options that may change from run to run, because sources differ in them."""
+_OPTIONS: Final = (
+    *("kind", "batch", "text", "label", "columns", "classes", "image_side"),
+    *("encoding", "decimal"),
+)
 """Fields of a layout that users may set; records show the others."""
+
+
+def _is_encoding(name: Any) -> bool:
+    try:
+        return isinstance(name, str) and bool(checked_encoding(name))
+    except UsageError:
+        return False
 
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,5 +135,11 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
             value = tuple(value)
         elif not isinstance(value, str):
             raise UsageError(f"option {option!r} must be a text, got {value!r}")
+        elif name == "kind":
+            check_kind(value)
+        elif name == "encoding":
+            value = checked_encoding(value)
+        elif name == "decimal":
+            value = checked_decimal(value)
         checked[name] = value
     return checked

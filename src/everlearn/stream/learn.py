@@ -8,9 +8,10 @@ get the lines of the log by `on_batch`, and set an event to stop.
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,21 +23,23 @@ import numpy as np
 from everlearn.core.text import counted
 from everlearn.engine.local import one_blas_thread
 from everlearn.engine.opening import keep_engine
-from everlearn.errors import BadRecordError, UsageError
+from everlearn.errors import BadRecordError, SourceError, UsageError
 from everlearn.io.batches import MAX_REASON, BadRecord
+from everlearn.io.dialects import FEW
+from everlearn.io.folders import FolderSource
 from everlearn.io.formats import LineFormat
 from everlearn.io.ledger import Progress
 from everlearn.io.lock import COMPANIONS, only_writer
-from everlearn.io.log import BatchLog, read_log
+from everlearn.io.log import BatchLog
 from everlearn.io.opening import open_sources
 from everlearn.io.reader import Reader, ReadyBatch
-from everlearn.io.sources import Source
+from everlearn.io.sources import STDIN, Source
 from everlearn.store.archive import remove_leftovers
 from everlearn.stream.class_topics import class_topics
 from everlearn.stream.events import Structure
 from everlearn.stream.kinds import constructor_params
 from everlearn.stream.labels import find_classes
-from everlearn.stream.layout import Layout
+from everlearn.stream.layout import CHANGEABLE, Layout
 from everlearn.stream.models import (
     StreamModel,
     allows_missing,
@@ -61,6 +64,10 @@ MAX_BATCHES_PER_CALL: Final = 16
 """Queued batches that one call may learn. A stop has to wait for the call."""
 MAX_CALL_SECONDS: Final = 0.25
 """Longest call for several batches, estimated from earlier batches."""
+_MAX_REASONS: Final = 100
+"""Different reasons of bad records of a source that are counted."""
+SCORED: Final = 64
+"""Records of a batch that are scored before it is learned, at most."""
 OnBatch: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Called with each line of the run log, after it was written."""
 
@@ -73,7 +80,8 @@ class Schedule:
     ----------
     every_seconds : seconds between two checkpoints
     every_batches : batches between two checkpoints; None means by `every_seconds`
-    score_every : batches from one score to the next; 0 scores none
+    score_every : batches from one to the next that an audit can score again; 0 scores none. The
+        others are scored before they are learned only, on `SCORED` records.
     idle : seconds until the records of a silent pipe are learned as a smaller batch
     """
 
@@ -127,7 +135,8 @@ def learn_stream(
     Raises
     ------
     UsageError, SourceError, MemoryBudgetError
-        An option, a parameter or a source cannot be used.
+        An option, a parameter or a source cannot be used. A source of which no record could be
+        learned is an error too; what others gave is saved.
     CheckpointError
         The model file is damaged, or was not written by `learn_stream`.
     LockedError
@@ -154,13 +163,19 @@ def learn_stream(
         remove_leftovers(path)
         params = {**request.params, **({} if engine is None else {"engine": engine})}
         session = open_session(path, request.options, params)
+        layout = session.layout
         sources = open_sources(
-            request.sources, stdin_format=request.stdin_format, label=session.layout.label
+            request.sources,
+            stdin_format=request.stdin_format,
+            label=layout.label,
+            writing=layout.writing,
         )
+        session = session.reading_as(sources, request.options)
         learner = StreamLearner(
             path,
             session,
             sources,
+            request.sources,
             params={"random_state": 0, **params},
             schedule=request.schedule,
             strict=request.strict,
@@ -168,8 +183,10 @@ def learn_stream(
             stop=threading.Event() if stop is None else stop,
         )
         session = learner.run()
-        if request.params and session.model_or_none is not None:
+        is_changed = bool(request.params or CHANGEABLE & request.options.keys())
+        if is_changed and session.model_or_none is not None:
             session.save(path)  # parameters may have changed without a new record
+        learner.refuse_fruitless()
     return session
 
 
@@ -185,6 +202,21 @@ class LearnedBatch(NamedTuple):
 
 
 @dataclass(slots=True)
+class SourceCount:
+    """Records of one source in one run, and why bad ones were bad, most of all."""
+
+    good: int = 0
+    bad: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def add_bad(self, bad: BadRecord) -> None:
+        """Count a bad record."""
+        self.bad += 1
+        if len(self.reasons) < _MAX_REASONS:
+            self.reasons[bad.reason] += 1
+
+
+@dataclass(slots=True)
 class StreamLearner:
     """The learning loop of one run. `learn_stream` prepares it and holds the lock of the file.
 
@@ -193,6 +225,7 @@ class StreamLearner:
     path : the model file
     session : what the next checkpoint will hold
     sources : where records come from
+    names : how the sources were given; a folder may be many of them
     params : parameters of a new model
     schedule : how often to save and to score
     strict : whether a bad record ends the run
@@ -203,6 +236,7 @@ class StreamLearner:
     path: Path
     session: Session
     sources: Sequence[Source]
+    names: Sequence[str]
     params: Mapping[str, Any] = field(default_factory=dict)
     schedule: Schedule = Schedule()
     strict: bool = False
@@ -215,6 +249,9 @@ class StreamLearner:
     _seconds_per_batch: float = np.inf
     _model_is_ahead: bool = False
     """Whether the model has learned records that the ledger does not have yet."""
+    _fruitless: list[str] = field(default_factory=list)
+    """What is to be said about sources without a good record."""
+    _counts_of: dict[int, SourceCount] = field(default_factory=lambda: defaultdict(SourceCount))
 
     def __post_init__(self) -> None:
         self._saved_batches = self.session.ledger.batches
@@ -223,27 +260,73 @@ class StreamLearner:
 
     def run(self) -> Session:
         """Learn until the sources end or `stop` is set, and save at the end."""
-        # One thread for linear algebra during the whole run: setting it in every step takes time,
-        # and BLAS threads that wait for work slow down the thread that reads.
-        with one_blas_thread(), self._log, self._quarantine:
-            self._log.cut()
-            self._quarantine.cut()
-            self._saved_at = time.monotonic()
-            try:
-                self._learn_all()
-            finally:
-                # Also after an error: what came through a pipe cannot be read again. But if the
-                # error came between model and ledger, the next run would learn records twice.
-                if self.session.ledger.batches > self._saved_batches and not self._model_is_ahead:
-                    self._save()
-        ledger = self.session.ledger
-        if self.session.model_or_none is None and ledger.bad and not self.stop.is_set():
-            reasons = Counter(str(line["reason"]) for line in read_log(self._quarantine.path))
-            raise UsageError(
-                f"none of {counted(ledger.bad, 'record')} could be learned, mostly because: "
-                f"{reasons.most_common(1)[0][0]}. All are in {str(self._quarantine.path)!r}"
-            )
+        try:
+            # One thread for linear algebra during the whole run: setting it in every step takes
+            # time, and BLAS threads that wait for work slow down the thread that reads.
+            with one_blas_thread(), self._log, self._quarantine:
+                self._log.cut()
+                self._quarantine.cut()
+                self._saved_at = time.monotonic()
+                try:
+                    self._learn_all()
+                    if not self.stop.is_set():
+                        self._forget_fruitless()
+                finally:
+                    # Also after an error: what came through a pipe cannot be read again. But if the
+                    # error came between model and ledger, the next run would learn records twice.
+                    is_new = self.session.ledger.batches > self._saved_batches
+                    if is_new and not self._model_is_ahead:
+                        self._save()
+        finally:
+            if not self.path.exists():  # the next run begins anew, with the same records
+                self._log.remove()
+                self._quarantine.remove()
         return self.session
+
+    def refuse_fruitless(self) -> None:
+        """Raise SourceError if a source that was given has not one good record, or no more."""
+        if not self._fruitless:
+            return
+        n_new = sum(count.good for count in self._counts_of.values())
+        first, *others = self._fruitless
+        parts = [first + (f" (and {len(others)} more sources like this)" if others else "")]
+        if self.session.model_or_none is None:
+            parts.append(f"{str(self.path)!r} was not written")
+        elif any(count.bad for count in self._counts_of.values()):
+            parts.append(f"bad records are in {str(self._quarantine.path)!r}")
+        if n_new:
+            parts.append(f"learned {counted(n_new, 'new record')} of other sources")
+        raise SourceError("; ".join(parts))
+
+    def _forget_fruitless(self) -> None:
+        """Note the sources without a good record, and forget how far they were read.
+
+        So they can be learned as soon as an option or the file is mended. A source that was given
+        may be a folder of many files.
+        """
+        forgotten: set[str] = set()
+        for name in self.names:
+            members = [i for i, source in enumerate(self.sources) if _is_within(source.name, name)]
+            counts = [self._counts_of[i] for i in members]
+            n_bad = sum(count.bad for count in counts)
+            keys = {self.sources[i].key for i in members}
+            is_known = any(self.session.ledger.of(key).learned for key in keys)
+            if any(count.good for count in counts) or (is_known and n_bad < FEW):
+                continue
+            called = "standard input" if name == STDIN else repr(name)
+            if n_bad:
+                reasons = sum((count.reasons for count in counts), Counter[str]())
+                self._fruitless.append(
+                    f"none of {counted(n_bad, 'new record')} of {called} could be learned, mostly "
+                    f"because: {reasons.most_common(1)[0][0]}"
+                )
+            else:
+                self._fruitless.append(f"{called} holds no records")
+            forgotten |= set() if is_known else keys
+        if forgotten & self.session.ledger.sources.keys():
+            ledger = self.session.ledger.without(forgotten)
+            self.session = replace(self.session, ledger=ledger)
+            self._saved_batches = -1  # save it, also right after a checkpoint
 
     def _learn_all(self) -> None:
         ledger = self.session.ledger.with_keys(source.key for source in self.sources)
@@ -278,16 +361,17 @@ class StreamLearner:
         before = Structure() if self.session.model_or_none is None else Structure.of(model)
         changes: dict[str, Any] = {}
         score_every = self.schedule.score_every
-        is_scored = score_every > 0 and ledger.batches % score_every == 0
-        if is_scored and ledger.batches:
-            changes["score_before"] = score_of(model, batch)
+        is_audited = score_every > 0 and ledger.batches % score_every == 0
+        if score_every and ledger.batches:
+            changes["score_before"] = score_of(model, sample_of(batch, SCORED))
         # Topics of classes change most at the beginning: log them at batches 1, 2, 4, 8, ... too.
-        if is_scored or (score_every > 0 and ledger.batches.bit_count() == 1):
+        if is_audited or (score_every > 0 and ledger.batches.bit_count() == 1):
             changes |= class_topics(model, batch.X, batch.y, ledger.records)
         model, learned, refused = self._learn_good_records(model, batch)
         self.session = self.session.with_model(model)
-        if is_scored and len(learned):
-            changes |= {"score_after": score_of(model, learned), "places": self._places(learned)}
+        if is_audited and len(learned):
+            changes["score_after"] = score_of(model, learned)
+            changes |= self._whereabouts(learned, refused)
         changes |= before.changes(model)
         learned = replace(learned, bad=[*batch.bad, *refused])
         self._record([LearnedBatch(learned, ready.progress, changes)], start)
@@ -317,18 +401,18 @@ class StreamLearner:
     # ------------------------------------------------------------------ queued batches
 
     def _max_group_size(self) -> int:
-        """How many queued batches one call may learn, with no score or checkpoint between them.
+        """How many queued batches one call may learn, with no checkpoint between them.
 
         A call costs more than the rows of a small batch. Several batches are learned in one call
         if the result is the same.
         """
         model = self.session.model_or_none
-        if model is None or not (learns_row_by_row(model) or learns_batch_by_batch(model)):
-            return 1
         n_learned, schedule = self.session.ledger.batches, self.schedule
+        if schedule.score_every or model is None:  # each batch is scored before it is learned
+            return 1
+        if not (learns_row_by_row(model) or learns_batch_by_batch(model)):
+            return 1
         sizes = [MAX_BATCHES_PER_CALL, int(MAX_CALL_SECONDS / max(self._seconds_per_batch, 1e-6))]
-        if schedule.score_every:
-            sizes.append(-n_learned % schedule.score_every)
         if schedule.every_batches is not None:
             sizes.append(self._saved_batches + schedule.every_batches - n_learned)
         return max(1, min(sizes))
@@ -361,9 +445,21 @@ class StreamLearner:
         lines = []
         # The ledger first, for all of them: writing may fail, and the model has them already.
         for batch, progress, changes in learned:
-            ledger = self.session.ledger.after(progress, len(batch), len(batch.bad))
+            ledger = self.session.ledger
+            counts = Counter(batch.origins.sources.tolist())
+            good = {self.sources[number].key: n for number, n in counts.items()}
+            updates = [
+                replace(p, learned=ledger.of(p.name).learned + good.get(p.name, 0))
+                for p in progress
+            ]
+            ledger = ledger.after(updates, len(batch), len(batch.bad))
             self.session = replace(self.session, ledger=ledger, layout=batch.layout)
-            lines.append({"batch": ledger.batches, **changes, **self._counts()})
+            new = {"new": len(batch), "new_bad": len(batch.bad)}
+            lines.append({"batch": ledger.batches, **new, **changes, **self._counts()})
+            for number, n in counts.items():
+                self._counts_of[number].good += n
+            for origin, bad in batch.bad:
+                self._counts_of[origin.source].add_bad(bad)
         self._model_is_ahead = False
         for (batch, _, _), line in zip(learned, lines, strict=True):
             for origin, bad in batch.bad:
@@ -405,12 +501,23 @@ class StreamLearner:
             f"is: {bad.record[:MAX_REASON]}"
         )
 
-    def _places(self, batch: PreparedBatch) -> dict[str, list[int]]:
-        """Where the records of a scored batch are, so that an audit finds them again."""
-        places: dict[str, list[int]] = {}
-        for origin in batch.origins:
-            places.setdefault(self.sources[origin.source].key, []).append(origin.place)
-        return places
+    def _whereabouts(self, batch: PreparedBatch, refused: BadRecords) -> dict[str, Any]:
+        """Where the records of a scored batch are, so that an audit finds them again.
+
+        The first and the last place by source, the marks of files by folder, and the places between
+        of records that the model refused.
+        """
+        found: dict[str, dict[str, list[int]]] = {"places": {}, "files": {}, "refused": {}}
+        for number in np.unique(batch.origins.sources):
+            source = self.sources[number]
+            places = batch.origins.places[batch.origins.sources == number].tolist()
+            if isinstance(source, FolderSource):
+                found["files"][source.key] = places
+            else:
+                found["places"][source.key] = [places[0], places[-1]]
+        for origin, _ in refused:
+            found["refused"].setdefault(self.sources[origin.source].key, []).append(origin.place)
+        return {name: by_source for name, by_source in found.items() if by_source}
 
     def _checkpoint_is_due(self) -> bool:
         batches = self.session.ledger.batches - self._saved_batches
@@ -449,6 +556,12 @@ class StreamLearner:
         return estimator(**constructor_params(estimator, self.params))
 
 
+def _is_within(name: str, given: str) -> bool:
+    """Whether a source is one that was given, or in a folder that was given."""
+    given = os.path.normpath(given)
+    return os.path.normpath(name) == given or name.startswith(os.path.join(given, ""))
+
+
 def partial_fit(model: StreamModel, batch: PreparedBatch) -> None:
     """Learn a batch. A classifier gets all classes, because the batch may not have them all."""
     if batch.y is None:
@@ -457,6 +570,12 @@ def partial_fit(model: StreamModel, batch: PreparedBatch) -> None:
         model.partial_fit(batch.X, batch.y, classes=list(batch.layout.classes or ()))
     else:
         model.partial_fit(batch.X, batch.y)
+
+
+def sample_of(batch: PreparedBatch, n: int) -> PreparedBatch:
+    """About `n` records of a batch, evenly spaced; all if it is small."""
+    step = -(-len(batch) // n)
+    return batch if step < 2 else batch.select(range(0, len(batch), step))
 
 
 def score_of(model: StreamModel, batch: PreparedBatch) -> float | None:

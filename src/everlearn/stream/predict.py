@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from everlearn.core.arrays import IntVec, Vec
-from everlearn.io.ledger import Ledger
+from everlearn.errors import SourceError
+from everlearn.io.ledger import Ledger, Progress
 from everlearn.io.reader import Reader
 from everlearn.io.sources import Source
 from everlearn.registry import BY_KEY, imported
@@ -33,14 +35,30 @@ Answer: TypeAlias = dict[str, Any]
 def batches_of(
     session: Session, sources: Sequence[Source], *, labelled: bool = False
 ) -> Iterator[PreparedBatch]:
-    """All records of the sources from their start, as the model reads them."""
+    """All records of the sources from their start, as the model reads them.
+
+    Files that it has learned from are read as they were then.
+    """
     missing, texts = allows_missing(session.model), allows_texts(session.model)
     preparer = RecordPreparer(
         session.layout, lambda _: missing, allows_texts=lambda _: texts, labelled=labelled
     )
-    reader = Reader(sources, Ledger(), session.layout.batch, preparer, idle=0.2)
+    ledger = Ledger({source.key: _start_of(source, session.ledger) for source in sources})
+    reader = Reader(sources, ledger, session.layout.batch, preparer, idle=0.2)
     for ready in reader.batches():
         yield ready.prepared
+
+
+def _start_of(source: Source, ledger: Ledger) -> Progress:
+    """The start of a source, with what its first records showed if it was learned from."""
+    start = Progress(source.key)
+    if not source.rewinds or source.key not in ledger.sources:
+        return start
+    try:
+        known = source.resume(ledger.of(source.key))
+    except (OSError, SourceError):  # reading will say what is wrong
+        return start
+    return replace(start, dialect=known.dialect)
 
 
 def predictions(session: Session, sources: Sequence[Source]) -> Iterator[Answer]:

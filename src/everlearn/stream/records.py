@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,15 @@ from scipy import sparse
 
 from everlearn.errors import ImageDecodeError, UsageError
 from everlearn.io.batches import BadRecord, Batch, Chunk, ImageFile, LineRows
+from everlearn.stream.columns import NUMBERS, TABLES, check_has_text, text_columns, with_columns
 from everlearn.stream.forms import POINTS, TOKENS, field_of, with_form
 from everlearn.stream.labels import checked_label, label_array
 from everlearn.stream.layout import Layout
 from everlearn.stream.prepared import Origins, PreparedBatch, Values, join_values
 from everlearn.stream.rows import csv_table, number_rows
-from everlearn.stream.tables import table_rows, text_columns
+from everlearn.stream.tables import table_rows
+
+_LOG: Final = logging.getLogger("everlearn")
 
 
 class RecordPreparer:
@@ -45,11 +49,7 @@ class RecordPreparer:
 
     def read(self, chunk: Chunk) -> Chunk:
         """The chunk with `Values` instead of records; records that have none are bad."""
-        layout = with_form(chunk, self._layout)
-        if layout.form == "rows" and layout.columns is not None and layout.texts is None:
-            texts = text_columns(chunk, layout.columns) if self._allows_texts(layout) else ()
-            layout = replace(layout, texts=texts)
-        self._layout = layout
+        self._layout = self._layout_for(chunk)
         values = self._read_csv(chunk)
         if values is not None:
             return replace(chunk, rows=values)
@@ -58,6 +58,21 @@ class RecordPreparer:
             # The quarantine keeps the line as it was, so that it can be mended and learned later.
             faults = {i: chunk.rows.bad(i, fault.reason) for i, fault in faults.items()}
         return replace(chunk, rows=values, bad=faults)
+
+    def _layout_for(self, chunk: Chunk) -> Layout:
+        """The layout, completed by the first good records."""
+        layout = with_form(chunk, self._layout)
+        if layout.form == "documents" and self._layout.form is None:
+            check_has_text(chunk, layout)
+        if layout.form != "rows" or layout.texts is not None:
+            return layout
+        takes_texts = self._allows_texts(layout)
+        layout, note = with_columns(chunk, layout, TABLES if takes_texts else NUMBERS)
+        if note:
+            _LOG.warning(note)
+        if layout.columns is None:
+            return layout
+        return replace(layout, texts=text_columns(chunk, layout) if takes_texts else ())
 
     def join(self, batch: Batch) -> PreparedBatch:
         """Chunks that were read as one batch."""
@@ -101,7 +116,7 @@ class RecordPreparer:
             delimiter = chunk.rows.delimiter
             texts = [field_of(line.split(delimiter), self._label, chunk.names) for line in lines]
             try:
-                checked = {text: checked_label(text, layout) for text in set(texts)}
+                checked = {text: checked_label(text, layout, chunk.decimal) for text in set(texts)}
             except ValueError:
                 return None
             labels[:] = [checked[text] for text in texts]
@@ -116,7 +131,7 @@ class RecordPreparer:
                 if i not in faults:
                     label = field_of(chunk.rows[i], self._label, chunk.names)
                     try:
-                        labels[i] = checked_label(label, self._layout)
+                        labels[i] = checked_label(label, self._layout, chunk.decimal)
                     except ValueError as error:
                         faults[i] = BadRecord.of(str(error), chunk.rows[i])
         return Values(X, labels), faults
@@ -166,7 +181,11 @@ def _document(row: Any, names: tuple[str, ...] | None, layout: Layout) -> str | 
     tokens = field_of(row, TOKENS, names)
     if _is_token_list(tokens):
         return tokens
-    raise ValueError(f"no text in the field {layout.text!r} and no list of words in {TOKENS!r}")
+    fields = list(row) if isinstance(row, dict) else list(names or ())
+    advice = f"; choose it with option 'text': {', '.join(map(str, fields[:6]))}" if fields else ""
+    raise ValueError(
+        f"no text in the field {layout.text!r} and no list of words in {TOKENS!r}{advice}"
+    )
 
 
 def _is_token_list(value: Any) -> TypeGuard[list[str]]:

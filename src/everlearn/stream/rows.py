@@ -13,6 +13,7 @@ from scipy import sparse
 from everlearn.core.arrays import Mat
 from everlearn.errors import UsageError
 from everlearn.io.batches import BadRecord, Chunk, LineRows
+from everlearn.io.numbers import number_of, why_no_number
 from everlearn.stream.layout import Layout
 
 
@@ -31,14 +32,14 @@ def number_rows(
     rows = [chunk.rows[i] for i in good]
     fields = _fields_to_take(rows, chunk.names, columns)
     table = np.zeros((len(chunk), len(columns)))
-    whole = _try_table(rows, fields)
+    whole = _try_table(rows, fields) if chunk.decimal == "." else None
     faults = dict(chunk.bad)
     if whole is not None and whole.shape == (len(good), len(columns)):
         table[good] = whole
     else:  # some record does not fit: find out which, and why
         for i, row in zip(good, rows, strict=True):
             try:
-                table[i] = numbers_of_row(row, fields, columns)
+                table[i] = numbers_of_row(row, fields, columns, chunk.decimal)
             except ValueError as error:
                 faults[i] = BadRecord.of(str(error), row)
     return _without_bad_numbers(table, columns, allow_missing, replace(chunk, bad=faults))
@@ -82,22 +83,30 @@ def csv_table(chunk: Chunk, columns: Sequence[str]) -> tuple[list[str], Mat] | N
     Lines parsed in bulk give the same numbers, to the bit, as lines parsed one by one.
     """
     lines, names = chunk.rows, chunk.names
-    if not isinstance(lines, LineRows) or lines.delimiter is None or names is None:
+    if not isinstance(lines, LineRows) or not lines.delimiter or names is None:
         return None
     texts = lines.texts()
     if not texts or {text.count(lines.delimiter) for text in texts} != {len(names) - 1}:
         return None
     positions = positions_of(columns, names)
+    numbers = texts
+    if chunk.decimal == ",":
+        whole = "\n".join(texts)
+        if "." in whole:  # marks of thousands, or a number with a decimal point, which is bad
+            return None
+        numbers = whole.replace(",", ".").split("\n")
     try:
         table = np.loadtxt(
-            texts, delimiter=lines.delimiter, comments=None, usecols=positions, ndmin=2
+            numbers, delimiter=lines.delimiter, comments=None, usecols=positions, ndmin=2
         )
     except ValueError:
         return None
     return (texts, table) if len(table) == len(texts) else None
 
 
-def numbers_of_row(row: Any, fields: list[Any] | None, columns: Sequence[str]) -> list[float]:
+def numbers_of_row(
+    row: Any, fields: list[Any] | None, columns: Sequence[str], decimal: str = "."
+) -> list[float]:
     """The columns of one row, or a ValueError that says what is wrong with it."""
     if isinstance(row, (dict, list)) and not row:
         raise ValueError("the record is empty")
@@ -115,9 +124,9 @@ def numbers_of_row(row: Any, fields: list[Any] | None, columns: Sequence[str]) -
     out = []
     for name, value in zip(columns, row, strict=True):
         try:
-            out.append(float("nan") if value is None or value == "" else float(value))
+            out.append(number_of(value, decimal))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{name!r} is not a number: {value!r:.40}") from error
+            raise ValueError(f"{name!r} is {why_no_number(value, decimal)}") from error
     return out
 
 

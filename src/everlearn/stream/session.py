@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ from typing import Any
 from everlearn.errors import CheckpointError, UsageError
 from everlearn.estimator.saving import load_with, save_with
 from everlearn.io.ledger import Ledger
+from everlearn.io.opening import has_texts
+from everlearn.io.sources import Source
 from everlearn.stream.kinds import (
     KINDS,
     check_layout_options,
     check_params_fit_kind,
     constructor_params,
 )
-from everlearn.stream.layout import Layout, checked_options
+from everlearn.stream.layout import CHANGEABLE, Layout, checked_options
 from everlearn.stream.models import StreamModel
 
 
@@ -45,6 +47,19 @@ class Session:
     def with_model(self, model: StreamModel) -> Session:
         """With this model."""
         return replace(self, model_or_none=model)
+
+    def reading_as(self, sources: Sequence[Source], options: Mapping[str, Any]) -> Session:
+        """With sources read as `options` say, also the rest of those that were begun."""
+        layout = self.layout
+        for name in ("encoding", "decimal"):
+            if name in options and not any(map(has_texts, sources)):
+                raise UsageError(
+                    f"option {name!r} is about sources of text, and none of those given is one"
+                )
+        encoding = layout.encoding if "encoding" in options else None
+        decimal = layout.decimal if "decimal" in options else None
+        keys = {source.key for source in sources}
+        return replace(self, ledger=self.ledger.read_as(keys, encoding, decimal))
 
     def save(self, path: Path) -> None:
         """Write the file, replacing it in one step."""
@@ -85,6 +100,8 @@ def open_session(path: Path, options: Mapping[str, Any], params: Mapping[str, An
         return _begin(path, options, params)
     session = Session.load(path)
     check_layout_options(session.layout.kind_of_model, options)
+    changed = {name: options[name] for name in CHANGEABLE & options.keys()}
+    session = replace(session, layout=replace(session.layout, **changed))
     for name, value in options.items():
         known = getattr(session.layout, name)
         if value != known:
@@ -114,11 +131,10 @@ def _plain(value: Any) -> Any:
 
 
 def _begin(path: Path, options: Mapping[str, Any], params: Mapping[str, Any]) -> Session:
-    if options.get("kind") not in KINDS:
-        given = f", got {options['kind']!r}" if "kind" in options else ""
+    if "kind" not in options:
         raise UsageError(
-            f"there is no model {str(path)!r} yet. Begin one with option 'kind', which is one of "
-            f"{', '.join(KINDS)}{given}"
+            f"there is no model {str(path)!r} yet; to begin it, add option 'kind' "
+            f"{', '.join(KINDS)}"
         )
     layout = Layout(**options)
     check_layout_options(layout.kind_of_model, options)

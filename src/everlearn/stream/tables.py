@@ -7,24 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from everlearn.io.batches import BadRecord, Chunk
+from everlearn.io.numbers import is_missing, number_of, why_no_number
 from everlearn.stream.forms import field_of
 from everlearn.stream.rows import positions_of
-
-
-def text_columns(chunk: Chunk, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns whose first value in the chunk is a text or a truth value, but no number."""
-    chunk = chunk.parsed()
-    if isinstance(chunk.rows, np.ndarray) or sparse.issparse(chunk.rows):
-        return ()
-    good = [chunk.rows[i] for i in range(len(chunk)) if i not in chunk.bad]
-    firsts = {
-        name: next((value for row in good if not _is_gap(value := _field(row, name, chunk))), None)
-        for name in columns
-    }
-    return tuple(name for name, first in firsts.items() if _is_text(first))
 
 
 def table_rows(
@@ -59,29 +46,11 @@ def _entry(row: Any, name: str, chunk: Chunk, is_text: bool) -> str | float | No
     if is_text:
         if isinstance(value, (dict, list)):
             raise ValueError(f"{name!r} is not a text: {value!r:.40}")
-        return None if _is_gap(value) else str(value)
-    if _is_gap(value):
-        return float("nan")
+        return None if is_missing(value) else str(value)
     try:
-        number = float(value)
+        number = number_of(value, chunk.decimal)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name!r} is not a number: {value!r:.40}") from error
+        raise ValueError(f"{name!r} is {why_no_number(value, chunk.decimal)}") from error
     if np.isinf(number):
         raise ValueError(f"{name!r} is infinite")
     return number
-
-
-def _is_gap(value: Any) -> bool:
-    return value is None or value == ""
-
-
-def _is_text(value: Any) -> bool:
-    if isinstance(value, bool):
-        return True
-    if not isinstance(value, str):
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return True
-    return False
