@@ -64,7 +64,7 @@ class TestLearning:
     def test_text_date_and_id_columns_do_not_spoil_the_numbers(self, tmp_path, invoke):
         rows = [f"{i},2024-05-01,web{i % 3},{i % 7}.5,{i * 37 % 11}\n" for i in range(100)]
         (tmp_path / "a.csv").write_text("nr,when,host,latency_ms,bytes\n" + "".join(rows))
-        result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "mixture")
+        result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "ppca")
         assert result.exit_code == 0, result.stderr
         note = "everlearn: learning from --columns latency_ms,bytes; left out: nr (ids or row "
         assert note in result.stderr
@@ -78,7 +78,7 @@ class TestLearning:
     def test_the_printed_command_makes_the_same_choice(self, tmp_path, invoke):
         rows = [f"web{i % 3},{i % 7}.5,{i * 37 % 11}\n" for i in range(100)]
         (tmp_path / "a.csv").write_text('host,"size, MB",b\n' + "".join(rows))
-        learn = ["learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "mixture"]
+        learn = ["learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "ppca"]
         assert """--columns '"size, MB",b';""" in invoke(*learn).stderr
         learn[1] = tmp_path / "n.evl"
         result = invoke(*learn, "--columns", '"size, MB",b')
@@ -91,7 +91,7 @@ class TestLearning:
         rows[0]["debug"] = 1
         path = tmp_path / "a.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        result = invoke("learn", tmp_path / "m.evl", path, "--kind", "mixture")
+        result = invoke("learn", tmp_path / "m.evl", path, "--kind", "ppca")
         assert result.exit_code == 0, result.stderr
         assert "--columns x,y; left out: host (texts), debug (only some records have it)" in (
             result.stderr
@@ -100,7 +100,7 @@ class TestLearning:
 
     def test_a_bad_value_is_a_bad_record(self, tmp_path, invoke):
         (tmp_path / "a.csv").write_text("a,b\n" + "1,2\nx,3\n3,5\n" * 10)
-        assert invoke("learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "mixture", "-q")
+        assert invoke("learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind", "ppca", "-q")
         assert Session.load(tmp_path / "m.evl").layout.columns == ("a", "b")
         reasons = {line["reason"] for line in read_log(tmp_path / "m.evl.quarantine.jsonl")}
         assert reasons == {"'a' is not a number: 'x'"}
@@ -108,7 +108,7 @@ class TestLearning:
     def test_a_table_without_numbers_is_refused(self, tmp_path, invoke):
         (tmp_path / "a.csv").write_text("host,subject\n" + "web,mail me now\n" * 20)
         learn = ["learn", tmp_path / "m.evl", tmp_path / "a.csv", "--kind"]
-        result = invoke(*learn, "mixture")
+        result = invoke(*learn, "ppca")
         assert result.exit_code == USAGE
         assert "there is no column of numbers to learn from" in result.stderr
         assert "The columns are host (texts such as 'web'), subject (texts" in result.stderr
@@ -120,5 +120,5 @@ class TestLearning:
 
     def test_a_first_bad_record_of_a_pipe_is_only_bad(self, tmp_path, invoke):
         (tmp_path / "a.jsonl").write_text('{"a": "x", "b": "y"}\n')
-        result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.jsonl", "--kind", "mixture")
+        result = invoke("learn", tmp_path / "m.evl", tmp_path / "a.jsonl", "--kind", "ppca")
         assert "'a' is not a number: 'x'" in result.stderr
