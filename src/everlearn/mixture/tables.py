@@ -53,7 +53,8 @@ def is_table(X: Any) -> bool:
             return False
     if not isinstance(X, np.ndarray):
         return False
-    return X.dtype.names is not None or X.dtype.kind in "UT" or _has_text(X)
+    is_record = X.dtype.names is not None and X.ndim == 1
+    return is_record or X.dtype.kind in "UT" or _has_text(X)
 
 
 def read_table(
@@ -182,7 +183,7 @@ def _raw_columns(X: Any) -> list[RawColumn]:
             raise ValueError(f"expected columns with different names, got {twice!r} twice")
     else:
         array = X if isinstance(X, np.ndarray) else np.asarray(X, object)
-        if array.dtype.names is not None:
+        if array.dtype.names is not None and array.ndim == 1:
             return [_raw_column(name, array[name]) for name in array.dtype.names]
         if array.ndim != 2:
             raise ValueError(
