@@ -116,7 +116,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sparse": {"family": "multinomial"},
     "missing": {"family": "diag"},
     "stochastic": {"family": "diagonal", "learner": "stochastic"},
-    "budget": {"memory_budget": "1MB"},
+    "budget": {"family": "diagonal", "memory_budget": "1MB"},
     "table": {},
     "table of known kinds": {"family": {"n": "numbers", "plan": "categories"}},
     "stochastic table": {"family": "table", "learner": "stochastic"},

@@ -181,6 +181,13 @@ class TestInputs:
         other = table_model().fit(table.loc[np.repeat(table.index, times)])
         assert_allclose(one.bound_, other.bound_, rtol=1e-9)
 
+    def test_a_value_without_weight_has_no_code(self) -> None:
+        table, _ = planted(100, 5, gaps=0.0)
+        table.loc[0, "plan"] = "rare"
+        model = table_model().fit(table, sample_weight=np.arange(100) > 0)
+        assert "rare" not in model.columns_[2].values
+        assert np.isfinite(model.score_samples(table)).all()
+
     def test_names_and_ids_are_refused_by_name(self) -> None:
         table, _ = planted(100, 0)
         table["name"] = [f"row {i}" for i in range(len(table))]

@@ -14,7 +14,8 @@ of a category is its code, which is 0 for all values that have no code of their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -76,6 +77,72 @@ def text_of(value: object) -> str:
     return str(value)
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What kind and values of a column depend on. Those of several parts of a table can be added.
+
+    Attributes
+    ----------
+    counts : rows with each value; None for numbers with too many values for categories
+    n_seen : rows that have a value
+    low, total, whole : smallest number, sum, and whether all are whole numbers
+    """
+
+    counts: Mapping[str, int] | None
+    n_seen: int
+    low: float = np.inf
+    total: float = 0.0
+    whole: bool = True
+
+    @classmethod
+    def of(cls, column: Column, entries: Vec, *, all_values: bool) -> Summary:
+        """That of entries; with `all_values`, numbers are counted however many they are."""
+        seen = entries[~np.isnan(entries)]
+        distinct, counts = np.unique(seen, return_counts=True)
+        if not column.numeric:
+            pairs = zip(distinct.tolist(), counts.tolist(), strict=True)
+            named = {column.values[int(code) - 1]: n for code, n in pairs if code >= 1}
+            return cls(named, len(seen))
+        few = len(distinct) <= FEW_VALUES or all_values
+        texts = map(text_of, distinct) if few else ()
+        return cls(
+            dict(zip(texts, counts.tolist(), strict=True)) if few else None,
+            len(seen),
+            float(seen.min(initial=np.inf)),
+            float(seen.sum()),
+            bool((seen == np.rint(seen)).all()),
+        )
+
+    def __add__(self, other: Summary) -> Summary:
+        counts = None
+        if self.counts is not None and other.counts is not None:
+            counts = dict(Counter(self.counts) + Counter(other.counts))
+        return Summary(
+            counts,
+            self.n_seen + other.n_seen,
+            min(self.low, other.low),
+            self.total + other.total,
+            self.whole and other.whole,
+        )
+
+    def kind(self) -> str:
+        """The kind of a column of numbers, by the rule above."""
+        if self.n_seen == 0:
+            return "numbers"
+        n_values = np.inf if self.counts is None else len(self.counts)
+        if n_values <= min(FEW_VALUES, self.n_seen / ROWS_PER_VALUE):
+            return "categories"
+        small = self.low >= 0 and self.total <= LARGEST_MEAN_COUNT * self.n_seen
+        return "counts" if self.whole and small else "numbers"
+
+    def values(self, *, numeric: bool) -> tuple[str, ...]:
+        """The most frequent values, sorted, so that the order of rows plays no part."""
+        counts = self.counts or {}
+        ordered = sorted(counts, key=float) if numeric else sorted(counts)
+        kept = set(sorted(ordered, key=lambda value: -counts[value])[:MAX_VALUES])
+        return tuple(value for value in ordered if value in kept)
+
+
 def settled(owner: str, columns: Columns, X: Mat, given: Mapping[str, str]) -> tuple[Columns, Mat]:
     """The columns with kinds and values chosen from all rows so far, and these rows.
 
@@ -86,25 +153,45 @@ def settled(owner: str, columns: Columns, X: Mat, given: Mapping[str, str]) -> t
     X : the rows
     given : kinds that the user named, by column
     """
-    chosen, out, texts = [], X.copy(), []
-    for j, column in enumerate(columns):
-        plain, entries = _decoded(column, X[:, j])
-        kind = given.get(column.name) or _kind_of(plain, entries)
-        if kind == "categories":
-            found, n_seen = _values_of(plain, entries), int((~np.isnan(entries)).sum())
-            n_found = len(found)
-            if column.name not in given and n_found > max(_SURELY_CATEGORIES, n_seen // 2):
-                texts.append((column.name, n_found, n_seen))
-            plain = replace(plain, kind=kind, values=_most_frequent(plain, entries, found))
-            entries = recoded(entries, column if not plain.numeric else None, plain)
-        else:
-            plain = replace(plain, kind=kind)
-            check_counts(owner, plain, entries)
-        chosen.append(plain)
+    summaries, out = summarized(columns, X, given), X.copy()
+    chosen = chosen_columns(owner, columns, summaries, given)
+    for j, (old, new) in enumerate(zip(columns, chosen, strict=True)):
+        entries = _numbers(old, X[:, j])
+        check_counts(owner, new, entries)
+        if new.kind == "categories":
+            entries = recoded(entries, None if old.numeric else old, new)
         out[:, j] = entries
+    return chosen, out
+
+
+def summarized(columns: Columns, X: Mat, given: Mapping[str, str]) -> list[Summary]:
+    """Summaries of all columns of these rows."""
+    return [
+        Summary.of(
+            column,
+            _numbers(column, X[:, j]),
+            all_values=given.get(column.name) == "categories",
+        )
+        for j, column in enumerate(columns)
+    ]
+
+
+def chosen_columns(
+    owner: str, columns: Columns, summaries: Sequence[Summary], given: Mapping[str, str]
+) -> Columns:
+    """The columns with the kinds and values that their summaries show."""
+    chosen, texts = [], []
+    for column, found in zip(columns, summaries, strict=True):
+        kind = given.get(column.name) or (found.kind() if column.numeric else "categories")
+        values = found.values(numeric=column.numeric) if kind == "categories" else ()
+        n_values = len(found.counts or ())
+        is_text = not column.numeric and column.name not in given
+        if is_text and n_values > max(_SURELY_CATEGORIES, found.n_seen // 2):
+            texts.append((column.name, n_values, found.n_seen))
+        chosen.append(replace(column, kind=kind, values=values))
     if texts:
         raise _too_many_values(owner, texts)
-    return tuple(chosen), out
+    return tuple(chosen)
 
 
 def joined(every: list[Columns]) -> Columns:
@@ -165,47 +252,13 @@ def check_counts(owner: str, column: Column, entries: Vec) -> None:
         )
 
 
-def _decoded(column: Column, entries: Vec) -> tuple[Column, Vec]:
-    """A column of numbers without codes; others stay."""
+def _numbers(column: Column, entries: Vec) -> Vec:
+    """Entries of a column of numbers without codes; those of a column of text stay."""
     if not column.numeric or column.kind != "categories":
-        return column, entries
+        return entries
     numbers = np.array([np.nan, *map(float, column.values)])
     seen = ~np.isnan(entries)
-    plain = np.where(seen, numbers[np.where(seen, entries, 0.0).astype(np.int64)], np.nan)
-    return replace(column, kind="numbers", values=()), plain
-
-
-def _kind_of(column: Column, entries: Vec) -> str:
-    """The kind by the rule above."""
-    if not column.numeric:
-        return "categories"
-    seen = entries[~np.isnan(entries)]
-    if len(seen) == 0:
-        return "numbers"
-    n_values = len(np.unique(seen))
-    if n_values <= FEW_VALUES and n_values * ROWS_PER_VALUE <= len(seen):
-        return "categories"
-    whole = bool((seen == np.rint(seen)).all())
-    small = seen.min() >= 0 and seen.mean() <= LARGEST_MEAN_COUNT
-    return "counts" if whole and small else "numbers"
-
-
-def _values_of(column: Column, entries: Vec) -> list[str]:
-    """All values of a column, sorted, so that the order of rows plays no part."""
-    if column.numeric:
-        return [text_of(number) for number in np.unique(entries[~np.isnan(entries)])]
-    return sorted(column.values)
-
-
-def _most_frequent(column: Column, entries: Vec, values: list[str]) -> tuple[str, ...]:
-    """The values that get a code: all, or the most frequent ones in the same order."""
-    if len(values) <= MAX_VALUES:
-        return tuple(values)
-    whole = replace(column, kind="categories", values=tuple(values))
-    codes = recoded(entries, None if column.numeric else column, whole)
-    counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=len(values) + 1)[1:]
-    kept = np.sort(np.argsort(-counts, kind="stable")[:MAX_VALUES])
-    return tuple(values[i] for i in kept)
+    return np.where(seen, numbers[np.where(seen, entries, 0.0).astype(np.int64)], np.nan)
 
 
 def _too_many_values(owner: str, texts: list[tuple[str, int, int]]) -> UsageError:

@@ -53,9 +53,8 @@ def is_table(X: Any) -> bool:
             return False
     if not isinstance(X, np.ndarray):
         return False
-    if X.dtype.names is not None:
-        return X.ndim == 1
-    return X.dtype.kind in "UT" or _has_text(X)
+    is_record = X.dtype.names is not None and X.ndim == 1
+    return is_record or X.dtype.kind in "UT" or _has_text(X)
 
 
 def read_table(
