@@ -66,7 +66,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "max_clumps": 30,
         "max_groups": 8,
         "track_documents": True,
-        "topic_price": "relative",
         "options": {"group_merge": "free-energy"},
     },
     "given numbers": {"max_clumps": 40, "prior": {"mean_precision": 0.2}, "topic_price": 4.0},

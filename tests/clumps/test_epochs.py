@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from everlearn.clumps import search as topic_search
 from everlearn.clumps.compress import Compressor
 from everlearn.clumps.epochs import ClumpedLearner
-from everlearn.clumps.search import TopicPrice, TopicSearch
+from everlearn.clumps.search import TopicSearch
 from everlearn.clumps.state import ClumpedState, Epoch
 from everlearn.engine.local import SerialEngine
 from oracles.cases import named
@@ -135,7 +135,7 @@ def test_compression_looks_as_far_ahead_as_points_are_expected(case, monkeypatch
 def search_of(c, price=0.0, iterations=20):
     """A search after some iterations, and the gain of joining each pair of its topics by (29)."""
     topics, _ = c.topics()
-    search = TopicSearch(c.step, TopicPrice(price), 100, c.sizes, c.items, topics, c.k)
+    search = TopicSearch(c.step, price, 100, c.sizes, c.items, topics, c.k)
     search.iterate(iterations)
     q, alpha = dense_of(search.found, c.k), search.topics.alpha
     with_alpha = c.step.summarize(search.topics, c.items, search.found)
@@ -159,27 +159,6 @@ def test_topics_worth_less_than_the_price_are_joined_and_others_stay(case):
         search, _ = search_of(c, price)
         assert search.move(np.empty(0, np.int64)) == (left == 1)
         assert len(search.topics) == left
-
-
-@every
-@pytest.mark.parametrize("base", [0.0, -3e4])
-def test_a_split_may_have_to_gain_a_share_of_the_whole_bound(case, base):
-    """The published rule: 1e-5 |F|, whatever the units, and joins are not credited anything."""
-    c = corpus(case, tied=False, n=60, k=1)
-    search, _ = search_of(c)
-    given = (c.model, SerialEngine(), search.topics, c.sizes, c.items, search.found)
-    gain = topic_search.propose_splits(*given, np.arange(1)).gains.max()
-    assert gain > 1.0
-    for share_of_gain, n_topics in ((0.9, 2), (1.1, 1)):
-        search, _ = search_of(c)
-        share = share_of_gain * gain / abs(search.bound + base)
-        search.price = TopicPrice(0.0, share, base)
-        assert search.move(np.arange(1)) == (n_topics == 2)
-        assert len(search.topics) == n_topics
-    search, gains = search_of(corpus(case, tied=False, n=60, k=2))
-    assert gains[0, 1] < 0
-    search.price = TopicPrice(0.0, 1.0, base)
-    assert not search.move(np.arange(2))
 
 
 @every

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from everlearn.clumps.estimator import ClumpedTopicModel
 from everlearn.errors import CheckpointError, ForcedJoinWarning, MemoryBudgetError
@@ -75,40 +75,6 @@ def test_a_document_that_does_not_fit_is_refused_and_nothing_is_learned() -> Non
     with pytest.raises(MemoryBudgetError, match=r"'epoch_budget' .* one of 20,000 points takes"):
         model.partial_fit([*parts, *large, *parts])
     assert_same(content(model), before)
-
-
-# The published price
-
-
-def test_the_published_price_is_a_share_of_the_bound() -> None:
-    model = taught(topic_price="relative")
-    assert model.n_components_ == 6
-    assert_allclose(model.topic_price_, 1e-5 * abs(model.bound_))
-
-
-def test_the_published_price_depends_on_units_and_ours_does_not() -> None:
-    """Why it is not the default; it also rises with every epoch."""
-    parts = documents("full", 8)[0]
-    prices: dict[str, list[float]] = {"relative": [], "auto": []}
-    for name, found in prices.items():
-        for scale in (1.0, 1000.0):
-            model = model_of(topic_price=name).fit([scale * part for part in parts])
-            found.append(model.topic_price_)
-    assert prices["auto"][0] == prices["auto"][1]
-    assert prices["relative"][1] > 2 * prices["relative"][0]
-
-
-def test_the_published_price_is_kept_in_files(tmp_path: Path) -> None:
-    model = taught(topic_price="relative", max_clumps=40)
-    model.save(tmp_path / "model.evl")
-    other = load(tmp_path / "model.evl")
-    assert other.topic_price == "relative"
-    parts = documents("full", 4, seed=3)[0]
-    assert_same(content(other.partial_fit(parts)), content(model.partial_fit(parts)))
-    header, arrays = content(model)
-    header["learned"]["state"]["price"] = 3.0
-    with pytest.raises(CheckpointError, match="price"):
-        ClumpedTopicModel.from_checkpoint(header, arrays)
 
 
 # Which group a document is in

@@ -160,10 +160,6 @@ def test_bad_parameters_are_refused(name: str) -> None:
     [
         ({}, {"family": "diagonal"}),
         ({}, {"topic_price": 77.0}),
-        ({}, {"topic_price": "relative"}),
-        ({"topic_price": 0.0}, {"topic_price": "relative"}),
-        ({"topic_price": "relative"}, {"topic_price": 0.0}),
-        ({"topic_price": "relative"}, {"topic_price": "auto"}),
         ({"topic_price": 77.0}, {"topic_price": "auto"}),
         ({"topic_price": 77.0}, {"topic_price": 7.0}),
         ({}, {"prior": {"mean_precision": 0.7}}),

@@ -111,11 +111,6 @@ def _check_sums(state: ClumpedState, place: str) -> None:
     expect(near, f"{place}/past/clumps/features", agree)
 
 
-def _check_fit(fit: ClumpedFit, place: str) -> None:
-    free = fit.price_rule != "relative" or fit.state.price == 0.0
-    expect(free, f"{place}/state/price", "0 if the price of a topic is 'relative'")
-
-
 _MODEL: Final = Record(
     GroupedModel,
     {
@@ -200,9 +195,8 @@ CLUMPED_FIT: Final = Record(
     {
         "state": _STATE,
         "history": HISTORY,
-        "price_rule": Scalar(str, choices=("auto", "relative", "number")),
+        "price_rule": Scalar(str, choices=("auto", "number")),
         "given_prior": Many(Scalar(str, choices=_ENTRIES), most=len(_ENTRIES)),
         "limits": _LIMITS,
     },
-    _check_fit,
 )

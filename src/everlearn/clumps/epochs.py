@@ -13,7 +13,7 @@ import numpy as np
 from everlearn.clumps.compress import StorageRoom, first_clumps, kept_clumps
 from everlearn.clumps.items import Items, clumped, joined
 from everlearn.clumps.local import ClumpStep
-from everlearn.clumps.search import TopicPrice, TopicSearch
+from everlearn.clumps.search import TopicSearch
 from everlearn.clumps.settings import ClumpSettings
 from everlearn.clumps.state import ClumpedState, Epoch, Past, Seen
 from everlearn.core.arrays import Labels
@@ -72,9 +72,8 @@ class ClumpedLearner:
     def _search(self, state: ClumpedState, items: Items) -> TopicSearch:
         step = ClumpStep(state.model, self.engine)
         topics = state.topics.with_groups(len(state.sizes))
-        price = TopicPrice(state.price, self.settings.split_share, state.base)
         most = self.settings.options.max_topics
-        return TopicSearch(step, price, most, state.sizes, items, topics, state.next_id)
+        return TopicSearch(step, state.price, most, state.sizes, items, topics, state.next_id)
 
     def _searched(self, state: ClumpedState, seen: Seen) -> TopicSearch:
         """The finished search, on all items; the last ones are the points of the epoch."""

@@ -16,7 +16,7 @@ from everlearn.clumps.fit import ClumpedFit, compress, given_entries, learn, num
 from everlearn.clumps.inputs import Grouped, checked_documents, open_documents
 from everlearn.clumps.local import DocumentPosterior, FixedTopics
 from everlearn.clumps.prior import family_for
-from everlearn.clumps.settings import RELATIVE_PRICE, ClumpOptions, ClumpSettings
+from everlearn.clumps.settings import ClumpOptions, ClumpSettings
 from everlearn.clumps.state import ClumpedState
 from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.families.base import Family
@@ -78,12 +78,10 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
     prior : "data" or mapping, default="data"
         "data" expects a topic to have a tenth of the variance of the first epoch's points. A
         mapping sets entries by hand, see docs/ask/priors.md.
-    topic_price : float, "auto" or "relative", default="auto"
+    topic_price : float or "auto", default="auto"
         Nats by which a topic must raise the bound. Higher prices give fewer topics. "auto" is
         0.015 for each number in an average document of the first epoch (a row of counts is one
-        number) and stays fixed from then on. "relative" is the rule of the paper: a split must
-        gain 1e-5 of the bound, and topics are joined if the bound does not fall. That depends on
-        the units of the points. See docs/ask/clumps.md.
+        number) and stays fixed from then on. See docs/ask/clumps.md.
     memory_budget : int, str or None, default="64MB"
         Bytes, or text such as "64MB", that may be kept between calls: clumps, single points,
         topics with their prior, and groups of documents. None sets no limit.
@@ -177,7 +175,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "family": (Options(tuple(_FAMILIES.values())),),
         "prior": (Options(("data",)), Instance((Mapping,), "a mapping")),
-        "topic_price": (Options(("auto", "relative")), Interval(0)),
+        "topic_price": (Options(("auto",)), Interval(0)),
         "memory_budget": (Options((None,)), ByteSize()),
         "epoch_budget": (Options((None,)), ByteSize()),
         "max_clumps": (Options((None, "auto")), Interval(2, integer=True)),
@@ -331,8 +329,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
     @property
     def topic_price_(self) -> float:
         """The price of a topic in nats."""
-        price = self._fitted().price
-        return RELATIVE_PRICE * abs(self.bound_) if self.topic_price == "relative" else price
+        return self._fitted().price
 
     @property
     def compression_loss_(self) -> float:
@@ -572,10 +569,9 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         """
         state, name = learned.state, type(self).__name__
         check_unchanged(name, "family", self.family, _FAMILIES[type(state.model.family)])
-        began = state.price if learned.price_rule == "number" else learned.price_rule
-        if not isinstance(self.topic_price, str) and began != "relative":
-            began = state.price
-        check_unchanged(name, "topic_price", self.topic_price, began)
+        found = learned.price_rule == "auto" and self.topic_price == "auto"
+        if not found:
+            check_unchanged(name, "topic_price", self.topic_price, state.price)
         if self.track_documents and state.document_groups is None:
             check_unchanged(name, "track_documents", True, False)
         self._check_prior(learned)

@@ -31,7 +31,7 @@ class ClumpedFit:
     ----------
     state : topics and compressed points
     history : the bound after each epoch
-    price_rule : the parameter `topic_price` at the beginning: "auto", "relative" or "number"
+    price_rule : the parameter `topic_price` at the beginning: "auto" or "number"
     given_prior : names of the prior's entries that were set by hand at the beginning, sorted
     limits : those within which the state was compressed last
     """

@@ -41,8 +41,6 @@ def _price(settings: ClumpSettings, epoch: Epoch) -> float:
         # A row of counts is one number: its entries are shares of one total.
         width = 1 if settings.family == "multinomial" else epoch.parts[0].shape[1]
         return float(PRICE_PER_NUMBER * (epoch.n_points * width) / epoch.n_documents)
-    if settings.topic_price == "relative":
-        return 0.0  # the share of the bound, `split_share`, is all that a split must gain
     return float(settings.topic_price)
 
 

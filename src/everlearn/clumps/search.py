@@ -29,35 +29,20 @@ _UNCHANGED, _HARDLY_CHANGED = 0.1, 0.01
 second share holds once the first leaves nothing to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPrice:
-    """What a topic must earn in nats; splits must also gain a share of the whole bound.
-
-    `base` is the log base measure of all points, which the bound of topics alone lacks.
-    """
-
-    nats: float
-    least_share: float = 0.0
-    base: float = 0.0
-
-    def of_split(self, bound: float) -> float:
-        """Nats that a split must gain; `bound` is without the base measure."""
-        return self.nats + self.least_share * abs(bound + self.base)
-
-
 @dataclass(slots=True)
 class TopicSearch:
     """Topics, items and groups of an epoch; methods change them in place.
 
     Attributes
     ----------
+    price : nats that a topic must earn
     topics : statistics of the items under the assignment `found`
     found, assigned_by : the latest assignment of items, and the topics it was computed from
     failed : points of each topic, by id, at the time when splitting it failed
     """
 
     step: ClumpStep
-    price: TopicPrice
+    price: float
     max_topics: int
     sizes: Vec
     items: Items
@@ -106,27 +91,23 @@ class TopicSearch:
 
     @property
     def _objective(self) -> float:
-        return self.bound - self.price.nats * len(self.topics)
-
-    @property
-    def _split_price(self) -> float:
-        return self.price.of_split(self.bound)
+        return self.bound - self.price * len(self.topics)
 
     def build(self) -> None:
         """Rounds of splits and joins, many at a time, until no round raises the objective."""
-        self.iterate(_FIRST_ITERATIONS, 0.5 * self._split_price)
+        self.iterate(_FIRST_ITERATIONS, 0.5 * self.price)
         best, kept, stalls = self._objective, self.topics, 0
         # Gains are exact, but rounding and the limit of `WIDTH` topics an item can eat them up:
         # without counting rounds that failed to deliver, the loop might never end.
         while stalls < _STALLS and (
             self.move(self._changed(_UNCHANGED)) or self.move(self._changed(_HARDLY_CHANGED))
         ):
-            self.iterate(_ITERATIONS_BETWEEN, 0.5 * self._split_price)
+            self.iterate(_ITERATIONS_BETWEEN, 0.5 * self.price)
             stalls += 1
             if self._objective > best:
                 best, kept, stalls = self._objective, self.topics, 0
         self.topics = kept
-        self.iterate(_LAST_ITERATIONS, 0.5 * self._split_price)
+        self.iterate(_LAST_ITERATIONS, 0.5 * self.price)
 
     def join(self, rounds: int) -> None:
         """Rounds of joins without splits."""
@@ -149,11 +130,10 @@ class TopicSearch:
         joins = propose_joins(model, *given)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
         room = self.max_topics - len(self.topics)
-        price, split_price = self.price.nats, self._split_price
-        least = max(_LEAST_GAIN * price, 1e-9 * abs(self.bound))
+        least = max(_LEAST_GAIN * self.price, 1e-9 * abs(self.bound))
         tried = divisible if room > 0 else divisible[:0]
-        splits = propose_splits(model, engine, *given, tried, split_price + least)
-        net = np.concatenate([joins.gains + price, splits.gains - split_price])
+        splits = propose_splits(model, engine, *given, tried, self.price + least)
+        net = np.concatenate([joins.gains + self.price, splits.gains - self.price])
         touched = [*pairs, *((k,) for k in splits.chosen.tolist())]
         chosen = disjoint(net, touched, least)
         joined_pairs = [i for i in chosen if i < len(pairs)]
@@ -170,7 +150,7 @@ class TopicSearch:
         """Topics whose split gains more than this share of the price."""
         assert self.found is not None
         given = (self.topics, self.sizes, self.items, self.found, np.arange(len(self.topics)))
-        least = share * self._split_price
+        least = share * self.price
         return propose_splits(self.step.model, self.step.engine, *given, least).chosen
 
     def _note_failures(self, hopeless: IntVec) -> None:

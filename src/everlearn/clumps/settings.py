@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from everlearn.clumps.budget import KeepLimits
 from everlearn.engine.opening import EngineChoice
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Interval, Options
-
-RELATIVE_PRICE: Final = 1e-5
-"""`topic_price="relative"`: a split must gain this share of the bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +61,3 @@ class ClumpSettings:
     options: ClumpOptions
     engine: EngineChoice
     verbose: int
-
-    @property
-    def split_share(self) -> float:
-        """Share of the bound that a split must gain beside the price of a topic."""
-        return RELATIVE_PRICE if self.topic_price == "relative" else 0.0
