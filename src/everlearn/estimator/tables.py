@@ -59,7 +59,9 @@ def plain_values(y: Any) -> Any:
 def _as_table(X: Any) -> Any:
     """What has rows and columns; a list of rows becomes an array."""
     if isinstance(X, (str, bytes, os.PathLike)):
-        raise TypeError(f"{_NO_TABLE} {X!r:.40}; read the file first, as by pandas.read_csv")
+        raise TypeError(
+            f"{_NO_TABLE} {X!r:.80}; read a file first, as by pandas.read_csv or read_parquet"
+        )
     if isinstance(X, Sequence):
         X = _stacked(X)
     elif type(X).__name__ == "LazyFrame":
@@ -131,10 +133,12 @@ def _unmasked(X: Any) -> Any:
 
 def _check_columns(X: Any) -> None:
     """Refuse an array, or a data frame with columns, that hold something else than numbers."""
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        for name in X.columns:
-            some = np.asarray(X[name].head(1))
-            _check_kind(np.asarray(X[name]) if some.dtype == object else some, f"column {name!r}")
+    names = X.columns if hasattr(X, "dtypes") else getattr(X, "column_names", None)
+    if names is not None:
+        for name in names:
+            column = X[name]
+            some = np.asarray(column.head(1) if hasattr(column, "head") else column[:1])
+            _check_kind(np.asarray(column) if some.dtype == object else some, f"column {name!r}")
     elif not sparse.issparse(X):
         _check_kind(np.asarray(X), "an array")
 
