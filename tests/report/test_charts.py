@@ -121,6 +121,12 @@ def test_long_lines_are_thinned_and_keep_their_end(n):
     assert list(kept) == sorted(kept)
 
 
+def test_a_chart_of_a_long_log_is_small():
+    chart = drawn(Line("", [(i, i % 7) for i in range(100_000)]))
+    assert len(chart) < 30_000
+    assert path_of(chart).count("L") < 400
+
+
 @pytest.mark.parametrize(
     ("ends", "whole", "expected"),
     [

@@ -68,6 +68,12 @@ def test_an_early_rise_does_not_hide_a_fall():
     assert drift.since == pytest.approx(0.8, abs=0.01)
 
 
+def test_a_long_log_is_read_in_linear_time():
+    """A search that averaged all later batches at each place would take an hour."""
+    drift = drift_of(log_of(noisy(-3.0, -4.0, n=100_000)))
+    assert drift.records == 10 * 100_001
+
+
 def test_perfect_scores_that_end_are_a_fall():
     drift = drift_of(log_of([1.0] * 10 + [0.5] * 5))
     assert (drift.before, drift.since) == (1.0, 0.5)

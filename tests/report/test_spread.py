@@ -40,6 +40,20 @@ def test_the_columns_that_set_a_component_apart_come_first(rows):
         assert names[0] == "e"
 
 
+def test_the_largest_components_have_strips():
+    """A page about thousands of components stays small."""
+
+    class Many:
+        means_ = np.random.default_rng(0).normal(size=(300, 40))
+        covariances_ = np.ones((300, 40))
+        weights_ = np.arange(300, dtype=float)
+        component_ids_ = np.arange(1000, 1300)
+
+    found = density_strips(Many(), [f"x{j}" for j in range(40)])
+    assert sorted(found) == list(range(1240, 1300))
+    assert sum(map(len, found.values())) < 300_000
+
+
 def test_a_narrow_table_keeps_its_order(rows):
     model = DPMixture(random_state=0).fit(rows[:, 2:])
     for strips in density_strips(model, list("abcd")).values():

@@ -173,6 +173,21 @@ def test_a_fall_of_the_scores_of_new_batches_is_the_headline(tmp_path):
     )
 
 
+def test_scores_of_words_raise_no_alarm(tmp_path):
+    """They fall as the vocabulary grows."""
+    page = reported(tmp_path, "topics from a folder")
+    log = log_path(tmp_path / "m<b>.evl")
+    lines = [
+        {"batch": i, "records": 20 * i, "time": "", "score_before": -3.0 if i < 9 else -6.0}
+        for i in range(1, 20)
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    CliRunner().invoke(app, ["report", str(tmp_path / "m<b>.evl"), "-o", str(page)])
+    text = page.read_text("utf-8")
+    assert 'class="notice"' not in text
+    assert "It falls as the vocabulary grows." in text
+
+
 def test_a_place_that_cannot_be_written_to_is_refused(tmp_path):
     result = CliRunner().invoke(app, ["report", "m.evl", "-o", str(tmp_path / "no" / "x.html")])
     assert result.exit_code == 2

@@ -112,7 +112,12 @@ def line_chart(
     x_names : places and names of ticks of the x axis; None makes round numbers
     stacks : kinds of events, which a last panel counts as bars
     """
-    drawn = [p._replace(lines=list(filter(_has_width, p.lines))) for p in panels]
+    drawn = [
+        panel._replace(
+            lines=[k._replace(spots=thinned(k.spots)) for k in panel.lines if _has_width(k)]
+        )
+        for panel in panels
+    ]
     drawn = [panel for panel in drawn if panel.lines]
     if not drawn:
         return Html("")
@@ -216,7 +221,7 @@ def thinned(spots: Sequence[Spot], most: int = _MAX_POINTS) -> Sequence[Spot]:
 
 def _path(line: Line, x_from: float, x_to: float, y_of: Callable[[float], float]) -> str:
     parts: list[str] = []
-    for x, y in thinned(line.spots):
+    for x, y in line.spots:
         across, down = f"{10 * _part(x, x_from, x_to):.5g}", f"{y_of(y):.4g}"
         if not parts:
             parts.append(f"M{across} {down}")

@@ -75,7 +75,7 @@ def component_table(study: Study, rows: Assigned, found: Sequence[Component]) ->
         columns.append((f"main {truth.noun}", lambda c: "–" if c.top is None else c.top))
         columns.append(("purity", lambda c: "–" if c.purity is None else percent(c.purity)))
     if strips:
-        columns.append(("mean ± spread", lambda c: strips[c.id]))
+        columns.append(("mean ± spread", lambda c: strips.get(c.id, "")))
     columns.append(("share", lambda c: share_bar(c.share, most)))
     columns.append((f"{study.noun}s", lambda c: f"{c.n_rows:,}"))
     if gallery is not None:

@@ -64,7 +64,9 @@ def part_table(
     if named:
         columns.append(("speaks for" if permanent else heads.part, lambda p: p.speaks_for or "–"))
     if strips:
-        columns.append(("mean ± spread", lambda part: strips.get(part.id, "")))
+        columns.append(
+            ("mean ± spread", lambda part: strips.get(part.id) or described(part.about, heads))
+        )
     elif any(part.about for part in shown):
         columns.append((heads.about, lambda part: described(part.about, heads)))
     if any(part.share is not None for part in shown):

@@ -73,16 +73,28 @@ def drift_of(log: Sequence[Mapping[str, Any]]) -> Drift | None:
     noise = float(np.abs(np.diff(scores)).mean()) * np.sqrt(np.pi) / 2
     if noise <= 1e-9 * float(np.abs(scores).max()):
         return None
-    best, most = None, _SURE
-    for place in range(_LEAST, n - _LEAST + 1):
-        before, since = scores[max(0, place - _REFERENCE) : place], scores[place:]
-        error = noise * np.sqrt(1 / len(before) + 1 / len(since))
-        fall = float(before.mean() - since.mean()) / error
-        ended = np.median(scores[-_LEAST:]) > before.mean() - 2 * noise / np.sqrt(_LEAST)
-        if fall > most and not ended:
-            most = fall
-            best = Drift(int(records[place - 1]), float(before.mean()), float(since.mean()))
-    return best
+    sums = np.concatenate([[0.0], np.cumsum(scores)])
+    places = np.arange(_LEAST, n - _LEAST + 1)
+    begins = np.maximum(0, places - _REFERENCE)
+    before = (sums[places] - sums[begins]) / (places - begins)
+    since = (sums[n] - sums[places]) / (n - places)
+    falls = (before - since) / (noise * np.sqrt(1 / (places - begins) + 1 / (n - places)))
+    falls[np.median(scores[-_LEAST:]) > before - 2 * noise / np.sqrt(_LEAST)] = 0.0  # has ended
+    best = int(falls.argmax())
+    if falls[best] <= _SURE:
+        return None
+    place = begins[best] + _break_of(scores[begins[best] :])
+    recent = scores[max(0, place - _REFERENCE) : place]
+    return Drift(int(records[place - 1]), float(recent.mean()), float(scores[place:].mean()))
+
+
+def _break_of(scores: Vec) -> int:
+    """Where to cut the scores in two so that the means of the parts differ most."""
+    n = len(scores)
+    cuts = np.arange(_LEAST, n - _LEAST + 1)
+    below = np.cumsum(scores)[cuts - 1]
+    contrast = (below / cuts - (scores.sum() - below) / (n - cuts)) * np.sqrt(cuts * (n - cuts))
+    return int(cuts[contrast.argmax()])
 
 
 def _scored(log: Sequence[Mapping[str, Any]]) -> tuple[Vec, Vec, Vec]:

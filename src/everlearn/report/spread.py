@@ -13,6 +13,8 @@ from everlearn.report.charts import density_strip, number, strip_points
 from everlearn.report.page import Html, minus
 
 _MAX_COLUMNS: Final = 4
+_MAX_COMPONENTS: Final = 60
+"""Smaller components have no strips, so that pages stay small."""
 _REACH: Final = 3.0
 """Standard deviations to each side that a strip shows."""
 
@@ -49,8 +51,8 @@ def density_strips(model: Any, names: Sequence[str]) -> dict[int, Html]:
     low = np.maximum(centre - _REACH * whole, (means - _REACH * deviations).min(axis=0))
     high = np.minimum(centre + _REACH * whole, (means + _REACH * deviations).max(axis=0))
     narrow = means.shape[1] <= _MAX_COLUMNS
-    found = {}
-    for k, key in enumerate(model.component_ids_.tolist()):
+    found, ids = {}, model.component_ids_.tolist()
+    for k in np.argsort(-weights, kind="stable")[:_MAX_COMPONENTS].tolist():
         order = np.argsort(-apart[k], kind="stable")[:_MAX_COLUMNS]
         strips = []
         for j in range(means.shape[1]) if narrow else order.tolist():
@@ -62,7 +64,7 @@ def density_strips(model: Any, names: Sequence[str]) -> dict[int, Html]:
             hint = f"{names[j]} from {_short(ends[0])} to {_short(ends[1])}"
             own = _density(at, np.float64(mean), np.float64(sd))
             strips.append(density_strip(overall, own, texts, hint))
-        found[key] = Html(f'<span class="strips">{"".join(strips)}</span>')
+        found[ids[k]] = Html(f'<span class="strips">{"".join(strips)}</span>')
     return found
 
 

@@ -96,7 +96,7 @@ def render_stream(report: StreamReport) -> str:
         paths = list(_learned_images(session))
     columns = _IMAGE_POINT if paths else session.layout.columns
     score, scores = _Score.of(session), new_scores(report.log)
-    drift = drift_of(report.log)
+    drift = drift_of(report.log) if score.is_comparable else None
     sections = (
         _images(session, paths),
         _found(session, columns),
@@ -125,6 +125,8 @@ class _Score:
     form: Callable[[float], str]
     unit: str = ""
     accuracy: bool = False
+    is_comparable: bool = True
+    """Whether it means the same at all times. That of a word falls as the vocabulary grows."""
 
     @classmethod
     def of(cls, session: Session) -> _Score:
@@ -134,7 +136,13 @@ class _Score:
         if target == "number":
             return cls("R²", "R² on new records", number)
         noun = _UNITS[session.layout.form or "rows"]
-        return cls(f"log density of a {noun}", f"log density, new {noun}s", number, "nats")
+        return cls(
+            f"log density of a {noun}",
+            f"log density, new {noun}s",
+            number,
+            "nats",
+            is_comparable=noun != "word",
+        )
 
     @property
     def title(self) -> str:
@@ -154,9 +162,10 @@ class _Score:
         """How the scores of new batches moved."""
         many = f"{scores.n_batches} scored batches" if scores.n_batches > 1 else "scored batch"
         unit = f" {self.unit}" if self.unit else ""
+        growing = "" if self.is_comparable else " It falls as the vocabulary grows."
         return (
             f"Before learning, the mean {self.name} was {self.form(scores.first)}{unit} in the "
-            f"first {many} and {self.form(scores.last)}{unit} in the last."
+            f"first {many} and {self.form(scores.last)}{unit} in the last.{growing}"
         )
 
 
