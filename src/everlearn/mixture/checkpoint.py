@@ -23,6 +23,7 @@ from everlearn.estimator.schemas import (
 from everlearn.mixture.fit import LEARNERS, MixtureFit
 from everlearn.mixture.inputs import LARGEST_NAME
 from everlearn.mixture.model import Mixture
+from everlearn.mixture.outliers import LARGEST_SCORE, MAX_SCORES, SeenScores
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State, Trial
 from everlearn.store.schema import Array, Converted, Many, Optional, Record, Scalar, Table, expect
 
@@ -112,6 +113,11 @@ def _is_finite(state: State) -> bool:
     return all(np.isfinite(x).all() for x in numbers)
 
 
+def _check_scores(seen: SeenScores, place: str) -> None:
+    n = len(seen.scores)
+    expect(1 <= n <= MAX_SCORES, f"{place}/scores", f"1 to {MAX_SCORES:,} scores, got {n:,}")
+
+
 def _check_fit(fit: MixtureFit, place: str) -> None:
     state = fit.state
     expect(fit.n_rows >= state.n_open, f"{place}/n_rows", "at least the number of open rows")
@@ -173,6 +179,15 @@ _STATE: Final = Record(
     },
     _check_state,
 )
+_SCORES: Final = Record(
+    SeenScores,
+    {
+        "scores": Array("scores", low=-LARGEST_SCORE, high=LARGEST_SCORE),
+        "weights": Array("scores", low=1e-300, high=1e300),
+        "known": Array("scores", dtypes=("int64",), low=0, high=2**53),
+    },
+    _check_scores,
+)
 MIXTURE_FIT: Final = Record(
     MixtureFit,
     {
@@ -182,6 +197,7 @@ MIXTURE_FIT: Final = Record(
         "n_prior_rows": Scalar(int, 1, 2**53),
         "converged": Scalar(bool),
         "learner": Scalar(str, choices=tuple(LEARNERS)),
+        "scores": _SCORES,
     },
     _check_fit,
 )

@@ -40,6 +40,7 @@ from everlearn.mixture.budget import stats_bytes
 from everlearn.mixture.checkpoint import FAMILY_NAMES, MIXTURE_FIT
 from everlearn.mixture.fit import LEARNERS, MixtureFit, fit_rows, forget_rows, learn_rows
 from everlearn.mixture.inputs import check_forgettable, checked_name, checked_rows
+from everlearn.mixture.outliers import outlier_scores
 from everlearn.mixture.priors import check_entries
 from everlearn.mixture.settings import FAMILY_ALIASES, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
@@ -48,6 +49,7 @@ from everlearn.store.schema import Schema
 
 _PREDICT_ROWS: Final = 4096
 _SAMPLE_CONSTRAINTS: Final = {"n_samples": (Interval(1, integer=True),)}
+_RATE_CONSTRAINTS: Final = {"rate": (Interval(0, 1, low_open=True),)}
 
 
 class DPMixture(
@@ -441,6 +443,48 @@ class DPMixture(
         """
         return float(np.mean(self.score_samples(X)))
 
+    def outlier_score(self, X: Any) -> Vec:
+        """How odd each row is: how badly it fits the component that explains it best.
+
+        Minus the log of its density, where the density of each component is divided by what its
+        own rows have on average. So a narrow cluster does not make the rows of a wide one odd.
+        Counts are scored per token. Unlike `score_samples`, larger means odder.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        score : ndarray of shape (n_rows,)
+            Nats. Compare scores of one model only.
+        """
+        state, rows = self._ready(X)
+        return outlier_scores(state.model, state.total, rows.X)
+
+    def is_outlier(self, X: Any, rate: float = 0.01) -> NDArray[np.bool_]:
+        """Whether each row is odder than nearly all rows that the model has learned.
+
+        The limit comes from scores of about 2,000 of the latest rows, taken while the model did
+        not know them. Rows that differ from these are flagged more often than `rate`.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+        rate : float, default=0.01
+            Share of rows to flag, if they are like the rows seen. Below 1 / (rows scored + 1),
+            only rows odder than all of them are flagged.
+
+        Returns
+        -------
+        is_outlier : ndarray of bool of shape (n_rows,)
+            True for rows that are odd.
+        """
+        check_params("DPMixture.is_outlier", {"rate": rate}, _RATE_CONSTRAINTS)
+        return np.asarray(self.outlier_score(X) > self._learned.scores.threshold(rate))
+
     def sample(self, n_samples: int = 1) -> tuple[Mat, IntVec]:
         """Draw rows from the posterior predictive of the components.
 
@@ -497,18 +541,20 @@ class DPMixture(
         Returns
         -------
         report : dict
-            "statistics", "pair_entropies", "open_rows", "total" and "budget" in bytes;
+            "statistics", "pair_entropies", "open_rows", "scores", "total" and "budget" in bytes;
             "bytes_per_component", "max_components" and "window_rows".
         """
         state, settings = self._fitted(), self._settings()
         statistics, pairs, open_rows = held_bytes(state)
         row_bytes = open_rows // state.n_open if state.n_open else 8 * self._learned.n_features
+        scores = self._learned.scores.nbytes
         limits = memory_limits(settings, state.model, row_bytes, settings.birth_window)
         return {
             "statistics": statistics,
             "pair_entropies": pairs,
             "open_rows": open_rows,
-            "total": statistics + pairs + open_rows,
+            "scores": scores,
+            "total": statistics + pairs + open_rows + scores,
             "budget": settings.memory_budget,
             "bytes_per_component": stats_bytes(state.model.family.n_stats),
             "max_components": limits.max_components,

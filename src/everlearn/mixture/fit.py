@@ -17,8 +17,15 @@ from everlearn.engine.rows import Rows, concatenate
 from everlearn.estimator.families import has_missing
 from everlearn.estimator.history import History
 from everlearn.mixture.learner import Learner
+from everlearn.mixture.outliers import (
+    MAX_SCORES,
+    SeenScores,
+    left_out_scores,
+    scored_before_learning,
+)
 from everlearn.mixture.pooling import can_be_pooled, pooled
 from everlearn.mixture.priors import choose_model
+from everlearn.mixture.search import sample_rows
 from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.setup import check_budget, open_tools
 from everlearn.mixture.state import State, allow_missing
@@ -45,6 +52,7 @@ class MixtureFit:
     n_prior_rows : rows that the prior and the origin were chosen from
     converged : whether the bound converged in the last `fit`
     learner : name of the learner
+    scores : how odd rows were that the model had not learned
     """
 
     state: State
@@ -53,6 +61,7 @@ class MixtureFit:
     n_prior_rows: int
     converged: bool
     learner: str
+    scores: SeenScores
 
     @property
     def seed(self) -> int:
@@ -76,8 +85,10 @@ def fit_rows(
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
         state = seal_all(found.state, tools.runner)
+        sample = sample_rows(rows, min(MAX_SCORES, tools.window.rows), seed, engine)
     history = _after(History(), found.laps)
-    fit = MixtureFit(state, history, n_rows, n_rows, found.converged, settings.learner)
+    scores = _scores_of(state, sample, n_rows)
+    fit = MixtureFit(state, history, n_rows, n_rows, found.converged, settings.learner, scores)
     return _checked(settings, fit)
 
 
@@ -104,12 +115,22 @@ def learn_rows(
         check_budget(settings, known.state)
         if has_missing(rows.X):
             known = replace(known, state=allow_missing(known.state))
-    state, laps = known.state, list[LapInfo]()
+    state, laps, scores = known.state, list[LapInfo](), known.scores
+    mostly_new = n_rows > 2 * known.n_rows
     with open_tools(settings, state.model, rows, engine, on_lap=laps.append, stream=True) as tools:
+        most = min(MAX_SCORES, tools.window.rows)
+        if not mostly_new:
+            place = (state.seed, known.n_rows, tools.runner.block_rows(len(state.total)))
+            new = scored_before_learning(state.model, state.total, rows, *place)
+            scores = scores.after(new, most)
         for part, own_name in parts:
             state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
+        if mostly_new:  # no model could score these rows before, or only one that knew little
+            whole = concatenate([part for part, _ in parts])
+            scores = _scores_of(state, sample_rows(whole, most, seed, engine), n_rows)
     history = _after(known.history, laps)
-    return _checked(settings, replace(known, state=state, history=history, n_rows=n_rows))
+    learned = replace(known, state=state, history=history, n_rows=n_rows, scores=scores)
+    return _checked(settings, learned)
 
 
 def forget_rows(known: MixtureFit, name: int | str) -> MixtureFit:
@@ -117,6 +138,12 @@ def forget_rows(known: MixtureFit, name: int | str) -> MixtureFit:
     state, n_forgotten = forget_batch(known.state, name)
     left = known.n_rows - n_forgotten
     return replace(known, state=state, n_rows=left, n_prior_rows=min(known.n_prior_rows, left))
+
+
+def _scores_of(state: State, sample: Rows, n_rows: int) -> SeenScores:
+    """Scores of rows that the state has learned, each without its own part."""
+    scores = left_out_scores(state.model, state.total, sample.X)
+    return SeenScores.of(scores, sample.weights, n_rows)
 
 
 def _after(history: History, laps: Iterable[LapInfo]) -> History:
@@ -169,7 +196,8 @@ def _start_again(
     whole = concatenate([part for part, _ in parts])
     model = choose_model(settings, whole, seed, engine)
     state = replace(State.empty(model, seed, next_id=next_id), clock=clock)
-    return MixtureFit(state, history, 0, len(whole), converged, settings.learner), parts
+    scores = SeenScores.of(np.empty(0), None, 0)
+    return MixtureFit(state, history, 0, len(whole), converged, settings.learner, scores), parts
 
 
 def _stored_alike(rows: Rows, state: State) -> Rows:
