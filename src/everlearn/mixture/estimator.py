@@ -45,11 +45,18 @@ from everlearn.mixture.priors import check_entries
 from everlearn.mixture.settings import FAMILY_ALIASES, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
 from everlearn.mixture.state import State, allow_missing
+from everlearn.mixture.uncertainty import (
+    CredibleIntervals,
+    PosteriorDraws,
+    credible_intervals,
+    posterior_draws,
+)
 from everlearn.store.schema import Schema
 
 _PREDICT_ROWS: Final = 4096
 _SAMPLE_CONSTRAINTS: Final = {"n_samples": (Interval(1, integer=True),)}
-_RATE_CONSTRAINTS: Final = {"rate": (Interval(0, 1, low_open=True),)}
+_DRAW_CONSTRAINTS: Final = {"n": (Interval(1, integer=True),)}
+RATE_CONSTRAINTS: Final = {"rate": (Interval(0, 1, low_open=True),)}
 
 
 class DPMixture(
@@ -482,7 +489,7 @@ class DPMixture(
         is_outlier : ndarray of bool of shape (n_rows,)
             True for rows that are odd.
         """
-        check_params("DPMixture.is_outlier", {"rate": rate}, _RATE_CONSTRAINTS)
+        check_params("DPMixture.is_outlier", {"rate": rate}, RATE_CONSTRAINTS)
         return np.asarray(self.outlier_score(X) > self._learned.scores.threshold(rate))
 
     def sample(self, n_samples: int = 1) -> tuple[Mat, IntVec]:
@@ -508,6 +515,44 @@ class DPMixture(
         counts = rng.multinomial(n_samples, self.weights_)
         drawn = [family.draw(q, k, int(n), rng) for k, n in enumerate(counts)]
         return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)
+
+    def sample_posterior(self, n: int = 1) -> PosteriorDraws:
+        """Draw parameters from their posterior: what they may be, given the rows seen.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of draws.
+
+        Returns
+        -------
+        draws : PosteriorDraws
+            `weights` (n, n_components), `means` (n, n_components, n_features) and `covariances`,
+            in the order of `component_ids`.
+        """
+        state = self._fitted()
+        check_params("DPMixture.sample_posterior", {"n": n}, _DRAW_CONSTRAINTS)
+        return posterior_draws(state, n, self._new_seed())
+
+    def credible_intervals(self, rate: float = 0.95) -> CredibleIntervals:
+        """Intervals that hold each weight and each mean with a probability of `rate`.
+
+        They take the components found as given, so they are too narrow where these overlap.
+
+        Parameters
+        ----------
+        rate : float, default=0.95
+            Probability that a parameter is inside its interval.
+
+        Returns
+        -------
+        intervals : CredibleIntervals
+            `weights` (n_components, 2) and `means` (n_components, n_features, 2), in the order of
+            `component_ids`. The last axis is the lower and the upper end.
+        """
+        state = self._fitted()
+        check_params("DPMixture.credible_intervals", {"rate": rate}, RATE_CONSTRAINTS)
+        return credible_intervals(state, rate)
 
     # ---------------------------------------------------------------- attributes
 
