@@ -8,6 +8,7 @@ from benchmarks import (
     held_out,
     lap,
     linear,
+    outliers,
     pipe,
     sampler,
     stream,
@@ -30,6 +31,7 @@ PARTS = {
     "rows": (components.row_by_row, "OnlinePPCA on a million rows one by one"),
     "linear": (linear.run, "linear models against LinearSVC and BayesianRidge: quality"),
     "tables": (tables.run, "DPMixture on mixed tables against k-prototypes: quality"),
+    "outliers": (outliers.run, "odd rows: DPMixture against two detectors of scikit-learn"),
     "cluster": (cluster.run, "a Dask cluster: two workers against one"),
 }
 

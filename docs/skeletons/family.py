@@ -68,6 +68,14 @@ class GammaPoisson:
         terms += q.a * np.log(q.b / (q.b + 1.0)) - x * np.log(q.b + 1.0)
         return np.asarray(terms.sum(axis=2))
 
+    def log_typical(self, X: Table, q: Rates) -> Mat:
+        """Log density of an average row of each component, (n, K), to judge how odd rows are.
+
+        Near its mean a count is nearly Gaussian, and a Gaussian is half a nat below its peak.
+        """
+        peak = np.diagonal(self.log_predictive(self.means(q), q))
+        return np.tile(peak - 0.5 * self.n_features, (X.shape[0], 1))
+
     def means(self, q: Rates) -> Mat:
         """Expected rows, (K, D)."""
         return np.asarray(q.a / q.b)

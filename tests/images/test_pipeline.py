@@ -411,7 +411,7 @@ def features(**changes):
         (lambda h, a: h["learned"].update(mixture=[]), "mixture"),
         (lambda h, a: h.update(verbose=True), "verbose"),
         (lambda h, a: a.update(stray=np.ones(2)), "stray"),
-        (narrower, "of 1 components"),
+        (narrower, "of 1 columns"),
     ],
 )
 def test_contradictions_are_refused(spoil, words, tmp_path):
@@ -423,3 +423,31 @@ def test_contradictions_are_refused(spoil, words, tmp_path):
     write_checkpoint(path, header, arrays)
     with pytest.raises(CheckpointError, match=words):
         load(path)
+
+
+# Odd images
+
+
+def test_odd_images_are_found_and_saved_with_the_file(tmp_path):
+    """Checkers, which the components of stripes leave out."""
+    images = scenes(60)
+    pipeline = made("hog", tmp_path).set_params(reduce__residual=True).fit(images)
+    squares = np.indices((32, 32)).sum(axis=0) // 6 % 2 * 255
+    odd = [squares.astype(np.uint8)]
+    assert pipeline.outlier_score(odd)[0] > pipeline.outlier_score(scenes(40, seed=1)).max()
+    assert pipeline.is_outlier(odd, rate=0.05).tolist() == [True]
+    pipeline.save(tmp_path / "m.evl")
+    twin = load(tmp_path / "m.evl")
+    np.testing.assert_array_equal(twin.outlier_score(odd), pipeline.outlier_score(odd))
+
+
+def test_odd_images_need_the_residual(tmp_path):
+    pipeline = made("hog", tmp_path).fit(scenes())
+    for ask in (pipeline.outlier_score, pipeline.is_outlier):
+        with pytest.raises(ValueError, match="reduce__residual=True"):
+            ask(scenes())
+    pipeline.set_params(reduce__residual=True)
+    with pytest.raises(ValueError, match="'reduce__residual' of ImagePipeline must stay"):
+        pipeline.outlier_score(scenes())
+    with pytest.raises(ValueError, match="'rate'"):
+        pipeline.fit(scenes()).is_outlier(scenes(), rate=2)

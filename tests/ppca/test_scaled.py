@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, IncrementalPCA
+from sklearn.metrics import roc_auc_score
 
 from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
@@ -196,3 +197,45 @@ def test_in_its_unit_digits_are_not_split_too_much():
         ami = [adjusted_mutual_information(y, model.predict(rows)) for model in (vague, firm)]
         found.append((vague.n_components_ >= 50, firm.n_components_ <= 25, ami[1] > 0.7 > ami[0]))
     assert np.all(found), found
+
+
+# The residual
+
+
+def test_the_residual_is_the_log_of_the_distance_from_the_projection():
+    X = rows()
+    plain, model = ScaledPCA(3).fit(X), ScaledPCA(3, residual=True).fit(X)
+    found = model.transform(X)
+    np.testing.assert_array_equal(found[:, :-1], plain.transform(X))
+    apart = X - plain.inverse_transform(plain.transform(X))
+    want = np.log(np.linalg.norm(apart, axis=1) / plain.scale_)
+    np.testing.assert_allclose(found[:, -1], want, rtol=1e-9)
+    np.testing.assert_array_equal(
+        model.inverse_transform(found), plain.inverse_transform(found[:, :-1])
+    )
+    assert model.get_feature_names_out().tolist() == [f"scaledpca{i}" for i in range(4)]
+
+
+def test_a_residual_of_nothing_is_finite():
+    X = rows()
+    model = ScaledPCA(X.shape[1], residual=True).fit(X)
+    assert np.isfinite(model.transform(np.vstack([X, model.mean_[None]]))).all()
+
+
+def test_with_the_residual_a_mixture_finds_what_reduction_hides():
+    """Rows that differ only in directions that the components leave out."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(40, 40)))[0]
+    known = rng.normal(size=(2000, 3)) @ (5 * basis[:3]) + 0.1 * rng.normal(size=(2000, 40))
+    odd = known[:200] + 2.0 * basis[10]
+    y = np.repeat([0, 1], [500, 200])
+    for residual, low, high in ((False, 0.4, 0.65), (True, 0.999, 1.0)):
+        reduce = ScaledPCA(3, residual=residual).fit(known[500:1500])
+        model = DPMixture(random_state=0, engine="serial").fit(reduce.transform(known[500:1500]))
+        test = reduce.transform(np.vstack([known[1500:], odd]))
+        assert low <= roc_auc_score(y, model.outlier_score(test)) <= high
+
+
+def test_the_residual_must_be_a_truth_value():
+    with pytest.raises(ValueError, match="'residual' parameter of ScaledPCA"):
+        ScaledPCA(2, residual="yes").fit(rows())

@@ -9,13 +9,14 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-Purpose: TypeAlias = Literal["order", "birth", "subsample", "sample", "start"]
+Purpose: TypeAlias = Literal["order", "birth", "subsample", "sample", "start", "score"]
 _PURPOSES: Final[dict[Purpose, int]] = {
     "order": 1,
     "birth": 2,
     "subsample": 3,
     "sample": 4,
     "start": 5,
+    "score": 6,
 }
 
 

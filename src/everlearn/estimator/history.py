@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from everlearn.core.arrays import Mat
 from everlearn.core.moves import ALL_MOVES, TREE_MOVES, LapInfo, MoveRecord
 
+if TYPE_CHECKING:
+    import pandas
+
 MAX_POINTS = 1024
 MAX_MOVES = 256
+_SHOWN: Final = 12
+"""Most laps that `print` shows."""
 LARGEST_COUNT = 2**53 - 1
 MOVE_KINDS = tuple(dict.fromkeys((*ALL_MOVES, *TREE_MOVES)))
 COUNT_KEYS = tuple(
@@ -62,6 +67,42 @@ class History:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, History) and self.to_json() == other.to_json()
+
+    def __len__(self) -> int:
+        return len(self.curve)
+
+    def __repr__(self) -> str:
+        return f"<History of {len(self)} laps, {len(self.moves)} of the latest moves>"
+
+    def __str__(self) -> str:
+        """A table of the first and the latest laps, and the moves judged."""
+        width = f"{'lap':>8} {'rows':>14} {'bound':>16} {'components':>10}"
+        points = self.points
+        lines = [
+            f"{p.lap:>8,} {p.rows:>14,} {p.bound:>16,.1f} {p.n_components:>10,}" for p in points
+        ]
+        if len(lines) > _SHOWN:
+            lines = [*lines[:1], f"{'...':>8}", *lines[1 - _SHOWN :]]
+        judged = ", ".join(f"{n:,} {kind}" for kind, n in self.counts.items()) or "none"
+        return "\n".join([width, *lines, f"moves: {judged}"])
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The curve as a data frame, one row a lap. Needs pandas.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Columns "lap", "rows", "bound" and "n_components".
+        """
+        try:
+            import pandas  # noqa: PLC0415
+        except ImportError as error:
+            raise ImportError(
+                "history_.to_frame needs pandas: pip install pandas. Without it, use "
+                "history_.points or print(history_)."
+            ) from error
+        frame = pandas.DataFrame(self.curve, columns=["lap", "rows", "bound", "n_components"])
+        return frame.astype({"lap": "int64", "rows": "int64", "n_components": "int64"})
 
     def after(self, info: LapInfo) -> History:
         """With one more lap."""

@@ -106,8 +106,8 @@ def _three(value: ArrayLike) -> NDArray[np.float64]:
 
 
 def _check_pipeline(pipeline: SavedPipeline, place: str) -> None:
-    width, wanted = pipeline.reduce.n_components_, pipeline.mixture.n_features_in_
-    expect(width == wanted, f"{place}/mixture", f"of {width} components of 'reduce', not {wanted}")
+    width, wanted = pipeline.reduce._n_features_out, pipeline.mixture.n_features_in_
+    expect(width == wanted, f"{place}/mixture", f"of {width} columns of 'reduce', not {wanted}")
     network = isinstance(pipeline.features, CNNFeatures)
     expect(network == (pipeline.weights is not None), f"{place}/weights", "there with a network")
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.errors import CheckpointError
@@ -21,7 +22,7 @@ from everlearn.images.base import ImageFeatures
 from everlearn.images.checkpoint import FEATURES, PIPELINE, SavedPipeline
 from everlearn.images.files import AnyImage
 from everlearn.images.networks import CNNFeatures, weights_digest
-from everlearn.mixture.estimator import DPMixture
+from everlearn.mixture.estimator import RATE_CONSTRAINTS, DPMixture
 from everlearn.ppca.scaled import ScaledPCA
 from everlearn.store.schema import Arrays, Reading, check_keys
 
@@ -167,6 +168,44 @@ class ImagePipeline(SaveMixin, Pipeline):
         """The mean log-likelihood of the reduced features of an image."""
         self.check_settings()
         return float(super().score(X, y, sample_weight, **params))
+
+    def outlier_score(self, X: Iterable[AnyImage]) -> Vec:
+        """How odd each image is, (n_images,); larger is odder. Needs `reduce__residual=True`."""
+        return self._mixture_with_residual("outlier_score").outlier_score(self[:-1].transform(X))
+
+    def is_outlier(self, X: Iterable[AnyImage], rate: float = 0.01) -> NDArray[np.bool_]:
+        """Whether each image is odder than nearly all images seen, (n_images,).
+
+        Needs `reduce__residual=True`.
+
+        Parameters
+        ----------
+        X : iterable of images
+            The images.
+        rate : float, default=0.01
+            Share of images to flag, if they are like the images seen.
+
+        Returns
+        -------
+        is_outlier : ndarray of bool of shape (n_images,)
+            True for images that are odd.
+        """
+        mixture = self._mixture_with_residual("is_outlier")
+        check_params("DPMixture.is_outlier", {"rate": rate}, RATE_CONSTRAINTS)
+        return mixture.is_outlier(self[:-1].transform(X), rate=rate)
+
+    def _mixture_with_residual(self, method: str) -> DPMixture:
+        """The mixture, if its rows say how much of an image the components leave out."""
+        _, reduce, mixture = _steps_of(self)
+        check_is_fitted(mixture)
+        self.check_settings()
+        if not reduce.residual:
+            raise ValueError(
+                f"ImagePipeline.{method} needs reduce__residual=True, because what makes an image "
+                "odd is often what the principal components leave out. Call "
+                "set_params(reduce__residual=True), then fit."
+            )
+        return mixture
 
     def check_settings(self) -> None:
         """Raise a ValueError if settings or weights are not those of learning."""
@@ -335,6 +374,7 @@ def _row_settings(steps: Sequence[tuple[str, Any]]) -> dict[str, Any]:
                     found[f"{name}__{key}"] = _channels(value) if key in ("mean", "std") else value
         elif isinstance(part, ScaledPCA):
             found[f"{name}__n_components"] = part.n_components
+            found[f"{name}__residual"] = part.residual
     return found
 
 

@@ -11,10 +11,12 @@ from everlearn._lazy import lazy
 _HOMES = {
     "ClusteringScores": "everlearn.metrics.clustering",
     "Coherence": "everlearn.metrics.topics",
+    "Comparison": "everlearn.metrics.comparison",
     "ContinualEvaluator": "everlearn.metrics.continual",
     "ContinualSummary": "everlearn.metrics.continual",
     "adjusted_mutual_information": "everlearn.metrics.clustering",
     "clustering_scores": "everlearn.metrics.clustering",
+    "compare": "everlearn.metrics.comparison",
     "continual_summary": "everlearn.metrics.continual",
     "lost_since_best": "everlearn.metrics.continual",
     "normalized_mutual_information": "everlearn.metrics.clustering",
@@ -36,6 +38,8 @@ if TYPE_CHECKING:  # type checkers and editors read the names here
         normalized_mutual_information as normalized_mutual_information,
     )
     from everlearn.metrics.clustering import purity as purity
+    from everlearn.metrics.comparison import Comparison as Comparison
+    from everlearn.metrics.comparison import compare as compare
     from everlearn.metrics.continual import ContinualEvaluator as ContinualEvaluator
     from everlearn.metrics.continual import ContinualSummary as ContinualSummary
     from everlearn.metrics.continual import continual_summary as continual_summary

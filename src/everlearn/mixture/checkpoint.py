@@ -25,6 +25,7 @@ from everlearn.mixture.columns import KINDS, MAX_VALUES, Column
 from everlearn.mixture.fit import LEARNERS, MixtureFit
 from everlearn.mixture.inputs import LARGEST_NAME
 from everlearn.mixture.model import Mixture
+from everlearn.mixture.outliers import LARGEST_SCORE, MAX_SCORES, SeenScores
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State, Trial
 from everlearn.mixture.table_family import columns_fit
 from everlearn.store.schema import Array, Converted, Many, Optional, Record, Scalar, Table, expect
@@ -113,6 +114,11 @@ def _is_finite(state: State) -> bool:
     except np.linalg.LinAlgError:
         return False
     return all(np.isfinite(x).all() for x in numbers)
+
+
+def _check_scores(seen: SeenScores, place: str) -> None:
+    n = len(seen.scores)
+    expect(1 <= n <= MAX_SCORES, f"{place}/scores", f"1 to {MAX_SCORES:,} scores, got {n:,}")
 
 
 def _check_fit(fit: MixtureFit, place: str) -> None:
@@ -208,6 +214,15 @@ _COLUMN: Final = Record(
     },
     _check_column,
 )
+_SCORES: Final = Record(
+    SeenScores,
+    {
+        "scores": Array("scores", low=-LARGEST_SCORE, high=LARGEST_SCORE),
+        "weights": Array("scores", low=1e-300, high=1e300),
+        "known": Array("scores", dtypes=("int64",), low=0, high=2**53),
+    },
+    _check_scores,
+)
 MIXTURE_FIT: Final = Record(
     MixtureFit,
     {
@@ -218,6 +233,7 @@ MIXTURE_FIT: Final = Record(
         "converged": Scalar(bool),
         "learner": Scalar(str, choices=tuple(LEARNERS)),
         "columns": Optional(Many(_COLUMN, most=2**20)),
+        "scores": _SCORES,
     },
     _check_fit,
 )

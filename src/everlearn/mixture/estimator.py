@@ -43,16 +43,25 @@ from everlearn.mixture.checkpoint import FAMILY_NAMES, MIXTURE_FIT
 from everlearn.mixture.columns import Columns
 from everlearn.mixture.fit import LEARNERS, MixtureFit, fit_rows, forget_rows, learn_rows
 from everlearn.mixture.inputs import check_forgettable, checked_name, checked_rows, read_rows
+from everlearn.mixture.outliers import outlier_scores
 from everlearn.mixture.priors import check_entries
 from everlearn.mixture.profiles import ColumnProfile, profiles_of
 from everlearn.mixture.settings import FAMILY_ALIASES, Kinds, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
 from everlearn.mixture.state import State, allow_missing
 from everlearn.mixture.tables import decoded, given_kinds
+from everlearn.mixture.uncertainty import (
+    CredibleIntervals,
+    PosteriorDraws,
+    credible_intervals,
+    posterior_draws,
+)
 from everlearn.store.schema import Schema
 
 _PREDICT_ROWS: Final = 1024
 _SAMPLE_CONSTRAINTS: Final = {"n_samples": (Interval(1, integer=True),)}
+_DRAW_CONSTRAINTS: Final = {"n": (Interval(1, integer=True),)}
+RATE_CONSTRAINTS: Final = {"rate": (Interval(0, 1, low_open=True),)}
 
 
 class DPMixture(
@@ -466,6 +475,48 @@ class DPMixture(
         """
         return float(np.mean(self.score_samples(X)))
 
+    def outlier_score(self, X: Any) -> Vec:
+        """How odd each row is: how badly it fits the component that explains it best.
+
+        Minus the log of its density, where the density of each component is divided by what its
+        own rows have on average. So a narrow cluster does not make the rows of a wide one odd.
+        Counts are scored per token. Unlike `score_samples`, larger means odder.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        score : ndarray of shape (n_rows,)
+            Nats. Compare scores of one model only.
+        """
+        state, rows = self._ready(X)
+        return outlier_scores(state.model, state.total, rows.X)
+
+    def is_outlier(self, X: Any, rate: float = 0.01) -> NDArray[np.bool_]:
+        """Whether each row is odder than nearly all rows that the model has learned.
+
+        The limit comes from scores of about 2,000 of the latest rows, taken while the model did
+        not know them. Rows that differ from these are flagged more often than `rate`.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or data frame of shape (n_rows, n_features)
+            The rows.
+        rate : float, default=0.01
+            Share of rows to flag, if they are like the rows seen. Below 1 / (rows scored + 1),
+            only rows odder than all of them are flagged.
+
+        Returns
+        -------
+        is_outlier : ndarray of bool of shape (n_rows,)
+            True for rows that are odd.
+        """
+        check_params("DPMixture.is_outlier", {"rate": rate}, RATE_CONSTRAINTS)
+        return np.asarray(self.outlier_score(X) > self._learned.scores.threshold(rate))
+
     def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], IntVec]:
         """Draw rows from the posterior predictive of the components.
 
@@ -509,6 +560,44 @@ class DPMixture(
                 "with family='table'."
             )
         return profiles_of(family, found, columns)
+
+    def sample_posterior(self, n: int = 1) -> PosteriorDraws:
+        """Draw parameters from their posterior: what they may be, given the rows seen.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of draws.
+
+        Returns
+        -------
+        draws : PosteriorDraws
+            `weights` (n, n_components), `means` (n, n_components, n_features) and `covariances`,
+            in the order of `component_ids`.
+        """
+        state = self._fitted()
+        check_params("DPMixture.sample_posterior", {"n": n}, _DRAW_CONSTRAINTS)
+        return posterior_draws(state, n, self._new_seed())
+
+    def credible_intervals(self, rate: float = 0.95) -> CredibleIntervals:
+        """Intervals that hold each weight and each mean with a probability of `rate`.
+
+        They take the components found as given, so they are too narrow where these overlap.
+
+        Parameters
+        ----------
+        rate : float, default=0.95
+            Probability that a parameter is inside its interval.
+
+        Returns
+        -------
+        intervals : CredibleIntervals
+            `weights` (n_components, 2) and `means` (n_components, n_features, 2), in the order of
+            `component_ids`. The last axis is the lower and the upper end.
+        """
+        state = self._fitted()
+        check_params("DPMixture.credible_intervals", {"rate": rate}, RATE_CONSTRAINTS)
+        return credible_intervals(state, rate)
 
     # ---------------------------------------------------------------- attributes
 
@@ -560,18 +649,20 @@ class DPMixture(
         Returns
         -------
         report : dict
-            "statistics", "pair_entropies", "open_rows", "total" and "budget" in bytes;
+            "statistics", "pair_entropies", "open_rows", "scores", "total" and "budget" in bytes;
             "bytes_per_component", "max_components" and "window_rows".
         """
         state, settings = self._fitted(), self._settings()
         statistics, pairs, open_rows = held_bytes(state)
         row_bytes = open_rows // state.n_open if state.n_open else 8 * self._learned.n_features
+        scores = self._learned.scores.nbytes
         limits = memory_limits(settings, state.model, row_bytes, settings.birth_window)
         return {
             "statistics": statistics,
             "pair_entropies": pairs,
             "open_rows": open_rows,
-            "total": statistics + pairs + open_rows,
+            "scores": scores,
+            "total": statistics + pairs + open_rows + scores,
             "budget": settings.memory_budget,
             "bytes_per_component": stats_bytes(state.model.family.n_stats),
             "max_components": limits.max_components,

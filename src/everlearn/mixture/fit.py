@@ -21,8 +21,15 @@ from everlearn.estimator.history import History
 from everlearn.mixture.columns import Columns, capped, settled
 from everlearn.mixture.learner import Learner
 from everlearn.mixture.model import by_mass
+from everlearn.mixture.outliers import (
+    MAX_SCORES,
+    SeenScores,
+    left_out_scores,
+    scored_before_learning,
+)
 from everlearn.mixture.pooling import can_be_pooled, pooled
 from everlearn.mixture.priors import choose_model
+from everlearn.mixture.search import sample_rows
 from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.setup import check_budget, open_tools
 from everlearn.mixture.state import State, allow_missing
@@ -50,6 +57,7 @@ class MixtureFit:
     n_prior_rows : rows that the prior and the origin were chosen from
     converged : whether the bound converged in the last `fit`
     learner : name of the learner
+    scores : how odd rows were that the model had not learned
     labels : id of the likeliest component of each row that `fit` has just learned; not saved
     columns : columns of a table; None if rows are numbers
     """
@@ -60,6 +68,7 @@ class MixtureFit:
     n_prior_rows: int
     converged: bool
     learner: str
+    scores: SeenScores
     labels: Labels | None = None
     columns: Columns | None = None
 
@@ -87,15 +96,17 @@ def fit_rows(
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
         state = seal_all(found.state, tools.runner)
+        sample = sample_rows(rows, min(MAX_SCORES, tools.window.rows), seed, engine)
+    scores = _scores_of(state, sample, n_rows)
     state, laps = _numbered(state, found.laps, 0)
-    history = _after(History(), laps)
     fit = MixtureFit(
         state,
-        history,
+        _after(History(), laps),
         n_rows,
         n_rows,
         found.converged,
         settings.learner,
+        scores,
         columns=settings.columns,
     )
     return _checked(settings, fit)
@@ -125,14 +136,25 @@ def learn_rows(
         check_budget(settings, known.state)
         if has_missing(rows.X):
             known = replace(known, state=allow_missing(known.state))
-    state, laps = known.state, list[LapInfo]()
+    state, laps, scores = known.state, list[LapInfo](), known.scores
+    mostly_new = n_rows > 2 * known.n_rows
     with open_tools(settings, state.model, rows, engine, on_lap=laps.append, stream=True) as tools:
+        most = min(MAX_SCORES, tools.window.rows)
+        if not mostly_new:
+            place = (state.seed, known.n_rows, tools.runner.block_rows(len(state.total)))
+            new = scored_before_learning(state.model, state.total, rows, *place)
+            scores = scores.after(new, most)
         for part, own_name in parts:
             state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
+        if mostly_new:  # no model could score these rows before, or only one that knew little
+            whole = concatenate([part for part, _ in parts])
+            scores = _scores_of(state, sample_rows(whole, most, seed, engine), n_rows)
     state, found = _numbered(state, laps, first_new)
     history = _after(known.history, found)
-    fit = replace(known, state=state, history=history, n_rows=n_rows, labels=None)
-    return _checked(settings, fit)
+    learned = replace(
+        known, state=state, history=history, n_rows=n_rows, scores=scores, labels=None
+    )
+    return _checked(settings, learned)
 
 
 def forget_rows(known: MixtureFit, name: int | str) -> MixtureFit:
@@ -165,6 +187,12 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
 
     named = [replace(info, moves=tuple(read(move) for move in info.moves)) for info in laps]
     return state.renumbered(ids), named
+
+
+def _scores_of(state: State, sample: Rows, n_rows: int) -> SeenScores:
+    """Scores of rows that the state has learned, each without its own part."""
+    scores = left_out_scores(state.model, state.total, sample.X)
+    return SeenScores.of(scores, sample.weights, n_rows)
 
 
 def _after(history: History, laps: Iterable[LapInfo]) -> History:
@@ -225,7 +253,14 @@ def _start_again(
     model = choose_model(settings, whole, seed, engine)
     state = replace(State.empty(model, seed, next_id=next_id), clock=clock)
     fit = MixtureFit(
-        state, history, 0, len(whole), converged, settings.learner, columns=settings.columns
+        state,
+        history,
+        0,
+        len(whole),
+        converged,
+        settings.learner,
+        SeenScores.of(np.empty(0), None, 0),
+        columns=settings.columns,
     )
     return fit, parts
 

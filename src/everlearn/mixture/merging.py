@@ -25,6 +25,7 @@ from everlearn.mixture.fit import MixtureFit
 from everlearn.mixture.local import LocalRunner
 from everlearn.mixture.merges import judge_pairs, promising_pairs
 from everlearn.mixture.model import Mixture
+from everlearn.mixture.outliers import SeenScores
 from everlearn.mixture.setup import mixture_step
 from everlearn.mixture.state import NamedPart, Sealed, State, allow_missing
 from everlearn.mixture.streaming import seal_all
@@ -68,14 +69,16 @@ def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> Mixtu
     info = LapInfo(
         state.clock, state.bound(), len(state.total), float(state.total.n.sum()), records, False
     )
+    n_rows = sum(x.n_rows for x in learned) - again
     return replace(
         learned[0],
         state=state,
         columns=columns,
         history=learned[0].history.after(info),
-        n_rows=sum(x.n_rows for x in learned) - again,
+        n_rows=n_rows,
         converged=False,
         labels=None,
+        scores=SeenScores.pooled([x.scores for x in learned], n_rows),
     )
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.estimator.base import LearnerMixin, named_errors
-from everlearn.estimator.params import Constraint, Interval
+from everlearn.estimator.params import Constraint, Instance, Interval
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import LARGEST, plain_numbers
 from everlearn.ppca.moments import signed
@@ -21,6 +21,8 @@ from everlearn.store.schema import Array, Record, Scalar, expect
 
 _FLAT = 1e-12
 """A singular value below this share of the largest one is a rounding error."""
+_LEAST_RESIDUAL = 1e-6
+"""A smaller residual, in units of the components, is rounding."""
 _SPARE = 2
 """So many times `n_components` directions are kept between batches."""
 
@@ -115,6 +117,10 @@ class ScaledPCA(
         kept between batches, which keeps variances right to a percent or two.
     batch_size : int, default=500
         Rows that are learned at a time. More need more memory.
+    residual : bool, default=False
+        Add a column to what `transform` returns: the log of how far a row is from its projection,
+        divided by `scale_`. Use it to find outliers: what makes a row odd is often just what the
+        components leave out.
 
     Attributes
     ----------
@@ -147,11 +153,15 @@ class ScaledPCA(
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "n_components": (Interval(1, integer=True),),
         "batch_size": (Interval(1, integer=True),),
+        "residual": (Instance((bool,), "a truth value"),),
     }
 
-    def __init__(self, n_components: int = 100, *, batch_size: int = 500) -> None:
+    def __init__(
+        self, n_components: int = 100, *, batch_size: int = 500, residual: bool = False
+    ) -> None:
         self.n_components = n_components
         self.batch_size = batch_size
+        self.residual = residual
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the components of a data set, forgetting anything learned before.
@@ -205,13 +215,21 @@ class ScaledPCA(
         Returns
         -------
         coordinates : ndarray of shape (n_rows, n_components)
+            With `residual=True`, one more column.
         """
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
-        found = np.empty((len(rows), self.n_components_))
+        rows, k = self._rows(X, reset=False), self.n_components_
+        found = np.empty((len(rows), self._n_features_out))
         for part in self._batches(len(rows)):
-            found[part] = (rows[part] - self.mean_) @ self.components_.T
-        return found / self.scale_
+            apart = rows[part] - self.mean_
+            found[part, :k] = apart @ self.components_.T
+            if self.residual:
+                apart -= found[part, :k] @ self.components_
+                found[part, k] = np.sqrt(np.einsum("nd,nd->n", apart, apart))
+        found /= self.scale_
+        if self.residual:
+            found[:, k] = np.log(np.maximum(found[:, k], _LEAST_RESIDUAL))
+        return found
 
     def inverse_transform(self, X: Any) -> Mat:
         """Rows with these coordinates, and the mean in all other directions.
@@ -219,7 +237,7 @@ class ScaledPCA(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_components)
-            Coordinates.
+            Coordinates. The column that `residual=True` adds may be there, and is left out.
 
         Returns
         -------
@@ -229,7 +247,9 @@ class ScaledPCA(
         with named_errors(self, "X"):
             coordinates = check_array(plain_numbers(X), dtype=np.float64)
             width = coordinates.shape[1]
-            if width != self.n_components_:
+            if self.residual and width == self._n_features_out:
+                coordinates = coordinates[:, :-1]
+            elif width != self.n_components_:
                 raise ValueError(
                     f"expected {self.n_components_} columns of coordinates, got {width}"
                 )
@@ -273,7 +293,7 @@ class ScaledPCA(
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components_
+        return self.n_components_ + bool(self.residual)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learned")

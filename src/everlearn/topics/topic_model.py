@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from everlearn.core.arrays import Vec
-from everlearn.engine.opening import EngineChoice, open_engine
-from everlearn.estimator.params import Constraint, Interval, Options
+from everlearn.core.arrays import Mat, Vec
+from everlearn.engine.opening import EngineChoice, local_engine, open_engine
+from everlearn.estimator.params import Constraint, Interval, Options, check_params
 from everlearn.store.schema import Schema
 from everlearn.text.inputs import TextOptions, WordSpace
 from everlearn.topics.batches import Targets
@@ -18,11 +18,14 @@ from everlearn.topics.checkpoint import TOPIC_MODEL_FIT
 from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.fit import TopicFit, check_unchanged, fit_corpus, learn_documents, start_fit
 from everlearn.topics.params import TOPIC_CONSTRAINTS, SamplerOptions
+from everlearn.topics.predict import topic_proportions
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import TopicSettings
+from everlearn.topics.uncertainty import share_intervals
 
 _START_TOPICS = 20
 """Topics that "infer" starts with, where the options give no number."""
+_RATE = {"rate": (Interval(0, 1, low_open=True),)}
 _NO_TASKS = np.empty(0, np.int64)
 
 
@@ -226,6 +229,38 @@ class TopicModel(TopicEstimator[None]):
         """
         log_likelihood, n_tokens = self._completion(X)
         return float(log_likelihood.sum() / max(1, n_tokens.sum()))
+
+    def credible_intervals(self, X: Any, rate: float = 0.95) -> Mat:
+        """Intervals that hold the share of each topic with a probability of `rate`.
+
+        The shares are those of all words in documents like the ones in X. Topics are taken as
+        known: what is uncertain is which documents come (Bayesian bootstrap).
+
+        Parameters
+        ----------
+        X : documents
+            As in `fit`. At least two must have words that the model knows.
+        rate : float, default=0.95
+            Probability that a share is inside its interval.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n_topics, 2)
+            The lower and the upper end for each topic.
+        """
+        name = f"{type(self).__name__}.credible_intervals"
+        check_params(name, {"rate": rate}, _RATE)
+        documents = self._read(X)
+        lengths = documents.lengths
+        if (lengths > 0).sum() < 2:
+            raise ValueError(
+                f"X of {name} must have at least two documents with words that the model knows, "
+                f"because the interval comes from how they differ. Got {(lengths > 0).sum()}."
+            )
+        fit, settings = self._fitted(), self._current_settings()
+        with open_engine(local_engine(self.engine)) as engine:
+            proportions = topic_proportions(settings, fit.states[0], documents, engine)
+        return share_intervals(proportions, lengths, rate, fit.states[0].seed)
 
     # ------------------------------------------------------------------ inner
 

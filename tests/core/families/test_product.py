@@ -110,3 +110,24 @@ def test_codes_of_many_columns():
     assert_array_equal(
         family.features(X), [[0, 1, 1, 0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 1, 0, 0, 0, 0]]
     )
+
+
+@pytest.mark.parametrize(
+    "case", [CODES, poisson("counts", count_columns(5, 3, 3)), TABLE], ids=lambda case: case.name
+)
+def test_the_typical_log_density_is_the_mean_over_drawn_rows(case):
+    q, oracles = posteriors(case)
+    for k in range(len(oracles)):
+        drawn = case.family.draw(q, k, 20_000, np.random.default_rng(k))
+        drawn[:, -1] = np.nan  # a missing entry has no part in either
+        found = case.family.log_predictive(drawn, q)[:, k]
+        error = found.std() / np.sqrt(len(found)) + 1e-12
+        assert abs(case.family.log_typical(drawn, q)[0, k] - found.mean()) < 4 * error
+
+
+def test_the_typical_log_density_of_large_counts_is_close_to_that_of_a_gaussian(monkeypatch):
+    case = poisson("large", 400.0 + count_columns(50, 2, 3))
+    q, _ = posteriors(case, k=1)
+    summed = case.family.log_typical(case.X[:1], q)
+    monkeypatch.setattr("everlearn.core.families.poisson._MOST_SUMMED", 10)
+    assert_allclose(case.family.log_typical(case.X[:1], q), summed, rtol=1e-3)

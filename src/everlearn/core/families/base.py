@@ -48,6 +48,13 @@ class Family(Protocol[Q]):
     def log_predictive(self, X: Table, q: Q) -> Mat:
         """Log posterior-predictive density of each row under each component."""
 
+    def log_typical(self, X: Table, q: Q) -> Mat:
+        """Log predictive density that rows of each component have on average, (n_rows, K).
+
+        They have the same entries missing, or the same sum of counts. For counts, it is the log
+        number of orders of the tokens, so that only the probability of each token remains.
+        """
+
     def means(self, q: Q) -> Mat:
         """Expected mean of a row of each component, shape (K, n_features)."""
 

@@ -70,6 +70,12 @@ class Categories:
             out += np.where(seen[:, [column]], logs[:, places[:, column]].T, 0.0)
         return out
 
+    def log_typical(self, X: Table, q: Mat) -> Mat:
+        """Minus the entropies of the columns, over the entries that a row has."""
+        shares = self.shares(q)
+        per_column = np.add.reduceat(shares * np.log(shares), self.starts, axis=1)
+        return np.asarray(self._places(X)[1] @ per_column.T)
+
     def means(self, q: Mat) -> Mat:
         """NaN, because categories have no mean; see `shares`."""
         return np.full((len(q), self.n_features), np.nan)

@@ -140,9 +140,7 @@ class DiagGaussian:
     def log_predictive(self, X: Table, q: NormalGamma) -> Mat:
         """Independent Student-t densities, one per dimension."""
         x = np.asarray(X, np.float64) - self.origin
-        dof = np.broadcast_to(2.0 * q.shape, q.rate.shape)
-        spread = q.rate * (1.0 + 1.0 / q.mean_precision) / q.shape * dof
-        constant = gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof) - 0.5 * np.log(np.pi * spread)
+        dof, spread, constant = _student(q)
         out = np.empty((len(x), len(q.rate)))
         for k in range(len(q.rate)):
             per_dim = constant[k] - 0.5 * (dof[k] + 1.0) * np.log1p(
@@ -150,6 +148,15 @@ class DiagGaussian:
             )
             out[:, k] = np.nansum(per_dim, axis=1) if self.missing else per_dim.sum(axis=1)
         return out
+
+    def log_typical(self, X: Table, q: NormalGamma) -> Mat:
+        """Minus the entropies of the Student-t densities, over the entries that a row has."""
+        dof, _, constant = _student(q)
+        half = 0.5 * (dof + 1.0)
+        per_dim = constant - half * (psi(half) - psi(0.5 * dof))
+        if self.missing:
+            return np.asarray(~np.isnan(np.asarray(X)) @ per_dim.T)
+        return np.tile(per_dim.sum(axis=1), (X.shape[0], 1))
 
     def means(self, q: NormalGamma) -> Mat:
         return q.mean + self.origin
@@ -169,3 +176,11 @@ class DiagGaussian:
         if self.missing:
             x[np.isnan(x)] = 0.0
         return x
+
+
+def _student(q: NormalGamma) -> tuple[Mat, Mat, Mat]:
+    """Degrees of freedom of each predictive, these times its squared scale, and its log peak."""
+    dof = np.broadcast_to(2.0 * q.shape, q.rate.shape)
+    spread = q.rate * (1.0 + 1.0 / q.mean_precision) / q.shape * dof
+    constant = gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof) - 0.5 * np.log(np.pi * spread)
+    return dof, spread, constant

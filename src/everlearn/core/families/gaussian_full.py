@@ -84,6 +84,10 @@ class FullGaussian:
         x = np.asarray(X, np.float64) - self.origin
         return q.wishart.log_student(x, q.mean, 1.0 + 1.0 / q.mean_precision)
 
+    def log_typical(self, X: Table, q: NormalWishart) -> Mat:
+        mean = q.wishart.mean_log_student(1.0 + 1.0 / q.mean_precision)
+        return np.tile(mean, (X.shape[0], 1))
+
     def means(self, q: NormalWishart) -> Mat:
         return q.mean + self.origin
 

@@ -58,6 +58,9 @@ class ZeroMeanGaussian:
     def log_predictive(self, X: Table, q: Wishart) -> Mat:
         return q.log_student(np.asarray(X, np.float64), self.means(q), np.ones(len(q.dof)))
 
+    def log_typical(self, X: Table, q: Wishart) -> Mat:
+        return np.tile(q.mean_log_student(np.ones(len(q.dof))), (X.shape[0], 1))
+
     def means(self, q: Wishart) -> Mat:
         return np.zeros((len(q.dof), self.n_features))
 

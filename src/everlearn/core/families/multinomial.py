@@ -80,6 +80,9 @@ class Multinomial:
             out[:, k] += _row_sums(per_row)
         return np.asarray(out)
 
+    def log_typical(self, X: Table, q: Mat) -> Mat:
+        return np.tile(self.log_base(X)[:, None], len(q))
+
     def means(self, q: Mat) -> Mat:
         """Expected probability of each symbol."""
         return np.asarray(q / q.sum(axis=1, keepdims=True))

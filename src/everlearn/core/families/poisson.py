@@ -7,13 +7,16 @@ Derivation: docs/math/tables.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.special import gammaln, psi
 
 from everlearn.core.arrays import Mat, Table, Vec
+
+_MOST_SUMMED: Final = 10_000
+"""An entropy is a sum over at most this many counts; with more it is that of a Gaussian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,16 @@ class Poisson:
         x = np.asarray(X, np.float64)
         out = np.empty((len(x), len(q.shape)))
         for k, (a, b) in enumerate(zip(*q, strict=True)):
-            terms = gammaln(a + x) - gammaln(a) - gammaln(x + 1.0)
-            terms += a * np.log(b / (b + 1.0)) - x * np.log1p(b)
-            out[:, k] = np.nansum(terms, axis=1)
+            out[:, k] = np.nansum(_log_density(x, a, b), axis=1)
         return out
+
+    def log_typical(self, X: Table, q: Rates) -> Mat:
+        """Minus the entropies of the negative binomials, over the entries that a row has."""
+        parts = [
+            [_mean_log_density(a, b) for a, b in zip(*own, strict=True)]
+            for own in zip(q.shape.tolist(), q.inverse_scale.tolist(), strict=True)
+        ]
+        return np.asarray(~np.isnan(np.asarray(X, np.float64)) @ np.array(parts).T)
 
     def means(self, q: Rates) -> Mat:
         return q.shape / q.inverse_scale
@@ -92,3 +101,20 @@ class Poisson:
         seen = ~np.isnan(roots)
         middle = np.sum(roots, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
         return np.where(seen, roots, middle)
+
+
+def _log_density(x: Vec | Mat, a: float | Vec, b: float | Vec) -> Mat:
+    """Negative binomial of counts whose rate is Gamma(a, inverse scale b)."""
+    terms = gammaln(a + x) - gammaln(a) - gammaln(x + 1.0)
+    return np.asarray(terms + a * np.log(b / (b + 1.0)) - x * np.log1p(b))
+
+
+def _mean_log_density(a: float, b: float) -> float:
+    """Mean of `_log_density` over counts that are drawn from it."""
+    mean = a / b
+    variance = mean * (1.0 + 1.0 / b)
+    largest = np.ceil(mean + 12.0 * np.sqrt(variance) + 40.0)
+    if largest > _MOST_SUMMED:
+        return float(-0.5 * (np.log(2.0 * np.pi * variance) + 1.0))
+    logs = _log_density(np.arange(largest + 1.0), a, b)
+    return float(np.exp(logs) @ logs)

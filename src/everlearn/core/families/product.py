@@ -71,6 +71,10 @@ class Product:
         each = zip(self.blocks, q, strict=True)
         return np.asarray(sum(b.family.log_predictive(X[:, b.columns], own) for b, own in each))
 
+    def log_typical(self, X: Table, q: Posteriors) -> Mat:
+        each = zip(self.blocks, q, strict=True)
+        return np.asarray(sum(b.family.log_typical(X[:, b.columns], own) for b, own in each))
+
     def means(self, q: Posteriors) -> Mat:
         return self._by_column(lambda block, own: block.family.means(own), q)
 

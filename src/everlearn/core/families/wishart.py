@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
-from scipy.special import gammaln
+from scipy.special import gammaln, psi
 
 from everlearn.core.arrays import Cube, Mat, Table, Vec
 from everlearn.core.math import digamma_multivariate, log_gamma_multivariate, upper_triangle
@@ -80,6 +80,23 @@ class Wishart:
         `inflation` (K,) is by how much uncertainty of the mean widens the covariance.
         """
         d = self.dim
+        dof, constant = self._student(inflation)
+        out = np.empty((len(x), len(dof)))
+        for k, half in enumerate(np.linalg.inv(self.factor)):
+            turned = (x - mean[k]) @ half.T
+            distance = np.einsum("nd,nd->n", turned, turned) / inflation[k]
+            out[:, k] = constant[k] - 0.5 * (dof[k] + d) * np.log1p(distance)
+        return out
+
+    def mean_log_student(self, inflation: Vec) -> Vec:
+        """Mean of `log_student` over rows of the same component: minus its entropy, (K,)."""
+        dof, constant = self._student(inflation)
+        half = 0.5 * (dof + self.dim)
+        return np.asarray(constant - half * (psi(half) - psi(0.5 * dof)))
+
+    def _student(self, inflation: Vec) -> tuple[Vec, Vec]:
+        """Degrees of freedom, and log density at the mean, of each component."""
+        d = self.dim
         dof = self.dof - d + 1.0
         constant = (
             gammaln(0.5 * (dof + d))
@@ -87,12 +104,7 @@ class Wishart:
             - 0.5 * d * np.log(np.pi * inflation)
             - 0.5 * self.log_det
         )
-        out = np.empty((len(x), len(dof)))
-        for k, half in enumerate(np.linalg.inv(self.factor)):
-            turned = (x - mean[k]) @ half.T
-            distance = np.einsum("nd,nd->n", turned, turned) / inflation[k]
-            out[:, k] = constant[k] - 0.5 * (dof[k] + d) * np.log1p(distance)
-        return out
+        return dof, np.asarray(constant)
 
     def draw_student(
         self, k: int, mean: Vec, inflation: float, size: int, rng: np.random.Generator
