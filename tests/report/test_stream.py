@@ -173,6 +173,28 @@ def test_a_fall_of_the_scores_of_new_batches_is_the_headline(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "scores", "last", "change"),
+    [
+        ("mixture from JSON lines", [-3.0, -3.0, -2.0, -2.5], "−2.25", "+0.75"),
+        ("classifier from rows", [0.9, 0.9, 0.8, 0.8], "80.0%", "−10.0 points"),
+    ],
+)
+def test_key_numbers_have_the_score_of_new_records_and_its_change(
+    tmp_path, name, scores, last, change
+):
+    page = reported(tmp_path, name)
+    lines = [
+        {"batch": i, "records": 20 * i, "time": "", "score_before": s}
+        for i, s in enumerate(scores, start=1)
+    ]
+    log_path(tmp_path / "m<b>.evl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    CliRunner().invoke(app, ["report", str(tmp_path / "m<b>.evl"), "-o", str(page)])
+    numbers = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page.read_text("utf-8")))
+    assert last in (numbers.get("log density, new rows"), numbers.get("accuracy on new records"))
+    assert numbers["change since the start"] == change
+
+
 def test_scores_of_words_raise_no_alarm(tmp_path):
     """They fall as the vocabulary grows."""
     page = reported(tmp_path, "topics from a folder")

@@ -17,9 +17,8 @@ import numpy as np
 
 from everlearn.io.opening import open_sources
 from everlearn.io.sources import Source
-from everlearn.registry import BY_KEY
+from everlearn.registry import BY_KEY, imported
 from everlearn.report.charts import number
-from everlearn.stream.models import StreamModel, has_class_topics
 from everlearn.stream.predict import batches_of, component_answers, label_answers, path_answers
 from everlearn.stream.session import Session
 
@@ -106,26 +105,17 @@ def _shortened(text: str) -> str:
 
 def _parts_of_records(model: Any, X: Any) -> Sequence[tuple[int | str | None, float]]:
     """The part that each record belongs to most, and how much; None where that means nothing."""
-    if hasattr(model, "topic_shares_") or has_class_topics(model):
-        ids, shares = model.component_ids_, np.asarray(model.transform(X))
-        if len(set(ids.tolist())) < len(ids) or shares.shape[1] != len(ids):
-            return [(None, 0.0)] * len(shares)  # classes with topics of their own
-        return [(int(ids[k]), float(row[k])) for k, row in _largest(shares)]
-    kind = _answers_of(model)
-    if kind == component_answers.__name__:
+    if hasattr(model, "topic_shares_"):
+        ids, shares = model.component_ids_.tolist(), np.asarray(model.transform(X))
+        if len(set(ids)) == shares.shape[1]:
+            return [(ids[row.argmax()], float(row.max())) for row in shares]
+        return [(None, 0.0)] * len(shares)  # each class has topics of its own
+    answers = imported(BY_KEY[model.checkpoint_key].answers or "")
+    if answers is component_answers:
         # By density: probabilities are largest far from the other components, not in the middle.
-        return [(a["component"], a["log_likelihood"]) for a in component_answers(model, X)]
-    if kind == path_answers.__name__:
-        return [(a["path"][-1], 0.0) for a in path_answers(model, X)]
-    if kind == label_answers.__name__:
-        return [(str(a["label"]), a.get("score", 0.0)) for a in label_answers(model, X)]
-    return [(None, 0.0)] * np.shape(X)[0]
-
-
-def _answers_of(model: StreamModel) -> str:
-    place = BY_KEY[model.checkpoint_key].answers or ""
-    return place.partition(":")[2]
-
-
-def _largest(shares: Any) -> Iterator[tuple[int, Any]]:
-    return ((int(row.argmax()), row) for row in shares)
+        return [(a["component"], a["log_likelihood"]) for a in answers(model, X)]
+    if answers is path_answers:
+        return [(a["path"][-1], 0.0) for a in answers(model, X)]
+    if answers is label_answers:
+        return [(str(a["label"]), a.get("score", 0.0)) for a in answers(model, X)]
+    return [(None, 0.0)] * len(X)

@@ -149,6 +149,15 @@ class _Score:
         """The name and the unit."""
         return f"{self.name}, {self.unit}" if self.unit else self.name
 
+    def key_numbers(self, scores: NewScores) -> list[tuple[str, str]]:
+        """The mean of the last batches, and its change since the first ones."""
+        found = [(self.key, self.form(scores.last))]
+        if scores.n_batches > 1 and self.is_comparable:
+            moved = scores.last - scores.first
+            told = f"{100 * moved:+.1f} points" if self.accuracy else f"{moved:+.3g}"
+            found.append(("change since the start", minus(told)))
+        return found
+
     def told(self, drift: Drift) -> str:
         """The news that new records fit worse than they did."""
         unit = f" {self.unit}" if self.unit else ""
@@ -200,7 +209,7 @@ def _key_numbers(
         ("records", f"{ledger.records:,}"),
         *([("bad records", f"{ledger.bad:,}")] if ledger.bad else []),
         *((name, minus(f"{value:,.0f}")) for name, value in facts.items()),
-        *([(score.key, score.form(scores.last))] if scores is not None else []),
+        *(score.key_numbers(scores) if scores is not None else []),
         ("batches", f"{ledger.batches:,}"),
     ]
 
