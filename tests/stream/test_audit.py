@@ -2,14 +2,18 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from everlearn.cli.exits import USAGE
 from everlearn.cli.learn import learn_in_terminal
 from everlearn.io.log import read_log
 from everlearn.mixture.estimator import DPMixture
 from everlearn.stream.learn import Schedule
-from support.stream_cases import learned
+from support.stream_cases import environment, json_rows, learned
 from support.stream_rows import is_good, picky, rows_request
 
 TABLE = "a,b,label\n" + "".join(f"{i % 7},{i % 5},g{i % 2}\n" for i in range(40))
@@ -39,6 +43,42 @@ class TestSources:
         assert key in text
         log.write_text(text.replace(key, '"rows.jsonl"'))
         assert invoke("audit", request.model, "rows.jsonl").exit_code == 0
+
+    @pytest.mark.parametrize(
+        "name", ["topics from a folder", "ppca from a table", "mixture from Excel"]
+    )
+    def test_all_scored_batches_are_found_again(self, tmp_path, invoke, name):
+        request = learned(tmp_path, name)
+        log = list(read_log(Path(f"{request.model}.log.jsonl")))
+        scored = {line["batch"]: line["new"] for line in log if "score_after" in line}
+        audited = json.loads(invoke("audit", request.model, *request.sources, "--json").stdout)
+        assert {mark["batch"]: mark["records"] for mark in audited["marks"]} == scored
+        assert len(scored) > 2
+
+    def test_what_came_through_a_pipe_may_be_in_a_file(self, tmp_path, invoke):
+        path, model = json_rows(tmp_path), tmp_path / "m.evl"
+        learn = [
+            sys.executable,
+            "-c",
+            "from everlearn.cli.main import app; app()",
+            "learn",
+            model,
+            "-",
+        ]
+        options = [
+            "--kind",
+            "ppca",
+            "--columns",
+            "a,b",
+            "--batch",
+            "50",
+            "--score-every",
+            "2",
+            "-q",
+        ]
+        subprocess.run([*learn, *options], input=path.read_bytes(), env=environment(), check=True)
+        audited = json.loads(invoke("audit", model, path, "--json").stdout)
+        assert [mark["batch"] for mark in audited["marks"]] == [1, 3, 5]
 
 
 class TestScores:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import ProgressColumn, SpinnerColumn, TextColumn
 
 from everlearn.cli.exits import as_typed
+from everlearn.core.text import counted
 from everlearn.engine.progress import ProgressLine
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -53,7 +54,7 @@ class LearnProgress(ProgressLine):
         self.n_new += line["new"]
         self.n_bad += line["new_bad"]
         bad = f"{line['bad']:,} bad" if line["bad"] else ""
-        components = f"{line['components']:,} components" if "components" in line else ""
+        components = counted(line["components"], "component") if "components" in line else ""
         self._update(completed=line["records"], bad=bad, components=components)
 
 
