@@ -28,6 +28,7 @@ from everlearn.report.page import (
     settings_section,
     table,
 )
+from everlearn.report.tables import columns_section
 from everlearn.report.tree import outline, treemap
 from everlearn.stream.events import events, learned_up_to
 from everlearn.stream.session import Session
@@ -97,6 +98,7 @@ def render_stream(report: StreamReport) -> str:
         NO_SCRIPT,
         _images(session, paths),
         _found(session, columns),
+        columns_section(model),
         topics_by_class(model, report.log),
         _growth(report),
         _structure(report),
