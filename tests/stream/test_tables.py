@@ -2,12 +2,15 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from everlearn.cli.main import app
 from everlearn.errors import UsageError
 from everlearn.io.opening import open_sources
 from everlearn.stream.learn import LearnRequest, Schedule, learn_stream
@@ -119,3 +122,17 @@ def test_families_of_numbers_set_records_with_text_aside(tmp_path: Path) -> None
     )
     with pytest.raises(UsageError, match="'channel' is not a number"):
         learn_stream(request)
+
+
+def test_show_and_report_say_how_columns_are_learned(tmp_path: Path) -> None:
+    source = write(tmp_path / "table.csv", records(1500))
+    learn(tmp_path / "m.evl", source, kind="mixture")
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "m.evl")]).stdout
+    assert re.search(r"channel +categories: phone, shop, web", shown)
+    assert re.search(r"spend +numbers", shown)
+    answer = CliRunner().invoke(app, ["show", str(tmp_path / "m.evl"), "--json"]).stdout
+    assert json.loads(answer)["columns"]["visits"] == "counts"
+    CliRunner().invoke(app, ["report", str(tmp_path / "m.evl"), "-o", str(tmp_path / "m.html")])
+    page = (tmp_path / "m.html").read_text("utf-8").split("What sets components apart")[1]
+    assert re.search(r"phone 9\d% \(all: 3\d%\)", page)
+    assert ">categories: False, True<" in page

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich import box
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,7 @@ from everlearn.stream.events import History, events, history_of, learned_up_to
 from everlearn.stream.session import Session
 from everlearn.stream.summary import (
     Part,
+    columns_of,
     facts_of,
     has_permanent_ids,
     memory_of,
@@ -49,6 +51,8 @@ def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None
         mark = "#" if has_permanent_ids(model) else ""
         found = parts_of(model, session.layout.columns)
         console.print(_part_table("What was found", found, mark))
+    if kinds := columns_of(model):
+        console.print(_titled("Columns", kinds, justify="left"))
     memory = {k: told_size(k, v) for k, v in memory_of(model).items() if v is not None}
     if memory:
         console.print(_titled("Memory", memory))
@@ -68,6 +72,7 @@ def summary(session: Session, log: Iterable[Mapping[str, Any]]) -> dict[str, Any
         "batches": session.ledger.batches,
         "bad": session.ledger.bad,
         "parts": [asdict(part) for part in parts_of(session.model, session.layout.columns)],
+        "columns": columns_of(session.model),
         "memory": dict(memory_of(session.model)),
         "history": asdict(history),
         "sources": {p.name: p.position for p in session.ledger.sources.values()},
@@ -176,10 +181,10 @@ def _grid(facts: Mapping[str, str]) -> Table:
     return grid
 
 
-def _titled(title: str, facts: Mapping[str, str]) -> Table:
+def _titled(title: str, facts: Mapping[str, str], justify: JustifyMethod = "right") -> Table:
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_header=False)
     table.add_column()
-    table.add_column(justify="right")
+    table.add_column(justify=justify)
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), value)
     return table

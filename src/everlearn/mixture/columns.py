@@ -30,6 +30,7 @@ ROWS_PER_VALUE: Final = 5
 LARGEST_MEAN_COUNT: Final = 10.0
 MAX_VALUES: Final = 256
 """Most values of a column that have a code of their own. All others count as one more value."""
+_SHOWN_VALUES: Final = 6
 _SURELY_CATEGORIES: Final = 20
 """So many different values may be categories, however few rows there are."""
 
@@ -50,6 +51,12 @@ class Column:
     kind: str
     values: tuple[str, ...] = ()
     numeric: bool = False
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.values[:_SHOWN_VALUES])
+        more = len(self.values) - _SHOWN_VALUES
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{self.kind}: {shown}{rest}" if shown else self.kind
 
     @property
     def n_codes(self) -> int:

@@ -19,12 +19,12 @@ from everlearn.core.families.base import Family
 from everlearn.core.families.product import Product
 from everlearn.core.moves import ALL_MOVES
 from everlearn.core.random import stream
+from everlearn.core.stats import Stats
 from everlearn.engine.opening import EngineChoice, is_collection, open_engine
 from everlearn.engine.rows import Rows
 from everlearn.errors import NotConvergedWarning
 from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin, named_errors
-from everlearn.estimator.collections import open_rows
-from everlearn.estimator.components import ComponentAttributes, Components
+from everlearn.estimator.components import ComponentAttributes
 from everlearn.estimator.families import FAMILIES, check_prior, has_missing
 from everlearn.estimator.params import (
     ByteSize,
@@ -42,13 +42,14 @@ from everlearn.mixture.budget import stats_bytes
 from everlearn.mixture.checkpoint import FAMILY_NAMES, MIXTURE_FIT
 from everlearn.mixture.columns import Columns
 from everlearn.mixture.fit import LEARNERS, MixtureFit, fit_rows, forget_rows, learn_rows
-from everlearn.mixture.inputs import check_forgettable, checked_name, checked_rows, read_rows
+from everlearn.mixture.inputs import check_forgettable, checked_name, read_rows
 from everlearn.mixture.outliers import outlier_scores
 from everlearn.mixture.priors import check_entries
 from everlearn.mixture.profiles import ColumnProfile, profiles_of
 from everlearn.mixture.settings import FAMILY_ALIASES, Kinds, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
 from everlearn.mixture.state import State, allow_missing
+from everlearn.mixture.table_chunks import open_chunks
 from everlearn.mixture.tables import decoded, given_kinds
 from everlearn.mixture.uncertainty import (
     CredibleIntervals,
@@ -262,9 +263,10 @@ class DPMixture(
             self._check_params()
             settings = self._settings()
             if is_collection(X):
-                with open_rows(self, X, sample_weight, checked_rows) as given:
-                    seed = self._new_seed()
-                    self._learned = fit_rows(settings, given.rows, seed, given.engine)
+                with open_chunks(self, X, sample_weight) as given:
+                    settings, seed = replace(settings, columns=given.columns), self._new_seed()
+                    far = given.opened
+                    self._learned = fit_rows(settings, far.rows, seed, far.engine)
             else:
                 columns, rows = read_rows(self, X, None, sample_weight=sample_weight)
                 settings = replace(settings, columns=columns)
@@ -675,7 +677,7 @@ class DPMixture(
         check_is_fitted(self)
         return self._learned.state
 
-    def _components(self) -> tuple[Family[Any], Components]:
+    def _components(self) -> tuple[Family[Any], Stats]:
         state = self._fitted()
         return state.model.family, state.total.rows(state.order_of_birth())
 

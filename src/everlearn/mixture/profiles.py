@@ -6,16 +6,17 @@ the column in all rows, both at the expected parameters. So columns of all kinds
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from everlearn.core.arrays import Mat
 from everlearn.core.families.categories import Categories
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.families.product import Product
-from everlearn.estimator.components import Components
-from everlearn.mixture.columns import Columns
+from everlearn.core.stats import Stats
+from everlearn.mixture.columns import Column, Columns
 
 OTHER_VALUES: Final = "(other values)"
 
@@ -48,55 +49,50 @@ class ColumnProfile(NamedTuple):
         return f"{self.column}={self.value} {self.level:.0%}"
 
 
-def profiles_of(family: Product, stats: Components, columns: Columns) -> list[ColumnProfile]:
+def profiles_of(family: Product, stats: Stats, columns: Columns) -> list[ColumnProfile]:
     """All columns of all components; in each component, those that differ most come first."""
-    found: list[list[ColumnProfile]] = [[] for _ in stats.ids]
+    found: list[ColumnProfile] = []
     for block, t in zip(family.blocks, family.parts(stats.t), strict=True):
-        own: Any = block.family
-        q = own.posterior(stats.n, t)
-        whole = own.posterior(stats.n.sum(keepdims=True), t.sum(axis=0, keepdims=True))
-        if isinstance(own, Categories):
-            shares, all_shares = own.shares(q), own.shares(whole)[0]
-            for j, start, size in zip(block.columns, own.starts, own.sizes, strict=True):
-                part = slice(start, start + size)
-                terms = shares[:, part] * np.log(shares[:, part] / all_shares[part])
-                names = (OTHER_VALUES, *columns[j].values)
-                for k, best in enumerate(terms.argmax(axis=1).tolist()):
-                    level, overall = shares[k, start + best], all_shares[start + best]
-                    found[k].append(
-                        ColumnProfile(
-                            int(stats.ids[k]),
-                            columns[j].name,
-                            columns[j].kind,
-                            names[best],
-                            float(level),
-                            float(overall),
-                            float(terms[k].sum()),
-                        )
-                    )
-            continue
-        means, overall = own.means(q), own.means(whole)[0]
-        if isinstance(own, DiagGaussian):
-            differences = _of_gaussians(means, own.covariances(q), overall, own.covariances(whole))
-        else:
-            differences = means * np.log(means / overall) - means + overall
-        for i, j in enumerate(block.columns):
-            for k, mean in enumerate(means[:, i].tolist()):
-                found[k].append(
-                    ColumnProfile(
-                        int(stats.ids[k]),
-                        columns[j].name,
-                        columns[j].kind,
-                        None,
-                        mean,
-                        float(overall[i]),
-                        float(differences[k, i]),
-                    )
-                )
-    return [one for each in found for one in sorted(each, key=lambda p: -p.difference)]
+        own = [columns[j] for j in block.columns]
+        whole = Stats(stats.ids[:1], *(x.sum(axis=0, keepdims=True) for x in (stats.n, t, stats.h)))
+        of_block = _of_categories if isinstance(block.family, Categories) else _of_means
+        found += of_block(block.family, replace(stats, t=t), whole, own)
+    order = {component: k for k, component in enumerate(stats.ids.tolist())}
+    return sorted(found, key=lambda profile: (order[profile.component], -profile.difference))
 
 
-def _of_gaussians(mean: Mat, variance: Mat, all_mean: Mat, all_variance: Mat) -> Mat:
-    """Divergences of Gaussian columns."""
-    ratio = variance / all_variance
-    return np.asarray(0.5 * (ratio - 1.0 - np.log(ratio) + (mean - all_mean) ** 2 / all_variance))
+def _of_categories(
+    family: Any, stats: Stats, whole: Stats, columns: Sequence[Column]
+) -> Iterator[ColumnProfile]:
+    """Profiles of categories. The value that stands out adds most to the divergence."""
+    shares, overall = (family.shares(family.posterior(s.n, s.t)) for s in (stats, whole))
+    for column, start, size in zip(columns, family.starts, family.sizes, strict=True):
+        own, every = shares[:, start : start + size], overall[0, start : start + size]
+        terms = own * np.log(own / every)
+        names = (OTHER_VALUES, *column.values)
+        for k, best in enumerate(terms.argmax(axis=1).tolist()):
+            levels = float(own[k, best]), float(every[best])
+            difference = float(terms[k].sum())
+            component = int(stats.ids[k])
+            yield ColumnProfile(
+                component, column.name, column.kind, names[best], *levels, difference
+            )
+
+
+def _of_means(
+    family: Any, stats: Stats, whole: Stats, columns: Sequence[Column]
+) -> Iterator[ColumnProfile]:
+    """Profiles of numbers and counts."""
+    q, all_rows = (family.posterior(s.n, s.t) for s in (stats, whole))
+    means, overall = family.means(q), family.means(all_rows)
+    if isinstance(family, DiagGaussian):
+        ratio = family.covariances(q) / family.covariances(all_rows)
+        shift = (means - overall) ** 2 / family.covariances(all_rows)
+        differences = 0.5 * (ratio - 1.0 - np.log(ratio) + shift)
+    else:
+        differences = means * np.log(means / overall) - means + overall
+    for k, component in enumerate(stats.ids.tolist()):
+        for j, column in enumerate(columns):
+            levels = float(means[k, j]), float(overall[0, j])
+            difference = float(differences[k, j])
+            yield ColumnProfile(component, column.name, column.kind, None, *levels, difference)

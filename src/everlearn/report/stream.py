@@ -33,6 +33,7 @@ from everlearn.report.page import (
 from everlearn.report.parts import MAX_LINES, Heads, described, part_table
 from everlearn.report.scores import Drift, NewScores, drift_of, new_scores
 from everlearn.report.spread import density_strips
+from everlearn.report.tables import columns_section
 from everlearn.report.tree import outline
 from everlearn.stream.events import events, learned_up_to
 from everlearn.stream.session import Session
@@ -100,6 +101,7 @@ def render_stream(report: StreamReport) -> str:
     sections = (
         _images(session, paths),
         _found(session, columns),
+        columns_section(model),
         topics_by_class(model, report.log),
         _growth(report, score, scores),
         _structure(report),

@@ -92,6 +92,12 @@ def tree_of(model: StreamModel, columns: Columns = None) -> FittedTree | None:
     return FittedTree(tuple(replace(node, words=words[node.id]) for node in tree))
 
 
+def columns_of(model: StreamModel) -> dict[str, str]:
+    """How each column of a table is learned; empty for models of other records."""
+    found = getattr(model, "columns_", ())
+    return {column.name: str(column) for column in found}
+
+
 def scores_of(model: StreamModel) -> dict[str, Vec] | None:
     """Weights of the columns by class, or by "value"; None if the model has no linear scores."""
     if not has_scores(model):
