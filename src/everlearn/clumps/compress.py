@@ -20,7 +20,7 @@ from everlearn.core.arrays import Labels, Vec
 
 @dataclass(frozen=True, slots=True)
 class LeafLimit:
-    """A limit on the leaves of each document; `room` is how many more it may have."""
+    """A limit on the leaves of each document. `room` is how many more it may have."""
 
     room: Vec
 
@@ -71,7 +71,7 @@ class StoragePrices:
 
     @classmethod
     def of(cls, n_stats: int, n_features: int, *, singles: bool) -> StoragePrices:
-        """A clump has features, mass and start; a single point has coordinates and a group."""
+        """A clump has features, mass and start. A single point has coordinates and a group."""
         return cls(8 * (n_stats + 2), 8 * n_features + 4, singles)
 
     def as_singles(self, leaves: LeafFacts) -> NDArray[np.bool_]:
@@ -141,7 +141,7 @@ class Compressor:
         return self._leaves(self.best)
 
     def compressed(self, room: StorageRoom, magnified: float) -> Leaves:
-        """The finest partition that fits into the room; the coarsest one must fit."""
+        """The finest partition that fits into the room. The coarsest one must fit."""
         leaves = self._starting_leaves(room)
         rest = room.charged(leaves)
         tying = Tying.of(self.model, self.topics, self.sizes, self.items)
@@ -150,7 +150,7 @@ class Compressor:
         return leaves
 
     def _leaves(self, keys: NDArray[np.integer]) -> Leaves:
-        """One leaf for each distinct key; items with the same key must have the same best topic."""
+        """One leaf for each distinct key. Items with the same key must have the same best topic."""
         _, first, of = np.unique(keys, return_index=True, return_inverse=True)
         best = self.best[first]
         n = np.bincount(of, self.items.mass)

@@ -46,7 +46,7 @@ class ClumpedLearner:
     settings: ClumpSettings
 
     def learn(self, state: ClumpedState, epoch: Epoch) -> tuple[ClumpedState, EpochInfo]:
-        """The state after an epoch; the old state stays as it is."""
+        """The state after an epoch. The old state stays as it is."""
         seen = Seen(state.past, epoch, epoch.documents + np.int32(len(state.sizes)))
         new_ids = state.n_documents + np.arange(epoch.n_documents)
         log_base = state.model.family.log_base
@@ -76,7 +76,7 @@ class ClumpedLearner:
         return TopicSearch(step, state.price, most, state.sizes, items, topics, state.next_id)
 
     def _searched(self, state: ClumpedState, seen: Seen) -> TopicSearch:
-        """The finished search, on all items; the last ones are the points of the epoch."""
+        """The finished search, on all items. The last ones are the points of the epoch."""
         options, epoch = self.settings.options, seen.epoch
         items = seen.items(state.model)
         n_new = epoch.n_points
@@ -125,7 +125,7 @@ class ClumpedLearner:
         return new, EpochInfo(forced, loss)
 
     def _merge_groups(self, search: TopicSearch, state: ClumpedState, most: float) -> ClumpedState:
-        """Merge groups until at most `most` are left; the state with the ids of these."""
+        """Merge groups until at most `most` are left. Return the state with their ids."""
         if len(search.sizes) <= most:
             return state
         return state.regrouped(search.merge_groups(int(most), self.settings.options.group_merge))

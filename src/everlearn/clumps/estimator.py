@@ -250,7 +250,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Learn from documents; they need not come again.
+        """Learn from documents. They need not come again.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         return self.fit(X, groups=groups).transform(X, groups=groups)
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; a fitted model is compressed at once if its limits change.
+        """Change parameters. A fitted model is compressed at once if its limits change.
 
         Parameters
         ----------

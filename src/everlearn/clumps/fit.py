@@ -44,7 +44,7 @@ class ClumpedFit:
 
     @classmethod
     def fresh(cls, settings: ClumpSettings, epoch: Epoch) -> ClumpedFit:
-        """Nothing learned yet; the first epoch decides on the prior and the price."""
+        """Nothing learned yet. The first epoch decides on the prior and the price."""
         rule = settings.topic_price if isinstance(settings.topic_price, str) else "number"
         state = fresh_state(settings, epoch)
         return cls(state, History(), rule, given_entries(settings), settings.limits)
@@ -74,7 +74,7 @@ def given_entries(settings: ClumpSettings) -> tuple[str, ...]:
 def learn(
     settings: ClumpSettings, known: ClumpedFit | None, documents: Iterable[Mat]
 ) -> ClumpedFit:
-    """Learn from documents in epochs; `known` is None for a new model."""
+    """Learn from documents in epochs. `known` is None for a new model."""
     total = len(documents) if isinstance(documents, Sized) else None
     remaining, waiting = iter(documents), list[Mat]()
     fit, done = known, 0

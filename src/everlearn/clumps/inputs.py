@@ -67,7 +67,7 @@ def checked_documents(estimator: BaseEstimator, X: Any, groups: Any, *, reset: b
 
 @contextmanager
 def open_documents(estimator: BaseEstimator, X: Any, groups: Any) -> Iterator[Iterable[Mat]]:
-    """The documents for `fit`; those of a Dask bag are fetched part by part."""
+    """The documents for `fit`. Those of a Dask bag are fetched part by part."""
     if not is_collection(X) or hasattr(X, "ndim"):
         X, groups = fetch_collections(estimator, X=X, groups=groups)
         yield checked_documents(estimator, X, groups, reset=True).parts
@@ -118,7 +118,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _checked_parts(estimator: BaseEstimator, X: Iterable[Any], *, reset: bool) -> Iterator[Mat]:
-    """Checked documents one by one; errors name the position."""
+    """Checked documents one by one. Errors name the position."""
     for position, part in enumerate(X):
         argument = f"X[{position}]"
         try:
@@ -131,7 +131,7 @@ def _checked_parts(estimator: BaseEstimator, X: Iterable[Any], *, reset: bool) -
 
 
 def _checked_table(estimator: BaseEstimator, X: Any, argument: str, *, reset: bool) -> Mat:
-    """Finite float64 rows; not negative if the family is multinomial."""
+    """Finite float64 rows. Not negative if the family is multinomial."""
     with named_errors(estimator, argument):
         table: Mat = validate_data(
             estimator, plain_numbers(X), reset=reset, dtype=np.float64, order="C"

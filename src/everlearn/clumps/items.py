@@ -60,7 +60,7 @@ class Items:
 
 
 def joined(parts: Sequence[Items], features: Mat | None = None) -> Items:
-    """All items of the parts, in order; pass `features` if those of all exist in one array."""
+    """All items of the parts, in order. Pass `features` if those of all exist in one array."""
     offsets = np.cumsum([0, *(len(p.groups) for p in parts)])
     starts = [p.starts[:-1] + offset for p, offset in zip(parts, offsets, strict=False)]
     return Items(
@@ -73,7 +73,7 @@ def joined(parts: Sequence[Items], features: Mat | None = None) -> Items:
 
 
 def clumped(items: Items, leaf: Labels, n_leaves: int) -> Items:
-    """One clump for each leaf, of the items in it; items of the leaf -1 are left out."""
+    """One clump for each leaf, of the items in it. Items of the leaf -1 are left out."""
     mass, sums = np.zeros(n_leaves), np.zeros((n_leaves, items.features.shape[1]))
     set_sums(leaf, items.features, items.mass, mass, sums)
     return Items(sums / mass[:, None], mass, *_pooled(items, leaf, items.groups, n_leaves))
@@ -89,7 +89,7 @@ def regrouped(items: Items, into: IntVec) -> Items:
 def _pooled(
     items: Items, leaf: Labels, groups: Labels, n_leaves: int
 ) -> tuple[IntVec, Labels, Vec]:
-    """`starts`, `groups` and `counts` of the leaves' clumps; `groups` are those of the items."""
+    """`starts`, `groups` and `counts` of the leaves' clumps. `groups` are those of the items."""
     n_groups = int(groups.max(initial=0)) + 1
     keys, counts = np.empty(0, np.int64), np.empty(0)
     for first in range(0, len(items), _POOLED_ITEMS):

@@ -48,7 +48,7 @@ def scatter_times(
 
 @kernel(FUSED)
 def set_sums(sets: Labels, features: Mat, mass: Vec, n: Vec, t: Mat) -> None:
-    """Add points and feature sums of each set to `n` and `t`; the set -1 is left out."""
+    """Add points and feature sums of each set to `n` and `t`. The set -1 is left out."""
     for c in range(sets.size):
         s = sets[c]
         if s < 0:
@@ -203,7 +203,7 @@ WINDOW = 24.0
 def _peak(
     scores: Vec, bias: Mat, groups: Labels, counts: Vec, start: int, end: int, row: Vec
 ) -> np.float64:
-    """Write the scores of an item, with bias, to `row`; return the largest."""
+    """Write the scores of an item, with bias, to `row`. Return the largest."""
     if end == start + 1:
         add = bias[groups[start]]
         for k in range(row.size):
@@ -228,7 +228,7 @@ def _peak(
 
 @kernel()
 def _keep(row: Vec, least: np.float64, found: IntVec, topics: Labels, shares: Vec) -> int:
-    """Write the largest scores that are at least `least`, in falling order; return how many."""
+    """Write the largest scores that are at least `least`, in falling order. Return how many."""
     size = 0
     for k in range(row.size):
         found[size] = k
@@ -305,7 +305,7 @@ def summarize(
     t: Mat,
     group_counts: Mat,
 ) -> float:
-    """Add the statistics of all items to `n`, `t` and `group_counts`; return the entropy.
+    """Add the statistics of all items to `n`, `t` and `group_counts`. Return the entropy.
 
     n : (n_topics,), t : (n_topics, n_stats), group_counts : (n_groups, n_topics)
     """
@@ -330,7 +330,7 @@ def summarize(
 def by_topic(
     topics: Labels, shares: Mat, places: Labels, n_places: int
 ) -> tuple[IntVec, Labels, Vec]:
-    """Items and shares sorted by the place of their topic; topics at place -1 are left out.
+    """Items and shares sorted by the place of their topic. Topics at place -1 are left out.
 
     Returns starts (n_places + 1,), items and shares; those of place k are at
     starts[k] : starts[k + 1].

@@ -1,4 +1,4 @@
-"""The local step: assign items to topics, and sum them up by topic; infer new documents."""
+"""The local step: assign items to topics, and sum them up by topic. Infer new documents."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ClumpStep:
         return assigned(*topics.beliefs(self.model, sizes), items, self.engine)
 
     def summarize(self, topics: Topics, items: Items, found: Assignment) -> Topics:
-        """Statistics of the items under the assignment; ids and alpha stay."""
+        """Statistics of the items under the assignment. Ids and alpha stay."""
         n, t, counts, entropy = summed(items, found, topics.counts.shape)
         return replace(topics, n=n, t=t, counts=counts, entropy=entropy)
 

@@ -119,7 +119,7 @@ def _per_document(topics: Topics, sizes: Vec, chosen: NDArray[np.intp]) -> Mat:
 
 
 def _rising_sums(alpha: Vec, each: Mat, sizes: Vec) -> Vec:
-    """Log rising factorials summed over documents; zero counts add nothing."""
+    """Log rising factorials summed over documents. Zero counts add nothing."""
     out = np.zeros(each.shape)
     topic, group = np.nonzero(each)
     out[topic, group] = rising(alpha[topic], each[topic, group])
@@ -155,7 +155,7 @@ NEAREST = 10
 
 
 def merge_groups(topics: Topics, sizes: Vec, most: int, criterion: str) -> IntVec:
-    """Merge groups until at most `most` are left; the new position of each group.
+    """Merge groups until at most `most` are left. Return the new position of each.
 
     Pairs are merged one by one. "cosine" takes the pair with the most similar expected mixtures,
     "free-energy" the pair whose merge lowers the bound least. Positions follow the order of first
@@ -168,7 +168,7 @@ def merge_groups(topics: Topics, sizes: Vec, most: int, criterion: str) -> IntVe
 
 
 class _Merging:
-    """Groups while they are merged; each remembers its best partner and the cost of merging."""
+    """Groups while they are merged. Each remembers its best partner and the cost of merging."""
 
     def __init__(self, alpha: Vec, counts: Mat, sizes: Vec, criterion: str) -> None:
         self.alpha, self.counts, self.sizes = alpha, counts, sizes
@@ -185,7 +185,7 @@ class _Merging:
             self._look_for_partner(group)
 
     def merge_best(self) -> None:
-        """Merge the pair of least cost; the later group becomes part of the earlier one."""
+        """Merge the pair of least cost. The later group becomes part of the earlier one."""
         one = int(self.price.argmin())
         s, t = sorted((one, int(self.partner[one])))
         self.counts[s] += self.counts[t]
@@ -230,7 +230,7 @@ def _unit_mixtures(alpha: Vec, counts: Mat, sizes: Vec) -> Mat:
 def merge_loss(
     alpha: Vec, counts: Mat, sizes: Vec, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> Vec:
-    """What merging pairs of groups costs the bound at fixed assignments; never negative."""
+    """What merging pairs of groups costs the bound at fixed assignments. Never negative."""
     own = _group_terms(alpha, counts[first], sizes[first])
     other = _group_terms(alpha, counts[second], sizes[second])
     both = _group_terms(alpha, counts[first] + counts[second], sizes[first] + sizes[second])

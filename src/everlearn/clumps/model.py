@@ -74,7 +74,7 @@ class Topics:
     def bound(
         self, model: GroupedModel, sizes: Vec, base: float = 0.0, magnified: float = 1.0
     ) -> float:
-        """Lower bound of the log evidence; `base` is the log base measure of all points.
+        """Lower bound of the log evidence. `base` is the log base measure of all points.
 
         `magnified` is the number of copies of all points and documents.
         """
@@ -95,14 +95,14 @@ class Topics:
         return replace(self, alpha=model.dirichlet.improved(self.alpha, entries))
 
     def at(self, chosen: IntVec) -> Topics:
-        """Some of the topics; the entropy stays that of all."""
+        """Some of the topics. The entropy stays that of all."""
         counts = np.ascontiguousarray(self.counts[:, chosen])
         parts = (self.ids[chosen], self.n[chosen], self.t[chosen], counts, self.alpha[chosen])
         return Topics(*parts, self.entropy)
 
     @property
     def shares(self) -> Vec:
-        """Share of each topic in all points; equal shares if there are no points."""
+        """Share of each topic in all points. Equal shares if there are no points."""
         total = self.n.sum()
         return np.asarray(self.n / total if total > 0 else np.full(len(self), 1.0 / len(self)))
 

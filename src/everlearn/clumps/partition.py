@@ -96,7 +96,7 @@ class Tying:
         return cls(items, *topics.beliefs(model, sizes))
 
     def worth(self, sets: Labels, n_sets: int) -> Vec:
-        """What each set adds to the bound as one clump; items of the set -1 are left out."""
+        """What each set adds to the bound as one clump. Items of the set -1 are left out."""
         clumps = clumped(self.items, sets, n_sets)
         return np.asarray(clumps.mass * assigned(self.eta, self.bias, clumps).log_norm)
 
@@ -172,7 +172,7 @@ class Limit(Protocol):
         """The cost of dividing each leaf."""
 
     def take(self, region: int, cost: float) -> bool:
-        """Use room for a division in a region; return False if there is not enough."""
+        """Use room for a division in a region. Return False if there is not enough."""
 
 
 @dataclass(slots=True)
@@ -198,7 +198,7 @@ class Leaves:
 
     @classmethod
     def start(cls, items: Items, of: Labels, region: IntVec, alpha: Vec, sizes: Vec) -> Leaves:
-        """The leaves `of` the items; their divisions are not computed yet."""
+        """The leaves `of` the items. Their divisions are not computed yet."""
         k = len(alpha)
         n, t = np.zeros(k), np.zeros((k, items.features.shape[1]))
         set_sums(of, items.features, items.mass, n, t)
@@ -230,7 +230,7 @@ class Leaves:
 
 
 def _unknown(size: Vec) -> Vec:
-    """The gain before a division is computed; a single item cannot be divided."""
+    """The gain before a division is computed. A single item cannot be divided."""
     return np.where(size > 1, np.nan, -np.inf)
 
 
@@ -352,7 +352,7 @@ class Refiner:
     def _both_halves(
         self, whole: LeafFacts, n: Vec, t: Mat, sets: tuple[IntVec, Labels], side: Labels
     ) -> tuple[LeafFacts, LeafFacts]:
-        """Statistics of both halves; `n`, `t` are points and feature sums of the upper ones."""
+        """Statistics of both halves. `n`, `t` are points and feature sums of the upper ones."""
         starts, members = sets
         above = side[members] == 1
         size = np.add.reduceat(above.astype(np.float64), starts[:-1])
@@ -378,7 +378,7 @@ class Refiner:
     def _halved(
         self, whole: LeafFacts, sets: tuple[IntVec, Labels], side: Labels
     ) -> tuple[Vec, Mat]:
-        """Divide each leaf by its points; points and feature sums of the upper halves.
+        """Divide each leaf by its points. Return points and feature sums of the upper halves.
 
         The first cut is at the mean along the widest direction. It then moves so that each item
         goes to the half that explains it better. Where a half would be empty, the cut is at the
@@ -411,7 +411,7 @@ class Refiner:
 
 
 def _next_round(leaves: Leaves, limit: Limit) -> NDArray[np.intp]:
-    """The best divisions that there is room for; the others are ruled out for good."""
+    """The best divisions that there is room for. The others are ruled out for good."""
     order = np.argsort(-leaves.gain, kind="stable")
     order = order[: int(np.isfinite(leaves.gain).sum())]
     most = max(1, int(_ROUND_SHARE * len(leaves)))

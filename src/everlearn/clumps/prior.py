@@ -45,7 +45,7 @@ def _price(settings: ClumpSettings, epoch: Epoch) -> float:
 
 
 def family_for(family: str, prior: str | Mapping[str, Any], X: Mat) -> Family[Any]:
-    """The family of topics; `prior` gives entries by hand, the points X decide on the others."""
+    """The family of topics. `prior` gives entries by hand, the points X decide on the others."""
     rows = Rows(X)
     given = {} if isinstance(prior, str) else dict(prior)
     d = X.shape[1]

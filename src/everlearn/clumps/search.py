@@ -31,7 +31,7 @@ second share holds once the first leaves nothing to do."""
 
 @dataclass(slots=True)
 class TopicSearch:
-    """Topics, items and groups of an epoch; methods change them in place.
+    """Topics, items and groups of an epoch. Methods change them in place.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class TopicSearch:
         return self.topics.bound(self.step.model, self.sizes)
 
     def replace_items(self, items: Items) -> None:
-        """Continue with other items of the same points; the assignment of the old ones goes."""
+        """Continue with other items of the same points. The assignment of the old ones goes."""
         self.items, self.found, self.assigned_by = items, None, None
 
     def compressor(self) -> Compressor:
@@ -71,7 +71,7 @@ class TopicSearch:
         return compressor
 
     def bound_on_clumps(self, items: Items) -> float:
-        """Replace the items by clumps of them; the bound of these at the same beliefs."""
+        """Replace the items by clumps of them. Return their bound at the same beliefs."""
         assert self.assigned_by is not None
         found = self.step.assign(self.assigned_by, self.sizes, items)
         tied = self.step.summarize(self.topics, items, found)
@@ -122,7 +122,7 @@ class TopicSearch:
         return np.flatnonzero(np.abs(self.topics.n - known) > share * self.topics.n)
 
     def move(self, divisible: IntVec) -> bool:
-        """One round of joins, and of splits of the topics `divisible`; whether any was made."""
+        """A round of joins, and of splits of some topics. Return whether any was made."""
         assert self.found is not None
         self.assigned_by = None  # refers to the old topics; an iteration must follow
         model, engine = self.step.model, self.step.engine
@@ -158,7 +158,7 @@ class TopicSearch:
         self.failed |= dict(zip(ids, n, strict=True))
 
     def force_joins(self, count: int) -> int:
-        """Join up to `count` pairs of topics, those that lose least; how many were joined."""
+        """Join up to `count` pairs of topics, those that lose least. Return how many."""
         assert self.found is not None
         joins = propose_joins(self.step.model, self.topics, self.sizes, self.items, self.found)
         pairs = [*zip(joins.first.tolist(), joins.second.tolist(), strict=True)]
@@ -170,7 +170,7 @@ class TopicSearch:
         return len(chosen)
 
     def merge_groups(self, most: int, criterion: str) -> IntVec:
-        """Merge groups of documents until `most` are left; the new position of each old group."""
+        """Merge groups of documents until `most` are left. Return the new position of each."""
         assert self.assigned_by is not None
         into = merge_groups(self.topics, self.sizes, most, criterion)
         self.topics = self.topics.regrouped(into)

@@ -46,7 +46,7 @@ class ClumpOptions(ExpertOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClumpSettings:
-    """The parameters of a model at the time of one call; `owner` is its class, for messages."""
+    """The parameters of a model at the time of one call. `owner` is its class, for messages."""
 
     owner: str
     family: str

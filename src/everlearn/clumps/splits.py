@@ -75,7 +75,7 @@ class SplitProposals:
 
 @dataclass(frozen=True, slots=True)
 class Divider:
-    """Divides several topics at a time; `members` are the items sorted by topic."""
+    """Divides several topics at a time. `members` are the items sorted by topic."""
 
     model: GroupedModel
     engine: Engine
@@ -137,7 +137,7 @@ class Divider:
         return slope, offset, tilt
 
     def gains(self, halves: Halves) -> Vec:
-        """Exact gain of dividing each topic so; -inf where a half is empty."""
+        """Exact gain of dividing each topic so. -inf where a half is empty."""
         topics, model = self.topics, self.model
         n2, t2 = np.maximum(topics.n - halves.n, 0.0), topics.t - halves.t
         gain = model.topic_bounds(halves.n, halves.t) + model.topic_bounds(n2, t2)
@@ -157,12 +157,12 @@ class Divider:
 
 
 def _share(part: Vec, whole: Vec) -> Vec:
-    """Share of the topic's alpha that a half gets; both get some, as alpha must be positive."""
+    """Share of the topic's alpha that a half gets. Both get some, as alpha must be positive."""
     return np.clip(part / np.maximum(whole, 1e-300), 1e-12, 1.0 - 1e-12)
 
 
 def _divide(shared: tuple[Divider, Mat, Vec, Mat, bool, Halves], chunk: tuple[int, int]) -> None:
-    """Write the halves of a range of topics; ranges do not overlap."""
+    """Write the halves of a range of topics. Ranges do not overlap."""
     divider, slope, offset, tilt, hard, halves = shared
     items = divider.items
     starts, members, each = divider.members

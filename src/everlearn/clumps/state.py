@@ -65,7 +65,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The past and then an epoch, without a copy; `groups` are those of the epoch's points."""
+    """The past and then an epoch, without a copy. `groups` are those of the epoch's points."""
 
     past: Past
     epoch: Epoch = Epoch(())
@@ -76,7 +76,7 @@ class Seen:
         return len(self.past.clumps)
 
     def items(self, model: GroupedModel) -> Items:
-        """Clumps, single points of the past, points of the epoch; one array holds all features."""
+        """Clumps, single points of the past, points of the epoch. One array holds all features."""
         clumps, singles = self.past.clumps, (self.past.singles, *self.epoch.parts)
         end = len(clumps)
         features = np.empty((end + sum(map(len, singles)), model.family.n_stats))
@@ -98,7 +98,7 @@ class Seen:
         return np.concatenate(found)
 
     def kept(self, items: Items) -> Past:
-        """All points without compression; `items` say which groups they are in by now."""
+        """All points without compression. `items` say which groups they are in by now."""
         now = items[: self.n_clumps]
         groups = {name: getattr(now, name).copy() for name in ("starts", "groups", "counts")}
         singles = np.concatenate([self.past.singles, *self.epoch.parts])

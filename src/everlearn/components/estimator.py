@@ -422,7 +422,7 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
 
     @property
     def weights_(self) -> Vec:
-        """Expected share of rows in each slot; they sum to 1, (n_components,)."""
+        """Expected share of rows in each slot. They sum to 1, (n_components,)."""
         return self._slot_weights()[self._order]
 
     @property
@@ -432,7 +432,7 @@ class ComponentTree(SaveMixin, LearnerMixin, TransformerMixin, DensityMixin, Bas
 
     @property
     def tree_(self) -> FittedTree:
-        """The nodes, with parents and masses; it can be printed and walked."""
+        """The nodes, with parents and masses. It can be printed and walked."""
         state = self._fitted()
         mass = state.tree.through(state.total.slots)
         tree = state.tree.sorted_by(mass)

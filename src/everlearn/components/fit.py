@@ -80,7 +80,7 @@ def fit_rows(
 def fit_chunks(
     settings: ComponentTreeSettings, rows: ChunkedRows, seed: int, engine: Engine
 ) -> ComponentTreeFit:
-    """Learn from rows that an engine holds. They stay there; only samples are brought here."""
+    """Learn from rows that an engine holds. They stay there. Only samples are brought here."""
     n, chunks = len(rows), rows.pieces(BLOCK_ROWS)
     origin = engine.map_sum(_sum, chunks, None)[0] / n
     variance = float(np.mean(engine.map_sum(_sum_of_squares, chunks, origin)[0] / n))
@@ -181,7 +181,7 @@ def learn_rows(
     seed: int,
     engine: Engine,
 ) -> ComponentTreeFit:
-    """Learn from rows that need not come again; `seed` is used if nothing is known yet."""
+    """Learn from rows that need not come again. `seed` is used if nothing is known yet."""
     n_rows = len(X) + (0 if known is None else known.n_rows)
     if known is None or _prior_is_early(known, n_rows):
         known, X = _start_again(settings, known, X, seed, engine)

@@ -55,7 +55,7 @@ def path_sums(
     slots: Vec,
     moments: Cube,
 ) -> float:
-    """Entropy of the slots of all rows; adds what rows contribute to three arrays.
+    """Return the entropy of the slots of all rows. Add what rows contribute to three arrays.
 
     `scores` and `solved` come from `path_scores`. Adds probabilities to `slots`, (K,),
     probability times E[x] E[x]' to the lower triangles of `moments`, (K, L, L), and probability

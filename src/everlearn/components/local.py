@@ -148,7 +148,7 @@ def _remote_stats(shared: tuple[Slots, Vec], rows: Rows) -> tuple[NodeStats, Non
 
 
 def fetch_rows(parts: Sequence[Mat | RemoteRows], positions: IntVec | None, engine: Engine) -> Mat:
-    """The rows at these positions of all parts together, which ascend; None means all rows."""
+    """The rows at these positions of all parts together, which ascend. None means all rows."""
     remote = [part for part in parts if isinstance(part, RemoteRows)]
     if not remote:
         rows: Mat = np.concatenate([part for part in parts if not isinstance(part, RemoteRows)])

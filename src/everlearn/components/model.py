@@ -89,7 +89,7 @@ class NodeStats:
         )
 
     def for_tree(self, tree: Tree) -> NodeStats:
-        """The same statistics for the nodes of another tree; new nodes get zeros."""
+        """The same statistics for the nodes of another tree. New nodes get zeros."""
         if np.array_equal(self.ids, tree.ids):
             return self
         order = np.argsort(self.ids)

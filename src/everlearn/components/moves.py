@@ -162,7 +162,7 @@ def _guess_loadings(survey: Survey, below: int, row: int, rng: np.random.Generat
 
 
 def principal_loadings(rows: Mat, n_loadings: int) -> Mat:
-    """Principal directions, each as long as the standard deviation along it; zeros if too few."""
+    """Principal directions, each as long as the standard deviation along it. Zeros if too few."""
     _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
     n_known = min(n_loadings, len(sizes))
     loadings = np.zeros((n_loadings, rows.shape[1]))

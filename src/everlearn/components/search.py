@@ -183,7 +183,7 @@ def try_growth(
 def judge(
     plain: ComponentTreeState, trial: ComponentTreeState, kind: str, min_gain: float
 ) -> tuple[ComponentTreeState, MoveRecord]:
-    """The trial, if its bound is higher by `min_gain` per feature and new node; else `plain`."""
+    """The trial, if its bound is higher by `min_gain` per feature and new node. Else `plain`."""
     old, new = set(plain.tree.ids.tolist()), set(trial.tree.ids.tolist())
     removed, added = tuple(sorted(old - new)), tuple(sorted(new - old))
     gain = trial.bound() - plain.bound()
@@ -258,7 +258,7 @@ def _cut(
     rng: np.random.Generator,
     n_failed: int,
 ) -> tuple[str, ComponentTreeState | None]:
-    """The best removal or merge, in turn; after two failures the second best, and so on."""
+    """The best removal or merge, in turn. After two failures, the second best, and so on."""
     rank, is_merge = divmod(n_failed, 2)
     if not is_merge and "delete" in settings.moves:
         removals = removal_candidates(state, survey_rows(state, rng, runner.engine))
@@ -281,7 +281,7 @@ def learn_stream(
     settings: ComponentTreeSettings,
     on_round: OnRound,
 ) -> ComponentTreeState:
-    """Learn from rows that will not come again; the last `birth_window` rows stay open."""
+    """Learn from rows that will not come again. The last `birth_window` rows stay open."""
     window = settings.birth_window
     size = max(1, window // _BATCHES_PER_WINDOW)
     for start in range(0, len(X), size):

@@ -143,7 +143,7 @@ def _current(marks: Sequence[Marks], changes: Sequence[tuple[int, int]]) -> Labe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Chunks and their labels, over all batches; rows can be found by label."""
+    """Chunks and their labels, over all batches. Rows can be found by label."""
 
     chunks: tuple[Chunk, ...]
     labels: tuple[Handle, ...]

@@ -59,7 +59,7 @@ class _TaskError(Exception):
 
 
 def _failed(future: Any) -> bool:
-    """Whether the task itself raised an error; one that was lost with its worker did not."""
+    """Whether the task itself raised an error. One that was lost with its worker did not."""
     return future.status == "error" and not isinstance(future.exception(), KilledWorker)
 
 
@@ -155,7 +155,7 @@ class DaskEngine:
         return firsts, infos
 
     def _computed(self, chunks: list[Any]) -> list[Any]:
-        """Futures of the chunks. What is on a worker stays there; the rest is dealt out in runs.
+        """Futures of the chunks. What is on a worker stays there. The rest is dealt out in runs.
 
         A batch takes every n-th chunk, so all workers have the same share of it.
         """
@@ -364,7 +364,7 @@ def _synchronous(client: Any) -> Any:
 
 @contextmanager
 def local_workers(n_workers: int | None = None, *, processes: bool = True) -> Iterator[Any]:
-    """A client of workers on this machine, with one thread each; None: one a core.
+    """A client of workers on this machine, with one thread each. None means one for each core.
 
     With `processes=False` they are threads of this process: quick to start, for tests.
     """

@@ -87,7 +87,7 @@ class InSlot:
         self.slot, self.where, self.along, self.kept = slot, where, along, kept
 
     def unpacked(self, held: Sequence[Any]) -> Any:
-        """What the task gets; `held` is what the worker has, by slot."""
+        """What the task gets. `held` is what the worker has, by slot."""
         whole = held[self.slot][1] if self.kept else held[self.slot]
         if self.where is None:
             return whole
@@ -210,7 +210,7 @@ def by_home(items: Iterable[T], home: Callable[[T], str | None]) -> list[tuple[A
 
 
 class Recipe:
-    """Runs of items for a worker, pickled; data that are on workers already have an `InSlot`.
+    """Runs of items for a worker, pickled. Data that are on workers already have an `InSlot`.
 
     slots : futures of the data on workers
     held : futures of chunks that this process has sent, by `Piece.home`

@@ -65,7 +65,7 @@ class SerialEngine:
 
 
 class ThreadEngine:
-    """Runs tasks on a pool of threads; kernels and BLAS release the interpreter lock.
+    """Runs tasks on a pool of threads. Kernels and BLAS release the interpreter lock.
 
     After an error or Ctrl-C no further task begins, and those that run are waited for: they may
     write into arrays that the caller is about to restore.
@@ -154,7 +154,7 @@ def open_local(name: str | None, most_workers: int | None = None) -> Iterator[En
 
 
 class _BlasLimit:
-    """One BLAS thread while any call needs that; the setting belongs to the whole process."""
+    """One BLAS thread while any call needs that. The setting belongs to the whole process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -45,7 +45,7 @@ def watched_growth() -> Iterator[Trace]:
 
 
 class ProgressLine(ABC):
-    """One line that is updated in place; with `verbose=0` it shows and costs nothing."""
+    """One line that is updated in place. With `verbose=0` it shows and costs nothing."""
 
     def __init__(
         self, verbose: int, total: int | None, console: Console | None = None, **fields: Any

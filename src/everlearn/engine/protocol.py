@@ -70,7 +70,7 @@ class Piece:
         return id(self.source), 0 if self.chunk is None else self.chunk.start
 
     def of(self, held: Any) -> Any:
-        """What the task gets; `held` is the chunk."""
+        """What the task gets. `held` is the chunk."""
         run = held[self.where]
         return run if self.along is None else (run, self.along)
 
@@ -103,7 +103,7 @@ def pieces(
 
 
 def by_chunk(items: Sequence[Any]) -> list[list[Any]]:
-    """Group consecutive pieces of the same chunk; any other item is a group of its own."""
+    """Group consecutive pieces of the same chunk. Any other item is a group of its own."""
     homes = (
         item.home if isinstance(item, Piece) else (-1, number) for number, item in enumerate(items)
     )
@@ -114,7 +114,7 @@ def by_chunk(items: Sequence[Any]) -> list[list[Any]]:
 def add_up(
     results: Iterable[tuple[S, Info]], chunks: Iterable[Sequence[Any]]
 ) -> tuple[S, list[Info]]:
-    """Sum the first results, within each chunk and then over chunks; list the second ones.
+    """Sum the first results, within each chunk and then over chunks. List the second ones.
 
     Results are added as they arrive, so that few of them are in memory at the same time.
     """

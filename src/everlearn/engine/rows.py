@@ -75,7 +75,7 @@ class Rows:
 
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
-    """All rows of the parts, in order; weights are 1 where a part has none."""
+    """All rows of the parts, in order. Weights are 1 where a part has none."""
     if len(parts) == 1:
         return parts[0]
     if sparse.issparse(parts[0].X):

@@ -129,7 +129,7 @@ class ImageFeatures(
 
     @abstractmethod
     def _feature_function(self) -> FeatureFunction:
-        """The function that computes the rows; refuses parameters that do not go together."""
+        """The function that computes the rows. Refuses parameters that do not go together."""
 
     @property
     def _n_features_out(self) -> int:
@@ -202,7 +202,7 @@ def _with_reader(X: object, owner: str) -> tuple[Iterable[Any], Reader]:
 
 
 def _checked_images(X: object, owner: str) -> Iterable[Any]:
-    """X, if it is a collection of images; otherwise an error that says what to give instead."""
+    """X, if it is a collection of images. Otherwise an error that says what to give instead."""
     if isinstance(X, (str, bytes, os.PathLike)) or not isinstance(X, Iterable):
         raise ValueError(
             f"X of {owner} must be a list of images or of paths, got {type(X).__name__}; "

@@ -101,7 +101,7 @@ def _of_features(kind: type[ImageFeatures], **fields: Schema) -> tuple[type, Rec
 
 
 def _three(value: ArrayLike) -> NDArray[np.float64]:
-    """A number for each colour channel; one number stands for all."""
+    """A number for each colour channel. One number stands for all."""
     return np.array(np.broadcast_to(np.asarray(value, np.float64), (3,)))
 
 

@@ -253,7 +253,7 @@ def _cell_weights(offsets: Vec, scale: float) -> Mat:
 
 
 def _normalised(sums: Mat) -> Mat:
-    """Rows of length 1, clipped at 0.2 before the last scaling; flat patches stay zero."""
+    """Rows of length 1, clipped at 0.2 before the last scaling. Flat patches stay zero."""
     length = np.linalg.norm(sums, axis=1, keepdims=True)
     flat = length <= _FLAT * PATCH**2
     unit = np.minimum(sums / np.where(flat, np.inf, length), _CLIP)

@@ -127,7 +127,7 @@ class ImageFolder:
         return [path for path in self.files() if path not in self.left_out]
 
     def label(self, path: Path) -> str:
-        """The sub-folder that holds the file at any depth; "" if there is none."""
+        """The sub-folder that holds the file at any depth. "" if there is none."""
         folders = path.relative_to(self.path).parts[:-1]
         return folders[0] if folders else ""
 
@@ -167,7 +167,7 @@ def read_image(source: str | os.PathLike[str] | bytes) -> Pixels:
 
 
 def as_array(image: AnyArray) -> NDArray[Any]:
-    """The array of an image; a Pillow image becomes RGB, the right way up."""
+    """The array of an image. A Pillow image becomes RGB, the right way up."""
     if not isinstance(image, Image.Image):
         return np.asarray(image)
     with _decode_errors("the Pillow image"):
@@ -279,7 +279,7 @@ def _rgb(image: Image.Image) -> Pixels:
 
 
 def _grey_levels(image: Image.Image, file_format: str | None) -> NDArray[Any]:
-    """Grey levels as floats from 0 to 1 or as integers of 16 bits; refused if neither is sure."""
+    """Grey levels as floats from 0 to 1 or as integers of 16 bits. Refused if neither is sure."""
     grey = np.asarray(image)
     low, high = (grey.min(), grey.max()) if grey.size else (0, 0)
     if image.mode == "F":

@@ -53,7 +53,7 @@ class FileVersion(NamedTuple):
 
 
 def onnx_network(path: Path, output: str | None) -> Network:
-    """The network in an ONNX file up to the named output; None means its first output."""
+    """The network in an ONNX file up to the named output. None means its first output."""
     session = _onnx_session(FileVersion.of(path))
     inputs, names = session.get_inputs(), [one.name for one in session.get_outputs()]
     if output is not None and output not in names:

@@ -268,7 +268,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         return part
 
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted pipeline as JSON and arrays; its settings must be those of learning."""
+        """The fitted pipeline as JSON and arrays. Its settings must be those of learning."""
         steps = _steps_of(self)
         if hasattr(self, "settings_"):
             self._check_row_settings()
@@ -284,7 +284,7 @@ class ImagePipeline(SaveMixin, Pipeline):
 
     @classmethod
     def from_checkpoint(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Inverse of `to_checkpoint`; `everlearn.load` reads the file."""
+        """Inverse of `to_checkpoint`. `everlearn.load` reads the file."""
         own = {key: value for key, value in header.items() if key != "estimator"}
         check_keys(own, "header", ["learned"])
         file = Reading(arrays)
@@ -379,7 +379,7 @@ def _row_settings(steps: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _channels(value: ArrayLike) -> list[float] | str:
-    """A number for each of three channels, so that 0 equals (0, 0, 0); invalid values as text."""
+    """A number for each of three channels, so that 0 equals (0, 0, 0). Invalid values as text."""
     try:
         numbers: list[float] = np.broadcast_to(np.asarray(value, np.float64), 3).tolist()
     except (TypeError, ValueError):

@@ -58,7 +58,7 @@ def _sweep(
     ridge: float,
     order: IntVec,
 ) -> float:
-    """One visit of each coordinate; returns the most that one of them moved its own score."""
+    """One visit of each coordinate. Returns the most that one of them moved its own score."""
     largest = 0.0
     for d in order:
         own = gram[d, d]
@@ -89,7 +89,7 @@ def ascend(
     tol: Vec,
     max_sweeps: int,
 ) -> int:
-    """Coefficients of several tasks over the same rows; `scores` and `coefficients` are changed.
+    """Coefficients of several tasks over the same rows. `scores` and `coefficients` are changed.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def ascend_weights(
     tol: float,
     max_sweeps: int,
 ) -> int:
-    """Weights and coefficients of several tasks over the same rows; both are changed.
+    """Weights and coefficients of several tasks over the same rows. Both are changed.
 
     Parameters
     ----------

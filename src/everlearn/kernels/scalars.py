@@ -1,4 +1,4 @@
-"""Scalar functions that kernels call, such as log and exp; most can be vectorised in loops."""
+"""Scalar functions that kernels call, such as log and exp. Most can be vectorised in loops."""
 
 import math
 
@@ -137,7 +137,7 @@ from_rank = by_precision(_unrank_single, _unrank_double)
 
 @kernel()
 def longest_run(starts: IntVec) -> int:
-    """The most entries between two neighbours of `starts`; 0 if there are none."""
+    """The most entries between two neighbours of `starts`. 0 if there are none."""
     longest = 0
     for i in range(starts.size - 1):
         longest = max(longest, starts[i + 1] - starts[i])

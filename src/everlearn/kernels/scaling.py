@@ -12,7 +12,7 @@ from everlearn.kernels.jit import kernel
 
 @kernel()
 def add_rows(values: Mat, count: Vec, mean: Vec, squares: Vec) -> None:
-    """Add dense rows to the last three, which are changed; NaN is a missing value."""
+    """Add dense rows to the last three, which are changed. NaN is a missing value."""
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             x = values[i, j]

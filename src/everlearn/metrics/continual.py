@@ -23,7 +23,7 @@ class Scorer(Protocol):
     """A model with a score."""
 
     def score(self, X: Any) -> float:
-        """The score of rows; higher is better."""
+        """The score of rows. Higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class ContinualEvaluator:
 
     @property
     def initial(self) -> Vec | None:
-        """Scores before the first task; None if `begin` was not called."""
+        """Scores before the first task. None if `begin` was not called."""
         if self._initial is None:
             return None
         return np.array([self._initial[task] for task in self._order])
@@ -238,14 +238,14 @@ class _GaussianBaseline:
             raise ValueError("'tasks' must have numbers that differ for begin() without a model")
 
     def score(self, X: Any) -> float:
-        """Mean log density of rows; NaN is missing."""
+        """Mean log density of rows. NaN is missing."""
         away = (np.asarray(X, np.float64) - self.mean) ** 2 / self.variance
         logs = -0.5 * (LOG_2PI + np.log(self.variance) + away)
         return float(np.nansum(logs, axis=-1).mean())
 
 
 def _table(name: str, scores: ArrayLike, n: int | None = None) -> Mat:
-    """The scores as finite numbers of shape (n, n); a ValueError if they are something else."""
+    """The scores as finite numbers of shape (n, n). A ValueError if they are something else."""
     table = np.asarray(scores, np.float64)
     square = table.ndim == 2 and table.shape[0] == table.shape[1] > 0
     if not square or n not in (None, len(table)) or not np.isfinite(table).all():

@@ -58,7 +58,7 @@ class BatchEM:
         return replace(state, models=models, weights=state.weights[order]), likelihoods
 
     def _start(self, rows: Rows | ChunkedRows, seed: int, engine: Engine) -> PPCAState:
-        """Random loadings around the mean; for a mixture, a PPCA around each of distant rows."""
+        """Random loadings around the mean. For a mixture, a PPCA around each of distant rows."""
         blank = PPCAState.blank(rows, self.rank, seed, engine)
         mean, variance = blank.models[0].mean, blank.models[0].noise
         rng = stream(seed, "start")

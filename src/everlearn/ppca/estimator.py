@@ -419,7 +419,7 @@ class OnlinePPCA(
 
     @available_if(is_mixture)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Mat:
-        """Probabilities of the PPCAs of a mixture for each row; only if `n_mixtures` is not 1.
+        """Probabilities of the PPCAs of a mixture for each row. Only if `n_mixtures` is not 1.
 
         Parameters
         ----------
@@ -435,7 +435,7 @@ class OnlinePPCA(
 
     @available_if(is_mixture)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> IntVec:
-        """The likeliest PPCA of a mixture for each row; only if `n_mixtures` is not 1.
+        """The likeliest PPCA of a mixture for each row. Only if `n_mixtures` is not 1.
 
         Parameters
         ----------
@@ -450,7 +450,7 @@ class OnlinePPCA(
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def get_covariance(self) -> Mat:
-        """Covariance of rows; for a mixture, with the variance between its PPCAs.
+        """Covariance of rows. For a mixture, with the variance between its PPCAs.
 
         Returns
         -------
@@ -554,12 +554,12 @@ class OnlinePPCA(
 
     @property
     def n_steps_(self) -> int:
-        """Batches learned; a `fit` counts as one."""
+        """Batches learned. A `fit` counts as one."""
         return self._fitted().clock
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of the last `fit`; the closed form is one."""
+        """Iterations of the last `fit`. The closed form is one."""
         return max(1, len(self.log_likelihoods_))
 
     @property
@@ -575,7 +575,7 @@ class OnlinePPCA(
 
     @property
     def reference_(self) -> Reference | list[Reference] | None:
-        """What the constraint protects, one for each PPCA; None if there is nothing yet."""
+        """What the constraint protects, one for each PPCA. None if there is nothing yet."""
         found = [
             Reference(part.mean.copy(), part.factor.copy(), part.noise, part.mass)
             for part in self._fitted().reference

@@ -30,7 +30,7 @@ def refill_gaps(
     unit: float,
     kept_rank: int,
 ) -> tuple[PPCAState, tuple[PPCA, ...]]:
-    """Refill the gaps of earlier rows; also return the models that fill those of the next rows.
+    """Refill the gaps of earlier rows. Also return the models that fill those of the next rows.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def first_models(
     unit: float,
     rank: int,
 ) -> tuple[PPCA, ...]:
-    """Models that fill the gaps of the first rows, found in rounds; see `refill_gaps`."""
+    """Models that fill the gaps of the first rows, found in rounds. See `refill_gaps`."""
     request = LocalRequest(state.models, state.log_weights, state.origin, moments=True)
     for _ in range(_FIRST_ROUNDS):
         batch = sum_over_rows(request, rows, engine).moments[0]

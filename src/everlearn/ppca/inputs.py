@@ -62,7 +62,7 @@ def checked_chunk(
 def checked_rows(
     estimator: HasComponents, X: Any, *, reset: bool, sample_weight: Any = None
 ) -> Rows:
-    """As `checked_chunk`; with `reset`, also refuse rows in which everything is missing."""
+    """As `checked_chunk`. With `reset`, also refuse rows in which everything is missing."""
     rows = checked_chunk(estimator, X, reset=reset, sample_weight=sample_weight)
     if reset:
         _check_some_known(estimator, known=_has_entries(None, rows))

@@ -27,7 +27,7 @@ _LARGEST_SCORE = 1e100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalRequest:
-    """The components, and which sums to compute; all blocks share it.
+    """The components, and which sums to compute. All blocks share it.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ def joint_log_likelihood(posteriors: Sequence[RowPosterior], log_weights: Vec) -
 
 
 def _moments(rows: RowPosterior, weights: Vec) -> Moments:
-    """Moments of the rows that matter; none of them gives moments without mass."""
+    """Moments of the rows that matter. None of them gives moments without mass."""
     keep = np.flatnonzero(weights > _NEGLIGIBLE * weights.max(initial=0.0))
     if not len(keep):
         return Moments(0.0, rows.model.mean, np.empty((len(rows.model.mean), 0)))

@@ -86,7 +86,7 @@ class Moments:
 
     @property
     def share_present(self) -> float:
-        """Share of entries that were present; 1 if there was none."""
+        """Share of entries that were present. 1 if there was none."""
         return 1.0 if self.present is None else float(self.present.mean()) or 1.0
 
     def __add__(self, other: Moments) -> Moments:
@@ -143,7 +143,7 @@ class Moments:
         return replace(self, factor=u * np.sqrt(kept), noise=noise)
 
     def ppca(self, rank: int, *, ordered: bool = False) -> PPCA:
-        """The PPCA of maximal likelihood; see `truncated`."""
+        """The PPCA of maximal likelihood. See `truncated`."""
         cut = self.truncated(rank, ordered=ordered)
         return PPCA(cut.mean, cut.factor, max(cut.noise, noise_floor(self.variance)))
 

@@ -181,7 +181,7 @@ class NaturalEM:
     def _merge(
         self, state: PPCAState, batch: tuple[Moments, ...], mass: float, usual: float
     ) -> PPCAState:
-        """Merge reference, window and batch; `usual` is the batch's mass without odd rows."""
+        """Merge reference, window and batch. `usual` is the batch's mass without odd rows."""
         reference, window = state.reference, state.window
         if self.constraint == "task":
             window = self._merged(window, batch)
@@ -263,14 +263,14 @@ class NaturalEM:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
     def _typical(self, state: PPCAState, local: LocalSum) -> Typical:
-        """Log densities of recent rows; early ones are left out, as they say little."""
+        """Log densities of recent rows, without the first ones, which say little."""
         early = state.n_rows < self._mature_rows or any(model.is_flat for model in state.models)
         if self.max_components == 1 or early:
             return state.typical
         return state.typical.after(local.likelihoods / state.row_weight)
 
     def _odd(self, state: PPCAState, new: Moments | None, usual: float) -> Moments | None:
-        """Odd rows of late; they fade while usual rows come."""
+        """Odd rows of late. They fade while usual rows come."""
         old, one = state.odd, state.row_weight
         if old is None or new is None:
             return new if old is None else old

@@ -280,7 +280,7 @@ class ScaledPCA(
 
     @property
     def scale_(self) -> float:
-        """Root of the mean variance along the directions; 1 if there is none."""
+        """Root of the mean variance along the directions. 1 if there is none."""
         variances = self._fitted().variances
         return float(np.sqrt(variances.mean())) if variances.any() else 1.0
 

@@ -38,7 +38,7 @@ class Typical:
         return self.mass, self.mean, self.variance
 
     def after(self, sums: Vec) -> Typical:
-        """With further rows; `sums` are the `likelihoods` of a `LocalSum`."""
+        """With further rows. `sums` are the `likelihoods` of a `LocalSum`."""
         mass, _, first, second = (float(value) for value in sums)
         if mass <= 0.0:
             return self
@@ -123,7 +123,7 @@ class PPCAState:
 
     @property
     def log_weights(self) -> Vec:
-        """Logarithms of the shares; a component without any has minus infinity."""
+        """Logarithms of the shares. A component without any has minus infinity."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.weights))
 

@@ -122,7 +122,7 @@ def m_step(stats: LatentStats, k: int, origin: Vec) -> PPCA:
 
 
 def m_steps(stats: LatentStats, old: Sequence[PPCA], origin: Vec) -> tuple[PPCA, ...]:
-    """The `m_step` of every component; one with hardly any rows keeps its parameters."""
+    """The `m_step` of every component. One with hardly any rows keeps its parameters."""
     enough = stats.n > _LEAST_SHARE * stats.n.sum()
     return tuple(m_step(stats, k, origin) if enough[k] else model for k, model in enumerate(old))
 

@@ -299,7 +299,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         )
 
     def to_networkx(self) -> Any:
-        """The tree as a `networkx.DiGraph`; nodes carry `level`, `mass` and `words`."""
+        """The tree as a `networkx.DiGraph`. Nodes carry `level`, `mass` and `words`."""
         return self.tree_.to_networkx()
 
     @property
@@ -309,7 +309,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
 
     @property
     def n_components_(self) -> int:
-        """Nodes of the tree; the same as `n_nodes_`."""
+        """Nodes of the tree. The same as `n_nodes_`."""
         return self.n_nodes_
 
     @property
@@ -325,7 +325,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
 
     @property
     def level_prior_(self) -> Vec:
-        """Dirichlet parameters of a document's levels; near 0.01, a level is all but unused."""
+        """Dirichlet parameters of a document's levels. Near 0.01, a level is all but unused."""
         return self._fitted().topics.alpha.copy()
 
     @property

@@ -56,7 +56,7 @@ class TreeFit:
 
     @property
     def n_features(self) -> int | None:
-        """Columns of the tables it learned from; None if it learned from tokens or texts."""
+        """Columns of the tables it learned from. None if it learned from tokens or texts."""
         return self.words.n_words if self.words.kind == "counts" else None
 
     def with_words(self, words: WordSpace) -> TreeFit:
@@ -122,7 +122,7 @@ def _batches(documents: Documents, order: IntVec | None, size: int) -> Iterator[
 def sample_tree(
     start: TreeTopics, documents: Documents, settings: TreeSettings, seed: int, report: Report
 ) -> tuple[TreeTopics, Mat]:
-    """Sample a tree of all documents; also their tokens by level, (n_documents, depth).
+    """Sample a tree of all documents. Also their tokens by level, (n_documents, depth).
 
     The word prior grows to its full value in the first half of the sweeps, so that topics can form.
     The level prior is learned in the second half only: before, siblings that are yet to be joined

@@ -91,7 +91,7 @@ class PathStep:
     def run(
         self, documents: Documents, paths: PathTable, q: Posteriors, engine: Engine, *, choose: bool
     ) -> None:
-        """Improve `q` in place; `choose` looks for the best slots among all of the tree first."""
+        """Improve `q` in place. `choose` looks for the best slots among all of the tree first."""
 
         def part_of(where: slice) -> Posteriors:
             return Posteriors(q.slots[where], q.shares[where], q.g[where], q.bounds[where])

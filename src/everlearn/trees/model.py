@@ -97,7 +97,7 @@ class TreeTopics:
 
 
 def growing_prior(word_prior: float, progress: float) -> float:
-    """The word prior while topics form; it has its full value from a progress of 1 on.
+    """The word prior while topics form. It has its full value from a progress of 1 on.
 
     A new topic competes with n_words * word_prior pseudo-counts, more than a few documents bring.
     Under the full prior, new topics would hardly ever begin.

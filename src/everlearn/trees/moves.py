@@ -30,7 +30,7 @@ from everlearn.trees.sampler import TreeSampler
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """Node `gone` becomes part of node `kept`, both by id; `gain` is in nats."""
+    """Node `gone` becomes part of node `kept`, both by id. `gain` is in nats."""
 
     kept: int
     gone: int
@@ -145,7 +145,7 @@ the larger one."""
 def join_siblings(
     sampler: TreeSampler, rules: TreeRules, seed: int, clock: int
 ) -> tuple[TreeSampler, list[Merger]]:
-    """Try the likeliest joins on each level but the last; keep those that gain.
+    """Try the likeliest joins on each level but the last. Keep those that gain.
 
     Returns the sampler after the joins, which is another object if there is one.
     """

@@ -77,7 +77,7 @@ class TreeSampler:
         self._draw(0, seed, clock)
 
     def replace_tree(self, topics: TreeTopics, moved: dict[int, int]) -> None:
-        """Go on with another tree; `moved` maps ids of nodes to those that they became part of."""
+        """Go on with another tree. `moved` maps ids of nodes to those that they became part of."""
         ends, each = np.unique(self.leaves, return_inverse=True)
         for i, leaf in enumerate(ends):
             while int(leaf) in moved:
@@ -105,7 +105,7 @@ class TreeSampler:
         move_down(self._tokens, self._nodes, rows, level, common)
 
     def sweep_levels(self, rows: IntVec, seed: int, clock: int) -> None:
-        """Draw the levels of some documents once; their paths stay."""
+        """Draw the levels of some documents once. Their paths stay."""
         streams = stream_keys(seed, clock, _LEVELS_ONLY, len(self))
         sweep_levels(self._tokens, self._nodes, self._priors(), streams, rows)
 

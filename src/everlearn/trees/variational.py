@@ -61,7 +61,7 @@ class PathState:
     total: PathStats | None = None
 
     def bound(self, rules: TreeRules) -> float:
-        """Lower bound of the log-evidence; minus infinity until each batch was visited."""
+        """Lower bound of the log-evidence. Minus infinity until each batch was visited."""
         if self.total is None or any(batch.stats is None for batch in self.batches):
             return -np.inf
         total, alpha = self.total, self.topics.alpha
@@ -81,7 +81,7 @@ def begin(topics: TreeTopics, batches: list[Documents], step: PathStep) -> PathS
 def visit(
     state: PathState, which: int, rules: TreeRules, step: PathStep, engine: Engine, *, choose: bool
 ) -> PathState:
-    """The state after a visit to one batch; `choose` searches for its documents' best slots."""
+    """The state after a visit to one batch. `choose` searches for its documents' best slots."""
     state = _ordered(state, rules)
     batch, topics = state.batches[which], state.topics
     paths = expected_table(topics, rules)
@@ -158,7 +158,7 @@ def refined(
 
 
 def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
-    """The tree without branches of fewer documents; these go to the slot of the parent.
+    """The tree without branches of fewer documents. These go to the slot of the parent.
 
     Nodes of the last level with fewer tokens are removed too: a path that leaves the tree there
     says the same.

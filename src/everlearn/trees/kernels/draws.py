@@ -36,7 +36,7 @@ _FIRST_SWEEPS = 3
 
 @kernel(FUSED)
 def _log_each(x: Vec, out: Vec) -> None:
-    """Logarithms; `_IMPOSSIBLE` for 0."""
+    """Logarithms. `_IMPOSSIBLE` for 0."""
     for j in range(out.size):
         value = log(x[j] if x[j] > 0.0 else 1.0)
         out[j] = value if x[j] > 0.0 else _IMPOSSIBLE
@@ -117,7 +117,7 @@ def _add_node(nodes: Nodes, level: int, parent: int) -> int:
 
 @kernel()
 def _path_to(nodes: Nodes, slot: int, path: IntVec) -> None:
-    """Write the path of a slot; -1 where it has left the tree."""
+    """Write the path of a slot. -1 where it has left the tree."""
     level = 0
     while nodes.firsts[level + 1] <= slot:
         level += 1
@@ -138,7 +138,7 @@ def _set_path(nodes: Nodes, slot: int, path: IntVec) -> None:
 
 @kernel()
 def _recount(tokens: Tokens, d: int, nodes: Nodes, by: float) -> None:
-    """Add a document to the counts (`by=1`) or remove it (-1); nodes without documents end."""
+    """Add a document to the counts (`by=1`) or remove it (-1). Nodes without documents end."""
     path = tokens.paths[d]
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         node = path[tokens.levels[i]]
@@ -153,7 +153,7 @@ def _recount(tokens: Tokens, d: int, nodes: Nodes, by: float) -> None:
 
 @kernel()
 def _draw_slot(nodes: Nodes, gamma: float, most: int, u: float, s: Scratch) -> int:
-    """Draw a slot; no new path if the tree would have more than `most` nodes."""
+    """Draw a slot. No new path if the tree would have more than `most` nodes."""
     used = 0
     for j in range(nodes.ids.size):
         used += nodes.ids[j] >= 0
@@ -302,7 +302,7 @@ def sweep(
 def sweep_levels(
     tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, rows: IntVec
 ) -> None:
-    """Draw the levels of the documents in `rows`; their paths stay."""
+    """Draw the levels of the documents in `rows`. Their paths stay."""
     room = np.empty((4, priors.alpha.size))
     for d in rows:
         _draw_levels(tokens, d, nodes, priors, streams[d], room)

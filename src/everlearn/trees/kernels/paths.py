@@ -166,7 +166,7 @@ def _score_all(
 
 @kernel()
 def choose_slots(words: Words, begin: int, end: int, paths: PathTable, q: Posteriors) -> None:
-    """Choose the best slots of each document as candidates; keep those it has a share in."""
+    """Choose the best slots of each document as candidates. Keep those it has a share in."""
     k, most = paths.levels.size, q.slots.shape[1]
     scores, room = np.empty(k), np.empty((3, k))
     weights = np.empty(paths.alpha.size)

@@ -17,7 +17,7 @@ _SERIES_FROM = 16.0
 
 
 class Nodes(NamedTuple):
-    """Nodes in blocks of one level each; free places have the id -1 and no counts.
+    """Nodes in blocks of one level each. Free places have the id -1 and no counts.
 
     firsts : (L + 1,) where the block of each level begins, and where the last one ends
     counts : (V, C) tokens of each word at each node
@@ -38,7 +38,7 @@ class Nodes(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Tokens of documents with their levels; equal words of a document are side by side.
+    """Tokens of documents with their levels. Equal words of a document are side by side.
 
     starts : (N + 1,) where the tokens of each document begin
     words, levels : (n_tokens,) word and level of each token
@@ -96,7 +96,7 @@ def scratch(n_places: int, depth: int, n_words: int) -> Scratch:
 
 @kernel()
 def spread_columns(values: Mat, places: IntVec, out: Mat) -> None:
-    """Copy columns of a table to other places; -1 leaves a column out."""
+    """Copy columns of a table to other places. -1 leaves a column out."""
     for w in range(values.shape[0]):
         for j in range(places.size):
             if places[j] >= 0:
@@ -122,7 +122,7 @@ def log_rising(x: float, n: float) -> float:
 
 @kernel(FUSED)
 def _log_rising_each(x: Vec, prior: float, n: float, out: Vec) -> None:
-    """Subtract `log_rising(x + prior, n)` from `out`; the prior must be large."""
+    """Subtract `log_rising(x + prior, n)` from `out`. The prior must be large."""
     for j in range(out.size):
         a = x[j] + prior
         b = a + n
