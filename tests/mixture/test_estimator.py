@@ -401,7 +401,7 @@ def test_masked_entries_are_missing() -> None:
         masked.data[holes] = -7777
         model, plain = mixture().fit(masked), np.where(holes, np.nan, X.astype(dtype))
         assert file_of(model) == file_of(mixture().fit(plain))
-        with pytest.raises(ValueError, match=r"NaN(.|\n)*DPMixture"):
+        with pytest.raises(ValueError, match=r"DPMixture contains NaN"):
             mixture("full").fit(masked)
         assert mixture("full").fit(np.ma.masked_array(X)).n_components_ == 3
 

@@ -55,10 +55,11 @@ class TestRecovery:
         for seed in range(10):
             table, k = planted(1000, seed, noise=noise)
             scores.append(adjusted_rand_score(k, table_model().fit_predict(table)))
-            numbers = table[["spend", "age", "visits"]].astype(float).to_numpy()
-            alone.append(adjusted_rand_score(k, table_model().fit_predict(numbers)))
+            if seed < 3:
+                numbers = table[["spend", "age", "visits"]].astype(float).to_numpy()
+                alone.append(adjusted_rand_score(k, table_model().fit_predict(numbers)))
         assert sum(score >= 0.93 for score in scores) >= 9, scores
-        assert np.mean(scores) > np.mean(alone) + 0.05
+        assert np.mean(scores[:3]) > np.mean(alone) + 0.05
 
     def test_a_stream_finds_them_too(self) -> None:
         table, k = planted(3000, 1)
@@ -101,7 +102,7 @@ class TestKinds:
             "year": "numbers",
             "large count": "numbers",
             "price": "numbers",
-            "nothing": "numbers",
+            "nothing": "categories",
         }
 
     def test_users_may_name_them(self) -> None:
@@ -168,6 +169,28 @@ class TestInputs:
         for model, own in zip(models, rows, strict=True):
             assert model.bound_ == models[0].bound_
             assert_array_equal(model.predict_proba(own), models[0].predict_proba(table))
+
+    def test_types_of_data_frames_do_not_matter(self) -> None:
+        rng = np.random.default_rng(0)
+        size = np.array(["s", "m", "l"])[rng.integers(3, size=90)].tolist()
+        size[4] = None
+        x = rng.normal(size=90)
+        frames = [
+            pd.DataFrame({"x": x, "size": pd.Series(size, dtype="object")}),
+            pd.DataFrame({"x": x, "size": pd.Series(size, dtype="str")}),
+            pd.DataFrame({"x": x, "size": pd.Categorical(size)}),
+            pl.DataFrame({"x": x, "size": size}),
+            pl.DataFrame({"x": x, "size": pl.Series(size, dtype=pl.Categorical)}),
+            pl.DataFrame({"x": x, "size": pl.Series(size, dtype=pl.Enum(["s", "m", "l"]))}),
+        ]
+        bounds = [table_model().fit(frame).bound_ for frame in frames]
+        assert len(set(bounds)) == 1
+
+    def test_categories_may_be_numbers_with_a_dtype(self) -> None:
+        codes = np.random.default_rng(0).integers(12, size=200)
+        model = table_model().fit(pd.DataFrame({"code": pd.Categorical(codes), "x": codes / 7}))
+        assert model.columns_[0].values[:3] == ("0", "1", "10")
+        assert not model.columns_[0].numeric
 
     def test_the_order_of_rows_does_not_matter_in_fit(self) -> None:
         table, _ = planted(300, 4)
@@ -257,6 +280,41 @@ class TestNewValues:
             model.partial_fit(pd.DataFrame({"city": cities, "x": rng.normal(size=100)}))
             report = model.memory_report()
             assert report["total"] <= report["budget"]
+
+    def test_batches_with_names_can_still_be_forgotten(self) -> None:
+        table, _ = planted(600, 0)
+        model = table_model(birth_window=150, batch_size=50).partial_fit(table[:300])
+        model.partial_fit(table[300:400], batch_id="a")
+        model.partial_fit(table[400:].assign(plan="trial"), batch_id="b")
+        assert model._learned.state.named_parts
+        model.forget("a")
+        assert_allclose(model._learned.state.total.n.sum(), 500)
+        assert np.isfinite(model.score_samples(table)).all()
+
+    def test_one_row_at_a_time(self) -> None:
+        table, _ = planted(40, 0)
+        model = table_model()
+        for i in range(40):
+            model.partial_fit(table[i : i + 1])
+        assert kinds(model)["plan"] == "categories"
+        assert_allclose(model.bound_, table_model().partial_fit(table).bound_, rtol=0.05)
+
+    def test_a_column_may_be_empty_at_first(self) -> None:
+        table, _ = planted(300, 0)
+        early = table[:60].assign(plan=np.nan, age=None)
+        model = table_model().partial_fit(early)
+        assert [model.columns_[j].is_unknown for j in range(5)] == [False, True, True, False, False]
+        model.partial_fit(table[60:])
+        assert [kinds(model)[name] for name in ("plan", "age")] == ["categories", "numbers"]
+
+    def test_numbers_in_a_column_that_was_empty_for_long_are_refused(self) -> None:
+        table, _ = planted(600, 0)
+        model = table_model().partial_fit(table[:300].assign(age=None))
+        before = file_of(model)
+        with pytest.raises(ValueError, match="'age', which had no value in the first 300 rows"):
+            model.partial_fit(table[300:])
+        assert file_of(model) == before
+        model.partial_fit(table[300:].assign(age=None))
 
 
 class TestAnswers:

@@ -6,7 +6,8 @@ The rule, for the first rows that are learned:
 - a column of numbers is categories too if it has at most `FEW_VALUES` different values, and each
   comes `ROWS_PER_VALUE` times on average;
 - other whole numbers of 0 or more are counts if their mean is at most `LARGEST_MEAN_COUNT`;
-- all others are numbers.
+- all others are numbers;
+- a column is categories without values until a row has one.
 
 Users may name the kind of a column instead. A table in memory has one number for each entry: that
 of a category is its code, which is 0 for all values that have no code of their own.
@@ -62,6 +63,11 @@ class Column:
     def n_codes(self) -> int:
         """Number of codes, with that of other values."""
         return len(self.values) + 1
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no row has had a value: it may be text or a number."""
+        return self.kind == "categories" and not self.values
 
     def value(self, number: float) -> str | float | None:
         """An entry of the table as users gave it; None if it is missing or has no code."""
@@ -134,8 +140,6 @@ class Summary:
 
     def kind(self) -> str:
         """The kind of a column of numbers, by the rule above."""
-        if self.n_seen == 0:
-            return "numbers"
         n_values = np.inf if self.counts is None else len(self.counts)
         if n_values <= min(FEW_VALUES, self.n_seen / ROWS_PER_VALUE):
             return "categories"
@@ -194,8 +198,9 @@ def chosen_columns(
         n_values = len(found.counts or ())
         is_text = not column.numeric and column.name not in given
         if is_text and n_values > max(_SURELY_CATEGORIES, found.n_seen // 2):
-            texts.append((column.name, n_values, found.n_seen))
-        chosen.append(replace(column, kind=kind, values=values))
+            texts.append((column.name, n_values, found.n_seen, next(iter(found.counts or ()))))
+        numeric = column.numeric or kind != "categories"
+        chosen.append(replace(column, kind=kind, values=values, numeric=numeric))
     if texts:
         raise _too_many_values(owner, texts)
     return tuple(chosen)
@@ -268,12 +273,16 @@ def _numbers(column: Column, entries: Vec) -> Vec:
     return np.where(seen, numbers[np.where(seen, entries, 0.0).astype(np.int64)], np.nan)
 
 
-def _too_many_values(owner: str, texts: list[tuple[str, int, int]]) -> UsageError:
-    names = [name for name, _, _ in texts]
-    each = "; ".join(f"{name!r} has {n:,} different values in {rows:,}" for name, n, rows in texts)
+def _too_many_values(owner: str, texts: list[tuple[str, int, int, str]]) -> UsageError:
+    names = [name for name, *_ in texts]
+    each = "; ".join(
+        f"{name!r} has {n:,} different values in {rows:,} rows, such as {example!r:.30}"
+        for name, n, rows, example in texts
+    )
     return UsageError(
         f"X of {owner} has text in which most values are different, such as names, ids, dates "
-        f"or sentences: column {each} rows. Leave {'it' if len(names) == 1 else 'them'} out: "
-        f"X.drop(columns={names}), or --columns on the command line. Learn from sentences with "
-        f"TopicModel. If these are categories, say so: family={{{names[0]!r}: 'categories'}}."
+        f"or sentences: column {each}. Leave {'it' if len(names) == 1 else 'them'} out: "
+        f"X.drop(columns={names}), or --columns on the command line. Turn numbers that are "
+        f"written as text into numbers. Learn from sentences with TopicModel. If these are "
+        f"categories, say so: family={{{names[0]!r}: 'categories'}}."
     )

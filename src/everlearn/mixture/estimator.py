@@ -149,7 +149,8 @@ class DPMixture(
     weights_ : ndarray of shape (n_components,)
         Expected share of rows in each component. They sum to 1.
     means_ : ndarray of shape (n_components, n_features)
-        Expected means; of counts, the probability of each feature.
+        Expected means; of "multinomial", the probability of each feature. NaN in columns of
+        categories: see `profiles`.
     covariances_ : ndarray of shape (n_components, n_features[, n_features])
         Inverse expected precisions.
     bound_ : float

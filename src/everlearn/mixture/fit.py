@@ -280,6 +280,12 @@ def _with_new_values(
     if settings.columns is None:
         return known, rows
     columns, X = capped(settings.columns, rows.X)
+    for old, new in zip(known.columns or (), columns, strict=True):
+        if old.kind != new.kind:
+            raise ValueError(
+                f"X of {settings.owner} has numbers in column {new.name!r}, which had no value in "
+                f"the first {known.n_prior_rows:,} rows. Begin anew with fit or a new model."
+            )
     if columns != known.columns:
         family = known.state.model.family
         assert known.columns is not None

@@ -101,7 +101,8 @@ def _joined(owner: str, parts: list[tuple[Column, Summary]]) -> Column:
             f"X of {owner} must have either numbers or text in column {first.name!r}, got both in "
             "different chunks."
         )
-    return replace(first, kind="numbers", values=(), numeric=kinds != {False})
+    numeric = kinds == {True}
+    return replace(first, kind="numbers" if numeric else "categories", values=(), numeric=numeric)
 
 
 def _coded_rows(

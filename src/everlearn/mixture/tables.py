@@ -100,7 +100,7 @@ def check_names(owner: str, columns: Columns, given: Mapping[str, str]) -> None:
                 f"the 'family' parameter of {owner} names column {name!r}, which X does not have. "
                 f"Its columns are {', '.join(map(repr, known))}."
             )
-        if kind != "categories" and not known[name].numeric:
+        if kind != "categories" and not (known[name].numeric or known[name].is_unknown):
             raise ValueError(
                 f"the 'family' parameter of {owner} says that column {name!r} holds {kind}, but "
                 "it holds text. Turn it into numbers, such as by pandas.to_numeric."
@@ -118,10 +118,9 @@ def decoded(columns: Columns, X: Mat) -> NDArray[np.object_]:
 def _coded(owner: str, raw: RawColumn, known: Column | None, *, grow: bool) -> tuple[Column, Vec]:
     """One column, with the codes of the known one or with codes of its own."""
     if known is None:
-        if raw.numbers is not None:
-            return Column(raw.name, "numbers", numeric=True), raw.numbers
-        column = Column(raw.name, "categories")
-        return _coded(owner, raw, column, grow=True)
+        return _coded(owner, raw, Column(raw.name, "categories"), grow=True)
+    if grow and known.is_unknown and raw.numbers is not None and not np.isnan(raw.numbers).all():
+        return replace(known, kind="numbers", numeric=True), raw.numbers
     texts = raw.texts
     if known.numeric and texts is not None:
         sample = next((text for text in texts if text is not None), None)
