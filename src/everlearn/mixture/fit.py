@@ -21,6 +21,7 @@ from everlearn.mixture.outliers import (
     MAX_SCORES,
     SeenScores,
     left_out_scores,
+    n_left_out,
     scored_before_learning,
 )
 from everlearn.mixture.pooling import can_be_pooled, pooled
@@ -85,7 +86,7 @@ def fit_rows(
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
         state = seal_all(found.state, tools.runner)
-        sample = sample_rows(rows, min(MAX_SCORES, tools.window.rows), seed, engine)
+        sample = sample_rows(rows, n_left_out(model, tools.window.rows), seed, engine)
     history = _after(History(), found.laps)
     scores = _scores_of(state, sample, n_rows)
     fit = MixtureFit(state, history, n_rows, n_rows, found.converged, settings.learner, scores)
@@ -127,7 +128,8 @@ def learn_rows(
             state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
         if mostly_new:  # no model could score these rows before, or only one that knew little
             whole = concatenate([part for part, _ in parts])
-            scores = _scores_of(state, sample_rows(whole, most, seed, engine), n_rows)
+            sample = sample_rows(whole, n_left_out(state.model, most), seed, engine)
+            scores = _scores_of(state, sample, n_rows)
     history = _after(known.history, laps)
     learned = replace(known, state=state, history=history, n_rows=n_rows, scores=scores)
     return _checked(settings, learned)
