@@ -148,7 +148,7 @@ def test_memory_report(family: str) -> None:
     for X in batches_of(family, [50, 200, 300]):
         model.partial_fit(X)
     report = model.memory_report()
-    parts = ("statistics", "pair_entropies", "open_rows")
+    parts = ("statistics", "pair_entropies", "open_rows", "scores")
     assert report["total"] == sum(report[part] for part in parts)
     assert report["budget"] == 3_000_000
     assert 0 < report["total"] < report["budget"]
@@ -160,4 +160,5 @@ def test_memory_report(family: str) -> None:
     free = mixture(family).fit(rows_of(family, 50, RNG(0))).memory_report()
     assert free["budget"] is None
     assert free["open_rows"] == 0  # fit lets go of its rows
+    assert free["scores"] == 50 * 24  # a score, a weight and a count for each row
     assert free["max_components"] == 1000

@@ -8,11 +8,15 @@ from scipy import sparse, stats
 
 import everlearn
 from everlearn import DPMixture
+from everlearn.core.families.gaussian_full import FullGaussian, NormalWishartPrior
+from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
+from everlearn.mixture.model import Mixture
 from everlearn.mixture.outliers import (
     MAX_SCORES,
     SeenScores,
     left_out_scores,
+    n_left_out,
     outlier_scores,
     scored_positions,
 )
@@ -206,6 +210,16 @@ def test_missing_values_first_seen_in_a_later_batch() -> None:
 
 
 # What is kept
+
+
+def test_fewer_rows_are_left_out_of_wide_covariances() -> None:
+    narrow = mixture("full").fit(RNG(0).normal(size=(3000, 3)))
+    assert len(narrow._learned.scores.scores) == MAX_SCORES
+    model = narrow._learned.state.model
+    assert n_left_out(model, 100) == 100
+    prior = NormalWishartPrior(np.zeros(400), 1.0, 402.0, np.eye(400))
+    wide = Mixture(FullGaussian(prior, np.zeros(400)), DPPrior(1.0))
+    assert n_left_out(wide, MAX_SCORES) == 20_000_000 // wide.family.n_stats == 248
 
 
 def test_rows_of_a_stream_are_scored_by_their_place_however_it_is_cut() -> None:

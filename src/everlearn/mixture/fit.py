@@ -25,6 +25,7 @@ from everlearn.mixture.outliers import (
     MAX_SCORES,
     SeenScores,
     left_out_scores,
+    n_left_out,
     scored_before_learning,
 )
 from everlearn.mixture.pooling import can_be_pooled, pooled
@@ -96,7 +97,7 @@ def fit_rows(
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
         state = seal_all(found.state, tools.runner)
-        sample = sample_rows(rows, min(MAX_SCORES, tools.window.rows), seed, engine)
+        sample = sample_rows(rows, n_left_out(model, tools.window.rows), seed, engine)
     scores = _scores_of(state, sample, n_rows)
     state, laps = _numbered(state, found.laps, 0)
     fit = MixtureFit(
@@ -148,7 +149,8 @@ def learn_rows(
             state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
         if mostly_new:  # no model could score these rows before, or only one that knew little
             whole = concatenate([part for part, _ in parts])
-            scores = _scores_of(state, sample_rows(whole, most, seed, engine), n_rows)
+            sample = sample_rows(whole, n_left_out(state.model, most), seed, engine)
+            scores = _scores_of(state, sample, n_rows)
     state, found = _numbered(state, laps, first_new)
     history = _after(known.history, found)
     learned = replace(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +39,8 @@ _BLOCK, _EVERY = 64, 8
 _PREDICT_ROWS: Final = 4096
 _LEFT_OUT_ROWS: Final = 16
 """Rows that are left out at the same time. Each has a posterior of its own."""
+_LEFT_OUT_STATS, _FEWEST_LEFT_OUT = 20_000_000, 200
+"""Statistics of all these posteriors together, which take a second or two, and fewest rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +121,11 @@ def outlier_scores(model: Mixture, stats: Stats, X: Table, block: int = _PREDICT
     return np.concatenate(found)
 
 
+def n_left_out(model: Mixture, most: int) -> int:
+    """How many rows to leave out: fewer if components have many statistics."""
+    return min(most, MAX_SCORES, max(_FEWEST_LEFT_OUT, _LEFT_OUT_STATS // model.family.n_stats))
+
+
 def left_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
     """The same of rows that the statistics contain, each without its own part.
 
@@ -153,12 +161,18 @@ def scored_positions(seed: int, start: int, n: int) -> IntVec:
     group = _BLOCK * _EVERY
     found = []
     for number in range(start // group, (start + n - 1) // group + 1):
-        n_blocks = -(-_EVERY * MAX_SCORES // max(MAX_SCORES, number * group))
-        blocks = stream(seed, "score", number).permutation(_EVERY)[: max(1, n_blocks)]
-        for block in np.sort(blocks).tolist():
+        for block in _chosen_blocks(seed, number):
             first = number * group + block * _BLOCK
             found.append(np.arange(max(first, start), min(first + _BLOCK, start + n)) - start)
     return np.concatenate(found)[-MAX_SCORES:]
+
+
+@lru_cache(maxsize=16)
+def _chosen_blocks(seed: int, number: int) -> tuple[int, ...]:
+    """Which blocks of a group to score; remembered, because many calls may share a group."""
+    wanted = -(-_EVERY * MAX_SCORES // max(MAX_SCORES, number * _BLOCK * _EVERY))
+    order = stream(seed, "score", number).permutation(_EVERY)
+    return tuple(sorted(order[: max(1, wanted)].tolist()))
 
 
 def scored_before_learning(
