@@ -24,6 +24,7 @@ from everlearn.mixture.fit import LEARNERS, MixtureFit
 from everlearn.mixture.inputs import LARGEST_NAME
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State, Trial
+from everlearn.mixture.strangers import Strangers
 from everlearn.store.schema import Array, Converted, Many, Optional, Record, Scalar, Table, expect
 
 FAMILY_NAMES: Final[dict[type, str]] = {kind: name for name, (kind, _) in FAMILY.kinds.items()}
@@ -95,6 +96,12 @@ def _check_state(state: State, place: str) -> None:
     ):
         below = all(component < state.next_id for component in trials)
         expect(below, f"{place}/{name}/keys", f"below {state.next_id}")
+    below = all(component < state.next_id for component in state.strangers.mass)
+    expect(below, f"{place}/strangers/mass/keys", f"below {state.next_id}")
+    if state.reference is not None:
+        own = f"{place}/reference"
+        expect(set(state.reference.ids) == set(ids), f"{own}/ids", "those of 'sealed'")
+        check_stats(family, state.reference, own)
     finite = _is_finite(state)
     expect(finite, f"{place}/sealed/stats/t", "of a model in which all numbers are finite")
 
@@ -170,6 +177,14 @@ _STATE: Final = Record(
         "named_parts": Table(
             _NAME, Record(NamedPart, {"sealed": _SEALED, "n_rows": Scalar(int, 1, 2**53)})
         ),
+        "strangers": Record(
+            Strangers,
+            {
+                "mass": Table(Scalar(int, 0, 2**31), Scalar(float, 0)),
+                "n_futile": Scalar(int, 0, 60),
+            },
+        ),
+        "reference": Optional(STATS),
     },
     _check_state,
 )

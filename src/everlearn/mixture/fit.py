@@ -144,7 +144,7 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
     def read(move: MoveRecord) -> MoveRecord:
         if not move.accepted:  # what was refused has got no ids
             return move
-        removed, added = (tuple(ids[list(i)].tolist()) for i in (move.removed, move.added))
+        removed, added = (tuple(sorted(ids[list(i)].tolist())) for i in (move.removed, move.added))
         return replace(move, removed=removed, added=added)
 
     named = [replace(info, moves=tuple(read(move) for move in info.moves)) for info in laps]
