@@ -10,6 +10,7 @@ from everlearn.core.arrays import Mat
 from everlearn.core.families.base import Family
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
+from everlearn.estimator.history import MAX_MISFITS, History, Misfit
 from everlearn.estimator.schemas import (
     CLOSE,
     FAMILY,
@@ -21,6 +22,7 @@ from everlearn.estimator.schemas import (
     check_stats,
 )
 from everlearn.mixture.fit import LEARNERS, MixtureFit
+from everlearn.mixture.fitness import Fitness
 from everlearn.mixture.inputs import LARGEST_NAME
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State, Trial
@@ -185,14 +187,36 @@ _STATE: Final = Record(
             },
         ),
         "reference": Optional(STATS),
+        "fitness": Record(
+            Fitness,
+            {
+                "mass": Scalar(float, 0),
+                "mean": Scalar(float),
+                "variance": Scalar(float, 0),
+                "excess": Scalar(float, 0),
+                "rows": Scalar(float, 0),
+                "drop": Scalar(float),
+            },
+        ),
     },
     _check_state,
+)
+_HISTORY: Final = Record(
+    History,
+    {
+        **HISTORY.fields,
+        "misfits": Many(
+            Record(Misfit, {"since": _COUNT, "rows": _COUNT, "drop": Scalar(float)}),
+            most=MAX_MISFITS,
+        ),
+    },
+    HISTORY.check,
 )
 MIXTURE_FIT: Final = Record(
     MixtureFit,
     {
         "state": _STATE,
-        "history": HISTORY,
+        "history": _HISTORY,
         "n_rows": Scalar(int, 1, 2**53),
         "n_prior_rows": Scalar(int, 1, 2**53),
         "converged": Scalar(bool),

@@ -79,7 +79,7 @@ def fit_rows(
     model = choose_model(settings, rows, seed, engine)
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
-        state = seal_all(found.state, tools.runner)
+        state = seal_all(found.state, tools.runner, measure=True)
     state, laps = _numbered(state, found.laps, 0)
     history = _after(History(), laps)
     fit = MixtureFit(state, history, n_rows, n_rows, found.converged, settings.learner)
@@ -115,6 +115,9 @@ def learn_rows(
             state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
     state, found = _numbered(state, laps, first_new)
     history = _after(known.history, found)
+    misfit = state.fitness.misfit(float(state.total.n.sum()))
+    if misfit is not None:
+        history = history.with_misfit(misfit)
     fit = replace(known, state=state, history=history, n_rows=n_rows, labels=None)
     return _checked(settings, fit)
 

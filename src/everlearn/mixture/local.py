@@ -19,6 +19,7 @@ from everlearn.core.stats import Delete, Stats, total
 from everlearn.engine.chunks import ChunkedRows, KeptLabels, Marks
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
+from everlearn.mixture.fitness import Usual
 from everlearn.mixture.kernels import add_products, pair_entropy_loss, softmax_entropy
 from everlearn.mixture.model import MixturePosterior
 from everlearn.mixture.strangers import Gauge
@@ -143,13 +144,14 @@ class Proposal:
 class Plan:
     """What to measure for moves: pairs of ids (P, 2), births, and ids that may be deleted.
 
-    With a gauge, strangers are counted too.
+    With a gauge, strangers are counted too, and with what is usual, how well the rows fit.
     """
 
     pairs: NDArray[np.int64] = field(default_factory=lambda: _NO_PAIRS)
     births: tuple[Proposal, ...] = ()
     deletes: tuple[int, ...] = ()
     gauge: Gauge | None = None
+    usual: Usual | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ class Summary:
     deletes : change of the other components' statistics by each delete
     born : labels (ids) of the rows if all births were accepted
     strangers : weight of the strangers that each component took, or no entries without a gauge
+    fit : sums of log densities, see `Usual`, or no entries without what is usual
     """
 
     stats: Stats
@@ -172,6 +175,7 @@ class Summary:
     deletes: tuple[Stats, ...]
     born: Labels = field(default_factory=lambda: np.empty(0, np.int32))
     strangers: Vec = field(default_factory=lambda: np.empty(0))
+    fit: Vec = field(default_factory=lambda: np.empty(0))
 
     def __add__(self, other: Summary) -> Summary:
         return Summary(
@@ -181,6 +185,7 @@ class Summary:
             tuple(a + b for a, b in zip(self.deletes, other.deletes, strict=True)),
             np.concatenate([self.born, other.born]),
             self.strangers + other.strangers,
+            self.fit + other.fit,
         )
 
 
@@ -222,7 +227,10 @@ class TrackedStep:
                 where = plan.gauge.strangers(self.step.family, rows, features, log_base)
             mass = None if rows.weights is None else rows.weights[where]
             strangers = np.bincount(found.labels[where], mass, len(posterior)).astype(np.float64)
-        return Summary(stats, loss, births, deletes, born, strangers), labels
+        fit = np.empty(0)
+        if plan.usual is not None:
+            fit = plan.usual.sums(found.log_norm + log_base, rows.weights)
+        return Summary(stats, loss, births, deletes, born, strangers, fit), labels
 
     def _birth_stats(
         self,

@@ -20,6 +20,7 @@ from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Renumber, S
 from everlearn.engine.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
 from everlearn.engine.protocol import Handle
 from everlearn.engine.rows import Rows, concatenate
+from everlearn.mixture.fitness import Fitness
 from everlearn.mixture.model import Mixture, MixturePosterior, by_mass
 from everlearn.mixture.strangers import NO_STRANGERS, Strangers
 
@@ -167,6 +168,7 @@ class State:
     named_parts : parts of `sealed`, by the names of the rows that added them
     strangers : strangers that came since the last search for components
     reference : the total that strangers are compared with; None means the total now
+    fitness : how well the latest rows fitted when they came
     """
 
     model: Mixture
@@ -182,6 +184,7 @@ class State:
     named_parts: Mapping[int | str, NamedPart] = field(default_factory=dict)
     strangers: Strangers = NO_STRANGERS
     reference: Stats | None = None
+    fitness: Fitness = field(default_factory=Fitness)
 
     @classmethod
     def empty(cls, model: Mixture, seed: int, n_components: int = 1, next_id: int = 0) -> State:

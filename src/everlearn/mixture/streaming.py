@@ -60,7 +60,9 @@ def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | No
     if "birth" in tools.moves.kinds:
         reference = state.total if state.reference is None else state.reference
         gauge = Gauge.of(state.model, reference)
-    summary, labels = tools.runner.run(state.posterior(), Plan(gauge=gauge), rows)
+    usual = None if state.total.n.sum() == 0.0 else state.fitness.usual  # nothing is known yet
+    plan = Plan(gauge=gauge, usual=usual)
+    summary, labels = tools.runner.run(state.posterior(), plan, rows)
     strangers = state.strangers
     if gauge is not None:
         strangers = strangers.with_more(state.total, summary.strangers)
@@ -76,6 +78,7 @@ def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | No
         n_new=state.n_new + len(rows),
         strangers=strangers,
         reference=reference,
+        fitness=state.fitness if usual is None else state.fitness.after(summary.fit),
     )
 
 
@@ -104,11 +107,18 @@ def _run_window_laps(state: State, tools: LearningTools) -> State:
     return replace(state, n_new=0) if accepted else replace(state, reference=reference)
 
 
-def seal_oldest(state: State, runner: LocalRunner) -> State:
-    """Visit the oldest open batch once more, and keep only its statistics."""
+def seal_oldest(state: State, runner: LocalRunner, *, measure: bool = False) -> State:
+    """Visit the oldest open batch once more, and keep only its statistics.
+
+    `measure` takes down how well its rows fit, for later ones to be compared with.
+    """
     ids = state.total.ids
     j, l = np.triu_indices(len(ids), 1)
-    state, summary = visit(state, 0, Plan(pairs=np.stack([ids[j], ids[l]], axis=1)), runner)
+    usual = state.fitness.usual if measure else None
+    plan = Plan(pairs=np.stack([ids[j], ids[l]], axis=1), usual=usual)
+    state, summary = visit(state, 0, plan, runner)
+    if measure:
+        state = replace(state, fitness=state.fitness.after(summary.fit))
     loss = state.sealed.pair_loss.copy()
     loss[j, l] += summary.pair_loss
     loss[l, j] = loss[j, l]
@@ -129,10 +139,10 @@ def seal_oldest(state: State, runner: LocalRunner) -> State:
     )
 
 
-def seal_all(state: State, runner: LocalRunner) -> State:
+def seal_all(state: State, runner: LocalRunner, *, measure: bool = False) -> State:
     """Seal all open rows: only their statistics remain."""
     while state.batches:
-        state = seal_oldest(state, runner)
+        state = seal_oldest(state, runner, measure=measure)
     return replace(state.resummed().reordered(), n_new=0)
 
 
