@@ -84,7 +84,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         return self
 
     def fit_predict(self, X: Iterable[AnyImage], y: Any = None, **params: Any) -> Labels:
-        """`fit`, and the component of each image, (n_images,)."""
+        """`fit`, and the id of the component of each image, (n_images,)."""
         with self._learning():
             labels: Labels = super().fit_predict(X, y, **params)
         return labels
@@ -138,7 +138,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         return self
 
     def predict(self, X: Iterable[AnyImage], **params: Any) -> Labels:
-        """The most likely component of each image, (n_images,)."""
+        """The id of the most likely component of each image, (n_images,)."""
         self.check_settings()
         labels: Labels = super().predict(X, **params)
         return labels
