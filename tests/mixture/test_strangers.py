@@ -1,16 +1,29 @@
 """Strangers: who counts as one, when they renew the search, and how soon a new kind is found."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from everlearn import load
-from everlearn.core.stats import Stats
+from everlearn.core.moves import LapInfo
+from everlearn.core.stats import Delete, Stats
+from everlearn.mixture import streaming
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.local import Plan
 from everlearn.mixture.strangers import NO_STRANGERS, Gauge, Strangers
-from oracles.runs import model_of, rows_of, runner_of, statistics
+from oracles.runs import (
+    PLAIN,
+    STILL,
+    WINDOW,
+    model_of,
+    rows_of,
+    runner_of,
+    started,
+    statistics,
+    tools_of,
+)
 from support.streams import file_of
 
 RNG = np.random.default_rng
@@ -155,6 +168,21 @@ def test_the_count_is_saved(tmp_path):
             each.partial_fit(with_news(50, 0.1, 200 + number))
     assert model.n_components_ == 6
     assert file_of(again) == file_of(model)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_reference_stays_after_a_search_in_vain_unless_a_component_went(gone, monkeypatch):
+    def lap(state, runner, moves):
+        """Without a move, but it lets go of a component that became empty."""
+        info = LapInfo(1, 0.0, 3, 1.0, (), settled=True)
+        return (state.edited(Delete(2)) if gone else state.reordered()), info
+
+    runner = runner_of(PLAIN)
+    state = started(PLAIN, 2, 3, runner=runner)
+    state = replace(state, reference=state.total)
+    monkeypatch.setattr(streaming, "lap", lap)
+    after = streaming._run_window_laps(state, tools_of(runner, STILL, WINDOW))
+    assert after.reference is (None if gone else state.reference)
 
 
 def test_without_births_nobody_is_counted():

@@ -104,7 +104,11 @@ def _run_window_laps(state: State, tools: LearningTools) -> State:
     n_stats = state.model.family.n_stats
     strangers = state.strangers.after_search(n_stats, born="birth" in accepted)
     state = replace(state, strangers=strangers)
-    return replace(state, n_new=0) if accepted else replace(state, reference=reference)
+    if accepted:
+        return replace(state, n_new=0)
+    # A lap also lets go of components that are empty now.
+    stays = reference is not None and np.isin(reference.ids, state.total.ids).all()
+    return replace(state, reference=reference if stays else None)
 
 
 def seal_oldest(state: State, runner: LocalRunner, *, measure: bool = False) -> State:
