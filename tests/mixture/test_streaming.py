@@ -46,10 +46,10 @@ def watched(monkeypatch):
             judged.extend(ledger.follow(state, after, info, runner, moves))
             return after, info
 
-        def seal(state, runner, real=streaming.seal_oldest):
+        def seal(state, runner, real=streaming.seal_oldest, **options):
             ledger.catch_up(state)
             ledger.seal()
-            return real(state, runner)
+            return real(state, runner, **options)
 
         monkeypatch.setattr(streaming, "lap", lap)
         monkeypatch.setattr(streaming, "seal_oldest", seal)

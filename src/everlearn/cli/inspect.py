@@ -64,7 +64,7 @@ def show(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
 
 
 def log(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
-    """List births, merges and deletions of components.
+    """List births, merges and deletions of components, and records that fit badly.
 
     With --json, print all lines of the log: one for each batch.
 

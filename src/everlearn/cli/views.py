@@ -97,7 +97,9 @@ def show_log(lines: Iterable[Mapping[str, Any]]) -> None:
             table.add_row(str(line.get("time", "")), f"{line.get('records', 0):,}", Text(what))
             n += 1
     console = OutputConsole(highlight=False)
-    console.print(table if n else "No component was born, merged or deleted yet.")
+    console.print(
+        table if n else "No component was born, merged or deleted yet, and no records fit badly."
+    )
 
 
 def show_differences(found: Differences) -> None:

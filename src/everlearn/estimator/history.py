@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 1024
 MAX_MOVES = 256
+MAX_MISFITS = 32
 _SHOWN: Final = 12
 """Most laps that `print` shows."""
 LARGEST_COUNT = 2**53 - 1
@@ -47,9 +48,33 @@ class AcceptedMove:
     gain: float
 
 
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Rows in a row that fitted worse than usual when they came.
+
+    Attributes
+    ----------
+    since : rows seen before the first of them
+    rows : their number
+    drop : how far their mean log density was below the usual one, in nats
+    """
+
+    since: int
+    rows: int
+    drop: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows:,} records fit badly since record {self.since:,} "
+            f"({self.drop:.1f} nats below the others)"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
     """A curve of points, the latest accepted moves, and how many moves were judged.
+
+    Mixtures add the latest misfits: rows that were explained badly when they came.
 
     When the curve is full every second of its older points goes, so years fit into the space
     of `MAX_POINTS`. It is kept as one row of numbers a point, since it counts against budgets.
@@ -58,6 +83,7 @@ class History:
     curve: Mat = field(default_factory=lambda: np.empty((0, 4)))
     moves: tuple[AcceptedMove, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    misfits: tuple[Misfit, ...] = ()
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -122,6 +148,11 @@ class History:
             self, curve=curve, moves=(*self.moves, *accepted)[-MAX_MOVES:], counts=counts
         )
 
+    def with_misfit(self, misfit: Misfit) -> History:
+        """With one more misfit, or with more rows of the latest one."""
+        kept = [m for m in self.misfits if abs(m.since - misfit.since) > 1]  # weights are rounded
+        return replace(self, misfits=(*kept, misfit)[-MAX_MISFITS:])
+
     def to_json(self) -> dict[str, Any]:
         """As plain lists and numbers."""
         return {
@@ -130,6 +161,7 @@ class History:
                 [m.lap, m.rows, m.kind, list(m.removed), list(m.added), m.gain] for m in self.moves
             ],
             "counts": dict(self.counts),
+            **({"misfits": [asdict(m) for m in self.misfits]} if self.misfits else {}),
         }
 
 

@@ -85,7 +85,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         return self
 
     def fit_predict(self, X: Iterable[AnyImage], y: Any = None, **params: Any) -> Labels:
-        """`fit`, and the label of each image as in `predict`, (n_images,)."""
+        """`fit`, and the id of the component of each image, (n_images,)."""
         with self._learning():
             labels: Labels = super().fit_predict(X, y, **params)
         return labels
@@ -139,7 +139,7 @@ class ImagePipeline(SaveMixin, Pipeline):
         return self
 
     def predict(self, X: Iterable[AnyImage], **params: Any) -> Labels:
-        """The label that the mixture gives to each image, (n_images,); see `DPMixture.predict`."""
+        """The id of the most likely component of each image, (n_images,)."""
         self.check_settings()
         labels: Labels = super().predict(X, **params)
         return labels

@@ -6,7 +6,8 @@ parameters.
 
 Parts are seeded on raw coordinates in the first, third and fourth attempt, and on whitened ones
 in the second. Whitening by the component's own covariance shrinks exactly the direction that
-separates two clusters in it, so raw coordinates come first.
+separates two clusters in it, so raw coordinates come first. If a component took strangers, the
+first attempt sets them apart.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from everlearn.mixture.local import LocalRunner, Plan, Proposal
 from everlearn.mixture.merges import merge_greedily
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import State, Trial, labelled
+from everlearn.mixture.strangers import Gauge
 
 ATTEMPTS: Final = ((5, False), (2, True), (10, False), (2, False))
 """Number of parts, and whether coordinates are whitened, for each attempt in turn."""
@@ -69,12 +71,16 @@ class BirthSettings:
 
 
 def open_targets(state: State, settings: BirthSettings) -> list[int]:
-    """Ids of components for which an attempt is left: least tried first, then largest."""
+    """Ids of components for which an attempt is left.
+
+    Those that took strangers come first, then the least tried, then the largest.
+    """
     stats = state.total
     enough = 2 * settings.smallest_part(float(stats.n.sum()))
     open_mass = stats.n - state.sealed.stats.n
     tried = np.array([_attempt(state, int(i)) for i in stats.ids])
-    order = np.lexsort((-stats.n, tried))
+    familiar = ~np.isin(stats.ids, list(state.strangers.mass))
+    order = np.lexsort((-stats.n, tried, familiar))
     return [int(stats.ids[k]) for k in order if tried[k] < len(ATTEMPTS) and open_mass[k] >= enough]
 
 
@@ -129,15 +135,15 @@ def _split(
     runner: LocalRunner,
     settings: BirthSettings,
     target: int,
-    found: Rows | None,
+    sample: Rows | None,
     rng: np.random.Generator,
 ) -> Stats | None:
     """Statistics of the parts on a sample of the target's rows, or None if there are none."""
     attempt = _attempt(state, target)
     smallest = settings.smallest_part(float(state.total.n.sum()))
-    if found is None or found.mass < 2 * smallest:
+    if sample is None or sample.mass < 2 * smallest:
         return None
-    rows = runner.prepared(found)
+    rows = runner.prepared(sample)
     n_parts, whiten = ATTEMPTS[attempt]
     room = settings.max_components - len(state.total) + 1
     n_parts = min(n_parts, room, len(rows))
@@ -146,10 +152,38 @@ def _split(
     k = state.total.position(target)
     q = state.model.family.posterior(state.total.n[k : k + 1], state.total.t[k : k + 1])
     points = state.model.family.embedding(rows.X, q if whiten else None)
-    labels = seed_labels(points, rows.weights, n_parts, rng)
+    if attempt == 0 and target in state.strangers.mass:
+        labels = _labels_by_strangers(state, runner, rows, points, n_parts, smallest, rng)
+    else:
+        labels = seed_labels(points, rows.weights, n_parts, rng)
     parts = runner.hard_stats(rows, labels, np.arange(n_parts))
     others = np.delete(state.total.n, k)
-    return refine(state.model, runner, rows, parts, others, smallest, settings.least_parts)
+    found = refine(state.model, runner, rows, parts, others, smallest, settings.least_parts)
+    if found is None and target in state.strangers.mass and state.sealed.stats.n[k] > 0.0:
+        # All open rows may be of one new kind, and only the sealed ones of the old kind.
+        return runner.hard_stats(rows, np.zeros(len(rows), np.int64), np.arange(1))
+    return found
+
+
+def _labels_by_strangers(
+    state: State,
+    runner: LocalRunner,
+    rows: Rows,
+    points: Table,
+    n_parts: int,
+    smallest: float,
+    rng: np.random.Generator,
+) -> IntVec:
+    """Labels of a rough partition: one part of the familiar rows, the others of strangers."""
+    family = state.model.family
+    gauge = Gauge.of(state.model, state.total if state.reference is None else state.reference)
+    where = gauge.strangers(family, rows, runner.step.features(rows), family.log_base(rows.X))
+    labels = np.zeros(len(rows), np.int64)
+    if len(where):
+        weights = None if rows.weights is None else rows.weights[where]
+        n_new = int(np.clip(len(where) / (2.0 * smallest), 1, n_parts - 1))
+        labels[where] = 1 + seed_labels(points[where], weights, n_new, rng)
+    return labels
 
 
 def refine(

@@ -14,7 +14,8 @@ from typing import Final
 from everlearn.errors import MemoryBudgetError
 from everlearn.mixture.settings import MAX_BUDGET_WORKERS
 
-_OPEN_BATCHES: Final = 4
+OPEN_BATCHES: Final = 4
+"""Batches in the window of a stream, at least: a birth needs rows that came before the new ones."""
 _DELETES: Final = 2
 _BLOCK_COPIES: Final = 6 * MAX_BUDGET_WORKERS
 _STATS_COPIES: Final = 40
@@ -55,11 +56,11 @@ def limits_within(
 ) -> MemoryLimits:
     """The largest limits, up to the wanted ones, that take at most `budget` bytes together."""
     free = budget - _FIXED_BYTES
-    need = least_budget(n_stats, row_bytes, _OPEN_BATCHES, 2)
+    need = least_budget(n_stats, row_bytes, OPEN_BATCHES, 2)
     if budget < need:
         raise MemoryBudgetError(
             f"the 'memory_budget' of DPMixture must be at least {need:,} bytes, got {budget:,}: "
-            f"two components of {n_stats} statistics and {_OPEN_BATCHES} rows need that much"
+            f"two components of {n_stats} statistics and {OPEN_BATCHES} rows need that much"
         )
     rows = free // 4 // _open_row_bytes(row_bytes)
     components = _components_within(free // 2, _component_bytes(n_stats))
@@ -67,7 +68,7 @@ def limits_within(
     return MemoryLimits(
         max_components=int(min(wanted_components, components)),
         window_rows=window_rows,
-        batch_rows=max(1, window_rows // _OPEN_BATCHES),
+        batch_rows=max(1, window_rows // OPEN_BATCHES),
         block_bytes=free // 4 // _BLOCK_COPIES,
         max_deletes=_DELETES,
     )
@@ -86,7 +87,7 @@ def _open_row_bytes(row_bytes: int) -> int:
 
 def _component_bytes(n_stats: int) -> int:
     """Bytes of a component in all statistics that a lap needs."""
-    return stats_bytes(n_stats) * (_STATS_COPIES + (_OPEN_BATCHES + 1) * (3 + _DELETES))
+    return stats_bytes(n_stats) * (_STATS_COPIES + (OPEN_BATCHES + 1) * (3 + _DELETES))
 
 
 def _components_within(free: int, each: int) -> int:

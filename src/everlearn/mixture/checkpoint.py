@@ -11,6 +11,7 @@ from everlearn.core.families.base import Family
 from everlearn.core.families.product import Product
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
+from everlearn.estimator.history import MAX_MISFITS, History, Misfit
 from everlearn.estimator.schemas import (
     CLOSE,
     FAMILY,
@@ -23,10 +24,12 @@ from everlearn.estimator.schemas import (
 )
 from everlearn.mixture.columns import KINDS, MAX_VALUES, Column
 from everlearn.mixture.fit import LEARNERS, MixtureFit
+from everlearn.mixture.fitness import Fitness
 from everlearn.mixture.inputs import LARGEST_NAME
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.outliers import LARGEST_SCORE, MAX_SCORES, SeenScores
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State, Trial
+from everlearn.mixture.strangers import Strangers
 from everlearn.mixture.table_family import columns_fit
 from everlearn.store.schema import Array, Converted, Many, Optional, Record, Scalar, Table, expect
 
@@ -99,6 +102,12 @@ def _check_state(state: State, place: str) -> None:
     ):
         below = all(component < state.next_id for component in trials)
         expect(below, f"{place}/{name}/keys", f"below {state.next_id}")
+    below = all(component < state.next_id for component in state.strangers.mass)
+    expect(below, f"{place}/strangers/mass/keys", f"below {state.next_id}")
+    if state.reference is not None:
+        own = f"{place}/reference"
+        expect(set(state.reference.ids) == set(ids), f"{own}/ids", "those of 'sealed'")
+        check_stats(family, state.reference, own)
     finite = _is_finite(state)
     expect(finite, f"{place}/sealed/stats/t", "of a model in which all numbers are finite")
 
@@ -201,6 +210,25 @@ _STATE: Final = Record(
         "named_parts": Table(
             _NAME, Record(NamedPart, {"sealed": _SEALED, "n_rows": Scalar(int, 1, 2**53)})
         ),
+        "strangers": Record(
+            Strangers,
+            {
+                "mass": Table(Scalar(int, 0, 2**31), Scalar(float, 0)),
+                "n_futile": Scalar(int, 0, 60),
+            },
+        ),
+        "reference": Optional(STATS),
+        "fitness": Record(
+            Fitness,
+            {
+                "mass": Scalar(float, 0),
+                "mean": Scalar(float),
+                "variance": Scalar(float, 0),
+                "excess": Scalar(float, 0),
+                "rows": Scalar(float, 0),
+                "drop": Scalar(float),
+            },
+        ),
     },
     _check_state,
 )
@@ -223,11 +251,22 @@ _SCORES: Final = Record(
     },
     _check_scores,
 )
+_HISTORY: Final = Record(
+    History,
+    {
+        **HISTORY.fields,
+        "misfits": Many(
+            Record(Misfit, {"since": _COUNT, "rows": _COUNT, "drop": Scalar(float)}),
+            most=MAX_MISFITS,
+        ),
+    },
+    HISTORY.check,
+)
 MIXTURE_FIT: Final = Record(
     MixtureFit,
     {
         "state": _STATE,
-        "history": HISTORY,
+        "history": _HISTORY,
         "n_rows": Scalar(int, 1, 2**53),
         "n_prior_rows": Scalar(int, 1, 2**53),
         "converged": Scalar(bool),

@@ -159,7 +159,8 @@ class DPMixture(
         The bound after each lap.
     history_ : History
         Rows seen, bound and components after each lap, accepted moves, and counts of moves
-        judged. Births that cost at first are included if they paid within a few laps.
+        judged. Births that cost at first are included if they paid within a few laps. `misfits`
+        are rows of a stream that fit worse than usual when they came.
     n_samples_seen_ : int
         Rows learned from.
     converged_ : bool

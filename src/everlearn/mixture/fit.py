@@ -96,7 +96,7 @@ def fit_rows(
     model = choose_model(settings, rows, seed, engine)
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
-        state = seal_all(found.state, tools.runner)
+        state = seal_all(found.state, tools.runner, measure=True)
         sample = sample_rows(rows, n_left_out(model, tools.window.rows), seed, engine)
     scores = _scores_of(state, sample, n_rows)
     state, laps = _numbered(state, found.laps, 0)
@@ -153,6 +153,9 @@ def learn_rows(
             scores = _scores_of(state, sample, n_rows)
     state, found = _numbered(state, laps, first_new)
     history = _after(known.history, found)
+    misfit = state.fitness.misfit(float(state.total.n.sum()))
+    if misfit is not None:
+        history = history.with_misfit(misfit)
     learned = replace(
         known, state=state, history=history, n_rows=n_rows, scores=scores, labels=None
     )
@@ -184,7 +187,7 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
     def read(move: MoveRecord) -> MoveRecord:
         if not move.accepted:  # what was refused has got no ids
             return move
-        removed, added = (tuple(ids[list(i)].tolist()) for i in (move.removed, move.added))
+        removed, added = (tuple(sorted(ids[list(i)].tolist())) for i in (move.removed, move.added))
         return replace(move, removed=removed, added=added)
 
     named = [replace(info, moves=tuple(read(move) for move in info.moves)) for info in laps]

@@ -19,8 +19,10 @@ from everlearn.core.stats import Delete, Stats, total
 from everlearn.engine.chunks import ChunkedRows, KeptLabels, Marks
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
+from everlearn.mixture.fitness import Usual
 from everlearn.mixture.kernels import add_products, pair_entropy_loss, softmax_entropy
 from everlearn.mixture.model import MixturePosterior
+from everlearn.mixture.strangers import Gauge
 
 _UNIT_WEIGHTS: Final = np.empty(0)
 _FLOAT32_ROWS: Final = 128
@@ -87,8 +89,11 @@ class MixtureStep:
 
     def log_base(self, rows: Rows) -> float:
         """Log base measure of all rows together."""
-        each = self.family.log_base(rows.X)
-        return float(each.sum() if rows.weights is None else each @ rows.weights)
+        return _sum(self.family.log_base(rows.X), rows.weights)
+
+
+def _sum(each: Vec, weights: Vec | None) -> float:
+    return float(each.sum() if weights is None else each @ weights)
 
 
 def _ignore_invalid() -> np.errstate:
@@ -137,11 +142,16 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure for moves: pairs of ids (P, 2), births, and ids that may be deleted."""
+    """What to measure for moves: pairs of ids (P, 2), births, and ids that may be deleted.
+
+    With a gauge, strangers are counted too, and with what is usual, how well the rows fit.
+    """
 
     pairs: NDArray[np.int64] = field(default_factory=lambda: _NO_PAIRS)
     births: tuple[Proposal, ...] = ()
     deletes: tuple[int, ...] = ()
+    gauge: Gauge | None = None
+    usual: Usual | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +165,8 @@ class Summary:
     births : statistics of the parts of each birth
     deletes : change of the other components' statistics by each delete
     born : labels (ids) of the rows if all births were accepted
+    strangers : weight of the strangers that each component took, or no entries without a gauge
+    fit : sums of log densities, see `Usual`, or no entries without what is usual
     """
 
     stats: Stats
@@ -162,6 +174,8 @@ class Summary:
     births: tuple[Stats, ...]
     deletes: tuple[Stats, ...]
     born: Labels = field(default_factory=lambda: np.empty(0, np.int32))
+    strangers: Vec = field(default_factory=lambda: np.empty(0))
+    fit: Vec = field(default_factory=lambda: np.empty(0))
 
     def __add__(self, other: Summary) -> Summary:
         return Summary(
@@ -170,6 +184,8 @@ class Summary:
             tuple(a + b for a, b in zip(self.births, other.births, strict=True)),
             tuple(a + b for a, b in zip(self.deletes, other.deletes, strict=True)),
             np.concatenate([self.born, other.born]),
+            self.strangers + other.strangers,
+            self.fit + other.fit,
         )
 
 
@@ -197,14 +213,24 @@ class TrackedStep:
             self._delete_stats(posterior, component, features, found, rows.weights)
             for component in plan.deletes
         )
+        log_base = self.step.family.log_base(rows.X)
         stats = self.step.summarize(
             posterior.ids,
             features,
             weighted(found.r, rows.weights),
             found.h,
-            self.step.log_base(rows),
+            _sum(log_base, rows.weights),
         )
-        return Summary(stats, loss, births, deletes, born), labels
+        strangers = np.empty(0)
+        if plan.gauge is not None:
+            with _ignore_invalid():
+                where = plan.gauge.strangers(self.step.family, rows, features, log_base)
+            mass = None if rows.weights is None else rows.weights[where]
+            strangers = np.bincount(found.labels[where], mass, len(posterior)).astype(np.float64)
+        fit = np.empty(0)
+        if plan.usual is not None:
+            fit = plan.usual.sums(found.log_norm + log_base, rows.weights)
+        return Summary(stats, loss, births, deletes, born, strangers, fit), labels
 
     def _birth_stats(
         self,

@@ -19,7 +19,7 @@ from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.errors import MemoryBudgetError
 from everlearn.mixture.births import MAX_TARGET_ROWS, BirthSettings
-from everlearn.mixture.budget import MemoryLimits, least_budget, limits_within
+from everlearn.mixture.budget import OPEN_BATCHES, MemoryLimits, least_budget, limits_within
 from everlearn.mixture.learner import SAMPLE_ROWS, LearningTools, Schedule, Window
 from everlearn.mixture.local import LocalRunner, MixtureStep
 from everlearn.mixture.memoized import MoveSettings
@@ -124,25 +124,21 @@ def memory_limits(
         return MemoryLimits(
             max_components=settings.max_components,
             window_rows=window_rows,
-            batch_rows=min(settings.batch_size or _BATCH_ROWS, window_rows),
+            batch_rows=min(settings.batch_size or _BATCH_ROWS, max(1, window_rows // OPEN_BATCHES)),
             block_bytes=_BLOCK_BYTES,
             max_deletes=_DELETES,
         )
     limits = limits_within(
         settings.memory_budget, _most_stats(model), row_bytes, window_rows, settings.max_components
     )
-    batch_rows = min(settings.batch_size or limits.batch_rows, limits.window_rows)
-    return replace(
-        limits,
-        batch_rows=max(batch_rows, limits.batch_rows),
-        block_bytes=min(limits.block_bytes, _BLOCK_BYTES),
-    )
+    return replace(limits, block_bytes=min(limits.block_bytes, _BLOCK_BYTES))
 
 
 def held_bytes(state: State) -> tuple[int, int, int]:
     """Bytes of the statistics, of the losses of pairs, and of the open rows with their labels."""
     statistics = state.total.nbytes + state.sealed.stats.nbytes
     statistics += sum(b.stats.nbytes for b in state.batches)
+    statistics += 0 if state.reference is None else state.reference.nbytes
     statistics += sum(
         p.sealed.stats.nbytes + p.sealed.pair_loss.nbytes for p in state.named_parts.values()
     )

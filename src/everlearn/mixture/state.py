@@ -21,7 +21,9 @@ from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Renumber, S
 from everlearn.engine.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
 from everlearn.engine.protocol import Handle
 from everlearn.engine.rows import Rows, concatenate
+from everlearn.mixture.fitness import Fitness
 from everlearn.mixture.model import Mixture, MixturePosterior, by_mass
+from everlearn.mixture.strangers import NO_STRANGERS, Strangers
 
 _EMPTY_MASS: Final = 1e-8
 """A component with less mass, in rows, is empty."""
@@ -165,6 +167,9 @@ class State:
     n_new : open rows that have come since the last lap
     birth_trials, delete_trials : failed moves, by component id
     named_parts : parts of `sealed`, by the names of the rows that added them
+    strangers : strangers that came since the last search for components
+    reference : the total that strangers are compared with; None means the total now
+    fitness : how well the latest rows fitted when they came
     """
 
     model: Mixture
@@ -178,6 +183,9 @@ class State:
     birth_trials: Mapping[int, Trial] = field(default_factory=dict)
     delete_trials: Mapping[int, Trial] = field(default_factory=dict)
     named_parts: Mapping[int | str, NamedPart] = field(default_factory=dict)
+    strangers: Strangers = NO_STRANGERS
+    reference: Stats | None = None
+    fitness: Fitness = field(default_factory=Fitness)
 
     @classmethod
     def empty(cls, model: Mixture, seed: int, n_components: int = 1, next_id: int = 0) -> State:
@@ -200,12 +208,16 @@ class State:
         return replace(self, total=total(parts))
 
     def edited(self, edit: Edit, per_batch: Sequence[Edit] | None = None) -> State:
-        """After a structural edit. `per_batch` gives each open batch an edit of its own."""
+        """After a structural edit. `per_batch` gives each open batch an edit of its own.
+
+        Strangers are compared with what is there now, from then on.
+        """
         edits = [edit] * len(self.batches) if per_batch is None else per_batch
         batches = tuple(b.after(e) for b, e in zip(self.batches, edits, strict=True))
         named = {k: replace(p, sealed=p.sealed.after(edit)) for k, p in self.named_parts.items()}
         sealed = self.sealed.after(edit)
-        return replace(self, sealed=sealed, batches=batches, named_parts=named).resummed()
+        edited = replace(self, sealed=sealed, batches=batches, named_parts=named, reference=None)
+        return edited.resummed()
 
     def reordered(self) -> State:
         """Components by decreasing mass, which never lowers the bound."""
@@ -220,7 +232,13 @@ class State:
         """The state in which component i has the id `ids[i]`, a permutation of all ids so far."""
         births = {int(ids[i]): trial for i, trial in self.birth_trials.items()}
         deletes = {int(ids[i]): trial for i, trial in self.delete_trials.items()}
-        state = replace(self, birth_trials=births, delete_trials=deletes)
+        mass = {int(ids[i]): own for i, own in self.strangers.mass.items()}
+        state = replace(
+            self,
+            birth_trials=births,
+            delete_trials=deletes,
+            strangers=replace(self.strangers, mass=mass),
+        )
         return state.edited(Renumber(ids)).reordered()
 
     def pruned(self) -> State:
@@ -268,6 +286,7 @@ def with_statistics(state: State, family: Family[Any], change: Callable[[Stats],
         batches=tuple(replace(b, stats=change(b.stats)) for b in state.batches),
         named_parts={name: changed_part(part) for name, part in state.named_parts.items()},
         total=change(state.total),
+        reference=None,
     )
 
 

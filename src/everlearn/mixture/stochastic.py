@@ -83,11 +83,13 @@ def blend(
     state: State, rows: Rows | ChunkedRows, mass: float, rho: float, runner: LocalRunner
 ) -> State:
     """Move the statistics by `rho` towards those of `mass` rows like the ones of this batch."""
-    summary, _ = runner.run(state.posterior(), Plan(), rows)
+    summary, _ = runner.run(state.posterior(), Plan(usual=state.fitness.usual), rows)
     held = state.total * ((1.0 - rho) * mass / state.total.n.sum())
     moved = held + summary.stats * (rho * mass / rows.mass)
     blended = Sealed(moved, state.sealed.pair_loss)
-    return replace(state, sealed=blended, total=moved, clock=state.clock + 1).reordered()
+    fitness = state.fitness.after(summary.fit)
+    clock = state.clock + 1
+    return replace(state, sealed=blended, total=moved, clock=clock, fitness=fitness).reordered()
 
 
 def _step(state: State, size: float) -> float:

@@ -1,9 +1,10 @@
 """Memoized learning of streams: rows stay in a window for a while, then only sums remain.
 
 New rows are assigned at the current posterior and join the last open batch. When half of the
-window is new, laps over it look for births, merges and deletes. Rows that leave the window are
-visited once more and sealed. The bound stays an exact lower bound for all rows seen: new
-components get rows of the window and later rows, old components keep the sealed rows.
+window is new, or when many of them were strangers, laps over it look for births, merges and
+deletes. Rows that leave the window are visited once more and sealed. The bound stays an exact
+lower bound for all rows seen: new components get rows of the window and later rows, old
+components keep the sealed rows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from everlearn.mixture.memoized import lap, visit
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.search import fit_all
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State
+from everlearn.mixture.strangers import Gauge
 
 _MAX_LAPS: Final = 4
 """Laps over the window in a row."""
@@ -44,6 +46,8 @@ class MemoizedLearner:
         for start in range(0, len(rows), size):  # one at a time, because sparse slices are copies
             state = _append(state, rows[start : start + size], tools, name)
             if 2 * state.n_new >= state.n_open:
+                state = replace(_run_window_laps(state, tools), n_new=0, reference=None)
+            elif state.strangers.are_many(state.model.family.n_stats):
                 state = _run_window_laps(state, tools)
             while state.n_open > tools.window.rows and len(state.batches) > 1:
                 state = seal_oldest(state, tools.runner)
@@ -52,7 +56,16 @@ class MemoizedLearner:
 
 def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | None) -> State:
     """Assign rows, and put them into the last open batch, or into a new one if that is full."""
-    summary, labels = tools.runner.run(state.posterior(), Plan(), rows)
+    reference, gauge = None, None
+    if "birth" in tools.moves.kinds:
+        reference = state.total if state.reference is None else state.reference
+        gauge = Gauge.of(state.model, reference)
+    usual = None if state.total.n.sum() == 0.0 else state.fitness.usual  # nothing is known yet
+    plan = Plan(gauge=gauge, usual=usual)
+    summary, labels = tools.runner.run(state.posterior(), plan, rows)
+    strangers = state.strangers
+    if gauge is not None:
+        strangers = strangers.with_more(state.total, summary.strangers)
     new = OpenBatch(rows.copy(), summary.stats, labels, name)
     batches = list(state.batches)
     room = batches and len(batches[-1].rows) + len(rows) <= tools.window.batch_rows
@@ -63,29 +76,53 @@ def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | No
         batches=(*batches, new),
         total=state.total + summary.stats,
         n_new=state.n_new + len(rows),
+        strangers=strangers,
+        reference=reference,
+        fitness=state.fitness if usual is None else state.fitness.after(summary.fit),
     )
 
 
 def _run_window_laps(state: State, tools: LearningTools) -> State:
     """Visit the window until its structure stays the same, in a few laps at most.
 
-    The window has new rows, so all births and deletes may be tried again.
+    The window has new rows, so all births and deletes may be tried again. Components that took
+    strangers begin with the first attempt. If nothing changes, strangers are compared with the
+    same reference as before, because components that took some have grown towards them, and the
+    next search comes when it would have come anyway.
     """
+    reference, accepted = state.reference, set[str]()
     trials = reopen_targets(state.birth_trials)
+    trials = {i: trial for i, trial in trials.items() if i not in state.strangers.mass}
     state = replace(state, birth_trials=trials, delete_trials={})
     for _ in range(_MAX_LAPS):
         state, info = lap(state, tools.runner, tools.moves)
         tools.on_lap(info)
-        if not any(move.accepted for move in info.moves):
+        moves = {move.kind for move in info.moves if move.accepted}
+        accepted |= moves
+        if not moves:
             break
-    return replace(state, n_new=0)
+    n_stats = state.model.family.n_stats
+    strangers = state.strangers.after_search(n_stats, born="birth" in accepted)
+    state = replace(state, strangers=strangers)
+    if accepted:
+        return replace(state, n_new=0)
+    # A lap also lets go of components that are empty now.
+    stays = reference is not None and np.isin(reference.ids, state.total.ids).all()
+    return replace(state, reference=reference if stays else None)
 
 
-def seal_oldest(state: State, runner: LocalRunner) -> State:
-    """Visit the oldest open batch once more, and keep only its statistics."""
+def seal_oldest(state: State, runner: LocalRunner, *, measure: bool = False) -> State:
+    """Visit the oldest open batch once more, and keep only its statistics.
+
+    `measure` takes down how well its rows fit, for later ones to be compared with.
+    """
     ids = state.total.ids
     j, l = np.triu_indices(len(ids), 1)
-    state, summary = visit(state, 0, Plan(pairs=np.stack([ids[j], ids[l]], axis=1)), runner)
+    usual = state.fitness.usual if measure else None
+    plan = Plan(pairs=np.stack([ids[j], ids[l]], axis=1), usual=usual)
+    state, summary = visit(state, 0, plan, runner)
+    if measure:
+        state = replace(state, fitness=state.fitness.after(summary.fit))
     loss = state.sealed.pair_loss.copy()
     loss[j, l] += summary.pair_loss
     loss[l, j] = loss[j, l]
@@ -106,10 +143,10 @@ def seal_oldest(state: State, runner: LocalRunner) -> State:
     )
 
 
-def seal_all(state: State, runner: LocalRunner) -> State:
+def seal_all(state: State, runner: LocalRunner, *, measure: bool = False) -> State:
     """Seal all open rows: only their statistics remain."""
     while state.batches:
-        state = seal_oldest(state, runner)
+        state = seal_oldest(state, runner, measure=measure)
     return replace(state.resummed().reordered(), n_new=0)
 
 
@@ -127,6 +164,7 @@ def forget_batch(state: State, name: int | str) -> tuple[State, int]:
         sealed, n_rows = Sealed(replace(left, n=np.maximum(left.n, 0.0)), loss), part.n_rows
     kept = tuple(batch for batch in state.batches if batch.name != name)
     n_rows += sum(len(batch.rows) for batch in state.batches if batch.name == name)
-    after = replace(state, sealed=sealed, batches=kept, named_parts=named).resummed()
+    after = replace(state, sealed=sealed, batches=kept, named_parts=named, reference=None)
+    after = after.resummed()
     after = replace(after, n_new=min(after.n_new, after.n_open))
     return after.pruned().reordered(), n_rows

@@ -310,7 +310,7 @@ def _structure(report: StreamReport) -> str:
         rows[-MAX_LINES:],
         text_columns=2,
     )
-    title = "Births, merges and deletions"
+    title = "Births, merges, deletions, and records that fit badly"
     return section("structure", title, details(counted(len(rows), "change"), listed))
 
 

@@ -1,4 +1,4 @@
-"""Births, merges and deletions of components: in the run log, and in words."""
+"""Births, merges and deletions of components, and misfits: in the run log, and in words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from everlearn.core.arrays import IntVec
 from everlearn.core.text import counted
+from everlearn.estimator.history import Misfit
 from everlearn.io.formats import ARRAYS, PARQUET, ending_of
 from everlearn.io.ledger import Progress
 from everlearn.stream.models import StreamModel, has_bound, has_components
@@ -28,16 +29,19 @@ class Structure:
 
     ids: IntVec = field(default_factory=lambda: np.empty(0, np.int64))
     n_moves: int = 0
+    misfit: Misfit | None = None
 
     @classmethod
     def of(cls, model: StreamModel) -> Self:
         """The structure now."""
-        counts = model.history_.counts if has_bound(model) else {}
-        n_moves = sum(n for name, n in counts.items() if name.endswith("accepted"))
-        return cls(model.component_ids_, n_moves) if has_components(model) else cls(n_moves=n_moves)
+        if not has_bound(model):
+            return cls(model.component_ids_) if has_components(model) else cls()
+        history = model.history_
+        n_moves = sum(n for name, n in history.counts.items() if name.endswith("accepted"))
+        return cls(model.component_ids_, n_moves, next(iter(history.misfits[-1:]), None))
 
     def changes(self, model: StreamModel) -> dict[str, Any]:
-        """Components that were born or are gone since, and the moves that did it."""
+        """Components that were born or are gone since, the moves that did it, and misfits."""
         now, line = Structure.of(model), {}
         if not np.array_equal(self.ids, now.ids):
             born, gone = np.setdiff1d(now.ids, self.ids), np.setdiff1d(self.ids, now.ids)
@@ -49,7 +53,16 @@ class Structure:
                 {"kind": m.kind, "removed": list(m.removed), "added": list(m.added), "gain": m.gain}
                 for m in model.history_.moves[-n_new:]
             ]
+        if now.misfit is not None and _is_news(self.misfit, now.misfit):
+            line["misfit"] = str(now.misfit)
         return line
+
+
+def _is_news(old: Misfit | None, new: Misfit) -> bool:
+    """Whether rows began to fit badly, or their number has doubled."""
+    if old is None or abs(old.since - new.since) > 1:
+        return True
+    return old.rows.bit_length() < new.rows.bit_length()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,8 @@ def events(line: Mapping[str, Any]) -> list[str]:
         found.append(f"born: {_ids(born)}")
     if gone:
         found.append(f"gone: {_ids(gone)}")
+    if "misfit" in line:
+        found.append(str(line["misfit"]))
     return found
 
 

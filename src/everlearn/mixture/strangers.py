@@ -1,0 +1,116 @@
+"""Strangers: rows that a component without any rows would explain better than those there are.
+
+A few of them are outliers. Many of them are a new kind of rows, so the search for components is
+renewed at once. Without that a new kind would wait until half of the window is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.core.arrays import Table, Vec
+from everlearn.core.families.base import Family
+from everlearn.core.stats import Stats
+from everlearn.engine.rows import Rows
+from everlearn.mixture.model import Mixture, MixturePosterior
+
+_LEAST: Final = 20.0
+_PER_ROOT: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """Predictive densities to compare rows with.
+
+    Attributes
+    ----------
+    scores : posterior of the components for scores, which are quick lower bounds of the densities
+    known, unseen : posteriors of the components, and the prior of a new one
+    log_weights : log of the expected weights of the components
+    log_unseen : log of the expected weight of all components that have no rows yet
+    """
+
+    scores: MixturePosterior
+    known: Any
+    unseen: Any
+    log_weights: Vec
+    log_unseen: float
+
+    @classmethod
+    def of(cls, model: Mixture, stats: Stats) -> Gauge:
+        """The gauge of the mixture with these statistics."""
+        weights, unseen = model.sticks(stats).mean_weights()
+        nothing = np.zeros(1), np.zeros((1, model.family.n_stats))
+        with np.errstate(divide="ignore"):  # a concentration near zero leaves nothing unseen
+            return cls(
+                model.posterior(stats),
+                model.family.posterior(stats.n, stats.t),
+                model.family.posterior(*nothing),
+                np.log(weights),
+                float(np.log(unseen)),
+            )
+
+    def strangers(
+        self, family: Family[Any], rows: Rows, features: Table, log_base: Vec
+    ) -> NDArray[np.intp]:
+        """Positions of the strangers. Most rows need no predictive density of the components."""
+        new = self.log_unseen + family.log_predictive(rows.X, self.unseen)[:, 0]
+        scores = features @ self.scores.eta.astype(features.dtype, copy=False).T
+        scores += self.scores.bias.astype(features.dtype, copy=False)
+        maybe = np.flatnonzero(new > scores.max(axis=1) + log_base)
+        if len(maybe) == 0:
+            return maybe
+        known = self.log_weights + family.log_predictive(rows.X[maybe], self.known)
+        return np.asarray(maybe[new[maybe] > known.max(axis=1)], np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """Strangers that came since the last search.
+
+    Attributes
+    ----------
+    mass : their weight, by the id of the component that took them
+    n_futile : how often the limit was doubled, because a search for them was in vain
+    """
+
+    mass: Mapping[int, float]
+    n_futile: int = 0
+
+    def with_more(self, stats: Stats, mass: Vec) -> Strangers:
+        """With more of them, for the components of these statistics."""
+        more = dict(self.mass)
+        for component, own in zip(stats.ids.tolist(), mass.tolist(), strict=True):
+            if own > 0.0:
+                more[component] = more.get(component, 0.0) + own
+        return Strangers(more, self.n_futile)
+
+    def are_many(self, n_stats: int) -> bool:
+        """Whether a search is worth its time, for a family with so many statistics."""
+        return sum(self.mass.values()) > self._limit(n_stats)
+
+    def after_search(self, n_stats: int, *, born: bool) -> Strangers:
+        """None of them, after a search that has or has not given birth to a component.
+
+        Each search in vain doubles the limit. Few strangers make it fall again. So in data with
+        many outliers the limit is above what a half of a window usually brings.
+        """
+        n = self.n_futile
+        if born:
+            n = 0
+        elif self.are_many(n_stats):
+            n += 1
+        elif n > 0 and 4.0 * sum(self.mass.values()) <= self._limit(n_stats):
+            n -= 1
+        return Strangers({}, n)
+
+    def _limit(self, n_stats: int) -> float:
+        return float(max(_LEAST, _PER_ROOT * np.sqrt(n_stats)) * 2.0**self.n_futile)
+
+
+NO_STRANGERS: Final = Strangers({})
