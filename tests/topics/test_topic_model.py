@@ -594,11 +594,13 @@ def test_top_words() -> None:
     top = model.top_words(4)
     order = np.argsort(-model.components_, axis=1, kind="stable")
     for n in (1, 4, N_WORDS - 1, N_WORDS):  # many words of a topic have no tokens: ties
-        assert model.top_words(n) == order[:, :n].tolist()
-    for topic, words in zip(model.components_, top, strict=True):
-        values = topic[words]
-        assert (np.diff(values) <= 0).all()
-        assert values[-1] >= np.sort(topic)[-4]
+        assert model.top_words(n, by="probability") == order[:, :n].tolist()
+    for topic, words in enumerate(top):
+        own = model.components_[topic]
+        rest = model.components_.sum(axis=0) - own
+        p, others = own / own.sum(), rest / rest.sum()
+        scores = p * np.log(p / others)
+        np.testing.assert_allclose(scores[words], np.sort(scores)[::-1][:4], rtol=1e-6)
     assert len(model.top_words()[0]) == 10
     assert len(model.top_words(1000)[0]) == N_WORDS
     frame = pd.DataFrame(X.toarray(), columns=VOCABULARY)
@@ -606,6 +608,8 @@ def test_top_words() -> None:
     for n in (0, -1, 1.5, "3"):
         with pytest.raises(ValueError, match=r"'n' parameter of TopicModel.top_words"):
             model.top_words(n)
+    with pytest.raises(ValueError, match=r"'by' parameter of TopicModel.top_words"):
+        model.top_words(by="size")
     for n in (1, None):
         with pytest.raises(ValueError, match=r"'n' parameter of TopicModel.coherence"):
             model.coherence(X, n=n)

@@ -382,3 +382,17 @@ def test_depth_cannot_change_while_learning() -> None:
         model.partial_fit(TEXTS)
     with pytest.raises(ValueError, match="'method' parameter of"):
         small().fit(TEXTS).score(TEXTS, method="half")
+
+
+def test_words_of_all_nodes_describe_none() -> None:
+    texts = ["sea ship ship", "sea fish fish", "sea wave wave"] * 60
+    model = TopicTree(depth=2, level_prior=(1.0, 20.0), n_sweeps=10, random_state=0).fit(texts)
+    counts = model.components_ - model.topic_word_prior
+    distinct, likely = model.top_words(1), model.top_words(1, by="probability")
+    names = model.vocabulary_.tolist()
+    for node, (one, other) in enumerate(zip(distinct, likely, strict=True)):
+        assert counts[node, names.index(other[0])] == counts[node].max()
+        assert model.tree_.nodes[node].words[0] == one[0]
+    assert {words[0] for words in distinct[1:]} <= {"ship", "fish", "wave"}
+    with pytest.raises(ValueError, match=r"'by' parameter of TopicTree.top_words"):
+        model.top_words(by="size")

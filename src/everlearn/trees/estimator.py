@@ -29,6 +29,7 @@ from everlearn.text.inputs import (
     documents_of,
     word_names,
 )
+from everlearn.text.ranking import RANKING_CONSTRAINTS, TopicWords
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.trees.checkpoint import TREE_FIT
 from everlearn.trees.fit import TreeFit, learn_corpus, learn_stream, shuffled_order
@@ -42,7 +43,6 @@ from everlearn.trees.stream import TreeState
 _PREDICTION_STEP = PathStep(most=16, steps=30)
 _SHOWN_WORDS = 8
 _METHODS = {"method": (Options(("completion", "paper")),)}
-_COUNT = {"n": (Interval(1, integer=True),)}
 _LEVEL = Interval(*LEVEL_RANGE)
 _TRUTH = Instance((bool, np.bool_), "a truth value")
 
@@ -344,26 +344,28 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         """Tokens learned from."""
         return self._fitted().n_tokens
 
-    def top_words(self, n: int = 10) -> list[list[Any]]:
-        """The most frequent words of each node.
+    def top_words(self, n: int = 10, by: str = "distinctiveness") -> list[list[Any]]:
+        """The words that describe each node best.
 
         Parameters
         ----------
         n : int, default=10
             Most words per node.
+        by : {"distinctiveness", "probability"}, default="distinctiveness"
+            "distinctiveness" puts words first that a node has often, and more often than all other
+            nodes. "probability" puts the likeliest words first.
 
         Returns
         -------
         words : list of lists
-            One list per node, in the order of `component_ids_`. Only words that occur at the node.
+            One list per node, in the order of `component_ids_`. Only words that occur at the node,
+            and by distinctiveness only those that it has more often than the others.
         """
-        check_params(f"{type(self).__name__}.top_words", {"n": n}, _COUNT)
-        counts, names = self._fitted().topics.counts, self.vocabulary_
-        best = np.argsort(-counts, axis=0, kind="stable")[:n]
-        return [
-            names[[w for w in best[:, i] if counts[w, i] > 0]].tolist()
-            for i in range(counts.shape[1])
-        ]
+        check_params(f"{type(self).__name__}.top_words", {"n": n, "by": by}, RANKING_CONSTRAINTS)
+        state, names = self._fitted(), self.vocabulary_
+        counts = state.topics.counts
+        nodes = TopicWords(counts, counts.sum(axis=0), len(counts), state.word_prior)
+        return [names[places].tolist() for places in nodes.top(n, by, own=True)]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`, such as "path3" for node 3 and "level0".
