@@ -98,7 +98,7 @@ def multilabel() -> Case:
 
 CASES = [
     case_of("topics, number", "lda"),
-    case_of("topics, number, texts", "lda", TEXTS),
+    case_of("topics, number, texts", "lda", TEXTS, stop_words="auto"),
     case_of("topics, warm-up", "lda, young"),
     case_of("topics, infer", "hdp"),
     case_of("classes, averaging", "averaging"),

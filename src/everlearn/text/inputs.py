@@ -22,6 +22,7 @@ from everlearn.estimator.base import named_errors
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.estimator.tables import refuse_collection
+from everlearn.text.stop_words import StopWords
 from everlearn.text.tokens import Form, document_form, listed, tokenize
 from everlearn.text.vocabulary import Vocabulary
 
@@ -83,7 +84,7 @@ class TokenPattern:
 
 DOCUMENT_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "vocabulary": (Options((None,)), VocabularyWords()),
-    "stop_words": (Options((None, "english")), WordCollection()),
+    "stop_words": (Options((None, "auto", "english")), WordCollection()),
 }
 """Constraints of the parameters of `DocumentParams`, besides `text`."""
 
@@ -137,6 +138,12 @@ def text_options(estimator: DocumentParams) -> TextOptions:
     return TextOptions.of(estimator.text, type(estimator).__name__, "text")
 
 
+def finds_stop_words(estimator: DocumentParams) -> bool:
+    """Whether the estimator finds the stop words in its texts."""
+    given = estimator.stop_words
+    return isinstance(given, str) and given == "auto"
+
+
 @dataclass(frozen=True, slots=True)
 class WordSpace:
     """The words that the columns of a model stand for.
@@ -146,11 +153,13 @@ class WordSpace:
     kind : {"counts", "ids", "words"}, what documents are made of
     n_words : int, number of columns
     vocabulary : Vocabulary or None, the words; None if they have numbers only
+    stop_words : StopWords or None, words of texts to leave out; None unless they are found here
     """
 
     kind: Kind
     n_words: int
     vocabulary: Vocabulary | None = None
+    stop_words: StopWords | None = None
 
 
 def documents_of(
@@ -185,7 +194,7 @@ def documents_of(
     documents : Documents
         With word numbers below ``space.n_words``.
     space : WordSpace
-        The words now; the given object if there is no new word.
+        The words now; the given object if nothing about them is new.
     """
     with named_errors(estimator, "X"):
         refuse_collection(X)
@@ -209,10 +218,12 @@ def documents_of(
             raise ValueError("expected at least one document, got none")
         if kind == "ids":
             return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
+        stop_words = None if space is None else space.stop_words
         if form == "texts":
-            pattern = text_options(estimator).token_pattern
-            documents = tokenize(documents, pattern, estimator.stop_words)
+            documents, stop_words = _split_texts(estimator, documents, stop_words, grow)
         encoded, words = _read_tokens(estimator, documents, space, given, grow)
+        if words.stop_words is not stop_words:
+            words = replace(words, stop_words=stop_words)
         if not words.n_words and not allow_empty:
             raise ValueError("expected a word in at least one of the first documents, got none")
         return encoded, words
@@ -302,6 +313,19 @@ def _read_ids(
     return documents, WordSpace("ids", n_words, given)
 
 
+def _split_texts(
+    estimator: DocumentParams, texts: list[Any], stop_words: StopWords | None, grow: bool
+) -> tuple[list[list[str]], StopWords | None]:
+    """The tokens of texts without stop words, and what is known of these now."""
+    pattern, given = text_options(estimator).token_pattern, estimator.stop_words
+    if not finds_stop_words(estimator):
+        return tokenize(texts, pattern, given), stop_words
+    tokens, known = tokenize(texts, pattern), stop_words or StopWords()
+    if grow:
+        known = known.learn(tokens)
+    return known.leave_out(tokens), known
+
+
 def _read_tokens(
     estimator: DocumentParams,
     tokens: list[Any],
@@ -317,4 +341,5 @@ def _read_tokens(
     vocabulary, documents = known.encode(tokens, grow=grow)
     if space is not None and len(vocabulary) == space.n_words:
         return documents, space
-    return documents, WordSpace("words", len(vocabulary), vocabulary)
+    stop_words = None if space is None else space.stop_words
+    return documents, WordSpace("words", len(vocabulary), vocabulary, stop_words)

@@ -28,6 +28,7 @@ from everlearn.text.inputs import (
     WordSpace,
     document_tags,
     documents_of,
+    finds_stop_words,
     is_list_of_one,
     word_names,
 )
@@ -219,6 +220,12 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         return word_names(self, self._fitted().words)
 
     @property
+    def stop_words_(self) -> list[str]:
+        """Words that ``stop_words="auto"`` leaves out, the most frequent first; none before."""
+        found = self._fitted().words.stop_words
+        return [] if found is None else found.words
+
+    @property
     def n_samples_seen_(self) -> int:
         """Documents learned from, each counted as often as it was visited."""
         return self._fitted().n_documents
@@ -360,11 +367,12 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         """Whether chunks of documents may stay on their workers.
 
         They may not if one document depends on another. With collapsed counts all tokens do,
-        topics that are born need documents in this process to decide about merges, and words' own
-        weights learn from one document after the other.
+        topics that are born need documents in this process to decide about merges, words' own
+        weights learn from one document after the other, and so do stop words that are found.
         """
         collapsed = self._sampler().word_factor == "collapsed"
-        return not (self._grows() or collapsed or getattr(self, "word_weights", False))
+        depends = self._grows() or collapsed or finds_stop_words(self)
+        return not (depends or getattr(self, "word_weights", False))
 
     def _completion(self, X: Any) -> tuple[Vec, IntVec]:
         """Log-likelihood and number of the held-out words of each document."""

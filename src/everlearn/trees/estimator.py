@@ -103,8 +103,10 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         Whether `fit` with `learning="stream"` visits documents in random order.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns. None learns them from tokens and texts.
-    stop_words : "english", collection of words or None, default=None
-        Words of texts to leave out.
+    stop_words : "auto", "english", collection of words or None, default=None
+        Words of texts to leave out. "auto" finds them in the first 100 texts or more, in any
+        language: frequent words that occur in all texts at much the same rate. What it found,
+        `stop_words_`, stays.
     text : TextOptions, mapping of its fields or None, default=None
         How texts become words (`token_pattern`), and how many words at most (`max_features`).
     options : TreeOptions, mapping of its fields or None, default=None
@@ -333,6 +335,13 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         """The word of each column, or its number if words have no names."""
         self._fitted()
         return word_names(self, self._learned.words)
+
+    @property
+    def stop_words_(self) -> list[str]:
+        """Words that ``stop_words="auto"`` leaves out, the most frequent first; none before."""
+        self._fitted()
+        found = self._learned.words.stop_words
+        return [] if found is None else found.words
 
     @property
     def n_samples_seen_(self) -> int:
