@@ -420,6 +420,22 @@ def word_factors(settings: TopicSettings, state: TopicState) -> WordFactors:
     return WordFactors(state.counts, settings.smoothing, 1.0 / total)
 
 
+def numbered_by_size(state: TopicState) -> TopicState:
+    """The state with topics by decreasing tokens, and ids from 0."""
+    k = state.n_topics
+    order = np.argsort(-state.totals[:k], kind="stable")
+    return replace(
+        state,
+        counts=state.counts[:, order],
+        totals=state.totals[order],
+        ids=np.arange(k),
+        codes=state.codes[order],
+        tables=state.tables[order],
+        weights=None if state.weights is None else state.weights.select(order),
+        next_id=k,
+    )
+
+
 def topic_words(state: TopicState, prior: float, words: NDArray[Any] | None = None) -> TopicWords:
     """The words of all topics, or some of these words, to rank."""
     counts = state.counts[:, : state.n_topics]
