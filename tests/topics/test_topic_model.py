@@ -479,8 +479,9 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "ghosts": (0, 1.5, None),
     "inference_passes": (0, 1.5),
     "vocabulary": ("words", [], ["a", "a"], [1, 2], {"a": 3}),
-    "stop_words": ("german", [1, "a"], 3),
+    "stop_words": ("klingon", [1, "a"], 3),
     "max_features": (0, 2**31, None, 1.5),
+    "ngram_range": ((2, 1), (0, 1), 3),
     "token_pattern": ("(", "(a)(b)", None, 3),
     "engine": ("gpu", 2),
     "random_state": ("seed", -1, 1.5, 2**40, np.random.default_rng(0)),
@@ -698,3 +699,25 @@ def test_topics_of_classes_are_numbered_with_their_weights(name: str) -> None:
     assert (np.diff(model.topic_shares_) <= 0).all()
     theta = model.transform(X[:30])
     np.testing.assert_allclose(model.decision_function(X[:30]), theta @ model.coef_.T, atol=1e-9)
+
+
+def test_pairs_of_words_are_kept_in_files(tmp_path: Path) -> None:
+    texts = ["new york is large", "the new old town", "york minster is old"] * 20
+    model = TopicModel(n_topics=2, text={"ngram_range": (1, 2)}, random_state=0).fit(texts)
+    assert "new york" in model.vocabulary_
+    model.save(tmp_path / "model.evl")
+    back = load(tmp_path / "model.evl")
+    for one in (model, back):
+        one.partial_fit(["minster in new york"])
+    assert_same(content(model), content(back))
+    assert "minster in" in back.vocabulary_
+
+
+def test_data_frames_and_bytes_are_answered_with_what_to_do() -> None:
+    frame = pd.DataFrame({"text": ["cats purr", "dogs bark"]})
+    model = TopicModel(n_topics=2, random_state=0)
+    with pytest.raises(ValueError, match=r"X is a data frame; pass one column: df\['text'\]"):
+        model.fit(frame)
+    with pytest.raises(ValueError, match="documents are bytes; decode them first"):
+        model.fit([b"cats purr", b"dogs bark"])
+    assert model.fit(frame["text"]).n_samples_seen_ == 2

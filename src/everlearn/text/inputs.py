@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -22,8 +23,16 @@ from everlearn.estimator.base import named_errors
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.estimator.tables import refuse_collection
+from everlearn.text.languages import Language, stop_words_of
 from everlearn.text.stop_words import StopWords
-from everlearn.text.tokens import Form, document_form, listed, tokenize
+from everlearn.text.tokens import (
+    Form,
+    are_not_split,
+    document_form,
+    listed,
+    runs_of_words,
+    tokenize,
+)
 from everlearn.text.vocabulary import Vocabulary
 
 Kind: TypeAlias = Literal["counts", "ids", "words"]
@@ -36,6 +45,7 @@ KINDS: Final[dict[Kind, str]] = {
 _FORMS: Final[dict[Kind, Form]] = {"counts": "counts", "ids": "ids", "words": "tokens"}
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
 """Words of two letters or more, as in scikit-learn."""
+_LONGEST_RUN: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +92,24 @@ class TokenPattern:
         return "a regular expression with one group at most"
 
 
+@dataclass(frozen=True, slots=True)
+class NgramRange:
+    """A constraint: two lengths, the first at most the second."""
+
+    def allows(self, value: object) -> bool:
+        """Whether the value is a pair of whole numbers that rise, from 1 to 9."""
+        if not isinstance(value, (list, tuple)) or len(value) != 2:
+            return False
+        whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in value)
+        return whole and 1 <= value[0] <= value[1] <= _LONGEST_RUN
+
+    def __str__(self) -> str:
+        return f"two whole numbers from 1 to {_LONGEST_RUN}, such as (1, 2)"
+
+
 DOCUMENT_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "vocabulary": (Options((None,)), VocabularyWords()),
-    "stop_words": (Options((None, "auto", "english")), WordCollection()),
+    "stop_words": (Options((None, "auto")), Language(), WordCollection()),
 }
 """Constraints of the parameters of `DocumentParams`, besides `text`."""
 
@@ -98,6 +123,9 @@ class TextOptions(ExpertOptions):
     token_pattern : str, default=r"(?u)\b\w\w+\b"
         Regular expression of a word, with one group at most. Change it to keep words of one letter,
         or to leave out numbers. Documents that are lists of words are not split.
+    ngram_range : (int, int), default=(1, 1)
+        Fewest and most neighbouring words of a text that count as one word. (1, 2) adds pairs such
+        as "new york". Pairs need a larger `max_features`.
     max_features : int, default=100000
         Size at which the vocabulary is full; words that come later are ignored.
 
@@ -110,11 +138,19 @@ class TextOptions(ExpertOptions):
     """
 
     token_pattern: str = TOKEN_PATTERN
+    ngram_range: Sequence[int] = (1, 1)
     max_features: int = 100_000
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "token_pattern": (TokenPattern(),),
+        "ngram_range": (NgramRange(),),
         "max_features": (Interval(1, LARGEST, integer=True),),
     }
+
+
+_NOT_SPLIT: Final = (
+    "most texts for {} are not split into words, perhaps because their language has no spaces: "
+    "give lists of words, or text={{'token_pattern': r'(?u)\\w'}} for one word a letter"
+)
 
 
 class DocumentParams(Protocol):
@@ -220,7 +256,11 @@ def documents_of(
             return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
         stop_words = None if space is None else space.stop_words
         if form == "texts":
-            documents, stop_words = _split_texts(estimator, documents, stop_words, grow)
+            texts = documents
+            documents, stop_words = _split_texts(estimator, texts, stop_words, grow)
+            if space is None and are_not_split(texts, documents):
+                warnings.warn(_NOT_SPLIT.format(type(estimator).__name__), stacklevel=3)
+            documents = runs_of_words(documents, *text_options(estimator).ngram_range)
         encoded, words = _read_tokens(estimator, documents, space, given, grow)
         if words.stop_words is not stop_words:
             words = replace(words, stop_words=stop_words)
@@ -275,6 +315,7 @@ def _read_counts(
     table = validate_data(estimator, X, reset=space is None, accept_sparse="csr", dtype="numeric")
     check_non_negative(table, type(estimator).__name__)
     is_sparse = sparse.issparse(table)
+    _refuse_weights(table.data if is_sparse else table)
     documents = Documents.from_csr(table) if is_sparse else Documents.from_dense(table)
     if space is not None:
         return documents, space
@@ -285,6 +326,17 @@ def _read_counts(
             f"parameter, got {n_words} columns"
         )
     return documents, WordSpace("counts", n_words, given)
+
+
+def _refuse_weights(values: NDArray[Any]) -> None:
+    """Raise a ValueError if entries are fractions, as those of TF-IDF are."""
+    if values.dtype.kind == "f":
+        wrong = values != np.floor(values)
+        if wrong.any():
+            raise ValueError(
+                f"counts must be whole numbers, got {values[wrong][0]:g}; give counts or the "
+                "texts, not TF-IDF weights or shares"
+            )
 
 
 def _read_ids(
@@ -319,7 +371,8 @@ def _split_texts(
     """The tokens of texts without stop words, and what is known of these now."""
     pattern, given = text_options(estimator).token_pattern, estimator.stop_words
     if not finds_stop_words(estimator):
-        return tokenize(texts, pattern, given), stop_words
+        listed = stop_words_of(given) if isinstance(given, str) else given
+        return tokenize(texts, pattern, listed), stop_words
     tokens, known = tokenize(texts, pattern), stop_words or StopWords()
     if grow:
         known = known.learn(tokens)

@@ -103,10 +103,10 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         Whether `fit` with `learning="stream"` visits documents in random order.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns. None learns them from tokens and texts.
-    stop_words : "auto", "english", collection of words or None, default=None
-        Words of texts to leave out. "auto" finds them in the first 100 texts or more, in any
-        language: frequent words that occur in all texts at much the same rate. What it found,
-        `stop_words_`, stays.
+    stop_words : "auto", name of a language, collection of words or None, default=None
+        Words of texts to leave out; "english" has a list. "auto" finds them in the first 100 texts
+        or more, in any language: frequent words that occur in all texts at much the same rate. What
+        it found, `stop_words_`, stays.
     text : TextOptions, mapping of its fields or None, default=None
         How texts become words (`token_pattern`), and how many words at most (`max_features`).
     options : TreeOptions, mapping of its fields or None, default=None
