@@ -34,7 +34,7 @@ def test_fields_that_are_not_named_stay_as_they_are_in_a_model() -> None:
         ({"max_features": 0}, "'max_features' parameter of TextOptions of TopicModel must be"),
         (
             {"text": {"max_words": 5}},
-            "no entry 'max_words'; it has token_pattern, ngram_range, max_features",
+            "no entry 'max_words'; it has token_pattern, ngram_range, min_df, max_features",
         ),
         ({"text": 5}, "the 'text' parameter of TopicModel must be TextOptions"),
         ({"max_words": 5}, "TopicModel has no parameter 'max_words'; choose from .* max_features,"),

@@ -108,7 +108,7 @@ CASES = [
     multilabel(),
     case_of("classes, born", "born, words", TEXTS),
     case_of("classes, born, gibbs", "born, gibbs"),
-    case_of("numbers", "number", TEXTS),
+    case_of("numbers", "number", TEXTS, text={"min_df": 2}),
     case_of("numbers, gibbs", "number, gibbs"),
 ]
 

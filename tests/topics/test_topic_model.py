@@ -482,6 +482,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "stop_words": ("klingon", [1, "a"], 3),
     "max_features": (0, 2**31, None, 1.5),
     "ngram_range": ((2, 1), (0, 1), 3),
+    "min_df": (0, 1.5, None),
     "token_pattern": ("(", "(a)(b)", None, 3),
     "engine": ("gpu", 2),
     "random_state": ("seed", -1, 1.5, 2**40, np.random.default_rng(0)),

@@ -19,6 +19,7 @@ from everlearn.store.schema import (
 from everlearn.text.inputs import KINDS, WordSpace
 from everlearn.text.stop_words import StopWords
 from everlearn.text.vocabulary import Vocabulary
+from everlearn.text.waiting import WaitingWords
 
 
 class _SavedWords(NamedTuple):
@@ -73,6 +74,13 @@ _STOP_WORDS: Final = Record(
     },
     _check_stop_words,
 )
+_WAITING: Final = Record(
+    WaitingWords,
+    {
+        "vocabulary": _vocabulary("waiting "),
+        "seen": Array("waiting words", dtypes=("int64",), low=1, high=2**53),
+    },
+)
 WORDS: Final = Record(
     WordSpace,
     {
@@ -80,6 +88,7 @@ WORDS: Final = Record(
         "n_words": Scalar(int, 1, LARGEST),
         "vocabulary": Optional(_vocabulary("")),
         "stop_words": Optional(_STOP_WORDS),
+        "waiting": Optional(_WAITING),
     },
     _check_words,
     lambda space: {"W": space.n_words},

@@ -33,7 +33,8 @@ from everlearn.text.tokens import (
     runs_of_words,
     tokenize,
 )
-from everlearn.text.vocabulary import Vocabulary
+from everlearn.text.vocabulary import Vocabulary, checked_tokens
+from everlearn.text.waiting import WaitingWords
 
 Kind: TypeAlias = Literal["counts", "ids", "words"]
 KINDS: Final[dict[Kind, str]] = {
@@ -126,6 +127,9 @@ class TextOptions(ExpertOptions):
     ngram_range : (int, int), default=(1, 1)
         Fewest and most neighbouring words of a text that count as one word. (1, 2) adds pairs such
         as "new york". Pairs need a larger `max_features`.
+    min_df : int, default=1
+        A word joins the vocabulary once it is in so many texts or lists of words. Its tokens in
+        earlier calls are lost. As many words may wait as the vocabulary may have.
     max_features : int, default=100000
         Size at which the vocabulary is full; words that come later are ignored.
 
@@ -139,10 +143,12 @@ class TextOptions(ExpertOptions):
 
     token_pattern: str = TOKEN_PATTERN
     ngram_range: Sequence[int] = (1, 1)
+    min_df: int = 1
     max_features: int = 100_000
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "token_pattern": (TokenPattern(),),
         "ngram_range": (NgramRange(),),
+        "min_df": (Interval(1, LARGEST, integer=True),),
         "max_features": (Interval(1, LARGEST, integer=True),),
     }
 
@@ -174,6 +180,11 @@ def text_options(estimator: DocumentParams) -> TextOptions:
     return TextOptions.of(estimator.text, type(estimator).__name__, "text")
 
 
+def depends_on_earlier(estimator: DocumentParams) -> bool:
+    """Whether the words of a text depend on the texts before it."""
+    return finds_stop_words(estimator) or text_options(estimator).min_df > 1
+
+
 def finds_stop_words(estimator: DocumentParams) -> bool:
     """Whether the estimator finds the stop words in its texts."""
     given = estimator.stop_words
@@ -190,12 +201,14 @@ class WordSpace:
     n_words : int, number of columns
     vocabulary : Vocabulary or None, the words; None if they have numbers only
     stop_words : StopWords or None, words of texts to leave out; None unless they are found here
+    waiting : WaitingWords or None, rare words; None unless they wait
     """
 
     kind: Kind
     n_words: int
     vocabulary: Vocabulary | None = None
     stop_words: StopWords | None = None
+    waiting: WaitingWords | None = None
 
 
 def documents_of(
@@ -265,7 +278,8 @@ def documents_of(
         if words.stop_words is not stop_words:
             words = replace(words, stop_words=stop_words)
         if not words.n_words and not allow_empty:
-            raise ValueError("expected a word in at least one of the first documents, got none")
+            needed = "at least one" if words.waiting is None else "'min_df'"
+            raise ValueError(f"expected a word in {needed} of the first documents, got none")
         return encoded, words
 
 
@@ -387,12 +401,29 @@ def _read_tokens(
     grow: bool,
 ) -> tuple[Documents, WordSpace]:
     known = Vocabulary() if space is None else cast(Vocabulary, space.vocabulary)
+    waiting = None if space is None else space.waiting
     if given is not None:
         known = given
     else:
-        known = replace(known, max_features=text_options(estimator).max_features)
+        options = text_options(estimator)
+        known = replace(known, max_features=options.max_features)
+        if grow and options.min_df > 1:
+            tokens, waiting = _without_rare(tokens, known, waiting or WaitingWords(), options)
     vocabulary, documents = known.encode(tokens, grow=grow)
     if space is not None and len(vocabulary) == space.n_words:
-        return documents, space
+        return documents, space if waiting is space.waiting else replace(space, waiting=waiting)
     stop_words = None if space is None else space.stop_words
-    return documents, WordSpace("words", len(vocabulary), vocabulary, stop_words)
+    return documents, WordSpace("words", len(vocabulary), vocabulary, stop_words, waiting)
+
+
+def _without_rare(
+    tokens: list[Any], known: Vocabulary, waiting: WaitingWords, options: TextOptions
+) -> tuple[list[list[str]], WaitingWords]:
+    """Documents without words that wait, and these."""
+    documents = [list(checked_tokens(words, i)) for i, words in enumerate(tokens)]
+    columns = known.columns
+    if len(columns) >= known.max_features:
+        return documents, WaitingWords()
+    most = known.max_features
+    ripe, waiting = waiting.learn(documents, columns, options.min_df, most)
+    return [[w for w in words if w in columns or w in ripe] for words in documents], waiting

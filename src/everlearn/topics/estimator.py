@@ -26,9 +26,9 @@ from everlearn.metrics.topics import completion_log_likelihood, npmi_coherence, 
 from everlearn.text.inputs import (
     TextOptions,
     WordSpace,
+    depends_on_earlier,
     document_tags,
     documents_of,
-    finds_stop_words,
     is_list_of_one,
     word_names,
 )
@@ -368,10 +368,11 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
         They may not if one document depends on another. With collapsed counts all tokens do,
         topics that are born need documents in this process to decide about merges, words' own
-        weights learn from one document after the other, and so do stop words that are found.
+        weights learn from one document after the other, and so do stop words that are found, and
+        rare words.
         """
         collapsed = self._sampler().word_factor == "collapsed"
-        depends = self._grows() or collapsed or finds_stop_words(self)
+        depends = self._grows() or collapsed or depends_on_earlier(self)
         return not (depends or getattr(self, "word_weights", False))
 
     def _completion(self, X: Any) -> tuple[Vec, IntVec]:
