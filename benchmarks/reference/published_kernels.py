@@ -7,6 +7,7 @@ Each word has one distribution over levels, whatever the path. The bound is loos
 import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.kernels.arrays import copy_to
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.trees.kernels.paths import (
     PathTable,
@@ -29,11 +30,11 @@ def _split_words(
     both = digamma(g.sum())
     for level in range(depth):
         expected[level] = digamma(g[level]) - both
-    g[:] = paths.alpha
+    copy_to(g, paths.alpha)
     entropy = 0.0
     for place in range(words.indptr[d], words.indptr[d + 1]):
         w, count, phi = words.words[place], words.counts[place], levels[place]
-        phi[:] = expected
+        copy_to(phi, expected)
         for m in range(slots.size):
             if slots[m] >= 0 and shares[m] > 0.0:
                 for level in range(depth):

@@ -32,7 +32,7 @@ def test_options_and_their_meaning_agree():
     assert options.LineFormat == lines.LineFormat
 
 
-COMMANDS = ("learn", "show", "predict", "report", "log", "diff", "audit", "demo")
+COMMANDS = ("learn", "show", "predict", "report", "log", "diff", "audit", "demo", "warmup")
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])

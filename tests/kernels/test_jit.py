@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import everlearn
+from everlearn.kernels.jit import kernel
+from support.kernels import from_python
 
 SOURCE = str(Path(everlearn.__file__).parents[1])
 FIT = """
@@ -70,3 +72,20 @@ import everlearn.kernels.scalars
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run(code)
     assert "another error" in failed.value.stderr
+
+
+@kernel()
+def _twice(x: float) -> float:
+    return 2.0 * x
+
+
+@kernel()
+def four_times(x: float) -> float:
+    return _twice(_twice(x))
+
+
+def test_a_kernel_for_other_kernels_cannot_be_called_from_python() -> None:
+    assert four_times(2.0) == 8.0
+    with pytest.raises(TypeError, match="_twice can be called by other kernels only"):
+        _twice(2.0)
+    assert from_python(_twice)(2.0) == 4.0

@@ -55,7 +55,10 @@ def test_other_names_lead_to_kinds_and_are_none_themselves() -> None:
     ("settings", "words"),
     [
         ({"max_features": 0}, "'max_features' parameter of TextOptions of TopicModel must be"),
-        ({"text": {"max_words": 5}}, "no entry 'max_words'; it has token_pattern, max_features"),
+        (
+            {"text": {"max_words": 5}},
+            "no entry 'max_words'; it has token_pattern, ngram_range, min_df, max_features",
+        ),
         ({"text": 5}, "the 'text' parameter of TopicModel must be TextOptions"),
         ({"max_words": 5}, "TopicModel has no parameter 'max_words'; choose from .* max_features,"),
         ({"n_topics": 0}, "the 'n_topics' parameter of TopicModel must be"),

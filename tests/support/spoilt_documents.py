@@ -49,7 +49,7 @@ COUNTS: dict[str, tuple[Any, str]] = {
     "complex": (with_entry(1j, complex), "omplex"),
     "dates": (np.full((N, N_WORDS), "2020-01-01", "M8[D]"), "X"),
     "a mapping": ({"X": X[:N]}, "2D array"),
-    "a frame of text": (pd.DataFrame([["no"] * N_WORDS] * N), "'no'"),
+    "a frame of text": (pd.DataFrame([["no"] * N_WORDS] * N), "pass one column"),
 }
 DOCUMENTS: dict[str, tuple[Any, str]] = {
     "bytes": ([*TEXTS[: N - 1], b"bytes"], "document"),

@@ -10,6 +10,7 @@ from everlearn.errors import CheckpointError
 from everlearn.store.schema import Reading
 from everlearn.text.checkpoint import WORDS
 from everlearn.text.inputs import WordSpace
+from everlearn.text.stop_words import StopWords
 from everlearn.text.vocabulary import Vocabulary
 
 NAMED = WordSpace(
@@ -38,6 +39,26 @@ def test_words_with_names_come_back() -> None:
     assert back.vocabulary is not None
     assert back.vocabulary.words == ["ash", "", "Eiche \ud800"]
     assert back.vocabulary.max_features == 9
+
+
+@pytest.mark.parametrize("n_texts", [3, 150])
+def test_stop_words_come_back_while_they_are_counted_and_afterwards(n_texts: int) -> None:
+    found = StopWords().learn([["the", "ash"], ["the", "", "elm"], ["the"]] * (n_texts // 3))
+    back = unpacked(*packed(replace(NAMED, stop_words=found))).stop_words
+    assert back is not None
+    assert back.is_chosen == (n_texts == 150)
+    assert back.vocabulary.words == found.vocabulary.words
+    np.testing.assert_array_equal(back.sums, found.sums)
+    for name in ("n_documents", "n_tokens", "n_squares"):
+        assert getattr(back, name) == getattr(found, name)
+
+
+def test_stop_words_that_cannot_be_are_refused() -> None:
+    found = StopWords().learn([["the", "ash"]] * 3)
+    header, arrays = packed(replace(NAMED, stop_words=found))
+    arrays["words/stop_words/sums"] = arrays["words/stop_words/sums"][1:]
+    with pytest.raises(CheckpointError, match="words/stop_words/sums"):
+        unpacked(header, arrays)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,17 @@
 """Documents in every form reach a model as the same counts, or are refused by name."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from everlearn.estimator.params import check_params
+from everlearn.text import languages
 from everlearn.text.inputs import (
     DOCUMENT_CONSTRAINTS,
     TextOptions,
@@ -179,7 +184,7 @@ class TestRefusals:
             ([[1, 2], [3.5]], "'X' of Reader"),
             ([["a"], {"b": 2}], "document 1 must be a sequence of tokens, got dict"),
             (["a", "b"], "expected a word in at least one of the first documents, got none"),
-            (np.array([["a", "b"]]), "'X' of Reader cannot be used: dtype='numeric'"),
+            (np.array([["a", "b"]]), "'X' of Reader cannot be used: X is a table of strings"),
             (np.array([["2020-01-01"]], "M8[D]"), "'X' of Reader"),
         ],
     )
@@ -241,7 +246,7 @@ def test_impossible_sizes_of_a_vocabulary_are_refused(value):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("stop_words", "german"),
+        ("stop_words", "klingon"),
         ("stop_words", ["a", 1]),
         ("stop_words", 7),
     ],
@@ -249,6 +254,62 @@ def test_impossible_sizes_of_a_vocabulary_are_refused(value):
 def test_impossible_stop_words_are_refused(name, value):
     with pytest.raises(ValueError, match=f"the '{name}' parameter of Reader must be"):
         check_params("Reader", Reader(**{name: value}).get_params(), DOCUMENT_CONSTRAINTS)
+
+
+def test_a_language_whose_list_is_missing_names_the_extra(monkeypatch):
+    monkeypatch.setattr(languages, "find_spec", lambda _: None)
+    with pytest.raises(ValueError, match=r"stop_words.*pip install 'everlearn\[languages\]'"):
+        check_params("Reader", Reader(stop_words="german").get_params(), DOCUMENT_CONSTRAINTS)
+
+
+def test_a_language_has_the_list_of_the_package(monkeypatch):
+    """With a stand-in for the package, which may not be installed."""
+    package = SimpleNamespace(
+        AVAILABLE_LANGUAGES=["german"],
+        get_stop_words=lambda language: {"german": ["und", "der"]}[language],
+    )
+    monkeypatch.setitem(sys.modules, "stop_words", package)
+    monkeypatch.setattr(languages, "find_spec", lambda name: name == "stop_words")
+    check_params("Reader", Reader(stop_words="german").get_params(), DOCUMENT_CONSTRAINTS)
+    _, space = documents_of(Reader(stop_words="german"), ["Der Hund und die Katze"])
+    assert space.vocabulary.words == ["hund", "die", "katze"]
+    with pytest.raises(ValueError, match=r"another language \(german\)"):
+        check_params("Reader", Reader(stop_words="klingon").get_params(), DOCUMENT_CONSTRAINTS)
+
+
+def test_the_package_has_german():
+    pytest.importorskip("stop_words")
+    _, space = documents_of(Reader(stop_words="german"), ["Der Hund und die Katze"])
+    assert space.vocabulary.words == ["hund", "katze"]
+
+
+def test_neighbouring_words_are_words_too():
+    reader = Reader(text={"ngram_range": [1, 2]}, stop_words=["the"])
+    documents, space = documents_of(reader, ["the dog barks", "dog barks"])
+    assert space.vocabulary.words == ["dog", "barks", "dog barks"]
+    np.testing.assert_array_equal(documents.to_csr(3).toarray(), np.ones((2, 3)))
+    assert documents_of(reader, [["dog", "barks"]])[1].n_words == 2  # not split, so not joined
+
+
+@pytest.mark.parametrize("value", [None, 2, (1,), (0, 1), (2, 1), (1, 2.0), (1, 10), (True, 2)])
+def test_impossible_lengths_of_runs_are_refused(value):
+    with pytest.raises(ValueError, match="the 'ngram_range' parameter of TextOptions of Reader"):
+        documents_of(Reader(text={"ngram_range": value}), TEXTS)
+
+
+def test_texts_that_are_not_split_raise_a_warning_at_first():
+    texts = ["我喜欢猫猫也喜欢我和我的狗"] * 3
+    with pytest.warns(UserWarning, match="Reader are not split into words.*lists of words"):
+        _, space = documents_of(Reader(), texts)
+    documents_of(Reader(), texts, space)
+    documents_of(Reader(text={"token_pattern": r"(?u)\w"}), texts)
+
+
+def test_weights_of_tf_idf_are_refused_by_name():
+    X = TfidfVectorizer().fit_transform(["the cat", "the dog barks"])
+    for table in (X, X.toarray()):
+        with pytest.raises(ValueError, match="give counts or the texts, not TF-IDF weights"):
+            documents_of(Reader(), table)
 
 
 @pytest.mark.parametrize("value", ["(", "(a)(b)", None, 3])

@@ -5,10 +5,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from everlearn.text.inputs import TOKEN_PATTERN
-from everlearn.text.tokens import document_form, tokenize
+from everlearn.text.tokens import are_not_split, document_form, runs_of_words, tokenize
 from everlearn.text.vocabulary import Vocabulary
 
 TEXTS = ["The cat sat on the mat.", "", "Été: a CAT, a cat!", "x y z"]
@@ -19,7 +19,7 @@ TEXTS = ["The cat sat on the mat.", "", "Été: a CAT, a cat!", "x y z"]
     [
         {},
         {"token_pattern": r"\S+"},
-        {"stop_words": "english"},
+        {"stop_words": sorted(ENGLISH_STOP_WORDS)},
         {"stop_words": ["cat", "the"]},
     ],
 )
@@ -29,6 +29,63 @@ def test_counts_are_those_of_count_vectorizer(options):
     vocabulary = Vocabulary.fixed(vectorizer.vocabulary_)
     _, documents = vocabulary.encode(tokenize(TEXTS, **{"token_pattern": TOKEN_PATTERN, **options}))
     np.testing.assert_array_equal(documents.to_csr(len(vocabulary)).toarray(), expected)
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (1, 2), (2, 2), (2, 3), (1, 9)])
+def test_runs_of_words_are_those_of_count_vectorizer(lengths):
+    texts = [*TEXTS, "new york city is not york new york"]
+    vectorizer = CountVectorizer(ngram_range=lengths, stop_words=["is", "the"])
+    expected = vectorizer.fit_transform(texts).toarray()
+    tokens = runs_of_words(tokenize(texts, TOKEN_PATTERN, ["is", "the"]), *lengths)
+    assert {word for words in tokens for word in words} == set(vectorizer.vocabulary_)
+    vocabulary = Vocabulary.fixed(vectorizer.vocabulary_)
+    _, documents = vocabulary.encode(tokens)
+    np.testing.assert_array_equal(documents.to_csr(len(vocabulary)).toarray(), expected)
+
+
+CHINESE = ["我喜欢猫，猫也喜欢我和我的狗。", "股票今天上涨了很多，债券下跌。", "狗和猫都在睡觉"] * 5
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_whole"),
+    [
+        (CHINESE, True),
+        ([" ".join(text) for text in CHINESE], False),
+        (["我 喜欢 猫 猫 也 喜欢 我", "股票 今天 上涨 了 很 多"], False),
+        (["แมวและสุนัขนอนหลับอยู่บนโซฟา"] * 3, True),
+        (["file_name_without_spaces_001", "file_name_without_spaces_002"], True),
+        (["the cat sleeps", "rain"], False),
+        (["cat", "dog", "bond"], False),
+        (["Donaudampfschifffahrtsgesellschaft fährt heute", "Ja"], False),
+        ([*CHINESE[:3], *["the dog and the cat sleep"] * 4], False),
+        (["", " "], False),
+        ([], False),
+    ],
+)
+def test_texts_that_stay_whole_are_noticed(texts, is_whole):
+    assert are_not_split(texts, tokenize(texts, TOKEN_PATTERN)) == is_whole
+
+
+@pytest.mark.parametrize("documents", [[b"a text"], [np.bytes_(b"x")]])
+def test_bytes_are_refused_with_a_hint(documents):
+    with pytest.raises(ValueError, match="documents are bytes; decode them first"):
+        document_form(documents)
+    with pytest.raises(ValueError, match="words are bytes; decode them first"):
+        document_form([documents])
+
+
+def test_tables_of_texts_are_refused_with_a_hint():
+    texts = ["cats purr", "dogs bark"]
+    frame = pd.DataFrame({"n": [1, 2], "text": texts})
+    for table in (frame, pl.from_pandas(frame)):
+        with pytest.raises(ValueError, match=r"X is a data frame; pass one column: df\['text'\]"):
+            document_form(table)
+    for table in (np.array([texts]).T, np.array([texts], dtype=object).T):
+        with pytest.raises(ValueError, match=r"table of strings; pass one column: X\[:, 0\]"):
+            document_form(table)
+    assert document_form(frame["text"]) == "texts"
+    assert document_form(pd.DataFrame({"n": ["1", "2"]}, dtype=object)) == "counts"
+    assert document_form(frame[["n"]]) == "counts"
 
 
 def test_own_stop_words_are_left_out():

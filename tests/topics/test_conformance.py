@@ -98,7 +98,7 @@ def multilabel() -> Case:
 
 CASES = [
     case_of("topics, number", "lda"),
-    case_of("topics, number, texts", "lda", TEXTS),
+    case_of("topics, number, texts", "lda", TEXTS, stop_words="auto"),
     case_of("topics, warm-up", "lda, young"),
     case_of("topics, infer", "hdp"),
     case_of("classes, averaging", "averaging"),
@@ -108,7 +108,7 @@ CASES = [
     multilabel(),
     case_of("classes, born", "born, words", TEXTS),
     case_of("classes, born, gibbs", "born, gibbs"),
-    case_of("numbers", "number", TEXTS),
+    case_of("numbers", "number", TEXTS, text={"min_df": 2}),
     case_of("numbers, gibbs", "number, gibbs"),
 ]
 

@@ -214,3 +214,12 @@ def test_a_word_alone_is_explained_as_the_word_that_it_is() -> None:
     told = model.explain(tokens[0][:1])
     assert told.topics[0].words[0][0] == tokens[0][0]
     assert told == model.explain([tokens[0][:1]]) == model.explain(tuple(tokens[0][:1]))
+
+
+def test_words_that_all_topics_share_come_last() -> None:
+    texts = ["the the the cat purrs", "the the the bond falls"] * 40
+    model = MedLDAClassifier(n_topics=2, random_state=0).fit(texts, ["pet", "money"] * 40)
+    told = model.explain("the the the the cat")
+    own = max(told.topics, key=lambda topic: topic.share)
+    assert [word for word, _ in own.words] == ["cat", "the"]
+    assert own.words[1][1] > own.words[0][1]

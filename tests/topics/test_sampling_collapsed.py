@@ -10,7 +10,7 @@ from everlearn.core.documents import Documents
 from everlearn.kernels.draws import stream_keys
 from everlearn.topics import sampling as module
 from everlearn.topics.batches import Batch, Targets
-from everlearn.topics.kernels.collapsed import sweep_collapsed
+from everlearn.topics.kernels.collapsed import sweep_collapsed_with_hinges
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.sampling import CollapsedSampler
@@ -107,9 +107,9 @@ def test_tokens_are_placed_with_what_labels_ask_for(anchored, monkeypatch):
 
     def sweep(*given):
         calls.append((given[4].copy(), given[7]))
-        sweep_collapsed(*given)
+        sweep_collapsed_with_hinges(*given)
 
-    monkeypatch.setattr(module, "sweep_collapsed", sweep)
+    monkeypatch.setattr(module, "sweep_collapsed_with_hinges", sweep)
     state = replace(state_of(learner, 0, 1), clock=1)
     batch = Batch.of(Documents.from_tokens(TOKENS), Targets(SIGNS, np.full((2, 1), 1.3)))
     CollapsedSampler(learner, state, batch).draw(0, state.weights, np.zeros((2, 1)))

@@ -3,7 +3,7 @@
 import copy
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from everlearn.estimator.saving import load
 from everlearn.testing.data import planted_topics
 from everlearn.topics import predict as topic_predict
 from everlearn.topics import steps as topic_steps
+from everlearn.topics.state import numbered_by_size
 from everlearn.topics.topic_model import TopicModel
 from support.corpora import (
     BATCH,
@@ -53,6 +54,14 @@ def outputs(model: Any, documents: Any = X) -> dict[str, np.ndarray]:
 # The same documents, however they come
 
 
+def numbered(model: Any) -> Any:
+    """The model with topics that it found numbered as at the end of `fit`."""
+    if model._grows():
+        states = tuple(map(numbered_by_size, model._learned.states))
+        model._learned = replace(model._learned, states=states)
+    return model
+
+
 @every
 def test_fit_is_a_sequence_of_partial_fits(name: str) -> None:
     whole = content(fitted(name))
@@ -64,7 +73,7 @@ def test_fit_is_a_sequence_of_partial_fits(name: str) -> None:
             assert parts.intercept_ == pytest.approx(targets_of(name)[:size].mean())
             if size < len(LABELS):
                 continue
-        assert_same(whole, content(parts))
+        assert_same(whole, content(numbered(parts)))
 
 
 @every
@@ -229,7 +238,7 @@ def test_passes_visit_the_documents_again(name: str) -> None:
     twice = model_of(name)
     for _ in range(2):
         teach(twice, name)
-    assert_same(content(twice), content(fitted(name, n_passes=2)))
+    assert_same(content(numbered(twice)), content(fitted(name, n_passes=2)))
     shuffled = fitted(name, n_passes=2, shuffle=True)
     assert shuffled.n_tokens_seen_ == twice.n_tokens_seen_
     assert not np.array_equal(shuffled.components_, fitted(name, n_passes=2).components_)
@@ -295,7 +304,7 @@ def test_all_documents_at_once(name: str) -> None:
     whole = fitted(name, batch_size="all")
     grown = {"warmup_documents": 0} if "young" in name else {}
     assert_same(content(whole), content(fitted(name, batch_size=len(LABELS), **grown)))
-    assert_same(content(whole), content(teach(model_of(name, batch_size="all"), name)))
+    assert_same(content(whole), content(numbered(teach(model_of(name, batch_size="all"), name))))
     assert whole.to_checkpoint()[0]["learned"]["states"][0]["clock"] == 1
 
 
@@ -470,8 +479,10 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "ghosts": (0, 1.5, None),
     "inference_passes": (0, 1.5),
     "vocabulary": ("words", [], ["a", "a"], [1, 2], {"a": 3}),
-    "stop_words": ("german", [1, "a"], 3),
+    "stop_words": ("klingon", [1, "a"], 3),
     "max_features": (0, 2**31, None, 1.5),
+    "ngram_range": ((2, 1), (0, 1), 3),
+    "min_df": (0, 1.5, None),
     "token_pattern": ("(", "(a)(b)", None, 3),
     "engine": ("gpu", 2),
     "random_state": ("seed", -1, 1.5, 2**40, np.random.default_rng(0)),
@@ -594,11 +605,13 @@ def test_top_words() -> None:
     top = model.top_words(4)
     order = np.argsort(-model.components_, axis=1, kind="stable")
     for n in (1, 4, N_WORDS - 1, N_WORDS):  # many words of a topic have no tokens: ties
-        assert model.top_words(n) == order[:, :n].tolist()
-    for topic, words in zip(model.components_, top, strict=True):
-        values = topic[words]
-        assert (np.diff(values) <= 0).all()
-        assert values[-1] >= np.sort(topic)[-4]
+        assert model.top_words(n, by="probability") == order[:, :n].tolist()
+    for topic, words in enumerate(top):
+        own = model.components_[topic]
+        rest = model.components_.sum(axis=0) - own
+        p, others = own / own.sum(), rest / rest.sum()
+        scores = p * np.log(p / others)
+        np.testing.assert_allclose(scores[words], np.sort(scores)[::-1][:4], rtol=1e-6)
     assert len(model.top_words()[0]) == 10
     assert len(model.top_words(1000)[0]) == N_WORDS
     frame = pd.DataFrame(X.toarray(), columns=VOCABULARY)
@@ -606,6 +619,8 @@ def test_top_words() -> None:
     for n in (0, -1, 1.5, "3"):
         with pytest.raises(ValueError, match=r"'n' parameter of TopicModel.top_words"):
             model.top_words(n)
+    with pytest.raises(ValueError, match=r"'by' parameter of TopicModel.top_words"):
+        model.top_words(by="size")
     for n in (1, None):
         with pytest.raises(ValueError, match=r"'n' parameter of TopicModel.coherence"):
             model.coherence(X, n=n)
@@ -660,3 +675,50 @@ def test_planted_documents_are_mixed_enough() -> None:
     for start in range(0, len(LABELS), BATCH):
         assert len(np.unique(LABELS[start : start + BATCH])) == 4
     assert PLANTED.documents.lengths.min() > 0
+
+
+def test_fit_numbers_found_topics_from_zero_the_largest_first() -> None:
+    model = TopicModel(n_topics="infer", warmup_documents=100, batch_size=50, random_state=0).fit(X)
+    n = model.n_topics_
+    assert model.component_ids_.tolist() == list(range(n))
+    assert (np.diff(model.topic_shares_) <= 0).all()
+    last = n - 1
+    for start in range(0, X.shape[0], 60):
+        model.partial_fit(X[start : start + 60])
+        ids = model.component_ids_
+        assert (np.diff(ids) > 0).all()  # columns stay in order of birth
+        born = ids[ids > last]
+        last = max(last, int(ids.max()))
+        assert born.tolist() == sorted(born.tolist())
+
+
+@pytest.mark.parametrize("name", ["born", "born, gibbs"])
+def test_topics_of_classes_are_numbered_with_their_weights(name: str) -> None:
+    model = model_of(name)
+    model.fit(X, LABELS)
+    assert model.component_ids_.tolist() == list(range(model.n_topics_))
+    assert (np.diff(model.topic_shares_) <= 0).all()
+    theta = model.transform(X[:30])
+    np.testing.assert_allclose(model.decision_function(X[:30]), theta @ model.coef_.T, atol=1e-9)
+
+
+def test_pairs_of_words_are_kept_in_files(tmp_path: Path) -> None:
+    texts = ["new york is large", "the new old town", "york minster is old"] * 20
+    model = TopicModel(n_topics=2, text={"ngram_range": (1, 2)}, random_state=0).fit(texts)
+    assert "new york" in model.vocabulary_
+    model.save(tmp_path / "model.evl")
+    back = load(tmp_path / "model.evl")
+    for one in (model, back):
+        one.partial_fit(["minster in new york"])
+    assert_same(content(model), content(back))
+    assert "minster in" in back.vocabulary_
+
+
+def test_data_frames_and_bytes_are_answered_with_what_to_do() -> None:
+    frame = pd.DataFrame({"text": ["cats purr", "dogs bark"]})
+    model = TopicModel(n_topics=2, random_state=0)
+    with pytest.raises(ValueError, match=r"X is a data frame; pass one column: df\['text'\]"):
+        model.fit(frame)
+    with pytest.raises(ValueError, match="documents are bytes; decode them first"):
+        model.fit([b"cats purr", b"dogs bark"])
+    assert model.fit(frame["text"]).n_samples_seen_ == 2

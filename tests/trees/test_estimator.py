@@ -380,3 +380,62 @@ def test_depth_cannot_change_while_learning() -> None:
         model.partial_fit(TEXTS)
     with pytest.raises(ValueError, match="'method' parameter of"):
         small().fit(TEXTS).score(TEXTS, method="half")
+
+
+def test_words_of_all_nodes_describe_none() -> None:
+    texts = ["sea ship ship", "sea fish fish", "sea wave wave"] * 60
+    model = TopicTree(depth=2, level_prior=(1.0, 20.0), n_sweeps=10, random_state=0).fit(texts)
+    counts = model.components_ - model.topic_word_prior
+    distinct, likely = model.top_words(1), model.top_words(1, by="probability")
+    names = model.vocabulary_.tolist()
+    for node, (one, other) in enumerate(zip(distinct, likely, strict=True)):
+        assert counts[node, names.index(other[0])] == counts[node].max()
+        assert model.tree_.nodes[node].words[0] == one[0]
+    assert {words[0] for words in distinct[1:]} <= {"ship", "fish", "wave"}
+    with pytest.raises(ValueError, match=r"'by' parameter of TopicTree.top_words"):
+        model.top_words(by="size")
+
+
+# -------------------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize("learning", ["batch", "memoized", "stream"])
+def test_fit_numbers_nodes_from_zero_and_later_nodes_go_on(learning: str) -> None:
+    model = small(learning=learning).fit(PLANTED.counts)
+    tree, n = model.tree_, model.n_nodes_
+    assert [node.id for node in tree] == model.component_ids_.tolist() == list(range(n))
+    for node in tree:
+        masses = [child.mass for child in tree.children(node.id)]
+        assert masses == sorted(masses, reverse=True)
+    before = {node.id: (node.parent, node.level) for node in tree}
+    for seed in range(3):
+        model.partial_fit(planted_tree(seed, n_documents=80, branching=3).counts)
+        ids = model.component_ids_
+        assert (np.diff(ids) > 0).all()
+        fresh = {node.id: (node.parent, node.level) for node in model.tree_}
+        assert all(fresh[i][1] == before[i][1] for i in before.keys() & fresh.keys())
+        assert all(i > max(before) for i in fresh.keys() - before.keys())
+        before |= fresh
+
+
+def test_columns_keep_the_order_of_ids_when_masses_change() -> None:
+    pets = ["the cat and the dog sleep", "the dog and the cat bark"]
+    money = ["the stock and the bond fall", "the bond and the stock rise"]
+    model = TopicTree(depth=2, n_sweeps=20, random_state=0).fit(pets * 30 + money * 20)
+    old = model.predict(["cat dog", "bond stock"])
+    assert old.tolist() == [1, 2]
+    model.partial_fit(money * 60)  # the smaller branch is now the larger one
+    assert model.predict(["cat dog", "bond stock"]).tolist() == [1, 2]
+    ids, names = model.component_ids_.tolist(), model.get_feature_names_out().tolist()
+    assert ids == sorted(ids)
+    assert names[: len(ids)] == [f"path{i}" for i in ids]
+    best = model.transform(["cat dog", "bond stock"])[:, : len(ids)].argmax(axis=1)
+    assert [ids[k] for k in best] == old.tolist()
+    for node in model.tree_:
+        k = ids.index(node.id)
+        assert list(node.words) == [str(word) for word in model.top_words(8)[k]]
+        counts = model.components_[k] - model.topic_word_prior
+        if node.words:
+            assert counts[model.vocabulary_.tolist().index(node.words[0])] > 0
+    masses = [model.tree_[i].mass for i in old]
+    assert masses[1] > masses[0]

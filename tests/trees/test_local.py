@@ -6,10 +6,15 @@ from numpy.testing import assert_allclose
 from scipy.special import psi
 
 from everlearn.engine.opening import open_engine
-from everlearn.trees.kernels.paths import digamma, level_divergence, level_weights
+from everlearn.trees.kernels import paths
 from everlearn.trees.local import PathStep, expected_table, mean_table
 from oracles import tree_gibbs
+from support.kernels import from_python
 from trees.small_trees import ALL_SLOTS, ALPHA, RULES, planted, random_documents, random_topics
+
+digamma, level_divergence, level_weights = map(
+    from_python, (paths.digamma, paths.level_divergence, paths.level_weights)
+)
 
 
 @pytest.mark.parametrize("x", [1e-3, 0.5, 1.0, 7.9, 8.0, 400.0])

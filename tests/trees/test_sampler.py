@@ -9,11 +9,16 @@ from everlearn.core.documents import Documents
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.tree import Tree
 from everlearn.testing.data import planted_tree
-from everlearn.trees.kernels.scores import Scratch, Tokens, log_rising, score_level, score_slots
+from everlearn.trees.kernels import scores
+from everlearn.trees.kernels.scores import Scratch, Tokens
 from everlearn.trees.model import TreeRules, TreeTopics, expected_levels, log_joint, sampled_levels
 from everlearn.trees.sampler import TreeSampler
 from oracles import tree_gibbs
+from support.kernels import from_python
 
+log_rising, score_level, score_slots = map(
+    from_python, (scores.log_rising, scores.score_level, scores.score_slots)
+)
 ALPHA = np.array([2.0, 1.0, 0.5])
 N_WORDS = 5
 

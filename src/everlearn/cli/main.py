@@ -14,6 +14,7 @@ from everlearn.cli.demo import demo
 from everlearn.cli.exits import EXIT_CODES
 from everlearn.cli.inspect import audit, diff, log, predict, report, show
 from everlearn.cli.learn import learn
+from everlearn.cli.warmup import warmup
 
 app = typer.Typer(
     name="everlearn",
@@ -53,5 +54,5 @@ def main(
     """
 
 
-for command in (learn, show, predict, report, log, diff, audit, demo):
+for command in (learn, show, predict, report, log, diff, audit, demo, warmup):
     app.command(epilog=EXIT_CODES)(command)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba.core import event
+from numba.core.registry import CPUDispatcher
 from numba.extending import overload
 
 _LOG: Final = logging.getLogger("everlearn")
@@ -29,8 +30,13 @@ FUSED = frozenset({"contract"})
 SUMMED = frozenset({"contract", "reassoc"})
 
 
-def kernel(fastmath: frozenset[str] = EXACT, *, inline: bool = False) -> Callable[[F], F]:
+def kernel(
+    fastmath: frozenset[str] = EXACT, *, inline: bool = False, inner: bool | None = None
+) -> Callable[[F], F]:
     """Compile a function on its first call, free of the GIL, and keep the result on disk.
+
+    Only other kernels can call an `inner` one; None is True for names that begin with an
+    underscore. The way in from Python, which it does not have, takes long to compile.
 
     A call passes every field of every array, which takes as long as a few dozen additions; small
     functions of inner loops are therefore written into their callers, and have their flags.
@@ -40,18 +46,31 @@ def kernel(fastmath: frozenset[str] = EXACT, *, inline: bool = False) -> Callabl
         "error_model": "numpy",
         "fastmath": set(fastmath),
         "inline": "always" if inline else "never",
+        "no_cfunc_wrapper": True,
     }
 
     def compiled(function: F) -> F:
+        hidden = function.__name__.startswith("_") if inner is None else inner
+        options["no_cpython_wrapper"] = hidden
         try:
-            return cast(F, numba.njit(cache=True, **options)(function))
+            made = numba.njit(cache=True, **options)(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
             _NOTICE.no_cache()
-            return cast(F, numba.njit(**options)(function))
+            made = numba.njit(**options)(function)
+        if hidden:
+            made.__class__ = _InnerKernel
+        return cast(F, made)
 
     return compiled
+
+
+class _InnerKernel(CPUDispatcher):
+    """A kernel without a way in from Python, which numba would not notice before it crashes."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{self.py_func.__name__} can be called by other kernels only")
 
 
 class _Notice(event.Listener):

@@ -23,7 +23,7 @@ ROUND_BITS_SINGLE = np.float32(1.5 * 2.0**23)
 S1, S2, S3, S4, S5, S6, S7 = (np.float32(1.0 / math.factorial(i)) for i in range(1, 8))
 
 
-@kernel(FUSED)
+@kernel(FUSED, inner=False)
 def _exp_double(x: np.float64) -> np.float64:
     """exp(x) for -700 <= x <= 0: x = q ln 2 + f, Taylor polynomial in f, 2^q by its bits."""
     shifted = x * LOG2_E + ROUND_BITS
@@ -45,7 +45,7 @@ def _exp_double(x: np.float64) -> np.float64:
     return p * np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
 
 
-@kernel(FUSED)
+@kernel(FUSED, inner=False)
 def _exp_single(x: np.float32) -> np.float32:
     """exp(x) for -80 <= x <= 0 in float32, as in `_exp_double`."""
     shifted = x * LOG2_E_SINGLE + ROUND_BITS_SINGLE
@@ -62,27 +62,27 @@ def _exp_single(x: np.float32) -> np.float32:
     return p * np.int32((np.float32(shifted).view(np.int32) + 127) << 23).view(np.float32)
 
 
-@kernel()
+@kernel(inner=False)
 def _rank_double(x: np.float64) -> np.int64:
     """An integer that orders as x does: integer maxima are vectorised without fast-math."""
     bits = np.float64(x).view(np.int64)
     return np.int64(bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF))
 
 
-@kernel()
+@kernel(inner=False)
 def _rank_single(x: np.float32) -> np.int32:
     """The 32-bit `_rank_double`."""
     bits = np.float32(x).view(np.int32)
     return np.int32(bits ^ ((bits >> 31) & 0x7FFFFFFF))
 
 
-@kernel()
+@kernel(inner=False)
 def _unrank_double(rank: np.int64) -> np.float64:
     """The inverse of `_rank_double`."""
     return np.int64(rank ^ ((rank >> 63) & 0x7FFFFFFFFFFFFFFF)).view(np.float64)
 
 
-@kernel()
+@kernel(inner=False)
 def _unrank_single(rank: np.int32) -> np.float32:
     """The inverse of `_rank_single`."""
     return np.int32(rank ^ ((rank >> 31) & 0x7FFFFFFF)).view(np.float32)

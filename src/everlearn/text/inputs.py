@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -22,8 +23,18 @@ from everlearn.estimator.base import named_errors
 from everlearn.estimator.options import ExpertOptions
 from everlearn.estimator.params import Constraint, Interval, Options
 from everlearn.estimator.tables import refuse_collection
-from everlearn.text.tokens import Form, document_form, listed, tokenize
-from everlearn.text.vocabulary import Vocabulary
+from everlearn.text.languages import Language, stop_words_of
+from everlearn.text.stop_words import StopWords
+from everlearn.text.tokens import (
+    Form,
+    are_not_split,
+    document_form,
+    listed,
+    runs_of_words,
+    tokenize,
+)
+from everlearn.text.vocabulary import Vocabulary, checked_tokens
+from everlearn.text.waiting import WaitingWords
 
 Kind: TypeAlias = Literal["counts", "ids", "words"]
 KINDS: Final[dict[Kind, str]] = {
@@ -35,6 +46,7 @@ KINDS: Final[dict[Kind, str]] = {
 _FORMS: Final[dict[Kind, Form]] = {"counts": "counts", "ids": "ids", "words": "tokens"}
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"
 """Words of two letters or more, as in scikit-learn."""
+_LONGEST_RUN: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +93,24 @@ class TokenPattern:
         return "a regular expression with one group at most"
 
 
+@dataclass(frozen=True, slots=True)
+class NgramRange:
+    """A constraint: two lengths, the first at most the second."""
+
+    def allows(self, value: object) -> bool:
+        """Whether the value is a pair of whole numbers that rise, from 1 to 9."""
+        if not isinstance(value, (list, tuple)) or len(value) != 2:
+            return False
+        whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in value)
+        return whole and 1 <= value[0] <= value[1] <= _LONGEST_RUN
+
+    def __str__(self) -> str:
+        return f"two whole numbers from 1 to {_LONGEST_RUN}, such as (1, 2)"
+
+
 DOCUMENT_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
     "vocabulary": (Options((None,)), VocabularyWords()),
-    "stop_words": (Options((None, "english")), WordCollection()),
+    "stop_words": (Options((None, "auto")), Language(), WordCollection()),
 }
 """Constraints of the parameters of `DocumentParams`, besides `text`."""
 
@@ -97,6 +124,12 @@ class TextOptions(ExpertOptions):
     token_pattern : str, default=r"(?u)\b\w\w+\b"
         Regular expression of a word, with one group at most. Change it to keep words of one letter,
         or to leave out numbers. Documents that are lists of words are not split.
+    ngram_range : (int, int), default=(1, 1)
+        Fewest and most neighbouring words of a text that count as one word. (1, 2) adds pairs such
+        as "new york". Pairs need a larger `max_features`.
+    min_df : int, default=1
+        A word joins the vocabulary once it is in so many texts or lists of words. Its tokens in
+        earlier calls are lost. As many words may wait as the vocabulary may have.
     max_features : int, default=100000
         Size at which the vocabulary is full; words that come later are ignored.
 
@@ -109,11 +142,21 @@ class TextOptions(ExpertOptions):
     """
 
     token_pattern: str = TOKEN_PATTERN
+    ngram_range: Sequence[int] = (1, 1)
+    min_df: int = 1
     max_features: int = 100_000
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
         "token_pattern": (TokenPattern(),),
+        "ngram_range": (NgramRange(),),
+        "min_df": (Interval(1, LARGEST, integer=True),),
         "max_features": (Interval(1, LARGEST, integer=True),),
     }
+
+
+_NOT_SPLIT: Final = (
+    "most texts for {} are not split into words, perhaps because their language has no spaces: "
+    "give lists of words, or text={{'token_pattern': r'(?u)\\w'}} for one word a letter"
+)
 
 
 class DocumentParams(Protocol):
@@ -137,6 +180,17 @@ def text_options(estimator: DocumentParams) -> TextOptions:
     return TextOptions.of(estimator.text, type(estimator).__name__, "text")
 
 
+def depends_on_earlier(estimator: DocumentParams) -> bool:
+    """Whether the words of a text depend on the texts before it."""
+    return finds_stop_words(estimator) or text_options(estimator).min_df > 1
+
+
+def finds_stop_words(estimator: DocumentParams) -> bool:
+    """Whether the estimator finds the stop words in its texts."""
+    given = estimator.stop_words
+    return isinstance(given, str) and given == "auto"
+
+
 @dataclass(frozen=True, slots=True)
 class WordSpace:
     """The words that the columns of a model stand for.
@@ -146,11 +200,15 @@ class WordSpace:
     kind : {"counts", "ids", "words"}, what documents are made of
     n_words : int, number of columns
     vocabulary : Vocabulary or None, the words; None if they have numbers only
+    stop_words : StopWords or None, words of texts to leave out; None unless they are found here
+    waiting : WaitingWords or None, rare words; None unless they wait
     """
 
     kind: Kind
     n_words: int
     vocabulary: Vocabulary | None = None
+    stop_words: StopWords | None = None
+    waiting: WaitingWords | None = None
 
 
 def documents_of(
@@ -185,7 +243,7 @@ def documents_of(
     documents : Documents
         With word numbers below ``space.n_words``.
     space : WordSpace
-        The words now; the given object if there is no new word.
+        The words now; the given object if nothing about them is new.
     """
     with named_errors(estimator, "X"):
         refuse_collection(X)
@@ -209,12 +267,19 @@ def documents_of(
             raise ValueError("expected at least one document, got none")
         if kind == "ids":
             return _read_ids(estimator, Documents.from_tokens(documents), space, given, grow)
+        stop_words = None if space is None else space.stop_words
         if form == "texts":
-            pattern = text_options(estimator).token_pattern
-            documents = tokenize(documents, pattern, estimator.stop_words)
+            texts = documents
+            documents, stop_words = _split_texts(estimator, texts, stop_words, grow)
+            if space is None and are_not_split(texts, documents):
+                warnings.warn(_NOT_SPLIT.format(type(estimator).__name__), stacklevel=3)
+            documents = runs_of_words(documents, *text_options(estimator).ngram_range)
         encoded, words = _read_tokens(estimator, documents, space, given, grow)
+        if words.stop_words is not stop_words:
+            words = replace(words, stop_words=stop_words)
         if not words.n_words and not allow_empty:
-            raise ValueError("expected a word in at least one of the first documents, got none")
+            needed = "at least one" if words.waiting is None else "'min_df'"
+            raise ValueError(f"expected a word in {needed} of the first documents, got none")
         return encoded, words
 
 
@@ -264,6 +329,7 @@ def _read_counts(
     table = validate_data(estimator, X, reset=space is None, accept_sparse="csr", dtype="numeric")
     check_non_negative(table, type(estimator).__name__)
     is_sparse = sparse.issparse(table)
+    _refuse_weights(table.data if is_sparse else table)
     documents = Documents.from_csr(table) if is_sparse else Documents.from_dense(table)
     if space is not None:
         return documents, space
@@ -274,6 +340,17 @@ def _read_counts(
             f"parameter, got {n_words} columns"
         )
     return documents, WordSpace("counts", n_words, given)
+
+
+def _refuse_weights(values: NDArray[Any]) -> None:
+    """Raise a ValueError if entries are fractions, as those of TF-IDF are."""
+    if values.dtype.kind == "f":
+        wrong = values != np.floor(values)
+        if wrong.any():
+            raise ValueError(
+                f"counts must be whole numbers, got {values[wrong][0]:g}; give counts or the "
+                "texts, not TF-IDF weights or shares"
+            )
 
 
 def _read_ids(
@@ -302,6 +379,20 @@ def _read_ids(
     return documents, WordSpace("ids", n_words, given)
 
 
+def _split_texts(
+    estimator: DocumentParams, texts: list[Any], stop_words: StopWords | None, grow: bool
+) -> tuple[list[list[str]], StopWords | None]:
+    """The tokens of texts without stop words, and what is known of these now."""
+    pattern, given = text_options(estimator).token_pattern, estimator.stop_words
+    if not finds_stop_words(estimator):
+        listed = stop_words_of(given) if isinstance(given, str) else given
+        return tokenize(texts, pattern, listed), stop_words
+    tokens, known = tokenize(texts, pattern), stop_words or StopWords()
+    if grow:
+        known = known.learn(tokens)
+    return known.leave_out(tokens), known
+
+
 def _read_tokens(
     estimator: DocumentParams,
     tokens: list[Any],
@@ -310,11 +401,29 @@ def _read_tokens(
     grow: bool,
 ) -> tuple[Documents, WordSpace]:
     known = Vocabulary() if space is None else cast(Vocabulary, space.vocabulary)
+    waiting = None if space is None else space.waiting
     if given is not None:
         known = given
     else:
-        known = replace(known, max_features=text_options(estimator).max_features)
+        options = text_options(estimator)
+        known = replace(known, max_features=options.max_features)
+        if grow and options.min_df > 1:
+            tokens, waiting = _without_rare(tokens, known, waiting or WaitingWords(), options)
     vocabulary, documents = known.encode(tokens, grow=grow)
     if space is not None and len(vocabulary) == space.n_words:
-        return documents, space
-    return documents, WordSpace("words", len(vocabulary), vocabulary)
+        return documents, space if waiting is space.waiting else replace(space, waiting=waiting)
+    stop_words = None if space is None else space.stop_words
+    return documents, WordSpace("words", len(vocabulary), vocabulary, stop_words, waiting)
+
+
+def _without_rare(
+    tokens: list[Any], known: Vocabulary, waiting: WaitingWords, options: TextOptions
+) -> tuple[list[list[str]], WaitingWords]:
+    """Documents without words that wait, and these."""
+    documents = [list(checked_tokens(words, i)) for i, words in enumerate(tokens)]
+    columns = known.columns
+    if len(columns) >= known.max_features:
+        return documents, WaitingWords()
+    most = known.max_features
+    ripe, waiting = waiting.learn(documents, columns, options.min_df, most)
+    return [[w for w in words if w in columns or w in ripe] for words in documents], waiting

@@ -93,7 +93,7 @@ class Vocabulary:
         rows = []
         for i, tokens in enumerate(token_lists):
             row = []
-            for token in _checked_tokens(tokens, i):
+            for token in checked_tokens(tokens, i):
                 column = known.get(token)
                 if column is None:
                     column = new_words.get(token)
@@ -128,7 +128,7 @@ class Vocabulary:
             raise CheckpointError(f"the words cannot be read: {error}") from error
 
 
-def _checked_tokens(tokens: Iterable[Any], document: int) -> Iterable[str]:
+def checked_tokens(tokens: Iterable[Any], document: int) -> Iterable[str]:
     """The tokens of a document; raises a ValueError unless all are strings."""
     if isinstance(tokens, (str, bytes, Mapping, Set)) or not isinstance(tokens, Iterable):
         raise ValueError(

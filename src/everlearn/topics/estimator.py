@@ -26,18 +26,21 @@ from everlearn.metrics.topics import completion_log_likelihood, npmi_coherence, 
 from everlearn.text.inputs import (
     TextOptions,
     WordSpace,
+    depends_on_earlier,
     document_tags,
     documents_of,
     is_list_of_one,
     word_names,
 )
+from everlearn.text.ranking import RANKING_CONSTRAINTS, TopicWords
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.topics.corpus import Corpus, open_chunks
 from everlearn.topics.fit import TopicFit, check_unchanged
-from everlearn.topics.params import COUNT, MOST_ROUNDS, PAIRS, SamplerOptions, check_options
+from everlearn.topics.params import MOST_ROUNDS, PAIRS, SamplerOptions, check_options
 from everlearn.topics.predict import topic_proportions
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import TopicSettings
+from everlearn.topics.state import topic_words
 
 T = TypeVar("T")
 _SWEEPS = 50
@@ -97,14 +100,14 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         return np.hstack(parts)
 
     def coherence(self, X: Any, n: int = 10) -> Vec:
-        """Normalised pointwise mutual information of the top words of each topic.
+        """Normalised pointwise mutual information of the likeliest words of each topic.
 
         Parameters
         ----------
         X : documents
             Documents in which to count how often words occur together.
         n : int, default=10
-            Number of top words of each topic.
+            Number of words of each topic, the likeliest ones.
 
         Returns
         -------
@@ -112,7 +115,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
             From -1 to 1; larger is better.
         """
         check_params(f"{type(self).__name__}.coherence", {"n": n}, PAIRS)
-        return npmi_coherence(self._top(n), self._read(X)).topics
+        return npmi_coherence(np.array(self._top(n, "probability")), self._read(X)).topics
 
     def perplexity(self, X: Any) -> float:
         """How many equally likely words a held-out word is as hard to guess as.
@@ -138,22 +141,27 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
             )
         return perplexity(float(log_likelihood.sum()), int(n_tokens.sum()))
 
-    def top_words(self, n: int = 10) -> list[list[Any]]:
-        """The likeliest words of each topic.
+    def top_words(self, n: int = 10, by: str = "distinctiveness") -> list[list[Any]]:
+        """The words that describe each topic best.
 
         Parameters
         ----------
         n : int, default=10
             Number of words.
+        by : {"distinctiveness", "probability"}, default="distinctiveness"
+            "distinctiveness" puts words first that a topic has often, and more often than all
+            other topics. "probability" puts the likeliest words first, which are often the same
+            in most topics, such as "the".
 
         Returns
         -------
         words : list of lists
-            One list for each topic, the likeliest word first. Words without names are numbers of
+            One list for each topic, the best word first. Words without names are numbers of
             columns.
         """
+        check_params(f"{type(self).__name__}.top_words", {"n": n, "by": by}, RANKING_CONSTRAINTS)
         vocabulary = self.vocabulary_
-        return [vocabulary[row].tolist() for row in self._top(n)]
+        return [vocabulary[places].tolist() for places in self._top(n, by)]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: "topic" and the permanent id.
@@ -210,6 +218,12 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
     def vocabulary_(self) -> NDArray[Any]:
         """The word of each column, or its number if words have no names."""
         return word_names(self, self._fitted().words)
+
+    @property
+    def stop_words_(self) -> list[str]:
+        """Words that ``stop_words="auto"`` leaves out, the most frequent first; none before."""
+        found = self._fitted().words.stop_words
+        return [] if found is None else found.words
 
     @property
     def n_samples_seen_(self) -> int:
@@ -353,11 +367,13 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
         """Whether chunks of documents may stay on their workers.
 
         They may not if one document depends on another. With collapsed counts all tokens do,
-        topics that are born need documents in this process to decide about merges, and words' own
-        weights learn from one document after the other.
+        topics that are born need documents in this process to decide about merges, words' own
+        weights learn from one document after the other, and so do stop words that are found, and
+        rare words.
         """
         collapsed = self._sampler().word_factor == "collapsed"
-        return not (self._grows() or collapsed or getattr(self, "word_weights", False))
+        depends = self._grows() or collapsed or depends_on_earlier(self)
+        return not (depends or getattr(self, "word_weights", False))
 
     def _completion(self, X: Any) -> tuple[Vec, IntVec]:
         """Log-likelihood and number of the held-out words of each document."""
@@ -372,12 +388,11 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
                 found += completion_log_likelihood(theta, phi, held_out) / len(fit.states)
         return found, held_out.lengths
 
-    def _top(self, n: int) -> IntVec:
-        """Places of the `n` likeliest words of each topic."""
-        check_params(f"{type(self).__name__}.top_words", {"n": n}, COUNT)
-        states, prior = self._fitted().states, self._word_prior(self._sampler())
-        topics = ((state, k) for state in states for k in range(state.n_topics))
-        return np.array([_largest(state.counts[:, k] + prior, n) for state, k in topics])
+    def _top(self, n: int, by: str) -> list[IntVec]:
+        """Places of the `n` words that describe each topic best."""
+        prior = self._word_prior(self._sampler())
+        tables = [topic_words(state, prior) for state in self._fitted().states]
+        return TopicWords.joined(tables).top(n, by)
 
     def _saved_params(self) -> dict[str, Any]:
         params = super()._saved_params()
@@ -387,12 +402,3 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
     def __sklearn_tags__(self) -> Tags:
         return document_tags(super().__sklearn_tags__())
-
-
-def _largest(values: Vec, n: int) -> IntVec:
-    """Places of the `n` largest values in descending order, equal ones in order of place."""
-    if n < len(values):
-        places = np.flatnonzero(values >= np.partition(values, -n)[-n])
-    else:
-        places = np.arange(len(values))
-    return places[np.argsort(-values[places], kind="stable")[:n]]

@@ -16,7 +16,7 @@ from everlearn.topics.batches import as_bags
 from everlearn.topics.kernels.words import word_features
 from everlearn.topics.predict import decision_weights, topics_of_words
 from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import TopicState
+from everlearn.topics.state import TopicState, topic_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,9 @@ class TopicShare:
     topic : its permanent id
     share : of the document's tokens
     weight : of the topic for the label, in units of the margin; or for the number
-    words : words of the document in the topic, with their numbers of tokens: expected ones, or
-        means over the draws if topics are drawn
+    words : words of the document in the topic, first those that the topic has more often than
+        others, with their numbers of tokens: expected ones, or means over the draws if topics
+        are drawn
     """
 
     topic: int
@@ -147,8 +148,11 @@ def explain_score(
     shares = shares / shares.sum()
     order = np.argsort(-np.abs(shares * weights), kind="stable")[:n]
     found = []
+    ranked = topic_words(state, settings.smoothing, document.words)
     for k in order:
-        places = [p for p in np.argsort(-tokens[:, k], kind="stable")[:n] if tokens[p, k] > 0]
+        own = tokens[:, k]
+        interest = own * np.maximum(ranked.log_lifts(int(k)), 0.0)
+        places = [p for p in np.lexsort((-own, -interest)) if own[p] > 0][:n]
         words = tuple((vocabulary[document.words[p]], float(tokens[p, k])) for p in places)
         found.append(TopicShare(int(state.ids[k]), float(shares[k]), float(weights[k]), words))
     return tuple(found)

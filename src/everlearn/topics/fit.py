@@ -25,7 +25,13 @@ from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch
 from everlearn.topics.collapse import RecentShares, warn_of_collapse
 from everlearn.topics.corpus import ChunkedDocuments, Corpus
 from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import Gaussians, SavedCounts, TopicState, first_state
+from everlearn.topics.state import (
+    Gaussians,
+    SavedCounts,
+    TopicState,
+    first_state,
+    numbered_by_size,
+)
 
 T = TypeVar("T")
 
@@ -127,7 +133,10 @@ def check_unchanged(settings: TopicSettings, fit: TopicFit[Any]) -> None:
 def fit_corpus(
     settings: TopicSettings, fit: TopicFit[T], corpus: Corpus, targets: Targets
 ) -> TopicFit[T]:
-    """What is known after `n_passes` over the documents."""
+    """What is known after `n_passes` over the documents.
+
+    Topics that were found, rather than given in number, get ids from 0, the largest first.
+    """
     documents, n = corpus.documents, len(corpus.documents)
     labelled = np.asarray(targets.signs.any(axis=1))
     orders = _orders(labelled, settings.n_passes, fit.seed if settings.shuffle else None)
@@ -140,7 +149,11 @@ def fit_corpus(
         n_labelled = n if mixed else int(labelled.sum())
         first = settings.first_batch(n, n_labelled, size)
         batches = cut_batches(documents, targets, orders, (first, size))
-    return _learn_batches(settings, fit, batches, n * settings.n_passes, corpus.engine)
+    known = _learn_batches(settings, fit, batches, n * settings.n_passes, corpus.engine)
+    if not settings.grows:
+        return known
+    states = tuple(numbered_by_size(state) for state in known.states)
+    return replace(known, states=states, recent=RecentShares())
 
 
 def learn_documents(

@@ -479,8 +479,10 @@ class MedLDAClassifier(MaxMarginClassifier):
         Smaller values follow a stream that drifts. Weights of the averaging loss follow it anyway.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns. None takes them from the documents.
-    stop_words : "english", collection of words or None, default=None
-        Words of texts to leave out.
+    stop_words : "auto", name of a language, collection of words or None, default=None
+        Words of texts to leave out; "english" has a list. "auto" finds them in the first 100 texts
+        or more, in any language: frequent words that occur in all texts at much the same rate. What
+        it found, `stop_words_`, stays.
     text : TextOptions, dict or None, default=None
         How texts become words, see `TextOptions`.
     options : SamplerOptions, dict or None, default=None

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from everlearn.core.arrays import IntVec
 from everlearn.estimator.merge_checks import check_contains, check_grown, refused, totals
 from everlearn.text.inputs import WordSpace
+from everlearn.text.stop_words import StopWords
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.topics.estimator import TopicEstimator
 from everlearn.topics.fit import TopicFit
@@ -151,7 +152,9 @@ def _shared_words(spaces: list[WordSpace]) -> tuple[WordSpace, list[IntVec]]:
                 f"max_features={vocabulary.max_features} words."
             )
         places[i] = np.array([vocabulary.columns[word] for word in own], np.int64)
-    return replace(spaces[0], n_words=len(vocabulary), vocabulary=vocabulary), places
+    found = [space.stop_words for space in spaces if space.stop_words is not None]
+    stop_words = StopWords.joined(found) if found else None
+    return WordSpace(spaces[0].kind, len(vocabulary), vocabulary, stop_words), places
 
 
 def _match_topics(states: list[TopicState], prior: float) -> list[TopicState]:

@@ -9,7 +9,11 @@ from everlearn.core.arrays import Mat, Vec
 from everlearn.engine.protocol import Engine
 from everlearn.kernels.draws import stream_keys
 from everlearn.topics.batches import Batch, renumber_words
-from everlearn.topics.kernels.collapsed import LiveCounts, sweep_collapsed
+from everlearn.topics.kernels.collapsed import (
+    LiveCounts,
+    sweep_collapsed,
+    sweep_collapsed_with_hinges,
+)
 from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.kernels.sampler import (
     CONTINUE,
@@ -202,20 +206,14 @@ class CollapsedSampler:
 
     def _sweep(self, tilt: Mat, hinges: Hinges, start: int) -> None:
         """Draw every token once, then the tables."""
-        prior = self._settings.prior
+        prior, bags, streams = self._settings.prior, self._batch.bags, self._streams
         alpha = prior.document_prior(self._state.tables + self._tables.sum(axis=0))
-        sweep_collapsed(
-            self._batch.bags,
-            self._factors,
-            alpha,
-            self._live,
-            tilt,
-            hinges,
-            self._streams,
-            start,
-            self._topics,
-            self._tallies,
-            self._inverses,
-        )
+        live, topics, tallies = self._live, self._topics, self._tallies
+        before = bags, self._factors, alpha, live, tilt
+        if self._inverses.shape[1]:
+            after = streams, start, topics, tallies, self._inverses
+            sweep_collapsed_with_hinges(*before, hinges, *after)
+        else:
+            sweep_collapsed(*before, streams, start, topics, tallies)
         if isinstance(prior, SharedSticks):
             self._tables = count_tables(self._tallies, alpha, self._streams)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.engine.protocol import Engine
+from everlearn.text.ranking import TopicWords
 from everlearn.topics.kernels.gaussians import invert
 from everlearn.topics.kernels.sampler import Bags, Topics, WordFactors
 from everlearn.topics.kernels.words import add_topics, decay_counts, learn_words
@@ -417,3 +418,26 @@ def word_factors(settings: TopicSettings, state: TopicState) -> WordFactors:
     """Expected probability of each word in each topic, as counts and scales."""
     total = state.totals[: state.n_topics] + settings.smoothing * state.n_words
     return WordFactors(state.counts, settings.smoothing, 1.0 / total)
+
+
+def numbered_by_size(state: TopicState) -> TopicState:
+    """The state with topics by decreasing tokens, and ids from 0."""
+    k = state.n_topics
+    order = np.argsort(-state.totals[:k], kind="stable")
+    return replace(
+        state,
+        counts=state.counts[:, order],
+        totals=state.totals[order],
+        ids=np.arange(k),
+        codes=state.codes[order],
+        tables=state.tables[order],
+        weights=None if state.weights is None else state.weights.select(order),
+        next_id=k,
+    )
+
+
+def topic_words(state: TopicState, prior: float, words: NDArray[Any] | None = None) -> TopicWords:
+    """The words of all topics, or some of these words, to rank."""
+    counts = state.counts[:, : state.n_topics]
+    counts = counts if words is None else counts[words]
+    return TopicWords(counts, state.totals[: state.n_topics], state.n_words, prior)

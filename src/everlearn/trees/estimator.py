@@ -36,6 +36,7 @@ from everlearn.text.inputs import (
     documents_of,
     word_names,
 )
+from everlearn.text.ranking import RANKING_CONSTRAINTS, TopicWords
 from everlearn.text.vocabulary import Vocabulary
 from everlearn.trees.checkpoint import TREE_FIT
 from everlearn.trees.fit import TreeFit, learn_corpus, learn_stream, shuffled_order
@@ -48,7 +49,6 @@ from everlearn.trees.stream import TreeState
 _PREDICTION_STEP = PathStep(most=16, steps=30)
 _SHOWN_WORDS = 8
 _METHODS = {"method": (Options(("completion", "paper")),)}
-_COUNT = {"n": (Interval(1, integer=True),)}
 _LEVEL = Interval(*LEVEL_RANGE)
 _TRUTH = Instance((bool, np.bool_), "a truth value")
 
@@ -109,8 +109,10 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         Whether `fit` with `learning="stream"` visits documents in random order.
     vocabulary : sequence or mapping of words, default=None
         The words, in the order of the columns. None learns them from tokens and texts.
-    stop_words : "english", collection of words or None, default=None
-        Words of texts to leave out.
+    stop_words : "auto", name of a language, collection of words or None, default=None
+        Words of texts to leave out; "english" has a list. "auto" finds them in the first 100 texts
+        or more, in any language: frequent words that occur in all texts at much the same rate. What
+        it found, `stop_words_`, stays.
     text : TextOptions, mapping of its fields or None, default=None
         How texts become words (`token_pattern`), and how many words at most (`max_features`).
     options : TreeOptions, mapping of its fields or None, default=None
@@ -130,7 +132,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
     n_nodes_, n_components_ : int
         Nodes of the tree.
     component_ids_ : ndarray of shape (n_nodes,)
-        Permanent ids, parents first.
+        Permanent ids, rising. `fit` numbers from 0, parents first; later nodes get new numbers.
     components_ : ndarray of shape (n_nodes, n_words)
         Dirichlet parameters of the topics.
     level_prior_ : ndarray of shape (depth,)
@@ -244,9 +246,9 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
             empty = TreeFit.empty(words, settings, seed)
             if settings.learning == "stream":
                 order = shuffled_order(len(documents), seed) if settings.shuffle else None
-                self._learned = learn_stream(empty, documents, settings, order)
+                self._learned = learn_stream(empty, documents, settings, order).numbered()
             else:
-                self._learned = learn_corpus(empty, documents, settings)
+                self._learned = learn_corpus(empty, documents, settings).numbered()
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -284,7 +286,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         """The nodes with their permanent ids, masses and top words. Print it to see the tree."""
         topics = self._fitted().topics
         tree, mass = topics.tree, topics.mass
-        words = self.top_words(_SHOWN_WORDS)
+        words = dict(zip(self.component_ids_, self.top_words(_SHOWN_WORDS), strict=True))
         return FittedTree(
             tuple(
                 TreeNode(
@@ -292,7 +294,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
                     None if i == 0 else int(tree.ids[tree.parents[i]]),
                     int(tree.levels[i]),
                     float(mass[i]),
-                    tuple(str(word) for word in words[i]),
+                    tuple(str(word) for word in words[tree.ids[i]]),
                 )
                 for i in range(len(tree))
             )
@@ -314,14 +316,14 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
 
     @property
     def component_ids_(self) -> IntVec:
-        """Permanent ids of the nodes, parents first. The id of a removed node is not used again."""
-        return self._fitted().topics.tree.ids.copy()
+        """Permanent ids of the nodes, rising. The id of a removed node is not used again."""
+        return np.sort(self._fitted().topics.tree.ids)
 
     @property
     def components_(self) -> Mat:
         """Dirichlet parameters of the nodes' topics over words, (n_nodes, n_words)."""
         state = self._fitted()
-        return np.asarray(state.topics.counts.T + state.word_prior)
+        return np.asarray(state.topics.counts.T[self._order()] + state.word_prior)
 
     @property
     def level_prior_(self) -> Vec:
@@ -341,6 +343,13 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         return word_names(self, self._learned.words)
 
     @property
+    def stop_words_(self) -> list[str]:
+        """Words that ``stop_words="auto"`` leaves out, the most frequent first; none before."""
+        self._fitted()
+        found = self._learned.words.stop_words
+        return [] if found is None else found.words
+
+    @property
     def n_samples_seen_(self) -> int:
         """Documents learned from."""
         return self._fitted().n_documents
@@ -350,26 +359,29 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         """Tokens learned from."""
         return self._fitted().n_tokens
 
-    def top_words(self, n: int = 10) -> list[list[Any]]:
-        """The most frequent words of each node.
+    def top_words(self, n: int = 10, by: str = "distinctiveness") -> list[list[Any]]:
+        """The words that describe each node best.
 
         Parameters
         ----------
         n : int, default=10
             Most words per node.
+        by : {"distinctiveness", "probability"}, default="distinctiveness"
+            "distinctiveness" puts words first that a node has often, and more often than all other
+            nodes. "probability" puts the likeliest words first.
 
         Returns
         -------
         words : list of lists
-            One list per node, in the order of `component_ids_`. Only words that occur at the node.
+            One list per node, in the order of `component_ids_`. Only words that occur at the node,
+            and by distinctiveness only those that it has more often than the others.
         """
-        check_params(f"{type(self).__name__}.top_words", {"n": n}, _COUNT)
-        counts, names = self._fitted().topics.counts, self.vocabulary_
-        best = np.argsort(-counts, axis=0, kind="stable")[:n]
-        return [
-            names[[w for w in best[:, i] if counts[w, i] > 0]].tolist()
-            for i in range(counts.shape[1])
-        ]
+        check_params(f"{type(self).__name__}.top_words", {"n": n, "by": by}, RANKING_CONSTRAINTS)
+        state, names = self._fitted(), self.vocabulary_
+        counts = state.topics.counts
+        nodes = TopicWords(counts, counts.sum(axis=0), len(counts), state.word_prior)
+        found = nodes.top(n, by, own=True)
+        return [names[found[i]].tolist() for i in self._order()]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`, such as "path3" for node 3 and "level0".
@@ -384,8 +396,8 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         names : ndarray of str
             One name per column.
         """
-        tree = self._fitted().topics.tree
-        names = [f"path{i}" for i in tree.ids] + [f"level{i}" for i in range(tree.depth)]
+        depth = self._fitted().topics.tree.depth
+        names = [f"path{i}" for i in self.component_ids_] + [f"level{i}" for i in range(depth)]
         return np.array(names, dtype=object)
 
     # ---------------------------------------------------------------- predictions
@@ -401,16 +413,18 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         Returns
         -------
         posterior : ndarray of shape (n_documents, n_nodes + depth)
-            First, for each node, the probability that the document's path ends there. A path that
-            ends above the last level goes on to nodes that the tree does not have yet. Then the
-            expected share of the document's words at each level. Both parts of a row sum to 1.
+            First, for each node of `component_ids_`, the probability that the document's path ends
+            there. A path that ends above the last level goes on to nodes that the tree does not
+            have yet. Then the expected share of the document's words at each level. Both parts of a
+            row sum to 1.
         """
         tree = self._fitted().topics.tree
         q = self._posteriors(X)
         # Unused candidates have the slot -1: they fall into one more column, which is dropped.
         paths = np.zeros((len(q.slots), len(tree) + 1))
         np.add.at(paths, (np.arange(len(paths))[:, None], q.slots), q.shares)
-        paths = paths[:, :-1] / paths[:, :-1].sum(axis=1, keepdims=True)
+        paths = paths[:, self._order()]
+        paths /= paths.sum(axis=1, keepdims=True)
         total = np.maximum(q.g.sum(axis=2, keepdims=True), 1e-300)
         levels = np.einsum("nm,nml->nl", q.shares, q.g / total)
         return np.hstack([paths, levels / levels.sum(axis=1, keepdims=True)])
@@ -521,6 +535,10 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
     def _fitted(self) -> TreeState:
         check_is_fitted(self)
         return self._learned.state
+
+    def _order(self) -> IntVec:
+        """Places of the nodes in the order of their ids; the tree itself is sorted by mass."""
+        return np.argsort(self._fitted().topics.tree.ids)
 
     def _likelihood(self, X: Any, method: str) -> tuple[Vec, IntVec]:
         """Log-likelihood of the words of each document that count, and their number."""

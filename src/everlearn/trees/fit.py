@@ -10,6 +10,7 @@ import numpy as np
 from everlearn.core.arrays import IntVec, Mat
 from everlearn.core.documents import Documents
 from everlearn.core.random import stream
+from everlearn.core.tree import Tree
 from everlearn.engine.opening import open_engine
 from everlearn.engine.progress import DocumentProgress
 from everlearn.text.inputs import WordSpace
@@ -58,6 +59,15 @@ class TreeFit:
     def n_features(self) -> int | None:
         """Columns of the tables it learned from. None if it learned from tokens or texts."""
         return self.words.n_words if self.words.kind == "counts" else None
+
+    def numbered(self) -> TreeFit:
+        """The same with ids from 0: parents first, larger siblings first."""
+        state = self.state
+        tree, kept = state.topics.tree, state.reservoir
+        n = len(tree)
+        topics = replace(state.topics, tree=Tree(np.arange(n), tree.parents, tree.depth), next_id=n)
+        reservoir = replace(kept, leaves=tree.at(kept.leaves))
+        return replace(self, state=replace(state, topics=topics, reservoir=reservoir))
 
     def with_words(self, words: WordSpace) -> TreeFit:
         """The same tree for a larger vocabulary."""

@@ -13,7 +13,7 @@ from everlearn.core.arrays import IntVec, Mat, Vec
 from everlearn.core.documents import Documents
 from everlearn.core.tree import Tree
 from everlearn.kernels.draws import stream_keys
-from everlearn.trees.kernels.draws import move_down, sweep, sweep_levels
+from everlearn.trees.kernels.draws import add_informed, move_down, sweep, sweep_levels
 from everlearn.trees.kernels.scores import Levels, Nodes, Priors, Tokens, spread_columns
 from everlearn.trees.model import TreeRules, TreeTopics
 
@@ -167,9 +167,11 @@ class TreeSampler:
         priors, end, most = self._priors(), len(self), self._rules.max_nodes
         streams = stream_keys(seed, clock, int(new), end)
         while begin < end:
-            begin = sweep(
-                self._tokens, self._nodes, priors, streams, begin, end, new, informed, most
-            )
+            before = self._tokens, self._nodes, priors, streams, begin, end
+            if informed:
+                begin = add_informed(*before, most)
+            else:
+                begin = sweep(*before, new, most)
             if begin < end:
                 self._make_room(1.0 if new else _ROOM)
 

@@ -12,7 +12,9 @@ from everlearn.topics.kernels import completion as kernels
 from everlearn.topics.kernels.completion import infer_topics
 from everlearn.topics.kernels.sampler import WordFactors
 from oracles.bayespa import cvb0
+from support.kernels import from_python
 
+word_update = from_python(kernels._word_update)
 N_WORDS = 6
 
 
@@ -81,7 +83,7 @@ def test_where_arrays_lie_changes_no_bit(n_topics):
             held, fresh = room[:n_topics], room[place : place + n_topics]
             held[:], shares = n, share.copy()
             factors = WordFactors(row[None], 0.1, scale)
-            kernels._word_update(row, factors, alpha, 1, shares, held, fresh)
+            word_update(row, factors, alpha, 1, shares, held, fresh)
             results.append(shares)
         np.testing.assert_array_equal(*results)
 

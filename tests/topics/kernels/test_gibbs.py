@@ -10,13 +10,19 @@ from everlearn.kernels.draws import LARGEST_INVERSE, stream_keys
 from everlearn.topics.batches import as_bags
 from everlearn.topics.kernels import choices, collapsed
 from everlearn.topics.kernels import hinges as kernels
-from everlearn.topics.kernels.collapsed import LiveCounts, sweep_collapsed
+from everlearn.topics.kernels.collapsed import (
+    LiveCounts,
+    sweep_collapsed,
+    sweep_collapsed_with_hinges,
+)
 from everlearn.topics.kernels.gibbs import sample_augmented
 from everlearn.topics.kernels.hinges import Hinges
 from everlearn.topics.kernels.sampler import CONTINUE, PREDICTIVE, UNIFORM, Samples, WordFactors
 from everlearn.topics.weights import no_hinges
 from oracles import bayespa as oracle
+from support.kernels import from_python
 
+live_row = from_python(collapsed._live_row)
 N_WORDS = 4
 LIMIT = 4.5
 """Standard deviations that a chi-square may lie above its mean."""
@@ -189,7 +195,7 @@ class TestConditionals:
                 totals[old] -= 1
                 rows, weights = np.empty((1, 2)), np.empty(2)
                 scale = 1.0 / totals
-                collapsed._live_row(delta - 0.1, words[i], 0.1, live, words[i], scale, tilt, rows)
+                live_row(delta - 0.1, words[i], 0.1, live, words[i], scale, tilt, rows)
                 total = choices.weigh_plainly(held, rows, 0, weights)
 
                 def log_joint(z, d=d, i=i):
@@ -404,19 +410,12 @@ class Batch:
         self.streams = keys.copy()
 
     def sweep(self, alpha, tilts, hinges, start, inverses):
-        sweep_collapsed(
-            self.bags,
-            self.factors,
-            alpha,
-            self.live,
-            tilts,
-            hinges,
-            self.streams,
-            start,
-            self.topics,
-            self.tallies,
-            inverses,
-        )
+        before = self.bags, self.factors, alpha, self.live, tilts
+        after = self.streams, start, self.topics, self.tallies
+        if inverses.shape[1]:
+            sweep_collapsed_with_hinges(*before, hinges, *after, inverses)
+        else:
+            sweep_collapsed(*before, *after)
 
 
 class TestCollapsed:

@@ -53,7 +53,9 @@ def weigh_exactly(
     exponent: Mat, couplings: Mat, old: Index, masses: Vec, rows: Mat, at: Index, weights: Vec
 ) -> float:
     """As `weigh`, from exponents, where products of their exponentials would vanish."""
-    peak = (exponent[0] + couplings[old]).max()
+    peak = exponent[0, 0] + couplings[old, 0]
+    for k in range(1, masses.size):
+        peak = max(peak, exponent[0, k] + couplings[old, k])
     for k in range(masses.size):
         x = exponent[0, k] + couplings[old, k] - peak
         weights[k] = masses[k] * rows[at, k] * exp(x if x > DEEPEST else DEEPEST)

@@ -40,6 +40,15 @@ class LiveCounts(NamedTuple):
     scale: Vec
 
 
+class Room(NamedTuple):
+    """Working arrays for one document: a part of `Scratch`, and all that no labels need."""
+
+    masses: Vec
+    tally: Vec
+    rows: Mat
+    weights: Vec
+
+
 @kernel(SUMMED)
 def _live_row(
     counts: Mat, w: int, smoothing: float, batch: Mat, at: int, scale: Vec, tilt: Vec, rows: Mat
@@ -99,7 +108,7 @@ def _place_tokens(
     tilt: Vec,
     word: np.uint64,
     start: int,
-    s: Scratch,
+    s: Room,
 ) -> np.uint64:
     """Draw the topics of a document's tokens in order, with a tilt for its labels, or uniformly."""
     i = bags.starts[d]
@@ -133,7 +142,7 @@ def _sweep(
     live: LiveCounts,
     tilt: Vec,
     word: np.uint64,
-    s: Scratch,
+    s: Room,
 ) -> np.uint64:
     """Draw every token of a document once.
 
@@ -232,7 +241,46 @@ def _weigh_anew(old: Index, s: Scratch) -> float:
 
 
 @kernel()
+def _begin(d: int, alpha: Vec, start: int, tallies: Mat, masses: Vec, tally: Vec) -> None:
+    """Set the tokens of a document's topics, and the masses: both without tokens at the start."""
+    for k in range(alpha.size):
+        tally[k] = tallies[d, k] if start == CONTINUE else 0.0
+        masses[k] = alpha[k] + tally[k]
+
+
+@kernel()
 def sweep_collapsed(
+    bags: Bags,
+    factors: WordFactors,
+    alpha: Vec,
+    live: LiveCounts,
+    tilts: Mat,
+    streams: Words,
+    start: int,
+    topics: Topics,
+    tallies: Mat,
+) -> None:
+    """One sweep over the documents of a batch with word counts that follow every draw.
+
+    Updates topics, tallies (B, K), streams and live counts. Each document has a constant tilt.
+    """
+    k = alpha.size
+    s = Room(np.empty(k), np.empty(k), np.empty((1, k)), np.empty(k))
+    for d in range(bags.indptr.size - 1):
+        if bags.starts[d] == bags.starts[d + 1]:
+            continue
+        _begin(d, alpha, start, tallies, s.masses, s.tally)
+        if start == CONTINUE:
+            streams[d] = _sweep(bags, d, topics, factors, live, tilts[d], streams[d], s)
+        else:
+            word = streams[d]
+            streams[d] = _place_tokens(bags, d, topics, factors, live, tilts[d], word, start, s)
+        for topic in range(k):
+            tallies[d, topic] = s.tally[topic]
+
+
+@kernel()
+def sweep_collapsed_with_hinges(
     bags: Bags,
     factors: WordFactors,
     alpha: Vec,
@@ -245,29 +293,20 @@ def sweep_collapsed(
     tallies: Mat,
     inverses: Mat,
 ) -> None:
-    """One sweep over the documents of a batch with word counts that follow every draw.
-
-    Updates topics, tallies (B, K), `inverses` 1 / lambda (B, Q), streams and live counts.
-    """
+    """As `sweep_collapsed`, under the Gibbs loss; updates `inverses` 1 / lambda (B, Q), too."""
     s = scratch(bags, alpha.size, hinges.weights.shape[0])
+    room = Room(s.masses, s.tally, s.rows, s.weights)
     for d in range(bags.indptr.size - 1):
         n = bags.starts[d + 1] - bags.starts[d]
         if n == 0:
             continue
+        _begin(d, alpha, start, tallies, s.masses, s.tally)
+        tilt, word = tilts[d], streams[d]
         if start == CONTINUE:
-            s.tally[:] = tallies[d]
-            s.masses[:] = alpha + s.tally
-            tilt, word = tilts[d], streams[d]
-            if inverses.shape[1]:
-                set_exponent(d, n, inverses[d], hinges, s)
-                word = _sweep_with_hinges(bags, d, topics, factors, live, tilt, hinges, word, s)
-            else:
-                word = _sweep(bags, d, topics, factors, live, tilt, word, s)
+            set_exponent(d, n, inverses[d], hinges, s)
+            word = _sweep_with_hinges(bags, d, topics, factors, live, tilt, hinges, word, s)
         else:
-            s.tally[:] = 0.0
-            s.masses[:] = alpha
-            word = _place_tokens(bags, d, topics, factors, live, tilts[d], streams[d], start, s)
-        if inverses.shape[1]:
-            word = draw_inverses(d, n, word, hinges, inverses[d], s)
-        streams[d] = word
-        tallies[d] = s.tally
+            word = _place_tokens(bags, d, topics, factors, live, tilt, word, start, room)
+        streams[d] = draw_inverses(d, n, word, hinges, inverses[d], s)
+        for topic in range(alpha.size):
+            tallies[d, topic] = s.tally[topic]

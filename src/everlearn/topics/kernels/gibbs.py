@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.kernels.arrays import copy_to
 from everlearn.kernels.draws import Words, uniform, xorshift64
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.topics.kernels.choices import HUGE, TINY, pick, sum_of_others, weigh, weigh_exactly
@@ -101,7 +102,8 @@ def _place_tokens(
     counts, first, i = bags.counts, bags.indptr[d], bags.starts[d]
     n_present, last = 0, alpha.size - 1
     tally[:] = 0.0
-    tilted[:] = alpha * tilts[d]
+    for topic in range(tilted.size):
+        tilted[topic] = alpha[topic] * tilts[d, topic]
     for j in range(bags.indptr[d + 1] - first):
         base = _product_sum(tilted, rows, j)
         for _ in range(counts[first + j]):
@@ -225,16 +227,17 @@ def sample_augmented(
         _fill_rows(bags, d, factors, s)
         if start == CONTINUE:
             _count(bags, d, out.topics, s)
-            current[:] = inverses[-1, d]
+            copy_to(current, inverses[-1, d])
         else:
             word = _place_tokens(bags, d, out.topics, alpha, tilts, word, start, s)
             word = draw_inverses(d, n, word, hinges, current, s)
-        s.masses[:] = alpha + s.tally
+        for k in range(alpha.size):
+            s.masses[k] = alpha[k] + s.tally[k]
         for sweep in range(n_sweeps):
             set_exponent(d, n, current, hinges, s)
             word = _sweep(bags, d, out.topics, hinges, word, s)
             word = draw_inverses(d, n, word, hinges, current, s)
             if sweep >= burn_in:
-                tallies[sweep - burn_in, d] = s.tally
-                inverses[sweep - burn_in, d] = current
+                copy_to(tallies[sweep - burn_in, d], s.tally)
+                copy_to(inverses[sweep - burn_in, d], current)
                 word = store_sweep(bags, d, sweep - burn_in, s.tally, alpha, word, out)

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.arrays import largest
 from everlearn.kernels.draws import Word, Words, uniform, uniform_float32, xorshift64
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.kernels.scalars import exp
 
 
-@kernel()
+@kernel(inner=True)
 def open_tables(
     d: int, tally: Vec | NDArray[np.float32], alpha: Vec, word: Word, tables: Mat
 ) -> Word:
@@ -117,7 +118,7 @@ def _scratch(bags: Bags, alpha: Vec) -> _Scratch:
     )
 
 
-@kernel(SUMMED)
+@kernel(SUMMED, inner=True)
 def total_of(values: Vec) -> float:
     """The sum, in a loop of its own.
 
@@ -254,14 +255,14 @@ def _tilt(d: int, n: int, margins: Margins, exponent: Vec, tilt: Singles) -> boo
             for k in range(exponent.size):
                 exponent[k] += pull * weights[task, k]
     if active:
-        highest = exponent.max()
+        highest = largest(exponent)
         for k in range(exponent.size):
             x = exponent[k] - highest
             tilt[k] = exp(x if x > _DEEPEST else _DEEPEST)
     return active
 
 
-@kernel()
+@kernel(inner=True)
 def store_sweep(
     bags: Bags, d: int, sweep: int, tally: Vec | Singles, alpha: Vec, word: Word, out: Samples
 ) -> Word:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.arrays import copy_to
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.kernels.scalars import longest_run
 from everlearn.topics.kernels.sampler import Bags, Topics
@@ -146,7 +147,7 @@ def learn_words(
         for place in range(bags.indptr[d], bags.indptr[d + 1]):
             frequencies[bags.words[place]] += 1.0
         _features(bags, d, n_documents, frequencies, variances, x)
-        scores[:] = offsets[d]
+        copy_to(scores, offsets[d])
         _scores(bags, d, x, weights, scores)
         active = False
         for q in range(scores.size):

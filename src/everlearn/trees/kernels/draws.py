@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.arrays import copy_to, sum_of
 from everlearn.kernels.draws import Word, Words, uniform, xorshift64
 from everlearn.kernels.jit import FUSED, kernel
 from everlearn.kernels.scalars import exp, log, longest_run
@@ -45,7 +46,7 @@ def _log_each(x: Vec, out: Vec) -> None:
 @kernel()
 def _new_nodes_weight(gamma: float, room: bool, level: int, s: Scratch) -> float:
     """Log-weight that the new nodes of a path add if it leaves the tree at this level."""
-    return np.log(gamma) + s.fresh[level + 1 :].sum() if room else _IMPOSSIBLE
+    return np.log(gamma) + sum_of(s.fresh[level + 1 :]) if room else _IMPOSSIBLE
 
 
 @kernel()
@@ -184,7 +185,7 @@ def _draw_levels(
     path, depth = tokens.paths[d], priors.alpha.size
     counts, totals, levels = nodes.counts, nodes.totals, tokens.levels
     held, scale, less, sums = room[0], room[1], room[2], room[3]
-    held[:] = priors.alpha
+    copy_to(held, priors.alpha)
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         held[levels[i]] += 1.0
     for level in range(depth):
@@ -257,6 +258,26 @@ def _has_room(nodes: Nodes) -> bool:
 
 
 @kernel()
+def _redraw(
+    tokens: Tokens,
+    d: int,
+    nodes: Nodes,
+    priors: Priors,
+    most: int,
+    word: Word,
+    n_draws: int,
+    room: Mat,
+    s: Scratch,
+) -> None:
+    """Draw path and then levels of a document that is in no counts, and add it to these."""
+    word = xorshift64(word)
+    _draw_path(tokens, d, nodes, priors, most, uniform(word), s)
+    _recount(tokens, d, nodes, 1.0)
+    for _ in range(n_draws):
+        word = _draw_levels(tokens, d, nodes, priors, word, room)
+
+
+@kernel()
 def sweep(
     tokens: Tokens,
     nodes: Nodes,
@@ -265,36 +286,46 @@ def sweep(
     begin: int,
     end: int,
     new: bool,
-    informed: bool,
     most: int,
 ) -> int:
     """Draw path and levels of documents `begin` to `end`. Return the first that was not drawn.
 
-    `new` documents are in no counts yet and have no path. Their levels are drawn first: from the
-    prior, or with `informed` for a path that fits the document whatever its levels. The sweep stops
-    early when a level has no free place for a new node. The tree has at most `most` nodes.
+    `new` documents are in no counts yet and have no path. Their levels are drawn first, from the
+    prior. The sweep stops early when a level has no free place for a new node. The tree has at most
+    `most` nodes.
     """
-    c, depth = nodes.totals.size, priors.alpha.size
-    s = scratch(c, depth, longest_run(tokens.starts))
+    depth = priors.alpha.size
+    s = scratch(nodes.totals.size, depth, longest_run(tokens.starts))
     room = np.empty((4, depth))
     for d in range(begin, end):
         if not _has_room(nodes):
             return d
         word = streams[d]
         if new:
-            if informed:
-                word = xorshift64(word)
-                score_slots(tokens, tokens.starts[d], tokens.starts[d + 1], nodes, priors, s)
-                slot = _draw_slot(nodes, priors.gamma, most, uniform(word), s)
-                _path_to(nodes, slot, tokens.paths[d])
             word = _first_levels(tokens, d, nodes, priors, word, room[0])
         else:
             _recount(tokens, d, nodes, -1.0)
-        word = xorshift64(word)
-        _draw_path(tokens, d, nodes, priors, most, uniform(word), s)
-        _recount(tokens, d, nodes, 1.0)
-        for _ in range(_FIRST_SWEEPS if new else 1):
-            word = _draw_levels(tokens, d, nodes, priors, word, room)
+        _redraw(tokens, d, nodes, priors, most, word, _FIRST_SWEEPS if new else 1, room, s)
+    return end
+
+
+@kernel()
+def add_informed(
+    tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, begin: int, end: int, most: int
+) -> int:
+    """As `sweep` of new documents, with first levels for a path that fits whatever the levels."""
+    depth = priors.alpha.size
+    s = scratch(nodes.totals.size, depth, longest_run(tokens.starts))
+    room = np.empty((4, depth))
+    for d in range(begin, end):
+        if not _has_room(nodes):
+            return d
+        word = xorshift64(streams[d])
+        score_slots(tokens, tokens.starts[d], tokens.starts[d + 1], nodes, priors, s)
+        slot = _draw_slot(nodes, priors.gamma, most, uniform(word), s)
+        _path_to(nodes, slot, tokens.paths[d])
+        word = _first_levels(tokens, d, nodes, priors, word, room[0])
+        _redraw(tokens, d, nodes, priors, most, word, _FIRST_SWEEPS, room, s)
     return end
 
 

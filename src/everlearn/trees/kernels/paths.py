@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import Cube, IntVec, Mat, Vec
+from everlearn.kernels.arrays import copy_to, largest, sum_of
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.kernels.scalars import exp, log
 
@@ -77,7 +78,7 @@ class Posteriors(NamedTuple):
     bounds: Vec
 
 
-@kernel()
+@kernel(inner=True)
 def digamma(x: float) -> float:
     """psi(x) for x > 0."""
     done = 0.0
@@ -89,21 +90,21 @@ def digamma(x: float) -> float:
     return done + math.log(x) - 0.5 / x - tail
 
 
-@kernel()
+@kernel(inner=True)
 def level_weights(g: Vec, out: Vec) -> None:
     """exp(E log theta) under Dir(g)."""
-    total = digamma(g.sum())
+    both = digamma(sum_of(g))
     for level in range(g.size):
-        x = digamma(g[level]) - total
+        x = digamma(g[level]) - both
         out[level] = exp(x) if x > _DEEPEST else 0.0
 
 
-@kernel()
+@kernel(inner=True)
 def level_divergence(g: Vec, alpha: Vec) -> float:
     """KL(Dir(g) || Dir(alpha))."""
-    total, prior = g.sum(), alpha.sum()
-    both = digamma(total)
-    found = math.lgamma(total) - math.lgamma(prior)
+    whole = sum_of(g)
+    both = digamma(whole)
+    found = math.lgamma(whole) - math.lgamma(sum_of(alpha))
     for level in range(g.size):
         found += math.lgamma(alpha[level]) - math.lgamma(g[level])
         found += (g[level] - alpha[level]) * (digamma(g[level]) - both)
@@ -146,11 +147,11 @@ def _score_all(
     for place in range(words.indptr[d], words.indptr[d + 1]):
         n += words.counts[place]
     alpha = paths.alpha
-    level_weights(alpha * (1.0 + n / alpha.sum()), weights)
+    level_weights(alpha * (1.0 + n / sum_of(alpha)), weights)
     rest = np.zeros(alpha.size)
     for level in range(alpha.size - 2, -1, -1):
         rest[level] = rest[level + 1] + weights[level + 1] * paths.unseen
-    scores[:] = paths.log_weights
+    copy_to(scores, paths.log_weights)
     product, reach, values = room[0], room[1], room[2]
     product[:] = 1.0
     pending = 0
@@ -172,7 +173,7 @@ def choose_slots(words: Words, begin: int, end: int, paths: PathTable, q: Poster
     weights = np.empty(paths.alpha.size)
     for d in range(begin, end):
         _score_all(words, d, paths, weights, scores, room)
-        peak = scores.max()
+        peak = largest(scores)
         old, kept = q.slots[d].copy(), q.shares[d].copy()
         old_g = q.g[d].copy()
         q.slots[d] = -1
@@ -190,7 +191,7 @@ def choose_slots(words: Words, begin: int, end: int, paths: PathTable, q: Poster
             for j in range(most):
                 if old[j] == best:
                     q.shares[d, m] = kept[j]
-                    q.g[d, m] = old_g[j]
+                    copy_to(q.g[d, m], old_g[j])
 
 
 @kernel(SUMMED)
@@ -239,12 +240,16 @@ def _settle(
         n = 0
         for place in range(words.indptr[d], words.indptr[d + 1]):
             n += words.counts[place]
-        g[:] = alpha * (1.0 + n / alpha.sum())
+        more = 1.0 + n / sum_of(alpha)
+        for level in range(alpha.size):
+            g[level] = alpha[level] * more
     for _ in range(steps):
         level_weights(g, weights)
         _split_words(words, d, paths, path, weights, fresh)
-        moved = np.abs(fresh - g).max()
-        g[:] = fresh
+        moved = 0.0
+        for level in range(g.size):
+            moved = max(moved, abs(fresh[level] - g[level]))
+            g[level] = fresh[level]
         if moved < _STILL:
             break
     level_weights(g, weights)
@@ -275,10 +280,10 @@ def infer_paths(
                 q.g[d, m] = 0.0
 
 
-@kernel()
+@kernel(inner=True)
 def softmax(scores: Vec, shares: Vec) -> float:
     """Write the softmax to `shares`, with 0 for negligible ones. Return the log-sum-exp."""
-    peak, total = scores.max(), 0.0
+    peak, total = largest(scores), 0.0
     for m in range(scores.size):
         x = scores[m] - peak
         shares[m] = exp(x) if x > _DEEPEST else 0.0
@@ -304,7 +309,7 @@ def gather(
                 continue
             slots[slot] += share
             g, path = q.g[d, m], paths.paths[slot]
-            both = digamma(g.sum())
+            both = digamma(sum_of(g))
             for level in range(depth):
                 logs[level] += share * (digamma(g[level]) - both)
             level_weights(g, weights)
@@ -333,7 +338,9 @@ def predict_words(words: Words, paths: PathTable, q: Posteriors, out: Vec) -> No
         for m in range(scores.size):
             scores[m] = -np.inf
             if q.slots[d, m] >= 0 and q.shares[d, m] > 0.0:
-                shares[:] = q.g[d, m] / q.g[d, m].sum()
+                whole = sum_of(q.g[d, m])
+                for level in range(shares.size):
+                    shares[level] = q.g[d, m, level] / whole
                 scores[m] = np.log(q.shares[d, m])
                 scores[m] += _word_score(words, d, paths, paths.paths[q.slots[d, m]], shares)
         out[d] = softmax(scores, scores.copy())

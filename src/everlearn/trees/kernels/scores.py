@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.arrays import sum_of
 from everlearn.kernels.jit import FUSED, kernel
 from everlearn.kernels.scalars import log
 
@@ -84,7 +85,7 @@ class Scratch(NamedTuple):
     adds: Vec
 
 
-@kernel()
+@kernel(inner=True)
 def scratch(n_places: int, depth: int, n_words: int) -> Scratch:
     """Working arrays for documents of at most `n_words` tokens."""
     c = n_places
@@ -103,7 +104,7 @@ def spread_columns(values: Mat, places: IntVec, out: Mat) -> None:
                 out[w, places[j]] = values[w, j]
 
 
-@kernel()
+@kernel(inner=True)
 def log_rising(x: float, n: float) -> float:
     """Log of the rising factorial, log gamma(x + n) - log gamma(x), by Stirling's series."""
     done = 0.0
@@ -173,7 +174,7 @@ def _words_of(tokens: Tokens, first: int, last: int, level: int, prior: float, s
     return n
 
 
-@kernel()
+@kernel(inner=True)
 def score_level(
     tokens: Tokens, first: int, last: int, level: int, nodes: Nodes, priors: Priors, s: Scratch
 ) -> None:
@@ -220,7 +221,7 @@ def _reach(row: Vec, nodes: Nodes, prior: float, scale: Vec, reach: Vec) -> None
         reach[j] = reach[nodes.parents[j]] + (row[j] + prior) * scale[j]
 
 
-@kernel(FUSED)
+@kernel(FUSED, inner=True)
 def score_slots(
     tokens: Tokens, first: int, last: int, nodes: Nodes, priors: Priors, s: Scratch
 ) -> None:
@@ -229,7 +230,7 @@ def score_slots(
     A node's score is that of its slot minus that of its parent's slot, so that the sum along a path
     is the score of its slot. New nodes add nothing.
     """
-    share = priors.alpha / priors.alpha.sum()
+    share = priors.alpha / sum_of(priors.alpha)
     scale, rest = s.weights, 1.0
     for level in range(priors.alpha.size):
         rest -= share[level]

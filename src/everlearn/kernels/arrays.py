@@ -1,0 +1,37 @@
+"""Loops that would take long to compile if they were written as NumPy expressions.
+
+numba compiles `out[:] = values` with the message of an error in it, which takes a second, and
+`values.max()` and `values.sum()` with iterators over any number of axes.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everlearn.core.arrays import Vec
+from everlearn.kernels.jit import kernel
+
+
+@kernel(inner=True)
+def copy_to(out: Any, values: Any) -> None:
+    """Copy values of one axis to an array of the same length."""
+    for i in range(out.size):
+        out[i] = values[i]
+
+
+@kernel(inner=True)
+def largest(values: Vec) -> np.float64:
+    """The largest value; NaN and an empty array must not occur."""
+    best: np.float64 = values[0]
+    for i in range(1, values.size):
+        best = max(best, values[i])
+    return best
+
+
+@kernel(inner=True)
+def sum_of(values: Vec) -> float:
+    """The sum, from the first value to the last."""
+    found = 0.0
+    for i in range(values.size):
+        found += values[i]
+    return found
