@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -55,8 +56,8 @@ ROWS: dict[str, tuple[Callable[[], Any], str]] = {
     "None": (lambda: None, TABLE + "None"),
     "a number": (lambda: 3.0, TABLE + "3.0"),
     "a scalar array": (lambda: np.array(3.0), TABLE + "shape ()"),
-    "a path": (lambda: "data.csv", TABLE + "'data.csv'; read the file first"),
-    "a Path": (lambda: Path("a.csv"), "('a.csv'); read the file first, as by pandas.read_csv"),
+    "a path": (lambda: "data.csv", TABLE + "'data.csv'; read a file first"),
+    "a Path": (lambda: Path("a.csv"), "('a.csv'); read a file first, as by pandas.read_csv or rea"),
     "a set": (lambda: {1.0, 2.0}, TABLE + "a value of type set"),
     "a model": (lambda: OnlinePPCA(), TABLE + "a value of type OnlinePPCA"),
     "a class": (lambda: OnlinePPCA, TABLE + "the class OnlinePPCA"),
@@ -79,6 +80,7 @@ ROWS: dict[str, tuple[Callable[[], Any], str]] = {
     "text": (lambda: X.astype(str), "expected numbers, got an array with '0.12573"),
     "a text column": (lambda: FRAME, "column 'way' with 'web': make numbers of it, or leave it"),
     "polars text": (lambda: pl.from_pandas(FRAME), "column 'way' with 'web': make numbers of it"),
+    "arrow text": (lambda: pa.Table.from_pandas(FRAME), "column 'way' with 'web': make numbers of"),
     "dates": (lambda: pd.DataFrame({"t": pd.date_range("2020", periods=3)}), "column 't' of dtype"),
     "categories": (lambda: FRAME.astype({"way": "category"}), "column 'way' with 'web'"),
     "durations": (lambda: np.zeros((2, 2), "m8[s]"), "an array of dtype timedelta64[s]"),
@@ -249,6 +251,31 @@ TARGETS: list[tuple[str, Callable[[], Any], str]] = [
 @pytest.mark.parametrize(("name", "y", "message"), TARGETS)
 def test_targets(name: str, y: Callable[[], Any], message: str) -> None:
     check(fitted(name), lambda m: m.fit(X, y()), message.format(name))
+
+
+@pytest.mark.parametrize(
+    "kind", [list, pd.Series, pl.Series, pd.Index, pa.array, lambda y: pd.DataFrame({"y": y})]
+)
+def test_targets_of_many_kinds_are_taken(kind: Callable[[Any], Any]) -> None:
+    plain = fitted(REG).fit(X, X[:, 1])
+    found = fitted(REG).fit(X, kind(X[:, 1])).coef_.ravel()
+    np.testing.assert_allclose(found, plain.coef_, rtol=1e-9)
+
+
+def given(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_tables_of_many_kinds_are_taken(name: str) -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    arrow, objects = pa.Table.from_pandas(frame), X.astype(object)
+    answer = calls(name, lambda: X)[2](fitted(name))
+    for table in (X.tolist(), frame, pl.from_pandas(frame), arrow, objects):
+        model = NEW[name]()
+        model.fit(table, Y) if name in LINEAR else model.fit(table)
+        found = calls(name, given(table))[2](model)
+        np.testing.assert_allclose(found, answer, rtol=1e-9, atol=1e-12)
 
 
 def of(model: Any) -> Callable[[], Any]:

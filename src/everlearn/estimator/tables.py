@@ -52,6 +52,8 @@ def plain_values(y: Any) -> Any:
         y = _stacked(y)
     elif not (hasattr(y, "__array__") or sparse.issparse(y)):
         raise TypeError(f"expected a number for each row, got {described(y)}")
+    elif not (hasattr(y, "shape") or hasattr(y, "columns")):
+        y = np.asarray(y)
     _check_columns(y)
     return _unmasked(y)
 
@@ -59,7 +61,9 @@ def plain_values(y: Any) -> Any:
 def _as_table(X: Any) -> Any:
     """What has rows and columns; a list of rows becomes an array."""
     if isinstance(X, (str, bytes, os.PathLike)):
-        raise TypeError(f"{_NO_TABLE} {X!r:.40}; read the file first, as by pandas.read_csv")
+        raise TypeError(
+            f"{_NO_TABLE} {X!r:.80}; read a file first, as by pandas.read_csv or read_parquet"
+        )
     if isinstance(X, Sequence):
         X = _stacked(X)
     elif type(X).__name__ == "LazyFrame":
@@ -131,10 +135,12 @@ def _unmasked(X: Any) -> Any:
 
 def _check_columns(X: Any) -> None:
     """Refuse an array, or a data frame with columns, that hold something else than numbers."""
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        for name in X.columns:
-            some = np.asarray(X[name].head(1))
-            _check_kind(np.asarray(X[name]) if some.dtype == object else some, f"column {name!r}")
+    names = getattr(X, "columns" if hasattr(X, "dtypes") else "column_names", None)
+    if names is not None:
+        for name in names:
+            column = X[name]
+            some = np.asarray(column.head(1) if hasattr(column, "head") else column[:1])
+            _check_kind(np.asarray(column) if some.dtype == object else some, f"column {name!r}")
     elif not sparse.issparse(X):
         _check_kind(np.asarray(X), "an array")
 
