@@ -145,6 +145,10 @@ def all_rows(name: str) -> dict[str, tuple[Callable[[], Any], str]]:
         }
     if name not in LINEAR:
         found["sparse"] = (lambda: sparse.csr_array(X), "Use '.toarray()' to convert to a dense")
+        found["sparse map"] = (
+            lambda: sparse.dok_array(X),
+            "Use '.toarray()' to convert to a dense",
+        )
     return found
 
 
