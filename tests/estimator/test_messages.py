@@ -145,6 +145,10 @@ def all_rows(name: str) -> dict[str, tuple[Callable[[], Any], str]]:
         }
     if name not in LINEAR:
         found["sparse"] = (lambda: sparse.csr_array(X), "Use '.toarray()' to convert to a dense")
+        found["sparse map"] = (
+            lambda: sparse.dok_array(X),
+            "Use '.toarray()' to convert to a dense",
+        )
     return found
 
 
@@ -251,6 +255,31 @@ TARGETS: list[tuple[str, Callable[[], Any], str]] = [
 @pytest.mark.parametrize(("name", "y", "message"), TARGETS)
 def test_targets(name: str, y: Callable[[], Any], message: str) -> None:
     check(fitted(name), lambda m: m.fit(X, y()), message.format(name))
+
+
+@pytest.mark.parametrize(
+    "kind", [list, pd.Series, pl.Series, pd.Index, pa.array, lambda y: pd.DataFrame({"y": y})]
+)
+def test_targets_of_many_kinds_are_taken(kind: Callable[[Any], Any]) -> None:
+    plain = fitted(REG).fit(X, X[:, 1])
+    found = fitted(REG).fit(X, kind(X[:, 1])).coef_.ravel()
+    np.testing.assert_allclose(found, plain.coef_, rtol=1e-9)
+
+
+def given(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_tables_of_many_kinds_are_taken(name: str) -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    arrow, objects = pa.Table.from_pandas(frame), X.astype(object)
+    answer = calls(name, lambda: X)[2](fitted(name))
+    for table in (X.tolist(), frame, pl.from_pandas(frame), arrow, objects):
+        model = NEW[name]()
+        model.fit(table, Y) if name in LINEAR else model.fit(table)
+        found = calls(name, given(table))[2](model)
+        np.testing.assert_allclose(found, answer, rtol=1e-9, atol=1e-12)
 
 
 def of(model: Any) -> Callable[[], Any]:

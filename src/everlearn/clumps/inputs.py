@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_non_negative, validate_data
 
@@ -93,7 +94,7 @@ def _refuse_no_documents(estimator: BaseEstimator, X: Any) -> None:
     elif isinstance(X, Iterator):
         kind = type(X).__name__
         got = f"a {kind}; make it a list, or call partial_fit with some at a time"
-    elif isinstance(X, Mapping):
+    elif isinstance(X, Mapping) and not sparse.issparse(X):  # some sparse arrays are mappings
         got = f"a {type(X).__name__}; list(X.values()) makes a list of its documents"
     elif all(isinstance(part, str) for part in parts):
         got = f"texts such as {parts[0]!r:.40}; TopicModel learns from texts"

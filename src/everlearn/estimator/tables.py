@@ -52,6 +52,8 @@ def plain_values(y: Any) -> Any:
         y = _stacked(y)
     elif not (hasattr(y, "__array__") or sparse.issparse(y)):
         raise TypeError(f"expected a number for each row, got {described(y)}")
+    elif not (hasattr(y, "shape") or hasattr(y, "columns")):
+        y = np.asarray(y)
     _check_columns(y)
     return _unmasked(y)
 
@@ -133,7 +135,7 @@ def _unmasked(X: Any) -> Any:
 
 def _check_columns(X: Any) -> None:
     """Refuse an array, or a data frame with columns, that hold something else than numbers."""
-    names = X.columns if hasattr(X, "dtypes") else getattr(X, "column_names", None)
+    names = getattr(X, "columns" if hasattr(X, "dtypes") else "column_names", None)
     if names is not None:
         for name in names:
             column = X[name]
