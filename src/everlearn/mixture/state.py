@@ -168,8 +168,8 @@ class State:
     birth_trials, delete_trials : failed moves, by component id
     named_parts : parts of `sealed`, by the names of the rows that added them
     strangers : strangers that came since the last search for components
-    reference : the total that strangers are compared with; None means the total now
-    fitness : how well the latest rows fitted when they came
+    reference : statistics of the components that strangers are judged by; None: those of now
+    fitness : log densities of the latest rows when they came, to detect misfits
     """
 
     model: Mixture
