@@ -16,7 +16,7 @@ from scipy import sparse
 from everlearn.core.arrays import IntVec, Labels, Mat, Table, Vec
 from everlearn.core.families.base import Family
 from everlearn.core.stats import Delete, Stats, total
-from everlearn.engine.chunks import ChunkedRows, KeptLabels, Marks
+from everlearn.engine.chunks import BlockLabels, ChunkedRows, KeptLabels
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
 from everlearn.mixture.fitness import Baseline
@@ -285,9 +285,11 @@ class KeepingStep:
 
     step: TrackedStep
 
-    def __call__(self, shared: tuple[MixturePosterior, Plan], rows: Rows) -> tuple[Summary, Marks]:
+    def __call__(
+        self, shared: tuple[MixturePosterior, Plan], rows: Rows
+    ) -> tuple[Summary, BlockLabels]:
         summary, labels = self.step(shared, rows)
-        return replace(summary, born=np.empty(0, np.int32)), Marks(labels, summary.born)
+        return replace(summary, born=np.empty(0, np.int32)), BlockLabels(labels, summary.born)
 
 
 def _pair_losses(
