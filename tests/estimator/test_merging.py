@@ -28,7 +28,7 @@ from everlearn.mixture.merging import sealed_state
 from everlearn.ppca.estimator import OnlinePPCA
 from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
-from everlearn.topics.state import code_means
+from everlearn.topics.state import anchor_means
 from everlearn.topics.topic_model import TopicModel
 from support.corpora import LABELS as CORPUS_LABELS
 from support.corpora import TOKENS
@@ -281,7 +281,7 @@ class TestLabelledTopics:
         precision, shift = self.parts(whole)
         loss = whole._current_settings().loss
         assert_allclose(self.parts(both)[0], 2 * precision - np.eye(6) / loss.variance, rtol=1e-9)
-        means = code_means(codes, shift.shape[0], loss.margin)
+        means = anchor_means(codes, shift.shape[0], loss.margin)
         assert_allclose(self.parts(both)[1], 2 * shift - means / loss.variance, rtol=1e-9)
         assert both.n_samples_seen_ == 200
         assert both.score(COUNTS[:100], CORPUS_LABELS[:100]) > 0.8

@@ -6,7 +6,7 @@ import pytest
 from everlearn import load
 from everlearn.estimator.history import MAX_MISFITS, History, Misfit
 from everlearn.mixture.estimator import DPMixture
-from everlearn.mixture.fitness import Fitness, Usual
+from everlearn.mixture.fitness import Baseline, Fitness
 from everlearn.mixture.local import Plan
 from oracles.runs import model_of, random_posterior, rows_of, runner_of, scores
 from support.streams import file_of
@@ -15,12 +15,14 @@ RNG = np.random.default_rng
 
 
 def after(fitness: Fitness, log_density: np.ndarray) -> Fitness:
-    return fitness.after(fitness.usual.sums(log_density, None))
+    return fitness.after(fitness.baseline.deviation_sums(log_density, None))
 
 
-class TestUsual:
+class TestBaseline:
     def test_sums_are_about_the_mean_and_no_row_counts_for_more_than_the_lowest(self):
-        sums = Usual(-2.0, -5.0).sums(np.array([-1.0, -2.0, -50.0]), np.array([1.0, 2.0, 3.0]))
+        sums = Baseline(-2.0, -5.0).deviation_sums(
+            np.array([-1.0, -2.0, -50.0]), np.array([1.0, 2.0, 3.0])
+        )
         np.testing.assert_allclose(sums, [6.0, 1.0 - 9.0, 1.0 + 27.0])
 
     def test_a_step_sums_log_densities_of_its_rows(self, case, weighted):
@@ -28,10 +30,10 @@ class TestUsual:
         posterior = random_posterior(model, rows, 3)
         found = scores(model.family, posterior, rows)
         each = np.logaddexp.reduce(found, axis=1) + model.family.log_base(rows.X)
-        usual = Usual(float(each.mean()), float(np.quantile(each, 0.2)))
-        summary, _ = runner_of(case).run(posterior, Plan(usual=usual), rows)
+        baseline = Baseline(float(each.mean()), float(np.quantile(each, 0.2)))
+        summary, _ = runner_of(case).run(posterior, Plan(baseline=baseline), rows)
         np.testing.assert_allclose(
-            summary.fit, usual.sums(each, rows.weights), rtol=1e-8, atol=1e-6
+            summary.fit, baseline.deviation_sums(each, rows.weights), rtol=1e-8, atol=1e-6
         )
 
 

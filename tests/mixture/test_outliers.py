@@ -15,8 +15,8 @@ from everlearn.mixture.model import Mixture
 from everlearn.mixture.outliers import (
     MAX_SCORES,
     SeenScores,
-    left_out_scores,
-    n_left_out,
+    leave_one_out_scores,
+    n_leave_one_out,
     outlier_scores,
     scored_positions,
 )
@@ -99,7 +99,7 @@ def test_a_row_is_left_out_exactly(case: Any) -> None:
         t = features[chosen].sum(axis=0)[None]
         return Stats(np.zeros(1, np.int64), np.array([float(len(chosen))]), t, np.zeros(1))
 
-    found = left_out_scores(model, stats_of(np.arange(n)), case.X)
+    found = leave_one_out_scores(model, stats_of(np.arange(n)), case.X)
     for i in range(0, n, max(1, n // 5)):
         rest = stats_of(np.delete(np.arange(n), i))
         q = case.family.posterior(rest.n, rest.t)
@@ -216,10 +216,10 @@ def test_fewer_rows_are_left_out_of_wide_covariances() -> None:
     narrow = mixture("full").fit(RNG(0).normal(size=(3000, 3)))
     assert len(narrow._learned.scores.scores) == MAX_SCORES
     model = narrow._learned.state.model
-    assert n_left_out(model, 100) == 100
+    assert n_leave_one_out(model, 100) == 100
     prior = NormalWishartPrior(np.zeros(400), 1.0, 402.0, np.eye(400))
     wide = Mixture(FullGaussian(prior, np.zeros(400)), DPPrior(1.0))
-    assert n_left_out(wide, MAX_SCORES) == 20_000_000 // wide.family.n_stats == 248
+    assert n_leave_one_out(wide, MAX_SCORES) == 20_000_000 // wide.family.n_stats == 248
 
 
 def test_rows_of_a_stream_are_scored_by_their_place_however_it_is_cut() -> None:

@@ -12,7 +12,7 @@ from everlearn.core.stats import Delete, Stats
 from everlearn.mixture import streaming
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.local import Plan
-from everlearn.mixture.strangers import NO_STRANGERS, Gauge, Strangers
+from everlearn.mixture.strangers import NO_STRANGERS, StrangerDetector, Strangers
 from oracles.runs import (
     PLAIN,
     STILL,
@@ -60,7 +60,7 @@ def rows_until_birth(model: DPMixture, share: float) -> int:
     return 10**6
 
 
-class TestGauge:
+class TestStrangerDetector:
     def test_strangers_are_those_that_an_empty_component_explains_better(self, case, weighted):
         model, rows = model_of(case), rows_of(case, weighted)
         few = statistics(model.family, rows[10:13], np.eye(3), [4, 7, 2]) * 500.0  # narrow ones
@@ -71,11 +71,11 @@ class TestGauge:
         scores = np.log(known) + family.log_predictive(rows.X, q)
         new = np.log(unseen) + family.log_predictive(rows.X, empty)[:, 0]
         wanted = np.flatnonzero(new > scores.max(axis=1))
-        gauge = Gauge.of(model, few)
-        found = gauge.strangers(family, rows, family.features(rows.X), family.log_base(rows.X))
+        detector = StrangerDetector.of(model, few)
+        found = detector.strangers(family, rows, family.features(rows.X), family.log_base(rows.X))
         np.testing.assert_array_equal(found, wanted)
         assert 0 < len(wanted) < len(rows)
-        summary, labels = runner_of(case).run(model.posterior(few), Plan(gauge=gauge), rows)
+        summary, labels = runner_of(case).run(model.posterior(few), Plan(detector=detector), rows)
         mass = np.ones(len(rows)) if rows.weights is None else rows.weights
         for place, component in enumerate(few.ids):
             own = wanted[labels[wanted] == component]

@@ -7,12 +7,12 @@ import pytest
 
 from everlearn.cli.exits import USAGE
 from everlearn.io.log import read_log
-from everlearn.stream.columns import choose_columns, look_of
+from everlearn.stream.columns import choose_columns, content_of
 from everlearn.stream.session import Session
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "look"),
+    ("name", "values", "content"),
     [
         ("x", ["1", "2.5", "", "NA", "3"], "numbers"),
         ("x", ["1", "oops", "3"], "numbers"),  # a bad value does not cost the column
@@ -37,20 +37,20 @@ from everlearn.stream.session import Session
         ("x", [None], "numbers"),  # one record says little
     ],
 )
-def test_what_a_column_holds(name, values, look):
-    assert look_of(name, values, ".") == look
+def test_what_a_column_holds(name, values, content):
+    assert content_of(name, values, ".") == content
 
 
 def test_decimal_commas_are_numbers_where_they_are_usual():
-    assert look_of("x", ["1,5", "2,5"], ",") == "numbers"
-    assert look_of("x", ["1,5", "2,5"], ".") == "categories"
+    assert content_of("x", ["1,5", "2,5"], ",") == "numbers"
+    assert content_of("x", ["1,5", "2,5"], ".") == "categories"
 
 
 def test_the_choice_names_the_option_ready_to_type():
     choice = choose_columns({"a b": ["1"], "c,d": ["2"], "host": ["web"]}, ".", 1)
     assert choice.columns == ("a b", "c,d")
     assert choice.command == "option 'columns' 'a b,\"c,d\"'"
-    assert choice.told_left_out() == "host (texts)"
+    assert choice.describe_left_out() == "host (texts)"
 
 
 def test_models_may_learn_more_than_numbers():

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from everlearn.trees.model import expected_levels, sampled_levels, topic_evidence
+from everlearn.trees.model import level_prior_of_counts, level_prior_of_logs, topic_evidence
 from oracles import tree_gibbs
 
 
@@ -16,5 +16,5 @@ def test_evidence_is_what_topics_contribute() -> None:
 def test_the_level_prior_stays_without_words() -> None:
     alpha = np.array([3.0, 2.0, 1.0])
     for counts in (np.zeros((0, 3)), np.zeros((4, 3))):
-        assert_array_equal(sampled_levels(alpha, counts), alpha)
-    assert_array_equal(expected_levels(alpha, np.zeros(3), 0.0), alpha)
+        assert_array_equal(level_prior_of_counts(alpha, counts), alpha)
+    assert_array_equal(level_prior_of_logs(alpha, np.zeros(3), 0.0), alpha)

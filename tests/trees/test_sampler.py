@@ -11,7 +11,13 @@ from everlearn.core.tree import Tree
 from everlearn.testing.data import planted_tree
 from everlearn.trees.kernels import scores
 from everlearn.trees.kernels.scores import Scratch, Tokens
-from everlearn.trees.model import TreeRules, TreeTopics, expected_levels, log_joint, sampled_levels
+from everlearn.trees.model import (
+    TreeRules,
+    TreeTopics,
+    level_prior_of_counts,
+    level_prior_of_logs,
+    log_joint,
+)
 from everlearn.trees.sampler import TreeSampler
 from oracles import tree_gibbs
 from support.kernels import from_python
@@ -175,12 +181,12 @@ def test_priors_of_levels_climb() -> None:
     shares = rng.dirichlet(truth, 4000)
     found = np.ones(3)
     for _ in range(200):
-        found = expected_levels(found, np.log(shares).sum(axis=0), len(shares))
+        found = level_prior_of_logs(found, np.log(shares).sum(axis=0), len(shares))
     assert_allclose(found, truth, rtol=0.1)
     counts = np.array([rng.multinomial(60, p) for p in shares]).astype(float)
     found = np.ones(3)
     for _ in range(100):
-        found = sampled_levels(found, counts)
+        found = level_prior_of_counts(found, counts)
     assert_allclose(found, truth, rtol=0.15)
 
 

@@ -1,7 +1,7 @@
-"""Rows in chunks that an engine holds, often on other machines, and labels kept beside them.
+"""Rows in chunks that an engine holds, often on other machines, and their labels beside them.
 
-A learner knows the number and the weight of the rows. It gets sums from the engine, and fetches a
-few rows where it needs them.
+A learner knows how many rows there are, and their weight. It gets sums from the engine, and fetches
+few rows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from everlearn.engine.protocol import Engine, Handle, Piece, runs
 from everlearn.engine.rows import Rows, concatenate
 
 _BORN = -1
+"""In place of a new label: rows get the labels of the proposed birth."""
 
 
 class _InChunks(Protocol):
@@ -91,21 +92,21 @@ class ChunkedRows:
         """The rows at these positions, in ascending order, fetched into this process."""
         ends = list(accumulate(chunk.n_rows for chunk in self.chunks))
         cuts = np.searchsorted(positions, [0, *ends])
-        asked = []
+        requests = []
         for chunk, end, low, high in zip(self.chunks, ends, cuts[:-1], cuts[1:], strict=True):
             if high > low:
-                asked.append((chunk.handle, positions[low:high] - (end - chunk.n_rows)))
-        return concatenate(engine.map(_taken, asked, None))
+                requests.append((chunk.handle, positions[low:high] - (end - chunk.n_rows)))
+        return concatenate(engine.map(_rows_at, requests, None))
 
 
-def _taken(_: None, asked: tuple[Rows, IntVec]) -> Rows:
-    rows, positions = asked
+def _rows_at(_: None, request: tuple[Rows, IntVec]) -> Rows:
+    rows, positions = request
     return rows[positions].copy()
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """Labels of a block, and those it would have if all proposed births were accepted."""
+class BlockLabels:
+    """Labels of the rows of a block: now, and if all proposed births are accepted (`born`)."""
 
     labels: Labels
     born: Labels
@@ -113,28 +114,28 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptLabels:
-    """Labels of the rows of a batch that stay with the rows, and how they changed since.
+    """Labels of the rows of a batch in chunks. They stay on the workers, beside the rows.
 
-    handles : of lists of `Marks`, for each chunk
-    changes : pairs of a label and what it became, in order
+    handles : of a list of `BlockLabels` for each chunk
+    changes : pairs of a label and what it has become since, in order
     """
 
     handles: tuple[Handle, ...]
     changes: tuple[tuple[int, int], ...] = ()
 
     def merged(self, keep: int, drop: int) -> KeptLabels:
-        """After a merge."""
+        """The labels after a merge."""
         return replace(self, changes=(*self.changes, (drop, keep)))
 
     def split(self, target: int) -> KeptLabels:
-        """After the birth that was proposed for the target."""
+        """The labels after the birth that was proposed for the target."""
         return replace(self, changes=(*self.changes, (target, _BORN)))
 
 
-def _current(marks: Sequence[Marks], changes: Sequence[tuple[int, int]]) -> Labels:
+def _current(blocks: Sequence[BlockLabels], changes: Sequence[tuple[int, int]]) -> Labels:
     """The labels after their changes."""
-    labels = np.concatenate([part.labels for part in marks])
-    born = np.concatenate([part.born for part in marks])
+    labels = np.concatenate([part.labels for part in blocks])
+    born = np.concatenate([part.born for part in blocks])
     for old, new in changes:
         where = labels == old
         labels[where] = born[where] if new == _BORN else new
@@ -142,8 +143,8 @@ def _current(marks: Sequence[Marks], changes: Sequence[tuple[int, int]]) -> Labe
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labelled:
-    """Chunks and their labels, over all batches. Rows can be found by label."""
+class LabelledChunks:
+    """Chunks of all batches with their labels, to find rows by label."""
 
     chunks: tuple[Chunk, ...]
     labels: tuple[Handle, ...]
@@ -151,7 +152,9 @@ class Labelled:
 
     def counts(self, components: IntVec, engine: Engine) -> NDArray[np.int64]:
         """Rows of each chunk with each label, (n_chunks, n_components)."""
-        found = engine.map(_counted, list(zip(self.labels, self.changes, strict=True)), components)
+        found = engine.map(
+            _label_counts, list(zip(self.labels, self.changes, strict=True)), components
+        )
         return np.array(found, np.int64).reshape(len(self.chunks), len(components))
 
     def rows(self, ranks: Sequence[Sequence[tuple[int, IntVec]]], engine: Engine) -> list[Rows]:
@@ -161,26 +164,28 @@ class Labelled:
         is wanted in all chunks or in none.
         """
         handles = (chunk.handle for chunk in self.chunks)
-        asked = [
+        requests = [
             (handle, labels, changes, list(wanted))
             for handle, labels, changes, wanted in zip(
                 handles, self.labels, self.changes, ranks, strict=True
             )
             if wanted
         ]
-        found = engine.map(_sought, asked, None)
+        found = engine.map(_rows_with_labels, requests, None)
         return [concatenate(list(parts)) for parts in zip(*found, strict=True)]
 
 
-def _counted(components: IntVec, kept: tuple[list[Marks], tuple[tuple[int, int], ...]]) -> IntVec:
-    labels = _current(*kept)
+def _label_counts(
+    components: IntVec, labelled: tuple[list[BlockLabels], tuple[tuple[int, int], ...]]
+) -> IntVec:
+    labels = _current(*labelled)
     return np.array([np.count_nonzero(labels == k) for k in components], np.int64)
 
 
-def _sought(
+def _rows_with_labels(
     _: None,
-    asked: tuple[Rows, list[Marks], tuple[tuple[int, int], ...], list[tuple[int, IntVec]]],
+    request: tuple[Rows, list[BlockLabels], tuple[tuple[int, int], ...], list[tuple[int, IntVec]]],
 ) -> list[Rows]:
-    rows, marks, changes, wanted = asked
-    labels = _current(marks, changes)
+    rows, blocks, changes, wanted = request
+    labels = _current(blocks, changes)
     return [rows[np.flatnonzero(labels == k)[ranks]].copy() for k, ranks in wanted]

@@ -1,4 +1,4 @@
-"""Beliefs about linear scores, and the batches of rows that change them."""
+"""The state of a linear model: weights, their precisions, and the factors of visited rows."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class FullBelief:
 
 
 Belief: TypeAlias = DiagonalBelief | FullBelief | None
-"""What is known about the weights besides their mean; None if that does not change."""
+"""Precisions of the weights; None if they stay those of the prior (the averaging loss)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearState:
-    """What the next batch depends on.
+    """What a linear model has learned, and all that learning the next batch depends on.
 
     Attributes
     ----------
@@ -117,13 +117,13 @@ class LinearState:
         return units.target_unit[:, None] * slopes, level
 
     def weight_variances(self) -> tuple[Mat, Vec]:
-        """Variances of the same."""
-        units, n = self.units, len(self.units.unit)
-        own = (units.target_unit[:, None] / units.unit) ** 2 * self._known().marginal[:, :n]
+        """Variances of `weights()`: of columns (Q, P) and of intercepts (Q,)."""
+        units, n, belief = self.units, len(self.units.unit), self._learned_belief()
+        variances = (units.target_unit[:, None] / units.unit) ** 2 * belief.marginal[:, :n]
         if not self.has_intercept:
-            return own, np.zeros(len(self.mean))
+            return variances, np.zeros(len(self.mean))
         at_zero = np.append(-units.origin / units.unit, 1.0)[None]
-        return own, units.target_unit**2 * self._known().variances(at_zero)[0]
+        return variances, units.target_unit**2 * belief.variances(at_zero)[0]
 
     def scores(self, X: Table) -> Mat:
         """Mean scores of rows, of shape (n, Q), in the units of the targets."""
@@ -141,7 +141,7 @@ class LinearState:
 
     def variances(self, X: Table) -> Mat:
         """Variances of the scores of rows, of shape (n, Q)."""
-        units, belief = self.units, self._known()
+        units, belief = self.units, self._learned_belief()
         step = max(1, _SCORE_ENTRIES // X.shape[1])
         found = [np.zeros((0, len(self.mean)))]
         for i in range(0, X.shape[0], step):
@@ -149,7 +149,7 @@ class LinearState:
             found.append(belief.variances(with_ones(x) if self.has_intercept else x))
         return np.asarray(units.target_unit**2 * np.concatenate(found))
 
-    def _known(self) -> DiagonalBelief | FullBelief:
+    def _learned_belief(self) -> DiagonalBelief | FullBelief:
         if self.belief is None:
             raise TypeError("the variance of scores is not learned")
         return self.belief
@@ -157,15 +157,17 @@ class LinearState:
 
 @dataclass(slots=True, eq=False)
 class Sites:
-    """What each row and task adds to what is known: changed by every visit of the row.
+    """The Gaussian factor of each row and task at its last visit; "sites" as in EP.
+
+    `fit` visits rows again, and replaces their factors. So each row counts once.
 
     Attributes
     ----------
     weight, pull : ndarray of shape (n_rows, n_tasks)
-        The factor exp(pull f - weight f^2 / 2) of a score f. Where only means are learned, the
-        pull is the multiplier of the row.
+        The factor exp(pull f - weight f^2 / 2) of a score f. For the averaging loss, the pull is
+        the dual multiplier, and there is no weight.
     moved, visits : float
-        Sum of squares by which visits moved their own scores, and their number.
+        Sum of squared score changes by visits, and number of visits.
     """
 
     weight: Mat
@@ -179,20 +181,20 @@ class Sites:
         return cls(np.zeros((n_rows, n_tasks)), np.zeros((n_rows, n_tasks)))
 
     def record(self, moves: Mat) -> None:
-        """Add the moves of a visit, NaN where there is no target."""
-        known = ~np.isnan(moves)
-        self.moved += float(np.square(moves[known]).sum())
-        self.visits += int(known.sum())
+        """Record how a visit changed scores; NaN where there is no target."""
+        has_target = ~np.isnan(moves)
+        self.moved += float(np.square(moves[has_target]).sum())
+        self.visits += int(has_target.sum())
 
     def pop_mean_move(self) -> float:
-        """Root mean square of the moves since the last call."""
+        """Root mean square of the score changes since the last call."""
         mean = self.moved / max(self.visits, 1)
         self.moved, self.visits = 0.0, 0
         return float(np.sqrt(mean))
 
 
 class LinearLearner(Protocol):
-    """How a batch changes a state."""
+    """Learns the weights of all tasks, batch by batch."""
 
     @property
     def one_sided(self) -> bool:
@@ -214,8 +216,8 @@ class LinearLearner(Protocol):
         """The state after the rows of `X`, visited in this order; `state` stays as it is.
 
         `targets` has the shape (n_rows, n_tasks): a number, or the sign of a class times the
-        margin, or NaN for what is not known. With `sites`, units stay as they are, and what rows
-        added at their last visit is replaced.
+        margin, or NaN for a missing target. With `sites`, units stay as they are, and the factors
+        of rows are replaced.
         """
 
 

@@ -20,12 +20,24 @@ from everlearn.linear.passive_aggressive import GibbsLearner
 
 T = TypeVar("T")
 _AT_ONCE = 1 << 20
-"""Entries of the rows whose scale is measured together."""
+"""Entries of the rows that are measured at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearFit(Generic[T]):
-    """What a linear model knows: its state, what its targets are, the columns of a row, passes."""
+    """Everything that a linear model has learned.
+
+    Attributes
+    ----------
+    state : LinearState
+        Weights and units.
+    targets : T
+        What tasks stand for: labels, or numbers.
+    n_features : int
+        Columns of a row.
+    n_iter : int
+        Passes of the last `fit`.
+    """
 
     state: LinearState
     targets: T
@@ -34,7 +46,7 @@ class LinearFit(Generic[T]):
 
     @property
     def seed(self) -> int:
-        """Of all draws."""
+        """Seed of all draws."""
         return self.state.seed
 
     @property
@@ -49,15 +61,15 @@ class Passes:
 
     Attributes
     ----------
-    most : int
-        Passes.
+    max_passes : int
+        Most passes.
     tol : float
-        A pass that moves scores by less ends them.
+        `fit` ends after a pass that changes scores by less.
     shuffle : bool
-        Whether each has an order of its own.
+        Whether each pass has a random order of its own.
     """
 
-    most: int
+    max_passes: int
     tol: float
     shuffle: bool
 
@@ -69,7 +81,7 @@ class Passes:
 def learn_visits(
     fit: LinearFit[T], learner: LinearLearner, visits: Iterable[Visit], owner: str
 ) -> LinearFit[T]:
-    """What is known after these visits; `owner` is the estimator that an error names."""
+    """Learn these rows once, in their order. Errors name the estimator `owner`."""
     state = fit.state
     with one_blas_thread(), np.errstate(all="ignore"):
         for visit in visits:
@@ -85,8 +97,9 @@ def learn_together(
     passes: Passes,
     owner: str,
 ) -> LinearFit[T]:
-    """What all rows together say: passes replace what rows said before, until that settles.
+    """Learn all rows of a data set in several passes: `fit`. Each row counts once.
 
+    A pass replaces the factors of all rows (see `Sites`). Passes end when scores hardly change.
     Independent weights get their mean from `mean_learner`, and their variances at the end.
     """
     X, targets, rows = visit
@@ -94,23 +107,23 @@ def learn_together(
         return fit
     with one_blas_thread(), np.errstate(all="ignore"):
         state = _measured(fit.state, X, None if learner.one_sided else targets, rows)
-        sites, known = Sites.blank(*targets.shape), state
+        sites, start = Sites.blank(*targets.shape), state
         active = learner if mean_learner is None else mean_learner
         if mean_learner is not None:
             state = replace(state, belief=None)
         moved, n_iter = np.inf, 0
-        while n_iter < passes.most and moved > passes.tol:
+        while n_iter < passes.max_passes and moved > passes.tol:
             order = passes.order(state.seed, n_iter, rows)
-            state = active.learn(replace(state, clock=known.clock), X, targets, order, sites)
+            state = active.learn(replace(state, clock=start.clock), X, targets, order, sites)
             state, moved, n_iter = _refreshed(state), sites.pop_mean_move(), n_iter + 1
-        state = replace(state, n_rows=known.n_rows + len(rows))
+        state = replace(state, n_rows=start.n_rows + len(rows))
         if mean_learner is not None and isinstance(learner, GibbsLearner):
-            state = replace(state, belief=learner.spread_of(state, X, targets, rows))
+            state = replace(state, belief=learner.diagonal_belief(state, X, targets, rows))
     _checked(state, owner)
     if moved > passes.tol:
         warnings.warn(
-            f"{owner} stopped after max_iter={passes.most} passes, of which the last one still "
-            f"moved scores by {moved:.2g}, more than tol={passes.tol:g}. Raise one of them.",
+            f"{owner} stopped after max_iter={passes.max_passes} passes, of which the last one "
+            f"still moved scores by {moved:.2g}, more than tol={passes.tol:g}. Raise one of them.",
             NotConvergedWarning,
             stacklevel=4,
         )
@@ -118,7 +131,7 @@ def learn_together(
 
 
 def _measured(state: LinearState, X: Table, targets: Mat | None, rows: IntVec) -> LinearState:
-    """The state in units of all these rows, before any is learned."""
+    """The state with the units of all these rows, before any of them is learned."""
     units = state.units.for_rows(X)
     step = len(rows) if units.is_sparse else max(1, _AT_ONCE // X.shape[1])
     for start in range(0, len(rows), step):
@@ -128,7 +141,7 @@ def _measured(state: LinearState, X: Table, targets: Mat | None, rows: IntVec) -
 
 
 def _refreshed(state: LinearState) -> LinearState:
-    """Moments of a full belief from sums that do not drift."""
+    """The state with mean and covariance recomputed from the precision, without rounding errors."""
     belief = state.belief
     if not isinstance(belief, FullBelief):
         return state

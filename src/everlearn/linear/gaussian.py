@@ -1,4 +1,4 @@
-"""Gaussian beliefs about linear scores that shall keep a margin.
+"""Gaussian beliefs about linear scores, under losses with a margin or a tube.
 
 Equation numbers are those of Shi and Zhu, Online Bayesian Passive-Aggressive Learning. A task has
 a score f = w . x with w ~ N(mu, Sigma), so f ~ N(mean, variance). Derivations:
@@ -52,7 +52,7 @@ def mirrored(lower: Cube) -> Cube:
 
 
 def conditioned(gram: Cube, prior_scores: Mat, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
-    """Posterior scores of B rows of which each adds exp(pull f - weight f^2 / 2) to the prior.
+    """Posterior scores of B rows, each with the likelihood factor exp(pull f - weight f^2 / 2).
 
     This is (28) seen from the rows: no matrix is larger than B x B.
 
@@ -63,7 +63,7 @@ def conditioned(gram: Cube, prior_scores: Mat, weight: Mat, pull: Mat) -> tuple[
     prior_scores : ndarray of shape (Q, B)
         Prior means of the scores.
     weight, pull : ndarray of shape (Q, B)
-        What each row adds; both 0 if it says nothing.
+        Of the factors. Both are 0 for a missing target.
 
     Returns
     -------
@@ -84,7 +84,10 @@ def conditioned(gram: Cube, prior_scores: Mat, weight: Mat, pull: Mat) -> tuple[
 
 
 def reconditioned(gram: Cube, scores: Mat, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
-    """`conditioned` for factors that replace others: changes of weights may be negative."""
+    """`conditioned` if factors replace earlier ones: the arguments are the changes.
+
+    Changes of weights may be negative, so there is no Cholesky factor.
+    """
     inner = np.eye(gram.shape[-1]) + gram * weight[:, None, :]
     pulled = scores + (gram @ pull[..., None])[..., 0]
     found = np.linalg.solve(inner, np.concatenate([gram, pulled[..., None]], axis=2))

@@ -4,9 +4,9 @@ Weights have the shape (n_features, n_tasks), so the inner loops run over tasks.
 in ascending order and nothing is reassociated: a CSR row gives the bits of its dense twin. With
 one more row of weights than features, the last belongs to a feature that is always 1.
 
-A pair asks that its score be its target, up to `width`; NaN is a target that is not known. If
-`one_sided`, a score that lies beyond the target is as good: the hinge loss, with y * margin for a
-target.
+The loss of a row and task is the distance of the score from the target, less `width`. Targets that
+are NaN are skipped. If `one_sided`, scores beyond the target have no loss: this is the hinge loss,
+with y * margin as the target.
 """
 
 import numpy as np
@@ -20,20 +20,20 @@ from everlearn.kernels.jit import EXACT, kernel
 def _steps(
     scores: Vec,
     targets: Vec,
-    known: Vec,
+    multipliers: Vec,
     own: float,
     width: float,
     box: float,
     ridge: float,
     one_sided: bool,
 ) -> bool:
-    """Replaces scores by what their multipliers must change; whether any is not zero.
+    """Replace each score by the change of its multiplier. Returns whether any is not zero.
 
-    `known` has the multipliers of the row so far, and gets the new ones.
+    `multipliers` are those of the row so far, and are overwritten by the new ones.
     """
     active = False
     for q in range(scores.shape[0]):
-        rest = targets[q] - scores[q] + own * known[q]
+        rest = targets[q] - scores[q] + own * multipliers[q]
         loss = abs(rest) - width
         beyond = one_sided and rest * targets[q] < 0.0
         best = 0.0
@@ -41,8 +41,8 @@ def _steps(
             best = min(loss / (own + ridge), box)
             if rest < 0.0:
                 best = -best
-        scores[q] = best - known[q]
-        known[q] = best
+        scores[q] = best - multipliers[q]
+        multipliers[q] = best
         active = active or scores[q] != 0.0
     return active
 
@@ -51,7 +51,7 @@ def _steps(
 def learn_dense(
     X: Mat,
     targets: Mat,
-    known: Mat,
+    multipliers: Mat,
     weights: Mat,
     variance: float,
     width: float,
@@ -61,8 +61,8 @@ def learn_dense(
 ) -> None:
     """Visit dense rows one after the other and move `weights` as little as each asks for.
 
-    `known` has the multipliers of each row and task from its last visit, zero at first, and gets
-    those of this one. Then many visits are coordinate ascent of the dual of all rows together.
+    `multipliers` are those of each row and task after its last visit, zero at first. They are
+    overwritten, so many visits are coordinate ascent in the dual problem of all rows together.
     """
     n_features = X.shape[1]
     n_tasks = weights.shape[1]
@@ -80,7 +80,7 @@ def learn_dense(
             for q in range(n_tasks):
                 steps[q] += weights[j, q]
         own = variance * squares
-        if _steps(steps, targets[i], known[i], own, width, box, ridge, one_sided):
+        if _steps(steps, targets[i], multipliers[i], own, width, box, ridge, one_sided):
             for j in range(n_features):
                 x = variance * X[i, j]
                 for q in range(n_tasks):
@@ -97,7 +97,7 @@ def learn_sparse(
     indptr: np.ndarray,
     n_features: int,
     targets: Mat,
-    known: Mat,
+    multipliers: Mat,
     weights: Mat,
     variance: float,
     width: float,
@@ -120,7 +120,7 @@ def learn_sparse(
             for q in range(n_tasks):
                 steps[q] += weights[j, q]
         own = variance * squares
-        if _steps(steps, targets[i], known[i], own, width, box, ridge, one_sided):
+        if _steps(steps, targets[i], multipliers[i], own, width, box, ridge, one_sided):
             for k in range(indptr[i], indptr[i + 1]):
                 x = variance * data[k]
                 for q in range(n_tasks):

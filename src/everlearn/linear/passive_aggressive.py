@@ -1,9 +1,13 @@
 """Online Bayesian passive-aggressive learning of linear scores (Shi and Zhu, section 3).
 
-The averaging learner keeps the covariance of the weights and moves their mean as little as the
-margins ask for; the Gibbs learner conditions a Gaussian on pseudo-observations. A squared loss and
-hard margins are not in the paper: they are PA-II and PA of Crammer et al. The expected squared loss
-of a Gaussian has a closed form, which needs no augmentation.
+The averaging learner keeps the covariance of the weights, and moves their mean no further than the
+loss of the batch requires. The Gibbs learner conditions a Gaussian on pseudo-observations. A
+squared loss and hard margins are not in the paper: they are PA-II and PA of Crammer et al. The
+expected squared loss of a Gaussian has a closed form, which needs no augmentation.
+
+Shapes: Q tasks, B rows of a batch, P weights of a task. The loss of a row and task with score f
+enters as a Gaussian factor exp(pull f - weight f^2 / 2). `Sites` has the factors of all rows, so
+that a later visit can replace them.
 """
 
 from __future__ import annotations
@@ -40,21 +44,22 @@ from everlearn.linear.kernels import inverse_gaussians, learn_dense, learn_spars
 from everlearn.linear.units import Units, segments
 
 Condition = Callable[[IntVec, Mat, Mat], tuple[Mat, Mat]]
-"""Means and variances of the scores of some tasks, given the weight and the pull of each row."""
+"""Means and variances of the scores of some tasks, given the weight and pull of each factor."""
 _REFRESH = 256
-"""Batches after which covariances are computed anew from the precisions, which do not drift."""
+"""Batches after which covariances are recomputed from the precisions, without rounding errors."""
 _DRAWS = 5
-"""Draws for each pair of a sampled batch; what they add to the belief is averaged."""
+"""Draws of the augmentation variables of a batch. The factors that they give are averaged."""
 _SHARE, _LEAST_SHARE, _SLOWER = 0.7, 0.1, 0.7
-"""Share of the way that a round of the squared loss goes, and how it shrinks after overshooting."""
+"""Damping of the squared loss: the step size of a round, the smallest, and how it shrinks after
+overshooting."""
 _ROUNDING = 1e-12
-"""A score that moves by less, as a share of itself, need not have moved."""
+"""Relative change of a score that counts as rounding error."""
 _LEAST_VARIANCE = 1e-200
-"""A variance below this stands for a score that nothing can change."""
-_SPREAD_ROUNDS, _SPREAD_ROWS = 3, 1024
-"""Rounds, and rows at a time, in which variances of independent weights are found."""
+"""Smaller variances of scores are raised to this one, to divide by them."""
+_PRECISION_ROUNDS, _PRECISION_ROWS = 3, 1024
+"""Iterations of `diagonal_belief`, and rows at a time."""
 _WORK_ENTRIES = 1 << 22
-"""Entries of the largest array that the tasks of a batch may share; others wait for their turn."""
+"""Entries of the largest array. If tasks need more together, they are computed in groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +77,8 @@ class AveragingLearner:
     variance : float
         Prior variance of each weight.
     batch_size, max_rounds, tol
-        Rows that are learned together, sweeps over them, and when to stop, as a share of the
-        largest loss that the batch begins with.
+        Rows of a batch, most sweeps over it, and the change that ends them, as a share of the
+        largest loss before the batch.
     """
 
     one_sided: bool
@@ -115,25 +120,25 @@ class AveragingLearner:
             if part.units.n_rows != units.n_rows:
                 weights = np.array(convert_mean(weights.T, units, part.units).T, order="C")
             units = part.units
-            known = np.zeros(part.y.shape) if sites is None else sites.pull[part.rows]
-            old = known.copy()
+            multipliers = np.zeros(part.y.shape) if sites is None else sites.pull[part.rows]
+            before = multipliers.copy()
             if self.batch_size == 1:
-                squares = self._learn_rows(weights, part.x, part.y, known)
+                squares = self._learn_rows(weights, part.x, part.y, multipliers)
                 clock += len(part.rows)
             else:
                 visits = stream(state.seed, "order", 1, clock).permutation(len(part.rows))
                 block = block_of(part.x, len(weights))
-                squares = self._learn_block(weights, block, part.y, known, visits)
+                squares = self._learn_block(weights, block, part.y, multipliers, visits)
                 clock += 1
             if sites is not None:
-                sites.pull[part.rows] = known
-                moves = squares[:, None] * (known - old)
+                sites.pull[part.rows] = multipliers
+                moves = squares[:, None] * (multipliers - before)
                 sites.record(np.where(np.isnan(part.y), np.nan, moves))
         n_rows = state.n_rows + len(order)
         return replace(state, mean=weights.T, units=units, n_rows=n_rows, clock=clock)
 
-    def _learn_rows(self, weights: Mat, x: Table, y: Mat, known: Mat) -> Vec:
-        shared = (y, known, weights, self.variance, self.width, self.box, self.ridge)
+    def _learn_rows(self, weights: Mat, x: Table, y: Mat, multipliers: Mat) -> Vec:
+        shared = (y, multipliers, weights, self.variance, self.width, self.box, self.ridge)
         if isinstance(x, np.ndarray):
             learn_dense(x, *shared, self.one_sided)
             squares = np.square(x).sum(axis=1)
@@ -143,16 +148,16 @@ class AveragingLearner:
         return np.asarray(self.variance * (squares + (len(weights) - x.shape[1])))
 
     def _learn_block(
-        self, weights: Mat, block: Block, targets: Mat, known: Mat, visits: IntVec
+        self, weights: Mat, block: Block, targets: Mat, multipliers: Mat, visits: IntVec
     ) -> Vec:
         y = np.ascontiguousarray(targets.T)
         lower, upper = (np.where(side, self.box, 0.0) for side in (y < 0, y > 0))
         if not self.one_sided:
             lower = upper = np.where(np.isnan(y), 0.0, self.box)
         scores = np.ascontiguousarray(np.asarray(block.x @ weights[block.columns]).T)
-        rest = y - scores
-        loss = np.sign(y) * rest if self.one_sided else np.abs(rest) - self.width
-        coefficients = np.array(known.T, order="C")  # a copy, also of a single task
+        errors = y - scores
+        loss = np.sign(y) * errors if self.one_sided else np.abs(errors) - self.width
+        coefficients = np.array(multipliers.T, order="C")  # a copy, also of a single task
         gram = self.variance * block.gram
         ascend(
             gram,
@@ -167,10 +172,10 @@ class AveragingLearner:
             self.tol * np.fmax(loss, 0.0).max(axis=1, initial=0.0),
             self.max_rounds,
         )
-        change = coefficients - known.T
+        change = coefficients - multipliers.T
         if change.any():
             weights[block.columns] += self.variance * np.asarray(block.x.T @ change.T)
-        known[:] = coefficients.T
+        multipliers[:] = coefficients.T
         return np.diagonal(gram).copy()
 
 
@@ -186,14 +191,14 @@ class GibbsLearner:
         Margin or half-width of the tube, half the weight of the loss, prior variance of each
         weight.
     diagonal : bool
-        Whether weights are independent, which is all that many features allow.
+        Whether weights are independent. A full covariance needs memory quadratic in the features.
     squared : bool
-        Whether the loss is squared. Otherwise it is augmented.
+        Whether the loss is squared. Otherwise it is linear, with augmentation variables.
     sampled : bool
         Whether augmentation variables are drawn; otherwise their means are iterated.
     batch_size, max_rounds, tol
-        Rows that are learned together, rounds over them, and when to stop, in standard
-        deviations that the score of a row has before the batch.
+        Rows of a batch, most rounds over it, and the change of scores that ends them, in their
+        standard deviations before the batch.
     """
 
     one_sided: bool
@@ -250,23 +255,23 @@ class GibbsLearner:
             block = block_of(part.x, mean.shape[1], every_column=not self.diagonal)
             y = np.ascontiguousarray(part.y.T)
             noise = self._noise(state.seed, clock - 1, y.shape)
-            known = np.zeros((2, *y.shape))
+            factors = np.zeros((2, *y.shape))
             if sites is not None:
-                known[0], known[1] = sites.weight[part.rows].T, sites.pull[part.rows].T
+                factors[0], factors[1] = sites.weight[part.rows].T, sites.pull[part.rows].T
             moves = np.empty_like(y)
             group = max(1, _WORK_ENTRIES // (y.shape[1] * max(y.shape[1], block.x.shape[1])))
             for q in range(0, len(y), group):
                 tasks = slice(q, q + group)
                 some = tuple(array[tasks] for array in (mean, *parts))
                 drawn = None if noise is None else noise[..., tasks, :]
-                given = (y[tasks], drawn, known[:, tasks])
+                given = (y[tasks], drawn, factors[:, tasks])
                 if self.diagonal:
                     moves[tasks] = self._absorb_diagonal(block, *given, *some)
                 else:
                     refresh = clock % _REFRESH == 0
                     moves[tasks] = self._absorb(block.x, *given, refresh, *some)
             if sites is not None:
-                sites.weight[part.rows], sites.pull[part.rows] = known[0].T, known[1].T
+                sites.weight[part.rows], sites.pull[part.rows] = factors[0].T, factors[1].T
                 sites.record(np.where(np.isnan(y), np.nan, moves))
         learned = DiagonalBelief(*parts) if self.diagonal else FullBelief(*parts)
         n_rows = state.n_rows + len(order)
@@ -290,91 +295,102 @@ class GibbsLearner:
         x: Mat,
         y: Mat,
         noise: Cube | None,
-        known: Cube,
+        factors: Cube,
         refresh: bool,
         mean: Mat,
         precision: Cube,
         shift: Mat,
         covariance: Cube,
     ) -> Mat:
-        """One batch for some tasks of full covariance; `known` and the last four are changed."""
-        few = len(x) < x.shape[1]
-        again = bool(known.any())
-        spread = x @ covariance
+        """Learn one batch for some tasks of full covariance. Returns what `_relative` does.
+
+        Overwrites the arrays from `mean` on, and `factors`: weights and pulls, (2, Q, B).
+        """
+        by_rows = len(x) < x.shape[1]
+        revisited = bool(factors.any())
+        x_covariance = x @ covariance
         prior_scores = mean @ x.T
-        own = (spread * x).sum(axis=2)
-        gram = spread @ x.T if few else np.empty((len(mean), 0, 0))
+        prior_variances = (x_covariance * x).sum(axis=2)
+        gram = x_covariance @ x.T if by_rows else np.empty((len(mean), 0, 0))
 
         def condition(tasks: IntVec, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
-            more, pulled = weight - known[0, tasks], pull - known[1, tasks]
-            if few:
-                how = reconditioned if again else conditioned
-                return how(gram[tasks], prior_scores[tasks], more, pulled)
+            weight_change, pull_change = weight - factors[0, tasks], pull - factors[1, tasks]
+            if by_rows:
+                how = reconditioned if revisited else conditioned
+                return how(gram[tasks], prior_scores[tasks], weight_change, pull_change)
             center, cov = moments(
-                precision[tasks] + (x.T * more[:, None, :]) @ x, shift[tasks] + pulled @ x
+                precision[tasks] + (x.T * weight_change[:, None, :]) @ x,
+                shift[tasks] + pull_change @ x,
             )
             return center @ x.T, ((x @ cov) * x).sum(axis=2)
 
-        weight, pull, scores = self._settle(condition, prior_scores, own, y, noise, known)
-        more, pulled = weight - known[0], pull - known[1]
-        precision += (x.T * more[:, None, :]) @ x
-        shift += pulled @ x
-        if few and not refresh:
-            mean += ((pulled - more * scores)[:, None, :] @ spread)[:, 0]
-            if again:
-                inner = np.eye(len(x)) + more[..., None] * gram
-                lost = np.linalg.solve(inner, more[..., None] * spread)
-                covariance -= spread.transpose(0, 2, 1) @ lost
+        weight, pull, scores = self._settle(
+            condition, prior_scores, prior_variances, y, noise, factors
+        )
+        weight_change, pull_change = weight - factors[0], pull - factors[1]
+        precision += (x.T * weight_change[:, None, :]) @ x
+        shift += pull_change @ x
+        if by_rows and not refresh:
+            mean += ((pull_change - weight_change * scores)[:, None, :] @ x_covariance)[:, 0]
+            if revisited:
+                inner = np.eye(len(x)) + weight_change[..., None] * gram
+                lost = np.linalg.solve(inner, weight_change[..., None] * x_covariance)
+                covariance -= x_covariance.transpose(0, 2, 1) @ lost
             else:
-                factor, _ = whitened(gram, more)
-                lost = np.linalg.solve(factor, np.sqrt(more)[..., None] * spread)
+                factor, _ = whitened(gram, weight_change)
+                lost = np.linalg.solve(factor, np.sqrt(weight_change)[..., None] * x_covariance)
                 covariance -= lost.transpose(0, 2, 1) @ lost
         else:
             mean[:], covariance[:] = moments(precision, shift)
-        known[0], known[1] = weight, pull
-        return _relative(scores - prior_scores, own)
+        factors[0], factors[1] = weight, pull
+        return _relative(scores - prior_scores, prior_variances)
 
     def _absorb_diagonal(
         self,
         block: Block,
         y: Mat,
         noise: Cube | None,
-        known: Cube,
+        factors: Cube,
         mean: Mat,
         precision: Mat,
     ) -> Mat:
-        """One batch for some tasks of independent weights; the last three are changed."""
+        """Learn one batch for some tasks of independent weights. Returns as `_absorb` does.
+
+        Overwrites `mean` and `precision`. Rows must be new: `factors` is zero.
+        """
         x, columns = block
-        spread = 1.0 / precision[:, columns]
+        weight_variances = 1.0 / precision[:, columns]
         squares = x * x if isinstance(x, np.ndarray) else x.power(2)
         prior_scores = np.asarray(x @ mean[:, columns].T).T
-        own = np.asarray(squares @ spread.T).T
+        prior_variances = np.asarray(squares @ weight_variances.T).T
         if x.shape[0] == 1:
-            gram = own[:, :, None]
+            gram = prior_variances[:, :, None]
         else:
-            gram = np.stack([as_dense((x * v) @ x.T) for v in spread])
+            gram = np.stack([as_dense((x * v) @ x.T) for v in weight_variances])
 
         def condition(tasks: IntVec, weight: Mat, pull: Mat) -> tuple[Mat, Mat]:
             return conditioned(gram[tasks], prior_scores[tasks], weight, pull)
 
-        weight, pull, scores = self._settle(condition, prior_scores, own, y, noise, known)
-        mean[:, columns] += spread * np.asarray(x.T @ (pull - weight * scores).T).T
+        weight, pull, scores = self._settle(
+            condition, prior_scores, prior_variances, y, noise, factors
+        )
+        mean[:, columns] += weight_variances * np.asarray(x.T @ (pull - weight * scores).T).T
         precision[:, columns] += np.asarray(squares.T @ weight.T).T
-        return _relative(scores - prior_scores, own)
+        return _relative(scores - prior_scores, prior_variances)
 
-    def spread_of(
+    def diagonal_belief(
         self, state: LinearState, X: Table, targets: Mat, order: IntVec
     ) -> DiagonalBelief:
-        """Precisions of independent weights whose mean is known, from all rows together."""
+        """Precisions of independent weights from all rows together, at the mean of the state."""
         precision: Mat = np.full(state.mean.shape, state.prior)
-        for _ in range(_SPREAD_ROUNDS):
-            found = np.full_like(precision, state.prior)
+        for _ in range(_PRECISION_ROUNDS):
+            updated = np.full_like(precision, state.prior)
             for part in segments(
                 state.units,
                 X,
                 targets,
                 order,
-                _SPREAD_ROWS,
+                _PRECISION_ROWS,
                 state.n_rows,
                 scaled_targets=not self.one_sided,
                 joined=False,
@@ -384,28 +400,27 @@ class GibbsLearner:
                 x, columns = block.x, block.columns
                 squares = x * x if isinstance(x, np.ndarray) else x.power(2)
                 scores = np.asarray(x @ state.mean[:, columns].T).T
-                own = np.asarray(squares @ (1.0 / precision[:, columns]).T).T
-                weight, _ = self._augment(scores, own, part.y.T, None)
-                found[:, columns] += np.asarray(squares.T @ weight.T).T
-            precision = found
+                score_variances = np.asarray(squares @ (1.0 / precision[:, columns]).T).T
+                weight, _ = self._augment(scores, score_variances, part.y.T, None)
+                updated[:, columns] += np.asarray(squares.T @ weight.T).T
+            precision = updated
         return DiagonalBelief(precision)
 
     def _settle(
         self,
         condition: Condition,
         scores: Mat,
-        own: Mat,
+        prior_variances: Mat,
         y: Mat,
         noise: Cube | None,
-        known: Cube,
+        factors: Cube,
     ) -> tuple[Mat, Mat, Mat]:
-        """Weight and pull of each row, and the scores that follow from them, all (Q, B).
+        """Iterate to the factors of a batch. Returns their weights and pulls, and scores, (Q, B).
 
-        Each round conditions the state before the batch, never the one of the round before. The
-        squared loss is not bounded by its pseudo-observations as the augmented one is, so that a
-        round may overshoot: it goes a share of the way.
+        Each round starts from the state before the batch, so that no row counts twice. For the
+        squared loss a full step may overshoot, so steps are damped.
         """
-        scores, variances = scores.copy(), own.copy()
+        scores, variances = scores.copy(), prior_variances.copy()
         weight, pull = np.zeros_like(scores), np.zeros_like(scores)
         tasks = np.arange(len(scores))
         if noise is not None:
@@ -414,14 +429,14 @@ class GibbsLearner:
                 scores, variances = condition(tasks, *found)
                 weight, pull = weight + found[0] / len(noise), pull + found[1] / len(noise)
             return weight, pull, condition(tasks, weight, pull)[0]
-        close = self.tol * np.sqrt(own)
+        close = self.tol * np.sqrt(prior_variances)
         share = np.ones((len(scores), 1))
         last = np.full(len(scores), np.inf)
-        weight[:], pull[:] = known
-        begun = bool(known.any())
+        weight[:], pull[:] = factors
+        revisited = bool(factors.any())
         for i in range(self.max_rounds):
             found = self._augment(scores[tasks], variances[tasks], y[tasks], None)
-            if self.squared and (i or begun):
+            if self.squared and (i or revisited):
                 share[tasks] = np.minimum(share[tasks], _SHARE)
             weight[tasks] += share[tasks] * (found[0] - weight[tasks])
             pull[tasks] += share[tasks] * (found[1] - pull[tasks])
@@ -440,25 +455,27 @@ class GibbsLearner:
         return weight, pull, scores
 
     def _augment(self, scores: Mat, variances: Mat, y: Mat, noise: Cube | None) -> tuple[Mat, Mat]:
-        """The Gaussian factor exp(pull f - weight f^2 / 2) that stands for the loss of each pair.
+        """Weight and pull of the Gaussian factor that stands for the loss of each row and task.
 
         (28) for classes; for numbers the same with an augmentation variable for each side. For
         the squared loss, its weight and slope are the curvature and slope of the expected loss.
         """
-        c, known = self.c, ~np.isnan(y)
-        y = np.where(known, y, 0.0)
+        c, has_target = self.c, ~np.isnan(y)
+        y = np.where(has_target, y, 0.0)
         if self.squared:
             weight, slope = self._curved(scores, variances, y)
-            return np.where(known, weight, 0.0), np.where(known, slope + weight * scores, 0.0)
+            return np.where(has_target, weight, 0.0), np.where(
+                has_target, slope + weight * scores, 0.0
+            )
         if self.one_sided:
             inverse = self._inverse(y - scores, variances, noise, 0)
             pull = c * np.sign(y) + c**2 * inverse * y
-            return np.where(known, c**2 * inverse, 0.0), np.where(known, pull, 0.0)
+            return np.where(has_target, c**2 * inverse, 0.0), np.where(has_target, pull, 0.0)
         low, high = y - self.margin, y + self.margin
         above = self._inverse(low - scores, variances, noise, 0)
         below = self._inverse(scores - high, variances, noise, 1)
         pull = c**2 * (low * above + high * below)
-        return np.where(known, c**2 * (above + below), 0.0), np.where(known, pull, 0.0)
+        return np.where(has_target, c**2 * (above + below), 0.0), np.where(has_target, pull, 0.0)
 
     def _curved(self, scores: Mat, variances: Mat, y: Mat) -> tuple[Mat, Mat]:
         """Curvature and slope of minus the expected squared loss, of weight 2c, in the score."""
@@ -492,5 +509,5 @@ class GibbsLearner:
 
 
 def _relative(moves: Mat, variances: Mat) -> Mat:
-    """Moves of scores in their standard deviations before."""
+    """Changes of scores, divided by the standard deviations that they had before."""
     return np.asarray(moves / np.sqrt(np.maximum(variances, _LEAST_VARIANCE)))

@@ -31,7 +31,7 @@ from everlearn.mixture.local import LocalRunner, Plan, Proposal
 from everlearn.mixture.merges import merge_greedily
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import State, Trial, labelled
-from everlearn.mixture.strangers import Gauge
+from everlearn.mixture.strangers import StrangerDetector
 
 ATTEMPTS: Final = ((5, False), (2, True), (10, False), (2, False))
 """Number of parts, and whether coordinates are whitened, for each attempt in turn."""
@@ -176,8 +176,10 @@ def _labels_by_strangers(
 ) -> IntVec:
     """Labels of a rough partition: one part of the familiar rows, the others of strangers."""
     family = state.model.family
-    gauge = Gauge.of(state.model, state.total if state.reference is None else state.reference)
-    where = gauge.strangers(family, rows, runner.step.features(rows), family.log_base(rows.X))
+    detector = StrangerDetector.of(
+        state.model, state.total if state.reference is None else state.reference
+    )
+    where = detector.strangers(family, rows, runner.step.features(rows), family.log_base(rows.X))
     labels = np.zeros(len(rows), np.int64)
     if len(where):
         weights = None if rows.weights is None else rows.weights[where]

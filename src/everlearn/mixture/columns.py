@@ -33,7 +33,7 @@ MAX_VALUES: Final = 256
 """Most values of a column that have a code of their own. All others count as one more value."""
 _SHOWN_VALUES: Final = 6
 _SURELY_CATEGORIES: Final = 20
-"""So many different values may be categories, however few rows there are."""
+"""Text with at most this many different values is categories, however few rows there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def text_of(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What kind and values of a column depend on. Those of several parts of a table can be added.
+class ColumnSummary:
+    """Counts that decide the kind and the values of a column. Summaries of parts can be added.
 
     Attributes
     ----------
@@ -108,8 +108,8 @@ class Summary:
     whole: bool = True
 
     @classmethod
-    def of(cls, column: Column, entries: Vec, *, all_values: bool) -> Summary:
-        """That of entries; with `all_values`, numbers are counted however many they are."""
+    def of(cls, column: Column, entries: Vec, *, all_values: bool) -> ColumnSummary:
+        """Summarize entries. With `all_values`, values are counted however many there are."""
         seen = entries[~np.isnan(entries)]
         distinct, counts = np.unique(seen, return_counts=True)
         if not column.numeric:
@@ -126,11 +126,11 @@ class Summary:
             bool((seen == np.rint(seen)).all()),
         )
 
-    def __add__(self, other: Summary) -> Summary:
+    def __add__(self, other: ColumnSummary) -> ColumnSummary:
         counts = None
         if self.counts is not None and other.counts is not None:
             counts = dict(Counter(self.counts) + Counter(other.counts))
-        return Summary(
+        return ColumnSummary(
             counts,
             self.n_seen + other.n_seen,
             min(self.low, other.low),
@@ -154,17 +154,19 @@ class Summary:
         return tuple(value for value in ordered if value in kept)
 
 
-def settled(owner: str, columns: Columns, X: Mat, given: Mapping[str, str]) -> tuple[Columns, Mat]:
-    """The columns with kinds and values chosen from all rows so far, and these rows.
+def choose_kinds(
+    owner: str, columns: Columns, X: Mat, given: Mapping[str, str]
+) -> tuple[Columns, Mat]:
+    """Choose the kind and the values of each column. Returns the columns, and the recoded rows.
 
     Parameters
     ----------
     owner : name of the estimator
-    columns : as they were when the rows were read
-    X : the rows
+    columns : the columns as read, before their kinds are chosen
+    X : all rows so far, as numbers and provisional codes
     given : kinds that the user named, by column
     """
-    summaries, out = summarized(columns, X, given), X.copy()
+    summaries, out = summaries_of(columns, X, given), X.copy()
     chosen = chosen_columns(owner, columns, summaries, given)
     for j, (old, new) in enumerate(zip(columns, chosen, strict=True)):
         entries = _numbers(old, X[:, j])
@@ -175,10 +177,10 @@ def settled(owner: str, columns: Columns, X: Mat, given: Mapping[str, str]) -> t
     return chosen, out
 
 
-def summarized(columns: Columns, X: Mat, given: Mapping[str, str]) -> list[Summary]:
-    """Summaries of all columns of these rows."""
+def summaries_of(columns: Columns, X: Mat, given: Mapping[str, str]) -> list[ColumnSummary]:
+    """A summary of each column of these rows."""
     return [
-        Summary.of(
+        ColumnSummary.of(
             column,
             _numbers(column, X[:, j]),
             all_values=given.get(column.name) == "categories",
@@ -188,7 +190,7 @@ def summarized(columns: Columns, X: Mat, given: Mapping[str, str]) -> list[Summa
 
 
 def chosen_columns(
-    owner: str, columns: Columns, summaries: Sequence[Summary], given: Mapping[str, str]
+    owner: str, columns: Columns, summaries: Sequence[ColumnSummary], given: Mapping[str, str]
 ) -> Columns:
     """The columns with the kinds and values that their summaries show."""
     chosen, texts = [], []
@@ -206,8 +208,8 @@ def chosen_columns(
     return tuple(chosen)
 
 
-def joined(every: list[Columns]) -> Columns:
-    """The columns of the first model with the values of all, as many as get a code.
+def merged_columns(every: list[Columns]) -> Columns:
+    """The columns of several models as one: the values of all, up to `MAX_VALUES`.
 
     Raises a ValueError if columns are not the same.
     """
@@ -229,8 +231,8 @@ def joined(every: list[Columns]) -> Columns:
     )
 
 
-def capped(columns: Columns, X: Mat) -> tuple[Columns, Mat]:
-    """The columns with at most `MAX_VALUES` values each, and rows in which all others are 0."""
+def limit_values(columns: Columns, X: Mat) -> tuple[Columns, Mat]:
+    """Keep `MAX_VALUES` values of each column, and give all others the code 0."""
     if all(len(column.values) <= MAX_VALUES for column in columns):
         return columns, X
     most = np.array([MAX_VALUES if c.kind == "categories" else np.inf for c in columns])
@@ -239,7 +241,7 @@ def capped(columns: Columns, X: Mat) -> tuple[Columns, Mat]:
 
 
 def recoded(entries: Vec, old: Column | None, new: Column) -> Vec:
-    """Entries with the codes of another column; without an old one, of plain numbers."""
+    """Entries with the codes of `new`, from codes of `old`, or from numbers if that is None."""
     codes = {value: float(code) for code, value in enumerate(new.values, 1)}
     if old is None:
         distinct, where = np.unique(entries, return_inverse=True)
@@ -252,7 +254,7 @@ def recoded(entries: Vec, old: Column | None, new: Column) -> Vec:
 
 
 def check_counts(owner: str, column: Column, entries: Vec) -> None:
-    """Refuse counts that are none."""
+    """Refuse entries of a column of counts that are not whole numbers from 0 on."""
     if column.kind != "counts":
         return
     wrong = entries[(entries < 0) | (entries != np.rint(entries)) & ~np.isnan(entries)]
@@ -265,7 +267,7 @@ def check_counts(owner: str, column: Column, entries: Vec) -> None:
 
 
 def _numbers(column: Column, entries: Vec) -> Vec:
-    """Entries of a column of numbers without codes; those of a column of text stay."""
+    """Entries as numbers: codes of numbers are decoded, those of text stay."""
     if not column.numeric or column.kind != "categories":
         return entries
     numbers = np.array([np.nan, *map(float, column.values)])

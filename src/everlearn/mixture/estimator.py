@@ -46,7 +46,7 @@ from everlearn.mixture.inputs import check_forgettable, checked_name, read_rows
 from everlearn.mixture.outliers import outlier_scores
 from everlearn.mixture.priors import check_entries
 from everlearn.mixture.profiles import ColumnProfile, profiles_of
-from everlearn.mixture.settings import FAMILY_ALIASES, Kinds, MixtureSettings, family_of
+from everlearn.mixture.settings import FAMILY_ALIASES, KindsByColumn, MixtureSettings, family_of
 from everlearn.mixture.setup import held_bytes, memory_limits, mixture_step
 from everlearn.mixture.state import State, allow_missing
 from everlearn.mixture.table_chunks import open_chunks
@@ -184,7 +184,7 @@ class DPMixture(
     checkpoint_key: ClassVar[str] = "dp-mixture"
     _schema: ClassVar[Schema] = MIXTURE_FIT
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "family": (Options((*FAMILIES, *FAMILY_ALIASES)), Kinds()),
+        "family": (Options((*FAMILIES, *FAMILY_ALIASES)), KindsByColumn()),
         "prior": (Instance((str, Mapping), "the name of a prior or a mapping"),),
         "concentration": (Interval(0, low_open=True),),
         "max_components": (Interval(1, integer=True),),

@@ -18,14 +18,14 @@ from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows, concatenate
 from everlearn.estimator.families import has_missing
 from everlearn.estimator.history import History
-from everlearn.mixture.columns import Columns, capped, settled
+from everlearn.mixture.columns import Columns, choose_kinds, limit_values
 from everlearn.mixture.learner import Learner
 from everlearn.mixture.model import by_mass
 from everlearn.mixture.outliers import (
     MAX_SCORES,
     SeenScores,
-    left_out_scores,
-    n_left_out,
+    leave_one_out_scores,
+    n_leave_one_out,
     scored_before_learning,
 )
 from everlearn.mixture.pooling import can_be_pooled, pooled
@@ -58,7 +58,7 @@ class MixtureFit:
     n_prior_rows : rows that the prior and the origin were chosen from
     converged : whether the bound converged in the last `fit`
     learner : name of the learner
-    scores : how odd rows were that the model had not learned
+    scores : outlier scores of rows, by models that had not learned them
     labels : id of the likeliest component of each row that `fit` has just learned; not saved
     columns : columns of a table; None if rows are numbers
     """
@@ -97,7 +97,7 @@ def fit_rows(
     with open_tools(settings, model, rows, engine) as tools:
         found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
         state = seal_all(found.state, tools.runner, measure=True)
-        sample = sample_rows(rows, n_left_out(model, tools.window.rows), seed, engine)
+        sample = sample_rows(rows, n_leave_one_out(model, tools.window.rows), seed, engine)
     scores = _scores_of(state, sample, n_rows)
     state, laps = _numbered(state, found.laps, 0)
     fit = MixtureFit(
@@ -149,7 +149,7 @@ def learn_rows(
             state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
         if mostly_new:  # no model could score these rows before, or only one that knew little
             whole = concatenate([part for part, _ in parts])
-            sample = sample_rows(whole, n_left_out(state.model, most), seed, engine)
+            sample = sample_rows(whole, n_leave_one_out(state.model, most), seed, engine)
             scores = _scores_of(state, sample, n_rows)
     state, found = _numbered(state, laps, first_new)
     history = _after(known.history, found)
@@ -195,8 +195,8 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
 
 
 def _scores_of(state: State, sample: Rows, n_rows: int) -> SeenScores:
-    """Scores of rows that the state has learned, each without its own part."""
-    scores = left_out_scores(state.model, state.total, sample.X)
+    """Leave-one-out scores of rows that the state has learned."""
+    scores = leave_one_out_scores(state.model, state.total, sample.X)
     return SeenScores.of(scores, sample.weights, n_rows)
 
 
@@ -274,7 +274,7 @@ def _with_kinds(settings: MixtureSettings, rows: Rows) -> tuple[MixtureSettings,
     """For a table, the kinds of its columns as these rows show them, and the rows."""
     if settings.columns is None:
         return settings, rows
-    columns, X = settled(settings.owner, settings.columns, rows.X, settings.kinds)
+    columns, X = choose_kinds(settings.owner, settings.columns, rows.X, settings.kinds)
     return replace(settings, columns=columns), Rows(X, rows.weights)
 
 
@@ -284,7 +284,7 @@ def _with_new_values(
     """For a table, what is known with room for the values that are new in these rows."""
     if settings.columns is None:
         return known, rows
-    columns, X = capped(settings.columns, rows.X)
+    columns, X = limit_values(settings.columns, rows.X)
     for old, new in zip(known.columns or (), columns, strict=True):
         if old.kind != new.kind:
             raise ValueError(

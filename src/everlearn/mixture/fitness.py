@@ -1,9 +1,9 @@
-"""How well new rows fit: their log densities under what was known before they were learned.
+"""Detect misfits: rows of a stream whose log densities are unusually low.
 
-A new kind of rows that a broad component explains makes no strangers. But its rows fit worse than
-others. A cumulative sum (CUSUM) of standardised log densities grows while rows fit worse than
-usual by more than half a standard deviation. When it is large, the rows since it was zero are a
-misfit.
+Rows are scored by the model as it was before it learned them. A new kind of rows that a broad
+component explains makes no strangers, but its rows fit worse than others. A cumulative sum (CUSUM)
+of standardised log densities grows while rows are more than half a standard deviation below the
+baseline. When it is large, the rows since it was zero are a misfit.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from everlearn.core.arrays import Vec
 from everlearn.estimator.history import Misfit
 
 _HORIZON: Final = 10_000.0
-"""Rows that count for what is usual."""
+"""Rows whose log densities make the baseline: older ones fade."""
 _LEAST_ROWS: Final = 250.0
-"""What is usual is not known from fewer rows."""
+"""Rows that a baseline needs. There are no misfits before."""
 _ALLOWANCE: Final = 0.5
 """Standard deviations below the mean that are no sign of a misfit."""
 _WORST: Final = 3.0
 """Standard deviations below the mean that one row counts for at most."""
 _LIMIT: Final = 100.0
+"""The cumulative sum at which rows are a misfit."""
 _SMALLEST_SPREAD: Final = 1e-3
+"""Smaller standard deviations are raised to this one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """The mean of usual log densities, and the lowest that counts in full."""
+class Baseline:
+    """What log densities of new rows are compared with: their mean, and the lowest that counts."""
 
     mean: float = 0.0
     lowest: float = -np.inf
 
-    def sums(self, log_density: Vec, weights: Vec | None) -> Vec:
-        """Weight, and sums of deviations from the mean and of their squares, for some rows."""
+    def deviation_sums(self, log_density: Vec, weights: Vec | None) -> Vec:
+        """Sum of the weights, of deviations from the mean, and of their squares, (3,)."""
         away = np.maximum(log_density, self.lowest) - self.mean
         w = np.ones(len(away)) if weights is None else weights
         return np.array([w.sum(), w @ away, w @ away**2])
@@ -44,7 +46,7 @@ class Usual:
 
 @dataclass(frozen=True, slots=True)
 class Fitness:
-    """Log densities of the latest rows of a stream, and whether they are unusually low.
+    """The running baseline of log densities, and the cumulative sum below it.
 
     Attributes
     ----------
@@ -63,14 +65,14 @@ class Fitness:
     drop: float = 0.0
 
     @property
-    def usual(self) -> Usual:
-        """What the next rows are compared with."""
+    def baseline(self) -> Baseline:
+        """The baseline for the next rows."""
         if self.mass < _LEAST_ROWS:
-            return Usual(self.mean)
-        return Usual(self.mean, self.mean - _WORST * self._spread)
+            return Baseline(self.mean)
+        return Baseline(self.mean, self.mean - _WORST * self._spread)
 
     def after(self, sums: Vec) -> Fitness:
-        """With more rows, whose `Usual.sums` these are."""
+        """After more rows. `sums` are their `Baseline.deviation_sums`."""
         mass, away, squares = sums.tolist()
         if not (mass > 0.0 and np.isfinite(sums).all()):
             return self
@@ -86,7 +88,7 @@ class Fitness:
         return replace(own, mass=whole, mean=self.mean + shift, variance=max(variance, 0.0))
 
     def misfit(self, mass: float) -> Misfit | None:
-        """The latest rows as a misfit, if they are one, when rows of this weight have come."""
+        """The latest rows, if they are a misfit. `mass` is the weight of all rows so far."""
         if self.excess <= _LIMIT:
             return None
         since = round(max(mass - self.rows, 0.0))

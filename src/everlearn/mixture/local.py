@@ -16,13 +16,13 @@ from scipy import sparse
 from everlearn.core.arrays import IntVec, Labels, Mat, Table, Vec
 from everlearn.core.families.base import Family
 from everlearn.core.stats import Delete, Stats, total
-from everlearn.engine.chunks import ChunkedRows, KeptLabels, Marks
+from everlearn.engine.chunks import BlockLabels, ChunkedRows, KeptLabels
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.mixture.fitness import Usual
+from everlearn.mixture.fitness import Baseline
 from everlearn.mixture.kernels import add_products, pair_entropy_loss, softmax_entropy
 from everlearn.mixture.model import MixturePosterior
-from everlearn.mixture.strangers import Gauge
+from everlearn.mixture.strangers import StrangerDetector
 
 _UNIT_WEIGHTS: Final = np.empty(0)
 _FLOAT32_ROWS: Final = 128
@@ -144,14 +144,14 @@ class Proposal:
 class Plan:
     """What to measure for moves: pairs of ids (P, 2), births, and ids that may be deleted.
 
-    With a gauge, strangers are counted too, and with what is usual, how well the rows fit.
+    With a detector, strangers are counted too. With a baseline, log densities are compared with it.
     """
 
     pairs: NDArray[np.int64] = field(default_factory=lambda: _NO_PAIRS)
     births: tuple[Proposal, ...] = ()
     deletes: tuple[int, ...] = ()
-    gauge: Gauge | None = None
-    usual: Usual | None = None
+    detector: StrangerDetector | None = None
+    baseline: Baseline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ class Summary:
     births : statistics of the parts of each birth
     deletes : change of the other components' statistics by each delete
     born : labels (ids) of the rows if all births were accepted
-    strangers : weight of the strangers that each component took, or no entries without a gauge
-    fit : sums of log densities, see `Usual`, or no entries without what is usual
+    strangers : weight of the strangers that each component took, or no entries without a detector
+    fit : the `Baseline.deviation_sums` of the rows, or no entries without a baseline
     """
 
     stats: Stats
@@ -222,14 +222,14 @@ class TrackedStep:
             _sum(log_base, rows.weights),
         )
         strangers = np.empty(0)
-        if plan.gauge is not None:
+        if plan.detector is not None:
             with _ignore_invalid():
-                where = plan.gauge.strangers(self.step.family, rows, features, log_base)
+                where = plan.detector.strangers(self.step.family, rows, features, log_base)
             mass = None if rows.weights is None else rows.weights[where]
             strangers = np.bincount(found.labels[where], mass, len(posterior)).astype(np.float64)
         fit = np.empty(0)
-        if plan.usual is not None:
-            fit = plan.usual.sums(found.log_norm + log_base, rows.weights)
+        if plan.baseline is not None:
+            fit = plan.baseline.deviation_sums(found.log_norm + log_base, rows.weights)
         return Summary(stats, loss, births, deletes, born, strangers, fit), labels
 
     def _birth_stats(
@@ -285,9 +285,11 @@ class KeepingStep:
 
     step: TrackedStep
 
-    def __call__(self, shared: tuple[MixturePosterior, Plan], rows: Rows) -> tuple[Summary, Marks]:
+    def __call__(
+        self, shared: tuple[MixturePosterior, Plan], rows: Rows
+    ) -> tuple[Summary, BlockLabels]:
         summary, labels = self.step(shared, rows)
-        return replace(summary, born=np.empty(0, np.int32)), Marks(labels, summary.born)
+        return replace(summary, born=np.empty(0, np.int32)), BlockLabels(labels, summary.born)
 
 
 def _pair_losses(

@@ -19,7 +19,7 @@ from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.core.stats import Merge, Stats
 from everlearn.engine.opening import open_engine
 from everlearn.estimator.merge_checks import check_grown, not_descended, refused
-from everlearn.mixture.columns import Columns, joined
+from everlearn.mixture.columns import Columns, merged_columns
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.fit import MixtureFit
 from everlearn.mixture.local import LocalRunner
@@ -60,7 +60,7 @@ def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> Mixtu
         )
     if first._learned.columns is not None:
         tables = [model._learned.columns or () for model in every]
-        columns = joined(tables)
+        columns = merged_columns(tables)
         states = _with_common_columns(states, tables, columns)
     ancestor = None if base is None else states.pop()
     state, records = _match_components(_summed(states, ancestor), int(first.max_components))

@@ -1,16 +1,16 @@
-"""How odd rows are under a mixture, and how odd the rows seen so far were.
+"""Outlier scores of rows under a mixture, and the threshold above which a row is an outlier.
 
 The score of a row is minus the log of the sum over components of
 
     weight * density of the row / density that rows of the component have on average.
 
-Dividing makes clusters of different spread comparable: without it all rows of a wide cluster are
-odder than rows far outside of a narrow one. The weight remains, because a row in a cluster of few
-rows is odd. Counts are scored per token, so that long rows are not odd for their length.
+Dividing makes clusters of different spread comparable. Without it, all rows of a wide cluster would
+score higher than rows far outside of a narrow one. The weight remains, so rows of small clusters
+score higher. Counts are scored per token, so long rows do not score higher for their length.
 
-What is flagged is decided by scores of rows that the model has not learned: rows of a stream are
-scored before they are learned, and rows of `fit` with their own statistics subtracted. Derivation
-and measurements: docs/math/outliers.md.
+The threshold is a quantile of scores by models that had not learned the row: rows of a stream are
+scored before they are learned, and rows of `fit` leave-one-out. Derivation and measurements:
+docs/math/outliers.md.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ MAX_SCORES: Final = 2048
 """Scores that are kept, of the latest rows that were scored."""
 LARGEST_SCORE: Final = 1e300
 _BLOCK, _EVERY = 64, 8
-"""Rows of a stream are scored in blocks: at first all blocks, later one of so many."""
+"""Rows of a block of a stream, and the share of blocks that is scored later: one in `_EVERY`."""
 _PREDICT_ROWS: Final = 4096
-_LEFT_OUT_ROWS: Final = 16
-"""Rows that are left out at the same time. Each has a posterior of its own."""
-_LEFT_OUT_STATS, _FEWEST_LEFT_OUT = 20_000_000, 200
-"""Statistics of all these posteriors together, which take a second or two, and fewest rows."""
+"""Rows that are scored at a time."""
+_LEAVE_OUT_ROWS: Final = 16
+"""Rows that are left out at a time. Each needs a posterior of its own."""
+_LEAVE_OUT_STATS, _FEWEST_LEAVE_OUT = 20_000_000, 200
+"""Most statistics of all these posteriors, which take a second or two, and fewest rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +52,7 @@ class SeenScores:
     ----------
     scores : (n,)
     weights : (n,), of the rows
-    known : (n,), how many rows the model knew that scored the row
+    known : (n,), rows that the model had learned when it scored the row
     """
 
     scores: Vec
@@ -60,15 +61,15 @@ class SeenScores:
 
     @classmethod
     def of(cls, scores: Vec, weights: Vec | None, known: int) -> SeenScores:
-        """Of rows with these weights."""
+        """Scores of rows with these weights, by a model that had learned `known` rows."""
         each = np.ones(len(scores)) if weights is None else weights
         return cls(scores, each, np.full(len(scores), known))
 
     def after(self, new: SeenScores, most: int = MAX_SCORES) -> SeenScores:
-        """With newer scores, the latest `most` of all.
+        """These scores and newer ones, the latest `most` of them.
 
-        A model becomes sharper while it learns. So scores of one that knew less than half of the
-        rows are left out.
+        Scores change while a model learns. So those by a model with less than half of the rows are
+        dropped.
         """
         parts = zip(self._arrays, new._arrays, strict=True)
         scores, weights, known = (np.concatenate(pair)[-most:] for pair in parts)
@@ -86,9 +87,9 @@ class SeenScores:
 
     @classmethod
     def pooled(cls, parts: Sequence[SeenScores], known: int) -> SeenScores:
-        """Of several models, now one that knows so many rows.
+        """Scores of several models that are merged into one with `known` rows.
 
-        If there are too many scores, each model keeps the same share.
+        If there are too many, each model keeps the same share.
         """
         step = max(1.0, sum(len(part.scores) for part in parts) / MAX_SCORES)
         chosen = [np.arange(0, len(p.scores), step).astype(np.int64) for p in parts]
@@ -113,31 +114,33 @@ class SeenScores:
 
 
 def outlier_scores(model: Mixture, stats: Stats, X: Table, block: int = _PREDICT_ROWS) -> Vec:
-    """How odd each row is; larger is odder. So many rows are worked on at a time."""
+    """The outlier score of each row; larger is odder. Works on `block` rows at a time."""
     q = model.family.posterior(stats.n, stats.t)
     log_weights = _log_weights(model, stats)
     blocks = (X[i : i + block] for i in range(0, X.shape[0], block))
-    found = [_joined(model, b, _relative(model.family, b, q) + log_weights) for b in blocks]
+    found = [
+        _row_scores(model, b, _relative_density(model.family, b, q) + log_weights) for b in blocks
+    ]
     return np.concatenate(found)
 
 
-def n_left_out(model: Mixture, most: int) -> int:
-    """How many rows to leave out: fewer if components have many statistics."""
-    return min(most, MAX_SCORES, max(_FEWEST_LEFT_OUT, _LEFT_OUT_STATS // model.family.n_stats))
+def n_leave_one_out(model: Mixture, most: int) -> int:
+    """Rows to score leave-one-out: `most`, or fewer if components have many statistics."""
+    return min(most, MAX_SCORES, max(_FEWEST_LEAVE_OUT, _LEAVE_OUT_STATS // model.family.n_stats))
 
 
-def left_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
-    """The same of rows that the statistics contain, each without its own part.
+def leave_one_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
+    """Outlier scores of rows that have been learned, each by a model without that row.
 
-    A row is subtracted from its likeliest component, as far as it belongs to that. The other
-    components, and the number of them, stay as they are.
+    The row is subtracted from its likeliest component, as far as it belongs to it. The other
+    components, and their number, stay as they are.
     """
     family = model.family
     q = family.posterior(stats.n, stats.t)
     log_weights = _log_weights(model, stats)
     found = []
-    for start in range(0, X.shape[0], _LEFT_OUT_ROWS):
-        block = X[start : start + _LEFT_OUT_ROWS]
+    for start in range(0, X.shape[0], _LEAVE_OUT_ROWS):
+        block = X[start : start + _LEAVE_OUT_ROWS]
         joint = family.log_predictive(block, q) + log_weights
         k, places = joint.argmax(axis=1), np.arange(len(joint))
         share = np.minimum(np.exp(joint.max(axis=1) - logsumexp(joint, axis=1)), stats.n[k])
@@ -145,17 +148,17 @@ def left_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
         if isinstance(family, Multinomial):
             own = own.toarray() if hasattr(own, "toarray") else own
         without = family.posterior(stats.n[k] - share, stats.t[k] - share[:, None] * own)
-        scores = _relative(family, block, q) + log_weights
-        scores[places, k] = np.diagonal(_relative(family, block, without))
+        scores = _relative_density(family, block, q) + log_weights
+        scores[places, k] = np.diagonal(_relative_density(family, block, without))
         scores[places, k] += log_weights[k] + np.log1p(-share / (1.0 + stats.n[k]))
-        found.append(_joined(model, block, scores))
+        found.append(_row_scores(model, block, scores))
     return np.concatenate(found)
 
 
 def scored_positions(seed: int, start: int, n: int) -> IntVec:
-    """Which of `n` rows of a stream to score, `start` rows after its beginning.
+    """Positions of the rows to score, among `n` rows that come after `start` others.
 
-    It depends on the place in the stream alone, not on how it is cut into calls. Of the latter
+    They depend on the place in the stream alone, not on how it is cut into calls. Of the latter
     half of a stream, about a thousand rows are scored or one in eight, whichever is more.
     """
     group = _BLOCK * _EVERY
@@ -169,7 +172,7 @@ def scored_positions(seed: int, start: int, n: int) -> IntVec:
 
 @lru_cache(maxsize=16)
 def _chosen_blocks(seed: int, number: int) -> tuple[int, ...]:
-    """Which blocks of a group to score; remembered, because many calls may share a group."""
+    """The blocks of a group to score. Cached, because many calls may share a group."""
     wanted = -(-_EVERY * MAX_SCORES // max(MAX_SCORES, number * _BLOCK * _EVERY))
     order = stream(seed, "score", number).permutation(_EVERY)
     return tuple(sorted(order[: max(1, wanted)].tolist()))
@@ -178,7 +181,7 @@ def _chosen_blocks(seed: int, number: int) -> tuple[int, ...]:
 def scored_before_learning(
     model: Mixture, stats: Stats, rows: Rows, seed: int, start: int, block: int
 ) -> SeenScores:
-    """Scores of some new rows, which the statistics do not contain yet, after `start` others."""
+    """Scores of a sample of new rows, before they are learned. They come after `start` others."""
     chosen = scored_positions(seed, start, len(rows))
     if not len(chosen):
         return SeenScores.of(np.empty(0), None, start)
@@ -186,12 +189,13 @@ def scored_before_learning(
     return SeenScores.of(outlier_scores(model, stats, part.X, block), part.weights, start)
 
 
-def _relative(family: Family[Any], X: Table, q: Any) -> Mat:
+def _relative_density(family: Family[Any], X: Table, q: Any) -> Mat:
+    """Log of each density over its average for rows of the component, (n_rows, K)."""
     return family.log_predictive(X, q) - family.log_typical(X, q)
 
 
-def _joined(model: Mixture, X: Table, scores: Mat) -> Vec:
-    """One score a row, from the log of weight times relative density under each component."""
+def _row_scores(model: Mixture, X: Table, scores: Mat) -> Vec:
+    """The score of each row, from logs of weight times relative density, (n_rows, K)."""
     found = -logsumexp(scores, axis=1)
     if isinstance(model.family, Multinomial):
         found /= np.maximum(np.asarray(X.sum(axis=1), np.float64).ravel(), 1.0)
@@ -199,6 +203,6 @@ def _joined(model: Mixture, X: Table, scores: Mat) -> Vec:
 
 
 def _log_weights(model: Mixture, stats: Stats) -> Vec:
-    """Log weights of the known components. What only an unseen one could explain is odd."""
+    """Log weights of the components. The weight of unseen ones is left out."""
     known, _ = model.sticks(stats).mean_weights()
     return np.asarray(np.log(known))

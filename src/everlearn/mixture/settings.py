@@ -20,7 +20,7 @@ def family_of(name: str | Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class KindsByColumn:
     """Constraint of a parameter: a mapping from names of columns to their kinds."""
 
     def allows(self, value: Any) -> bool:

@@ -18,7 +18,7 @@ from everlearn.core.arrays import IntVec, Labels, Mat, Vec
 from everlearn.core.families.base import Family
 from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.stats import Delete, Edit, Grow, Merge, Permute, Renumber, Split, Stats, total
-from everlearn.engine.chunks import Chunk, ChunkedRows, KeptLabels, Labelled
+from everlearn.engine.chunks import Chunk, ChunkedRows, KeptLabels, LabelledChunks
 from everlearn.engine.protocol import Handle
 from everlearn.engine.rows import Rows, concatenate
 from everlearn.mixture.fitness import Fitness
@@ -168,8 +168,8 @@ class State:
     birth_trials, delete_trials : failed moves, by component id
     named_parts : parts of `sealed`, by the names of the rows that added them
     strangers : strangers that came since the last search for components
-    reference : the total that strangers are compared with; None means the total now
-    fitness : how well the latest rows fitted when they came
+    reference : statistics of the components that strangers are judged by; None: those of now
+    fitness : log densities of the latest rows when they came, to detect misfits
     """
 
     model: Mixture
@@ -290,7 +290,7 @@ def with_statistics(state: State, family: Family[Any], change: Callable[[Stats],
     )
 
 
-def labelled(batches: Sequence[OpenBatch]) -> Labelled:
+def labelled(batches: Sequence[OpenBatch]) -> LabelledChunks:
     """The chunks of all batches, with their labels."""
     chunks: list[Chunk] = []
     handles: list[Handle] = []
@@ -300,7 +300,7 @@ def labelled(batches: Sequence[OpenBatch]) -> Labelled:
         chunks += rows.chunks
         handles += labels.handles
         changes += [labels.changes] * len(rows.chunks)
-    return Labelled(tuple(chunks), tuple(handles), tuple(changes))
+    return LabelledChunks(tuple(chunks), tuple(handles), tuple(changes))
 
 
 def pooled_losses(pair_loss: Mat, keep: int, drop: int) -> Mat:

@@ -83,7 +83,7 @@ def blend(
     state: State, rows: Rows | ChunkedRows, mass: float, rho: float, runner: LocalRunner
 ) -> State:
     """Move the statistics by `rho` towards those of `mass` rows like the ones of this batch."""
-    summary, _ = runner.run(state.posterior(), Plan(usual=state.fitness.usual), rows)
+    summary, _ = runner.run(state.posterior(), Plan(baseline=state.fitness.baseline), rows)
     held = state.total * ((1.0 - rho) * mass / state.total.n.sum())
     moved = held + summary.stats * (rho * mass / rows.mass)
     blended = Sealed(moved, state.sealed.pair_loss)

@@ -20,17 +20,19 @@ from everlearn.engine.rows import Rows
 from everlearn.mixture.model import Mixture, MixturePosterior
 
 _LEAST: Final = 20.0
+"""Weight of strangers that starts a search, at least."""
 _PER_ROOT: Final = 4.0
+"""The same per square root of the statistics of a component: large components need more rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
-    """Predictive densities to compare rows with.
+class StrangerDetector:
+    """Finds the strangers among rows, by predictive densities under a mixture.
 
     Attributes
     ----------
-    scores : posterior of the components for scores, which are quick lower bounds of the densities
-    known, unseen : posteriors of the components, and the prior of a new one
+    scores : posterior of the mixture. Its scores are lower bounds of the densities, and quick
+    known, unseen : parameters of the components, and of a new one: the prior
     log_weights : log of the expected weights of the components
     log_unseen : log of the expected weight of all components that have no rows yet
     """
@@ -42,8 +44,8 @@ class Gauge:
     log_unseen: float
 
     @classmethod
-    def of(cls, model: Mixture, stats: Stats) -> Gauge:
-        """The gauge of the mixture with these statistics."""
+    def of(cls, model: Mixture, stats: Stats) -> StrangerDetector:
+        """The detector for the mixture with these statistics."""
         weights, unseen = model.sticks(stats).mean_weights()
         nothing = np.zeros(1), np.zeros((1, model.family.n_stats))
         with np.errstate(divide="ignore"):  # a concentration near zero leaves nothing unseen
@@ -58,7 +60,7 @@ class Gauge:
     def strangers(
         self, family: Family[Any], rows: Rows, features: Table, log_base: Vec
     ) -> NDArray[np.intp]:
-        """Positions of the strangers. Most rows need no predictive density of the components."""
+        """Positions of the strangers. The quick scores already rule out most rows."""
         new = self.log_unseen + family.log_predictive(rows.X, self.unseen)[:, 0]
         scores = features @ self.scores.eta.astype(features.dtype, copy=False).T
         scores += self.scores.bias.astype(features.dtype, copy=False)
@@ -83,7 +85,7 @@ class Strangers:
     n_futile: int = 0
 
     def with_more(self, stats: Stats, mass: Vec) -> Strangers:
-        """With more of them, for the components of these statistics."""
+        """After more strangers: `mass` is their weight at each component of `stats`."""
         more = dict(self.mass)
         for component, own in zip(stats.ids.tolist(), mass.tolist(), strict=True):
             if own > 0.0:
@@ -91,14 +93,14 @@ class Strangers:
         return Strangers(more, self.n_futile)
 
     def are_many(self, n_stats: int) -> bool:
-        """Whether a search is worth its time, for a family with so many statistics."""
+        """Whether they are enough to search for components. `n_stats` is that of a component."""
         return sum(self.mass.values()) > self._limit(n_stats)
 
     def after_search(self, n_stats: int, *, born: bool) -> Strangers:
-        """None of them, after a search that has or has not given birth to a component.
+        """Start counting again, after a search that has or has not found a component.
 
-        Each search in vain doubles the limit. Few strangers make it fall again. So in data with
-        many outliers the limit is above what a half of a window usually brings.
+        Each search in vain doubles the limit, and few strangers halve it again. So the limit
+        adapts to data with many outliers.
         """
         n = self.n_futile
         if born:

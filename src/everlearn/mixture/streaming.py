@@ -23,7 +23,7 @@ from everlearn.mixture.memoized import lap, visit
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.search import fit_all
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State
-from everlearn.mixture.strangers import Gauge
+from everlearn.mixture.strangers import StrangerDetector
 
 _MAX_LAPS: Final = 4
 """Laps over the window in a row."""
@@ -56,15 +56,15 @@ class MemoizedLearner:
 
 def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | None) -> State:
     """Assign rows, and put them into the last open batch, or into a new one if that is full."""
-    reference, gauge = None, None
+    reference, detector = None, None
     if "birth" in tools.moves.kinds:
         reference = state.total if state.reference is None else state.reference
-        gauge = Gauge.of(state.model, reference)
-    usual = None if state.total.n.sum() == 0.0 else state.fitness.usual  # nothing is known yet
-    plan = Plan(gauge=gauge, usual=usual)
+        detector = StrangerDetector.of(state.model, reference)
+    baseline = None if state.total.n.sum() == 0.0 else state.fitness.baseline
+    plan = Plan(detector=detector, baseline=baseline)
     summary, labels = tools.runner.run(state.posterior(), plan, rows)
     strangers = state.strangers
-    if gauge is not None:
+    if detector is not None:
         strangers = strangers.with_more(state.total, summary.strangers)
     new = OpenBatch(rows.copy(), summary.stats, labels, name)
     batches = list(state.batches)
@@ -78,7 +78,7 @@ def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | No
         n_new=state.n_new + len(rows),
         strangers=strangers,
         reference=reference,
-        fitness=state.fitness if usual is None else state.fitness.after(summary.fit),
+        fitness=state.fitness if baseline is None else state.fitness.after(summary.fit),
     )
 
 
@@ -114,12 +114,12 @@ def _run_window_laps(state: State, tools: LearningTools) -> State:
 def seal_oldest(state: State, runner: LocalRunner, *, measure: bool = False) -> State:
     """Visit the oldest open batch once more, and keep only its statistics.
 
-    `measure` takes down how well its rows fit, for later ones to be compared with.
+    With `measure`, log densities of its rows become part of the baseline of misfits.
     """
     ids = state.total.ids
     j, l = np.triu_indices(len(ids), 1)
-    usual = state.fitness.usual if measure else None
-    plan = Plan(pairs=np.stack([ids[j], ids[l]], axis=1), usual=usual)
+    baseline = state.fitness.baseline if measure else None
+    plan = Plan(pairs=np.stack([ids[j], ids[l]], axis=1), baseline=baseline)
     state, summary = visit(state, 0, plan, runner)
     if measure:
         state = replace(state, fitness=state.fitness.after(summary.fit))

@@ -1,7 +1,7 @@
-"""Tables in Dask collections: chunks are read twice, for their values and then for their rows.
+"""Tables in Dask collections. Workers read each chunk twice.
 
-The first time each worker sums up what the columns of its chunks hold. From that this process
-chooses kinds and values, as for a table in memory. The second time each entry gets its number.
+First, workers summarize the columns of their chunks. From the sums, this process chooses kinds and
+values, as for a table in memory. Then workers turn each entry into its number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from everlearn.estimator.collections import (
     portable_clone,
     row_chunks,
 )
-from everlearn.mixture.columns import Column, Columns, Summary, chosen_columns, summarized
+from everlearn.mixture.columns import Column, Columns, ColumnSummary, chosen_columns, summaries_of
 from everlearn.mixture.inputs import HasFamily, checked_rows, checked_table
 from everlearn.mixture.tables import check_names, given_kinds, read_table
 
@@ -49,7 +49,7 @@ def open_chunks(estimator: Any, X: Any, sample_weight: Any) -> Iterator[OpenTabl
 
 
 def _is_table(estimator: HasFamily, X: Any) -> bool:
-    """Whether the family is that of a table, or a data frame has a column of no numbers."""
+    """Whether X is learned as a table: by the `family`, or because a frame has a text column."""
     family = estimator.family
     if not isinstance(family, str) or family == "table":
         return True
@@ -63,14 +63,16 @@ class _SummaryCheck:
 
     twin: Any
 
-    def __call__(self, chunk: tuple[Any, Any]) -> tuple[None, tuple[Columns, list[Summary]] | None]:
+    def __call__(
+        self, chunk: tuple[Any, Any]
+    ) -> tuple[None, tuple[Columns, list[ColumnSummary]] | None]:
         table, weights = as_rows(chunk[0]), chunk[1]
         if n_rows_of(table) == 0:
             return None, None
         columns, X = read_table(self.twin, table, None, reset=True)
         if weights is not None and len(weights) == len(X):  # others are refused by the next pass
             X = X[np.asarray(weights) > 0]
-        return None, (columns, summarized(columns, X, given_kinds(self.twin.family)))
+        return None, (columns, summaries_of(columns, X, given_kinds(self.twin.family)))
 
 
 def _columns_of(estimator: Any, X: Any, sample_weight: Any) -> Columns:
@@ -92,7 +94,7 @@ def _columns_of(estimator: Any, X: Any, sample_weight: Any) -> Columns:
     return chosen_columns(owner, columns, summaries, given)
 
 
-def _joined(owner: str, parts: list[tuple[Column, Summary]]) -> Column:
+def _joined(owner: str, parts: list[tuple[Column, ColumnSummary]]) -> Column:
     """A column that holds numbers, or text, in all chunks that have a value."""
     kinds = {column.numeric for column, summary in parts if summary.n_seen}
     first = parts[0][0]

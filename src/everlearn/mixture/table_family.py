@@ -55,7 +55,7 @@ def table_family(columns: Columns, rows: Rows | ChunkedRows, engine: Engine) -> 
 
 
 def grown(family: Product, columns: Columns) -> Product:
-    """The family with codes for the values that these columns have more."""
+    """The family with room for the codes of new values."""
     blocks = []
     for block in family.blocks:
         own = block.family
@@ -67,7 +67,7 @@ def grown(family: Product, columns: Columns) -> Product:
 
 
 def with_columns(state: State, old: Columns, new: Columns, target: Product) -> State:
-    """The same rows as statistics of another family, whose columns may have other values.
+    """Convert the statistics of a state to the columns and family of another model.
 
     A value that the new columns lack joins code 0. If there is none, the bound changes only by
     the prior.
@@ -93,7 +93,7 @@ def with_columns(state: State, old: Columns, new: Columns, target: Product) -> S
 
 
 def _places(target: Categories, pairs: list[tuple[Column, Column]]) -> IntVec:
-    """Place of each old code of each column among the features of the target."""
+    """Index of each old code of each column among the features of the target."""
     places = []
     for start, (old, new) in zip(target.starts.tolist(), pairs, strict=True):
         codes = {value: code for code, value in enumerate(new.values, 1)}

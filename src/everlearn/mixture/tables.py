@@ -1,7 +1,6 @@
-"""Read a table with categories: a data frame, records, or rows of texts and numbers.
+"""Read a table with text columns into an array: from a data frame, a structured array, or lists.
 
-Each entry becomes a number; see `mixture/columns.py`. Dates and objects are refused by the name
-of their column.
+Each entry becomes a number; see `mixture/columns.py`. Errors name the columns of dates and objects.
 """
 
 from __future__ import annotations
@@ -68,7 +67,8 @@ def read_table(
     X : data frame, structured array, or array or lists of texts and numbers
     known : the columns that the model has, or None to find them
     reset : whether the columns are those of a new model
-    grow : whether values that are new get a code; see `capped` in `mixture/columns.py`
+    grow : whether new values get a code; `limit_values` in `mixture/columns.py` drops what is
+        too many
     """
     owner = type(estimator).__name__
     with named_errors(estimator, "X"):
@@ -116,7 +116,7 @@ def decoded(columns: Columns, X: Mat) -> NDArray[np.object_]:
 
 
 def _coded(owner: str, raw: RawColumn, known: Column | None, *, grow: bool) -> tuple[Column, Vec]:
-    """One column, with the codes of the known one or with codes of its own."""
+    """A column, and its entries as numbers: in codes of `known`, or in new codes if it is None."""
     if known is None:
         return _coded(owner, raw, Column(raw.name, "categories"), grow=True)
     if grow and known.is_unknown and raw.numbers is not None and not np.isnan(raw.numbers).all():

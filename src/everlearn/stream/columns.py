@@ -1,7 +1,8 @@
-"""Choose the columns of records that a model learns from, by the first of them.
+"""Choose which columns of a file to learn, from its first records.
 
-A column of numbers among texts, dates and row numbers is learned. The others are left out
-and named. `look_of` says what a column holds.
+Columns of numbers are learned, and categories if the model takes tables. Texts, dates, ids and row
+numbers are left out, and a note names them. `mixture/columns.py` then chooses the kind of each
+column of a table: numbers, categories or counts.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from everlearn.io.numbers import is_missing, is_number
 from everlearn.stream.forms import TOKENS, field_of, first_records
 from everlearn.stream.layout import Layout
 
-Look: TypeAlias = Literal[
+Content: TypeAlias = Literal[
     "numbers", "categories", "texts", "dates", "lists", "ids", "nothing", "rare"
 ]
 """What a column holds."""
-NUMBERS: Final[frozenset[Look]] = frozenset({"numbers"})
-"""What every model of rows learns from."""
-TABLES: Final[frozenset[Look]] = frozenset({"numbers", "categories"})
-"""What models of tables learn from."""
-_TEXTS: Final[frozenset[Look]] = frozenset({"categories", "texts", "dates", "lists"})
-_ADVICE: Final[Mapping[Look, str]] = {
+NUMBERS: Final[frozenset[Content]] = frozenset({"numbers"})
+"""The contents that every model of rows can learn."""
+TABLES: Final[frozenset[Content]] = frozenset({"numbers", "categories"})
+"""The contents that models of tables can learn."""
+_TEXTS: Final[frozenset[Content]] = frozenset({"categories", "texts", "dates", "lists"})
+_DESCRIPTIONS: Final[Mapping[Content, str]] = {
     "numbers": "numbers",
     "categories": "texts",
     "texts": "texts",
@@ -43,8 +44,8 @@ _ADVICE: Final[Mapping[Look, str]] = {
     "nothing": "empty",
     "rare": "only some records have it",
 }
-_MAX_TOLD: Final = 20
-"""Columns that a message names."""
+_MAX_NAMED: Final = 20
+"""Columns that a message names at most."""
 _DATE: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2}(?:\d\d)?(?:[T ,].*)?"
     r"|\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?"
@@ -54,7 +55,7 @@ _ID_NAME: Final = re.compile(r"(?:.*[_ .-])?(?:id|uuid|guid)|.*[a-z](?:Id|ID)", 
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ColumnChoice:
     """The columns to learn from, and what the others hold.
 
     Attributes
@@ -66,7 +67,7 @@ class Choice:
     """
 
     columns: tuple[str, ...]
-    left_out: Mapping[str, Look]
+    left_out: Mapping[str, Content]
     longest: str | None = None
     examples: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,67 +76,69 @@ class Choice:
         """The option that makes this choice, ready to type."""
         return f"option 'columns' {shlex.quote(','.join(map(_quoted, self.columns)))}"
 
-    def told_left_out(self, *, examples: bool = False) -> str:
+    def describe_left_out(self, *, examples: bool = False) -> str:
         """The columns that are left out, and why."""
         shown = self.examples if examples else {}
-        told = [
-            f"{name} ({_ADVICE[look]}{f' such as {shown[name]!r:.40}' if name in shown else ''})"
-            for name, look in self.left_out.items()
-        ]
-        more = [f"and {len(told) - _MAX_TOLD} more"] if len(told) > _MAX_TOLD else []
-        return ", ".join(told[:_MAX_TOLD] + more)
+        named = []
+        for name, content in self.left_out.items():
+            example = f" such as {shown[name]!r:.40}" if name in shown else ""
+            named.append(f"{name} ({_DESCRIPTIONS[content]}{example})")
+        more = [f"and {len(named) - _MAX_NAMED} more"] if len(named) > _MAX_NAMED else []
+        return ", ".join(named[:_MAX_NAMED] + more)
 
 
-class FirstLook(NamedTuple):
-    """The layout by which to read records, and what to say about it."""
+class CompletedLayout(NamedTuple):
+    """A layout with columns, and a note for the user about the choice; "" if all are learned."""
 
     layout: Layout
     note: str = ""
 
 
-def with_columns(chunk: Chunk, layout: Layout, learned: Collection[Look] = NUMBERS) -> FirstLook:
-    """The layout, completed by the columns that the first good records have.
+def with_chosen_columns(
+    chunk: Chunk, layout: Layout, learned: Collection[Content] = NUMBERS
+) -> CompletedLayout:
+    """Complete a layout of rows: choose columns by the first good records.
 
     Parameters
     ----------
     chunk : the first records
     layout : a layout of rows
-    learned : what columns may hold to be learned
+    learned : contents of columns that the model can learn
     """
     if layout.columns is not None:
-        return FirstLook(layout)
+        return CompletedLayout(layout)
     first = first_records(chunk, layout, FIRST_RECORDS)
     if not first:
-        return FirstLook(layout)
+        return CompletedLayout(layout)
     columns = _columns_of(first, chunk.names, layout)
     if columns is None:  # arrays and lists have no names, and all their columns are numbers
         names = chunk.names or tuple(str(i) for i in range(np.shape(first[0])[-1]))
-        return FirstLook(
-            replace(layout, columns=tuple(n for n in names if not _is_other(n, layout)))
+        return CompletedLayout(
+            replace(layout, columns=tuple(n for n in names if not _is_label_or_text(n, layout)))
         )
     choice = choose_columns(columns, chunk.decimal, len(first), learned)
     if not choice.columns and len(first) < FEW:  # they may be bad
-        return FirstLook(replace(layout, columns=tuple(columns)))
+        return CompletedLayout(replace(layout, columns=tuple(columns)))
     advice = ""
     if choice.longest is not None and "documents" in layout.kind_of_model.estimators:
         advice = f". To learn from texts, add option 'text' {shlex.quote(choice.longest)}"
     if not choice.columns:
         raise UsageError(
             "there is no column of numbers to learn from. The columns are "
-            f"{choice.told_left_out(examples=True)}{advice}"
+            f"{choice.describe_left_out(examples=True)}{advice}"
         )
     layout = replace(layout, columns=choice.columns)
     if not choice.left_out:
-        return FirstLook(layout)
+        return CompletedLayout(layout)
     marks = ", with decimal commas" if chunk.decimal == "," else ""
-    return FirstLook(
+    return CompletedLayout(
         layout,
-        f"learning from {choice.command}{marks}; left out: {choice.told_left_out()}{advice}",
+        f"learning from {choice.command}{marks}; left out: {choice.describe_left_out()}{advice}",
     )
 
 
 def check_has_text(chunk: Chunk, layout: Layout) -> None:
-    """Refuse records with named fields of which none holds a text; they are of another layout."""
+    """Refuse records that have named fields but no text, and suggest the field with texts."""
     first = first_records(chunk, layout, FIRST_RECORDS)
     columns = _columns_of(first, chunk.names, layout) if len(first) >= FEW else None
     if columns is None:
@@ -166,10 +169,10 @@ def _columns_of(
                 columns.setdefault(name, []).append(value)
     else:
         return None
-    return {name: values for name, values in columns.items() if not _is_other(name, layout)}
+    return {name: values for name, values in columns.items() if not _is_label_or_text(name, layout)}
 
 
-def _is_other(name: str, layout: Layout) -> bool:
+def _is_label_or_text(name: str, layout: Layout) -> bool:
     """Whether a field is no column: a label or a text."""
     return name in (layout.label, layout.text, TOKENS)
 
@@ -178,24 +181,24 @@ def choose_columns(
     columns: Mapping[str, Sequence[Any]],
     decimal: str,
     n_records: int,
-    learned: Collection[Look] = NUMBERS,
-) -> Choice:
-    """Choose among columns by the values of the first records; empty `columns` if none fits.
+    learned: Collection[Content] = NUMBERS,
+) -> ColumnChoice:
+    """Choose columns by the values in the first records. `columns` is empty if none can be learned.
 
-    Objects may have fields that others have not: a column has the values of those that have it.
+    In objects, a field may be missing: `columns` has only the values that there are.
     """
-    looks: dict[str, Look] = {
-        name: "rare" if 2 * len(values) <= n_records else look_of(name, values, decimal)
+    contents: dict[str, Content] = {
+        name: "rare" if 2 * len(values) <= n_records else content_of(name, values, decimal)
         for name, values in columns.items()
     }
     lengths = {
         name: sum(len(value) for value in columns[name] if isinstance(value, str))
-        for name, look in looks.items()
-        if look in ("categories", "texts")
+        for name, content in contents.items()
+        if content in ("categories", "texts")
     }
-    return Choice(
-        tuple(name for name, look in looks.items() if look in learned),
-        {name: look for name, look in looks.items() if look not in learned},
+    return ColumnChoice(
+        tuple(name for name, content in contents.items() if content in learned),
+        {name: content for name, content in contents.items() if content not in learned},
         max(lengths, key=lengths.__getitem__, default=None),
         {
             name: next(v for v in columns[name] if isinstance(v, str) and v)
@@ -205,19 +208,19 @@ def choose_columns(
     )
 
 
-def look_of(name: str, values: Sequence[Any], decimal: str) -> Look:
-    """What most values of a column are."""
-    held = [value for value in values if not is_missing(value)]
-    if not held:
+def content_of(name: str, values: Sequence[Any], decimal: str) -> Content:
+    """What a column holds: the content of most of its values."""
+    present = [value for value in values if not is_missing(value)]
+    if not present:
         return "nothing" if len(values) >= FEW else "numbers"
-    numbers = [value for value in held if is_number(value, decimal)]
-    if 2 * len(numbers) > len(held):
+    numbers = [value for value in present if is_number(value, decimal)]
+    if 2 * len(numbers) > len(present):
         return "ids" if _ID_NAME.fullmatch(name) or _counts_up(values) else "numbers"
-    if 2 * sum(isinstance(value, (list, tuple, dict)) for value in held) > len(held):
+    if 2 * sum(isinstance(value, (list, tuple, dict)) for value in present) > len(present):
         return "lists"
-    if 2 * sum(map(_is_date, held)) > len(held):
+    if 2 * sum(map(_is_date, present)) > len(present):
         return "dates"
-    return "categories" if 2 * len(set(map(str, held))) <= max(len(held), FEW) else "texts"
+    return "categories" if 2 * len(set(map(str, present))) <= max(len(present), FEW) else "texts"
 
 
 def text_columns(chunk: Chunk, layout: Layout) -> tuple[str, ...]:
@@ -232,10 +235,10 @@ def text_columns(chunk: Chunk, layout: Layout) -> tuple[str, ...]:
 
 
 def _holds_texts(name: str, values: Sequence[Any], decimal: str) -> bool:
-    held = [value for value in values if not is_missing(value)]
-    if held and all(isinstance(value, bool) for value in held):
+    present = [value for value in values if not is_missing(value)]
+    if present and all(isinstance(value, bool) for value in present):
         return True
-    return look_of(name, values, decimal) in _TEXTS
+    return content_of(name, values, decimal) in _TEXTS
 
 
 def _counts_up(values: Sequence[Any]) -> bool:

@@ -13,7 +13,13 @@ from scipy import sparse
 
 from everlearn.errors import ImageDecodeError, UsageError
 from everlearn.io.batches import BadRecord, Batch, Chunk, ImageFile, LineRows
-from everlearn.stream.columns import NUMBERS, TABLES, check_has_text, text_columns, with_columns
+from everlearn.stream.columns import (
+    NUMBERS,
+    TABLES,
+    check_has_text,
+    text_columns,
+    with_chosen_columns,
+)
 from everlearn.stream.forms import POINTS, TOKENS, field_of, with_form
 from everlearn.stream.labels import checked_label, label_array
 from everlearn.stream.layout import Layout
@@ -67,7 +73,7 @@ class RecordPreparer:
         if layout.form != "rows" or layout.texts is not None:
             return layout
         takes_texts = self._allows_texts(layout)
-        layout, note = with_columns(chunk, layout, TABLES if takes_texts else NUMBERS)
+        layout, note = with_chosen_columns(chunk, layout, TABLES if takes_texts else NUMBERS)
         if note:
             _LOG.warning(note)
         if layout.columns is None:

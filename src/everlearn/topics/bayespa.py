@@ -22,7 +22,7 @@ from everlearn.topics.objective import monitor_of
 from everlearn.topics.predict import topic_scores
 from everlearn.topics.sampling import CollapsedSampler, IndependentSampler
 from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import CountBuffer, TopicState, code_means
+from everlearn.topics.state import CountBuffer, TopicState, anchor_means
 from everlearn.topics.steps import Draws
 from everlearn.topics.weights import update_weights
 
@@ -38,7 +38,7 @@ def decay(settings: TopicSettings, state: TopicState) -> TopicState:
     CountBuffer(state).decay(settings.retention)
     weights = state.weights
     if weights is not None and settings.loss is not None:
-        means = code_means(state.codes, weights.n_tasks, settings.loss.margin)
+        means = anchor_means(state.codes, weights.n_tasks, settings.loss.margin)
         weights = weights.decay(settings.retention, means, settings.loss.variance)
     return replace(state, tables=settings.retention * state.tables, weights=weights)
 

@@ -11,7 +11,7 @@ from everlearn.core.arrays import IntVec
 from everlearn.topics.kernels.sampler import Bags
 from everlearn.topics.kernels.words import tally_topics
 from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import TopicState, code_means, n_codes
+from everlearn.topics.state import TopicState, anchor_means, n_anchors
 from everlearn.topics.steps import Draws
 
 _SPARES = 3
@@ -40,7 +40,7 @@ def add_spare_topics(
     n = len(codes)
     weights = state.weights
     if weights is not None and loss is not None:
-        weights = weights.extended(code_means(codes, weights.n_tasks, loss.margin), loss.variance)
+        weights = weights.extended(anchor_means(codes, weights.n_tasks, loss.margin), loss.variance)
     return replace(
         state.with_room(state.n_words, state.n_topics + n),
         ids=np.concatenate([state.ids, state.next_id + np.arange(n)]),
@@ -65,7 +65,7 @@ def _spare_classes(state: TopicState, signs: NDArray[np.int8], room: int) -> Int
     At the first batch these are all classes without a topic. Later batches begin with the class
     after the last one that had its turn, so that each class gets one again and again.
     """
-    n = n_codes(signs.shape[1])
+    n = n_anchors(signs.shape[1])
     lacking = ~np.isin(np.arange(n), state.codes)
     if state.clock == 0:
         return np.flatnonzero(lacking)[:room]

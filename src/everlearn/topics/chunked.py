@@ -1,7 +1,7 @@
 """Learn one batch of documents that workers hold: they draw the topics and send back sums.
 
-What comes back are counts of words in topics, which are whole numbers, so that their sums are
-exact in any order, and, if there are labels, what the weights need to know of each document.
+Workers send counts of words in topics. These are whole numbers, so sums are exact in any order.
+With labels, they also send the draws of each document, from which the weights are learned.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from everlearn.topics.corpus import ChunkedDocuments
 from everlearn.topics.kernels.sampler import WordFactors
 from everlearn.topics.kernels.words import add_topics
 from everlearn.topics.objective import monitor_of
-from everlearn.topics.sampling import factors_of, first_topics
+from everlearn.topics.sampling import step_of_round, word_factors_of
 from everlearn.topics.settings import TopicSettings
 from everlearn.topics.state import CountBuffer, FixedSpread, Gaussians, TopicState
-from everlearn.topics.steps import AveragingStep, Block, Draws, GibbsStep, Step
-from everlearn.topics.weights import make_hinges, update_weights, weight_draws
+from everlearn.topics.steps import Block, Draws, GibbsStep, Step
+from everlearn.topics.weights import update_weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class ChunkedBatch:
 
 
 class _ChunkTargets(NamedTuple):
-    """What goes to a chunk: its first document's place in the batch, and its hinges."""
+    """What goes to a chunk: the position of its first document in the batch, and its targets."""
 
     first: int
     signs: NDArray[np.int8]
@@ -48,7 +48,7 @@ class _ChunkTargets(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """What all chunks share in a round; `place` is seed, clock, round and documents of a batch."""
+    """What all chunks share in a round; `place` is the arguments of `stream_keys`."""
 
     step: Step
     place: tuple[int, int, int, int]
@@ -57,7 +57,7 @@ class _Round(NamedTuple):
 
 
 class ChunkDraws(NamedTuple):
-    """What a chunk sends back of its draws; all but the shares is empty without labels.
+    """The part of its draws that a chunk sends back. Without labels, only shares are not empty.
 
     shares : (K,) shares of documents in topics, summed over documents and kept sweeps
     lengths : (n,) tokens of each document, at least 1
@@ -72,7 +72,7 @@ class ChunkDraws(NamedTuple):
 
     @classmethod
     def of(cls, documents: Documents, draws: Draws, labels: bool) -> ChunkDraws:
-        """What is needed of the draws of these documents."""
+        """The part of the draws of these documents that is sent back."""
         lengths = np.maximum(documents.lengths, 1).astype(np.float64)
         shares = (1.0 / (len(draws.kept) * lengths)) @ draws.totals
         if labels:
@@ -96,7 +96,7 @@ class ChunkDraws(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkSums:
-    """Of chunks in order: whole counts of words in topics over the kept sweeps, and the draws."""
+    """Sums over chunks: counts of words in topics over the kept sweeps, and the draws, in order."""
 
     counts: Mat
     draws: tuple[ChunkDraws, ...]
@@ -147,24 +147,20 @@ class ChunkedSampler:
     ) -> ChunkDraws:
         """The draws of round `number`, from 0; `counts` are then its words in topics."""
         settings, state = self._settings, self._state
-        schedule = (settings.n_sweeps, settings.burn_in, first_topics(settings, state, number))
-        signs, offsets, factors = self._targets.signs, self._targets.values, self._factors()
-        step: Step
-        if isinstance(weights, Gaussians) and settings.loss is not None:
-            rng = weight_draws(settings, state, number)
-            hinges = make_hinges(settings.loss, weights, self._targets, self._engine, rng)
-            signs, offsets = hinges.signs, hinges.offsets
-            lean = hinges._replace(signs=signs[:0], offsets=offsets[:0])
-            step = GibbsStep(factors, self._alpha, lean, settings.first_pull, schedule)
-        else:
-            mean = np.empty((0, len(self._alpha))) if weights is None else weights.mean
-            closed_form = settings.closed_form(number)
-            step = AveragingStep(factors, self._alpha, mean, closed_form, schedule)
+        targets = self._targets
+        step = step_of_round(
+            settings, state, number, self._factors(), self._alpha, weights, targets, self._engine
+        )
+        signs, offsets = targets.signs, targets.values
+        if isinstance(step, GibbsStep):
+            # Targets go to each chunk apart, the step to all of them.
+            signs, offsets = step.hinges.signs, step.hinges.offsets
+            step = replace(step, hinges=step.hinges._replace(signs=signs[:0], offsets=offsets[:0]))
         items, first = [], 0
         for chunk, draws in zip(self._batch.chunks, self._draws, strict=True):
             own = slice(first, first + chunk.n_documents)
-            targets = _ChunkTargets(first, signs[own], offsets[own], multipliers[own])
-            items.append((chunk.handle, draws, targets))
+            part = _ChunkTargets(first, signs[own], offsets[own], multipliers[own])
+            items.append((chunk.handle, draws, part))
             first = own.stop
         place = (state.seed, state.clock, number, first)
         shared = _Round(step, place, settings.n_kept, labels=settings.loss is not None)
@@ -181,7 +177,7 @@ class ChunkedSampler:
             weight = settings.ghosts / settings.n_kept
             counts = counts + weight * self.counts
             totals += weight * self.counts.sum(axis=0)
-        return factors_of(settings, counts, totals, state.n_words)
+        return word_factors_of(settings, counts, totals, state.n_words)
 
 
 def learn_chunked_batch(

@@ -44,7 +44,7 @@ from everlearn.topics.params import (
 from everlearn.topics.predict import scores, topic_proportions
 from everlearn.topics.priors import FixedTopics, SharedSticks
 from everlearn.topics.settings import LossKind, TopicSettings
-from everlearn.topics.state import Gaussians, label_order, n_codes
+from everlearn.topics.state import Gaussians, label_order, n_anchors
 
 _PASSES: Final = {"multiclass": 2, "binary": 5, "multilabel": 5}
 """Passes over a new document: few for the largest score, more for a threshold."""
@@ -296,7 +296,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
 
     def _check_a_topic_for_each_class(self, parameter: str, space: LabelSpace) -> None:
         """Refuse a parameter that leaves a class without a topic to be anchored to."""
-        needed, most = n_codes(space.n_tasks), int(getattr(self, parameter))
+        needed, most = n_anchors(space.n_tasks), int(getattr(self, parameter))
         if self.anchors and needed > most:
             raise ValueError(
                 f"the {parameter!r} parameter of {type(self).__name__} must allow a topic for each "
@@ -419,7 +419,7 @@ class MedHDPClassifier(MaxMarginClassifier):
         prior = SharedSticks(float(options.concentration), float(options.stick_prior))
         start = options.start_topics
         if start is None:
-            start = min(n_codes(outputs.n_tasks), most)
+            start = min(n_anchors(outputs.n_tasks), most)
         settings = self._classifier_settings(
             options, outputs, "hdp", prior, start_topics=int(start)
         )

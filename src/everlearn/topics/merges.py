@@ -22,7 +22,7 @@ from everlearn.core.documents import Documents, split_documents
 from everlearn.engine.protocol import Engine
 from everlearn.topics.predict import infer_expected
 from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import TopicState, code_means, word_factors
+from everlearn.topics.state import TopicState, anchor_means, word_factors
 
 Pairs = Sequence[tuple[int, int]]
 _FEWEST_FOR_ALL: Final = 16
@@ -232,7 +232,7 @@ def _merge_state(
         table[..., len(left) : k] = 0.0
     weights = state.weights
     if weights is not None and settings.loss is not None:
-        means = code_means(state.codes, weights.n_tasks, settings.loss.margin)
+        means = anchor_means(state.codes, weights.n_tasks, settings.loss.margin)
         weights = weights.merge(position, state.totals[:k], means, settings.loss.variance)
     return replace(
         state,

@@ -19,7 +19,7 @@ from everlearn.topics.fit import TopicFit
 from everlearn.topics.merges import word_gain
 from everlearn.topics.scale import Scale
 from everlearn.topics.settings import TopicSettings
-from everlearn.topics.state import Gaussians, TopicState, code_means
+from everlearn.topics.state import Gaussians, TopicState, anchor_means
 
 
 def merge_topic_models(
@@ -124,7 +124,7 @@ def _merge_weights(
     begun = None if base is None else base.weights
     if not isinstance(begun, Gaussians):
         variance, codes = settings.loss.variance, states[0].codes
-        means = code_means(codes, parts[0].n_tasks, settings.loss.margin)
+        means = anchor_means(codes, parts[0].n_tasks, settings.loss.margin)
         prior = np.broadcast_to(np.eye(len(codes)) / variance, parts[0].precision.shape)
         begun = Gaussians(prior, means / variance)
     return Gaussians(

@@ -1,6 +1,8 @@
-"""Draw the topics of a batch in rounds: with word counts that stand still, or follow every draw."""
+"""Draw the topics of a batch in rounds, with fixed word counts or by collapsed Gibbs sampling."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import psi
@@ -8,7 +10,7 @@ from scipy.special import psi
 from everlearn.core.arrays import Mat, Vec
 from everlearn.engine.protocol import Engine
 from everlearn.kernels.draws import stream_keys
-from everlearn.topics.batches import Batch, renumber_words
+from everlearn.topics.batches import Batch, Targets, renumber_words
 from everlearn.topics.kernels.collapsed import (
     LiveCounts,
     sweep_collapsed,
@@ -54,10 +56,30 @@ def first_topics(settings: TopicSettings, state: TopicState, number: int) -> int
     return UNIFORM if settings.init == "uniform" or state.clock == 0 else PREDICTIVE
 
 
-class IndependentSampler:
-    """Rounds of sweeps over a batch with word counts that stand still during a round.
+def step_of_round(
+    settings: TopicSettings,
+    state: TopicState,
+    number: int,
+    factors: WordFactors,
+    alpha: Vec,
+    weights: FixedSpread | Gaussians | None,
+    targets: Targets,
+    engine: Engine,
+) -> Step:
+    """The step that draws the topics of all documents in round `number`, from 0."""
+    schedule = (settings.n_sweeps, settings.burn_in, first_topics(settings, state, number))
+    if isinstance(weights, Gaussians) and settings.loss is not None:
+        rng = weight_draws(settings, state, number)
+        hinges = make_hinges(settings.loss, weights, targets, engine, rng)
+        return GibbsStep(factors, alpha, hinges, settings.first_pull, schedule)
+    mean = np.empty((0, len(alpha))) if weights is None else weights.mean
+    return AveragingStep(factors, alpha, mean, settings.closed_form(number), schedule)
 
-    Documents do not depend on each other then, so workers share them. Each round goes on from the
+
+class IndependentSampler:
+    """Rounds of sweeps over a batch with word counts that are fixed during a round.
+
+    So documents are independent, and workers share them. Each round goes on from the
     topics of the last one.
     """
 
@@ -83,23 +105,16 @@ class IndependentSampler:
         """The step that draws a round, and the documents it starts from."""
         settings, batch, alpha = self._settings, self._batch, self._document_prior()
         factors, bags = self._factors()
-        start = first_topics(settings, self._state, number)
-        schedule = (settings.n_sweeps, settings.burn_in, start)
         keys = stream_keys(self._state.seed, self._state.clock, number, len(batch))
+        step = step_of_round(
+            settings, self._state, number, factors, alpha, weights, batch.targets, self._engine
+        )
+        step = replace(step, draws_tables=settings.grows)
         signs, offsets = batch.targets.signs, batch.targets.values
-        step: Step
-        if isinstance(weights, Gaussians) and settings.loss is not None:
-            rng = weight_draws(settings, self._state, number)
-            hinges = make_hinges(settings.loss, weights, batch.targets, self._engine, rng)
-            signs, offsets = hinges.signs, hinges.offsets
-            pull = settings.first_pull
-            step = GibbsStep(factors, alpha, hinges, pull, schedule, settings.grows)
+        if isinstance(step, GibbsStep):
+            signs, offsets = step.hinges.signs, step.hinges.offsets
             if number == 0:
                 self._inverses = np.zeros((settings.n_kept, *signs.shape))
-        else:
-            mean = np.empty((0, len(alpha))) if weights is None else weights.mean
-            first = settings.closed_form(number)
-            step = AveragingStep(factors, alpha, mean, first, schedule, settings.grows)
         return step, Block(bags, keys, self._topics, signs, offsets, multipliers, self._inverses)
 
     def _document_prior(self) -> Vec:
@@ -128,11 +143,14 @@ class IndependentSampler:
             weight = settings.ghosts / settings.n_kept
             add_topics(bags, self._draws.kept, weight, counts)
             totals += weight * self._draws.totals.sum(axis=0)
-        return factors_of(settings, counts, totals, state.n_words), bags
+        return word_factors_of(settings, counts, totals, state.n_words), bags
 
 
-def factors_of(settings: TopicSettings, counts: Mat, totals: Vec, n_words: int) -> WordFactors:
-    """Word factors from counts of some words (words, K), and the totals (K,) of all words."""
+def word_factors_of(settings: TopicSettings, counts: Mat, totals: Vec, n_words: int) -> WordFactors:
+    """`word_factors` for counts of some words (words, K), and totals (K,) of all words.
+
+    Also for factors of digammas, the variational ones.
+    """
     smoothing = settings.smoothing
     totals = totals + smoothing * n_words
     if settings.word_factor != "digamma":
@@ -144,10 +162,10 @@ def factors_of(settings: TopicSettings, counts: Mat, totals: Vec, n_words: int) 
 
 
 class CollapsedSampler:
-    """Rounds of sweeps over a batch with word counts that follow every draw.
+    """Rounds of collapsed Gibbs sweeps over a batch: each draw changes the word counts.
 
-    Each document depends on the one before, so one thread visits them all. Each round goes on from
-    the topics of the last one.
+    So each document depends on the one before, and one thread draws them all. Each round goes on
+    from the topics of the last one.
     """
 
     def __init__(self, settings: TopicSettings, state: TopicState, batch: Batch) -> None:

@@ -45,7 +45,7 @@ class Weights(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedSpread:
-    """Weights with the covariance of the prior, so that only means are kept."""
+    """Means of weights whose covariance is that of the prior: the averaging loss."""
 
     mean: Mat
 
@@ -73,7 +73,7 @@ class FixedSpread:
 
 @dataclass(frozen=True, slots=True)
 class Gaussians:
-    """Gaussian weights in natural parameters, which are sums over documents.
+    """Gaussian weights of the Gibbs loss, in natural parameters, which are sums over documents.
 
     `precision` is (Q, K, K), `shift` = precision @ mean is (Q, K).
     """
@@ -175,7 +175,7 @@ class WordWeights:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """All that the next batch depends on.
+    """What a topic model has learned, and all that learning the next batch depends on.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class TopicState:
         Columns from `n_topics` on are zero. Learners change this array and `totals` in place.
     totals : (capacity,), its column sums
     ids : (n_topics,), permanent ids of the topics
-    codes : (n_topics,), the class each topic is anchored to, or -1
+    codes : (n_topics,), the anchor of each topic: the class it expects, or -1
     tables : (n_topics,), tables of the shared sticks; zero for a fixed number of topics
     weights : of the tasks, None without labels
     words : words' own weights, None without any
@@ -257,7 +257,7 @@ class TopicState:
 
 
 def _grow_rows(table: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
-    """Append rows of zeros; double the capacity when it is full.
+    """The table with rows of zeros appended. Doubles the capacity when it is full.
 
     The result is a view of these rows only, so copies and files hold nothing of the spare capacity.
     A table has some if it is the beginning of a longer one that this function made. Rows may be
@@ -358,12 +358,12 @@ class SavedCounts:
         self._totals[:] = self._old_totals
 
 
-def n_codes(n_tasks: int) -> int:
-    """Number of classes to which topics can be anchored: a single task has two."""
+def n_anchors(n_tasks: int) -> int:
+    """Number of different anchors of topics: the number of classes. A single task has two."""
     return 2 if n_tasks == 1 else n_tasks
 
 
-def code_means(codes: IntVec, n_tasks: int, margin: float) -> Mat:
+def anchor_means(codes: IntVec, n_tasks: int, margin: float) -> Mat:
     """Prior means (n_tasks, n_topics): the margin for a topic's own task, else minus the margin.
 
     For a single task code 0 stands for yes and code 1 for no; code -1 is no anchor at all.
@@ -397,7 +397,7 @@ def first_state(
         if settings.loss.anchored:
             order = task_order if len(task_order) > 1 else np.repeat([0, 1], [1, n_rest])
             codes = order[np.arange(n_topics) % len(order)]
-        means = code_means(codes, len(task_order), settings.loss.margin)
+        means = anchor_means(codes, len(task_order), settings.loss.margin)
         weights = _prior_weights(settings.loss, means)
     words = (
         WordWeights.empty(n_words, len(task_order)) if settings.max_word_multiplier > 0 else None

@@ -1,6 +1,7 @@
-"""Local steps that draw the topics of documents, under the averaging or the Gibbs loss.
+"""The local step of topic models: draw the topics of a batch, under the averaging or Gibbs loss.
 
-Word counts stand still meanwhile, so documents are independent, and each worker gets a run of them.
+Word counts are fixed during a step. So documents are independent, and workers draw runs of them.
+Shapes: B documents, K topics, Q tasks, and `n_kept` sweeps that are kept after the burn-in.
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ from everlearn.topics.kernels.sampler import (
 from everlearn.topics.weights import tilts
 
 _FEWEST_TOKENS = 1000
-"""Tokens of a run of documents; fewer are not worth sending to another thread."""
+"""Fewest tokens of a run of documents: smaller runs are not worth a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
     """What the sweeps of a round have drawn.
 
-    topics : (n_tokens,), after the last sweep
-    kept : (n_kept, n_tokens), after each sweep that is kept, that is, not dropped by `burn_in`
-    totals : (B, K), tokens in topics, summed over kept sweeps
-    tallies, inverses : (n_kept, B, K) and (n_kept, B, hinges), under the Gibbs loss
-    tables : (B, K), summed over kept sweeps; no rows unless topics are born
+    topics : (n_tokens,) topic of each token after the last sweep
+    kept : (n_kept, n_tokens) topic of each token after each kept sweep
+    totals : (B, K) tokens of each topic in a document, summed over kept sweeps
+    tallies : (n_kept, B, K) the same for each kept sweep, which the Gibbs loss needs
+    inverses : (n_kept, B, hinges) inverse augmentation variables of the Gibbs loss
+    tables : (B, K) tables of the HDP, summed over kept sweeps; no rows for a fixed number of topics
     """
 
     topics: Topics
@@ -72,7 +74,7 @@ class Draws:
 
 
 def even_runs(bags: Bags, n_parts: int) -> list[slice]:
-    """Runs of documents with about as many tokens each."""
+    """Cut documents into runs with about as many tokens each."""
     n_tokens = int(bags.starts[-1])
     n_parts = max(1, min(n_parts, n_tokens // _FEWEST_TOKENS))
     if n_parts == 1 and len(bags.indptr) > 1:
@@ -94,11 +96,11 @@ def cut(bags: Bags, where: slice) -> Bags:
 class Block:
     """Documents for a local step, with the draws and multipliers that it starts from.
 
-    keys : (B,), random streams of the documents
-    topics : (n_tokens,), before the step
-    signs, offsets : (B, hinges), as in `Hinges`
-    multipliers : (B, Q), of the averaging loss
-    inverses : (n_kept, B, hinges), of the last round under the Gibbs loss
+    keys : (B,) random streams of the documents
+    topics : (n_tokens,) topic of each token before the step
+    signs, offsets : (B, hinges) targets, as in `Hinges`
+    multipliers : (B, Q) dual multipliers of the averaging loss
+    inverses : (n_kept, B, hinges) as in `Draws`, of the last round
     """
 
     bags: Bags
@@ -129,10 +131,12 @@ class Block:
 class AveragingStep:
     """Sweeps under the averaging loss, or without labels (no tasks).
 
-    closed_form : margin, variance and largest multiplier, for multipliers of its own; a largest
-        multiplier of 0 uses those of the block
-    schedule : number of sweeps, how many of them are dropped, and how topics start
-    seats : whether to draw tables, too
+    factors, alpha : expected words of topics, and prior of topics in a document
+    weights : (Q, K) mean weights of the tasks
+    closed_form : margin, variance and largest multiplier, from which the step computes the
+        multipliers; if the largest is 0, it uses those of the block
+    schedule : number of sweeps, of these the burn-in, and how tokens get their first topics
+    draws_tables : whether to draw tables of the HDP
     """
 
     factors: WordFactors
@@ -140,11 +144,11 @@ class AveragingStep:
     weights: Mat
     closed_form: tuple[float, float, float]
     schedule: tuple[int, int, int]
-    seats: bool = False
+    draws_tables: bool = False
 
     def draw(self, block: Block) -> Draws:
         """Draw the topics of a block."""
-        out = _empty_draws(block, self.schedule, len(self.alpha), self.seats)
+        out = _empty_draws(block, self.schedule, len(self.alpha), self.draws_tables)
         own = self.closed_form[2] > 0.0
         multipliers = np.empty_like(block.multipliers) if own else block.multipliers
         sample_documents(
@@ -164,9 +168,10 @@ class AveragingStep:
 class GibbsStep:
     """Sweeps under the Gibbs loss.
 
-    hinges : of all documents; signs and offsets come with the block
-    pull : multiplier of every label while tokens get their first topics
-    schedule, seats : as in `AveragingStep`
+    factors, alpha : as in `AveragingStep`
+    hinges : weights of the hinges; their signs and offsets come with the block
+    pull : dual multiplier of each label while tokens get their first topics
+    schedule, draws_tables : as in `AveragingStep`
     """
 
     factors: WordFactors
@@ -174,11 +179,11 @@ class GibbsStep:
     hinges: Hinges
     pull: float
     schedule: tuple[int, int, int]
-    seats: bool = False
+    draws_tables: bool = False
 
     def draw(self, block: Block) -> Draws:
         """Draw the topics of a block."""
-        empty = _empty_draws(block, self.schedule, len(self.alpha), self.seats)
+        empty = _empty_draws(block, self.schedule, len(self.alpha), self.draws_tables)
         tallies = np.zeros((len(empty.kept), *empty.totals.shape))
         out = replace(empty, tallies=tallies, inverses=block.inverses.copy())
         lengths = np.maximum(np.diff(block.bags.starts), 1)
@@ -200,8 +205,10 @@ class GibbsStep:
 Step: TypeAlias = AveragingStep | GibbsStep
 
 
-def _empty_draws(block: Block, schedule: tuple[int, int, int], n_topics: int, seats: bool) -> Draws:
-    """Arrays for the draws of a block; the Gibbs loss needs tallies, too."""
+def _empty_draws(
+    block: Block, schedule: tuple[int, int, int], n_topics: int, draws_tables: bool
+) -> Draws:
+    """Arrays for the draws of a block, without the tallies of the Gibbs loss."""
     n_sweeps, burn_in, start = schedule
     n = len(block.keys)
     return Draws(
@@ -210,16 +217,16 @@ def _empty_draws(block: Block, schedule: tuple[int, int, int], n_topics: int, se
         np.zeros((n, n_topics)),
         block.inverses,
         block.inverses,
-        np.zeros((n if seats else 0, n_topics)),
+        np.zeros((n if draws_tables else 0, n_topics)),
     )
 
 
 def draw_block(step: Step, block: Block) -> Draws:
-    """Draw the topics of a block: a task for an engine."""
+    """Draw the topics of a block. A function, so that an engine can send it."""
     return step.draw(block)
 
 
 def draw_topics(step: Step, block: Block, engine: Engine) -> Draws:
-    """Draw the topics of a block, a run of documents on each worker."""
+    """Draw the topics of a batch on all workers of the engine."""
     parts = [block.cut(where) for where in even_runs(block.bags, engine.n_workers)]
     return Draws.concatenate(engine.map(draw_block, parts, step))

@@ -14,7 +14,7 @@ from everlearn.core.tree import Tree
 from everlearn.engine.opening import open_engine
 from everlearn.engine.progress import DocumentProgress
 from everlearn.text.inputs import WordSpace
-from everlearn.trees.model import TreeTopics, growing_prior, sampled_levels
+from everlearn.trees.model import TreeTopics, growing_prior, level_prior_of_counts
 from everlearn.trees.moves import join_siblings, merge_nodes
 from everlearn.trees.sampler import TreeSampler
 from everlearn.trees.settings import TreeSettings
@@ -149,7 +149,7 @@ def sample_tree(
         sampler.word_prior = rules.word_prior
         sampler.sweep(seed, done)
         if rules.learn_levels and done >= half and done % LEVELS_EVERY == 0:
-            sampler.alpha = sampled_levels(sampler.alpha, sampler.level_counts)
+            sampler.alpha = level_prior_of_counts(sampler.alpha, sampler.level_counts)
         if merging and done < n_sweeps and done >= join_at:
             sampler, joined = join_siblings(sampler, rules, seed, done)
             wait = JOIN_EVERY if joined else 2 * wait  # try less often what does not pay

@@ -18,7 +18,7 @@ from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.tree import Tree
 
 LEAST_LEVEL = 1e-2
-"""Smallest parameter of a learned level prior; a level at this value is all but switched off."""
+"""Smallest parameter of a learned level prior. Such a level gets next to no tokens."""
 LEAST_PRIOR = 0.1
 """The word prior grows from here while topics form, unless it is smaller itself."""
 _LEVEL_STEPS = 20
@@ -85,7 +85,7 @@ class TreeTopics:
         return self if not len(new) else replace(self, counts=np.concatenate([self.counts, new]))
 
     def arranged(self, tree: Tree) -> TreeTopics:
-        """The statistics for another tree, which has some of the nodes in any order."""
+        """The statistics of the nodes of `tree`, which are some of these, in any order."""
         at = self.tree.at(tree.ids)
         counts = np.take(self.counts, at, axis=1)
         return replace(self, tree=tree, counts=counts, slots=self.slots[at])
@@ -97,7 +97,7 @@ class TreeTopics:
 
 
 def growing_prior(word_prior: float, progress: float) -> float:
-    """The word prior while topics form. It has its full value from a progress of 1 on.
+    """The word prior while topics form: it grows with progress, and is full at 1.
 
     A new topic competes with n_words * word_prior pseudo-counts, more than a few documents bring.
     Under the full prior, new topics would hardly ever begin.
@@ -131,8 +131,8 @@ def log_joint(topics: TreeTopics, level_counts: Mat, rules: TreeRules) -> float:
     return float(words + paths + level_evidence(level_counts, topics.alpha))
 
 
-def sampled_levels(alpha: Vec, level_counts: Mat) -> Vec:
-    """The level prior after a few steps towards the best one for these counts."""
+def level_prior_of_counts(alpha: Vec, level_counts: Mat) -> Vec:
+    """The level prior fitted to (n_documents, depth) token counts, by a few steps from `alpha`."""
     used = level_counts[level_counts.sum(axis=1) > 0]
     if not len(used):
         return alpha
@@ -140,8 +140,8 @@ def sampled_levels(alpha: Vec, level_counts: Mat) -> Vec:
     return np.maximum(LearnedDirichlet(0.0).improved(alpha, counts), LEAST_LEVEL)
 
 
-def expected_levels(alpha: Vec, log_shares: Vec, n_documents: float) -> Vec:
-    """The level prior that fits expected log-shares best, nowhere below `LEAST_LEVEL`.
+def level_prior_of_logs(alpha: Vec, log_shares: Vec, n_documents: float) -> Vec:
+    """The level prior fitted to expected log-shares, at least `LEAST_LEVEL` at each level.
 
     `log_shares` is the sum of E[log theta] over documents, (depth,).
     """

@@ -22,7 +22,7 @@ from everlearn.trees.model import (
     TreeRules,
     TreeTopics,
     level_evidence,
-    sampled_levels,
+    level_prior_of_counts,
     topic_evidence,
 )
 from everlearn.trees.sampler import TreeSampler
@@ -222,5 +222,5 @@ def _part(sampler: TreeSampler, topics: TreeTopics, ids: IntVec, rules: TreeRule
     words = topic_evidence(topics.counts[:, at[at >= 0]], rules.word_prior).sum()
     levels, alpha = sampler.level_counts, topics.alpha
     if rules.learn_levels:
-        alpha = sampled_levels(alpha, levels)
+        alpha = level_prior_of_counts(alpha, levels)
     return float(words) + level_evidence(levels, alpha)

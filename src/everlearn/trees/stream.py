@@ -18,7 +18,7 @@ from everlearn.core.tree import Tree
 from everlearn.engine.protocol import Engine
 from everlearn.trees.kernels.paths import Posteriors
 from everlearn.trees.local import PathStep, mean_table
-from everlearn.trees.model import TreeRules, TreeTopics, growing_prior, sampled_levels
+from everlearn.trees.model import TreeRules, TreeTopics, growing_prior, level_prior_of_counts
 from everlearn.trees.moves import join_siblings, merge_nodes
 from everlearn.trees.sampler import TreeSampler
 from everlearn.trees.settings import TreeSettings
@@ -108,7 +108,7 @@ def learn_batch(
             merge_nodes(sampler, rules)
     if rules.learn_levels and n_documents >= LEVELS_FROM:
         level_counts = np.concatenate([state.past, sampler.level_counts])
-        sampler.alpha = sampled_levels(sampler.alpha, level_counts)
+        sampler.alpha = level_prior_of_counts(sampler.alpha, level_counts)
     ranks = stream(state.seed, "subsample", state.clock).random(len(batch))
     full = Reservoir(
         _concatenated(old.documents, batch),

@@ -25,7 +25,7 @@ from everlearn.trees.local import (
     level_constant,
     under_new_prior,
 )
-from everlearn.trees.model import TreeRules, TreeTopics, expected_levels, topic_evidence
+from everlearn.trees.model import TreeRules, TreeTopics, level_prior_of_logs, topic_evidence
 from everlearn.trees.settings import TreeSettings
 
 CHOOSE_EVERY = 4
@@ -104,7 +104,7 @@ def _updated(
     """The tree under new statistics."""
     alpha = topics.alpha
     if rules.learn_levels:
-        alpha = expected_levels(alpha, total.logs, total.n_documents)
+        alpha = level_prior_of_logs(alpha, total.logs, total.n_documents)
     if any(batch.stats is None for batch in batches):
         return replace(topics, alpha=alpha)  # too early to replace the sampled counts
     counts, slots = np.maximum(total.counts, 0.0), np.maximum(total.slots, 0.0)

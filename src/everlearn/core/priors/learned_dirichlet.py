@@ -17,9 +17,11 @@ from scipy.special import gammaln, psi
 from everlearn.core.arrays import Mat, Vec
 
 LEAST = 1e-10
-"""The smallest alpha of a topic: zero for all that numbers can tell."""
+"""The smallest alpha of a topic. It is as good as zero."""
 _INNER_STEPS = 5
+"""Fixed-point steps of one call."""
 _SLACK = 1e-12
+"""A relative fall of the bound by less is a rounding error."""
 
 
 def rising(a: Vec, n: Vec) -> Vec:
@@ -29,12 +31,12 @@ def rising(a: Vec, n: Vec) -> Vec:
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """The non-zero averages n_sk = N_sk / D_s of points per document, group and topic.
+    """Mean points of each topic in a document of each group, n_sk = N_sk / D_s, where not zero.
 
     Attributes
     ----------
-    group, topic : (n_entries,) where an entry stands
-    each : (n_entries,) the averages
+    group, topic : (n_entries,) indices of the entries
+    each : (n_entries,) their values n_sk
     sizes : (n_groups,) documents in each group
     lengths : (n_groups,) points per document of each group
     n_topics : number of topics
@@ -62,14 +64,14 @@ class LearnedDirichlet:
     rate: float = 0.5
 
     def bound(self, alpha: Vec, counts: GroupCounts, magnified: float = 1.0) -> float:
-        """What documents and alpha contribute to the bound, each document `magnified` times."""
+        """The part of the bound from documents, each `magnified` times, and from alpha."""
         total = alpha.sum()
         used = counts.sizes[counts.group] @ rising(alpha[counts.topic], counts.each)
         documents = used - counts.sizes @ rising(total, counts.lengths)
         return float(magnified * documents - self.rate * total)
 
     def improved(self, alpha: Vec, counts: GroupCounts, magnified: float = 1.0) -> Vec:
-        """A few steps up the bound in alpha; the bound never falls."""
+        """Alpha after a few steps that raise the bound, or leave it as it is."""
         quick = self._steps(alpha, counts, magnified, safe=False)
         before = self.bound(alpha, counts, magnified)
         if self.bound(quick, counts, magnified) >= before - _SLACK * abs(before):
@@ -94,9 +96,9 @@ class LearnedDirichlet:
         return alpha
 
     def expected_log(self, alpha: Vec, counts: Mat, sizes: Vec) -> Mat:
-        """psi(alpha_k + n_sk), shape (n_groups, n_topics): E[log pi_sk] but for a group's constant.
+        """psi(alpha_k + n_sk), shape (n_groups, n_topics): E[log pi_sk] up to a constant a group.
 
-        psi is taken at the non-zero counts alone, since a document has few of all topics.
+        psi is computed at non-zero counts only, because a document has few topics.
         """
         entries = GroupCounts.of(counts, sizes)
         out = np.tile(psi(alpha), (len(sizes), 1))
