@@ -7,7 +7,7 @@ import pytest
 
 from everlearn import DPMixture
 from everlearn.core.moves import LapInfo, MoveRecord
-from everlearn.estimator.history import History
+from everlearn.estimator.history import History, Misfit
 
 
 def history_of(n: int) -> History:
@@ -37,6 +37,14 @@ def test_print_shows_a_table_of_the_first_and_the_latest_laps() -> None:
     assert lines[-2].split()[0] == "39"
     assert str(History()).endswith("moves: none")
     assert repr(history_of(3)) == "<History of 3 laps, 1 of the latest moves>"
+
+
+def test_print_says_which_records_fit_badly() -> None:
+    history = history_of(3).with_misfit(Misfit(since=10_000, rows=3_000, drop=1.63))
+    assert str(history).splitlines()[-2:] == [
+        "moves: 1 birth accepted",
+        "3,000 records fit badly since record 10,000 (1.6 nats below the others)",
+    ]
 
 
 def test_a_data_frame_has_a_row_for_each_lap() -> None:

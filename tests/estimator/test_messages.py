@@ -33,9 +33,12 @@ pytestmark = [
 ]
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = (X[:, 0] > 0).astype(int)
+DATES = "of dtype datetime64[us]: make numbers of it, such as days since a date, or leave it out"
 GAPS = np.where(X > 1, np.nan, X)
 NEW: dict[str, Callable[[], Any]] = {
-    "DPMixture": lambda: DPMixture(init_components=2, max_laps=2, random_state=0),
+    "DPMixture": lambda: DPMixture(
+        family="diagonal", init_components=2, max_laps=2, random_state=0
+    ),
     "ClumpedTopicModel": lambda: ClumpedTopicModel(),
     "ComponentTree": lambda: ComponentTree(max_nodes=3, max_iter=2, random_state=0),
     "OnlinePPCA": lambda: OnlinePPCA(1),
@@ -49,8 +52,8 @@ TABLE = "rows must be a table, such as [[1.0, 2.0]] or a data frame; got "
 COLUMN = "use reshape(-1, 1) if it is a column, reshape(1, -1) if a row"
 FRAME = pd.DataFrame({"ms": [1.0, 2.0], "way": ["web", "app"]})
 MISSING = (
-    "Input X contains NaN. Fill in missing values, or leave those rows out; "
-    'DPMixture(family="diagonal") and OnlinePPCA take them as they are'
+    "contains NaN (a missing value), which it does not take; DPMixture and OnlinePPCA do. Fill "
+    "gaps, such as by sklearn.impute.SimpleImputer, or leave these rows out"
 )
 ROWS: dict[str, tuple[Callable[[], Any], str]] = {
     "None": (lambda: None, TABLE + "None"),
@@ -78,12 +81,18 @@ ROWS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "complex": (lambda: X + 1j, "expected real numbers, got an array of dtype complex128; pass"),
     "text": (lambda: X.astype(str), "expected numbers, got an array with '0.12573"),
-    "a text column": (lambda: FRAME, "column 'way' with 'web': make numbers of it, or leave it"),
-    "polars text": (lambda: pl.from_pandas(FRAME), "column 'way' with 'web': make numbers of it"),
+    "a text column": (lambda: FRAME, "'web': make numbers of it, learn categories by DPMixture(f"),
+    "polars text": (
+        lambda: pl.from_pandas(FRAME),
+        "column 'way' with 'web': make numbers of it, learn cat",
+    ),
     "arrow text": (lambda: pa.Table.from_pandas(FRAME), "column 'way' with 'web': make numbers of"),
-    "dates": (lambda: pd.DataFrame({"t": pd.date_range("2020", periods=3)}), "column 't' of dtype"),
+    "dates": (lambda: pd.DataFrame({"t": pd.date_range("2020", periods=3)}), DATES),
     "categories": (lambda: FRAME.astype({"way": "category"}), "column 'way' with 'web'"),
-    "durations": (lambda: np.zeros((2, 2), "m8[s]"), "an array of dtype timedelta64[s]"),
+    "durations": (
+        lambda: np.zeros((2, 2), "m8[s]"),
+        "64[s]: make numbers of it, such as days since a date, or",
+    ),
     "a record array": (lambda: np.zeros(3, [("a", "f8")]), "an array of dtype [('a', '<f8')]"),
     "infinity": (lambda: abs(X) * np.inf, "X contains infinity"),
     "twice a name": (lambda: pd.DataFrame(X[:, :2], columns=["a", "a"]), "Expected unique column"),
@@ -141,7 +150,7 @@ def all_rows(name: str) -> dict[str, tuple[Callable[[], Any], str]]:
         found |= {
             "gaps": (lambda: GAPS, MISSING),
             "a mask": (lambda: np.ma.masked_where(X > 1, X), MISSING),
-            "pandas NA": (lambda: pd.DataFrame({"a": pd.array([1.0, None])}), MISSING),
+            "pandas NA": (lambda: pd.DataFrame(GAPS).convert_dtypes(), MISSING),
         }
     if name not in LINEAR:
         found["sparse"] = (lambda: sparse.csr_array(X), "Use '.toarray()' to convert to a dense")

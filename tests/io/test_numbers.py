@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from everlearn.io.numbers import decimal_of, is_missing, number_of
+from everlearn.io.numbers import decimal_of, is_missing, is_truth_value, number_of
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,14 @@ from everlearn.io.numbers import decimal_of, is_missing, number_of
 )
 def test_a_number_is_read_by_the_decimal_mark_of_its_file(text, decimal, number):
     assert number_of(text, decimal) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [("TRUE", True), (" false", True), (True, True), ("1", False), (1, False), (None, False)],
+)
+def test_truth_values_may_be_written_as_text(value, is_one):
+    assert is_truth_value(value) is is_one
 
 
 @pytest.mark.parametrize("text", ["", " ", "NA", "n/a", "#N/A", "NaN", "null", "None", None])

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from everlearn.mixture.estimator import DPMixture
@@ -38,6 +39,22 @@ def test_the_columns_that_set_a_component_apart_come_first(rows):
         names = re.findall(r"<span>([a-f])</span>", strips)
         assert len(names) == 4
         assert names[0] == "e"
+
+
+@pytest.mark.parametrize("spend", [True, False])
+def test_only_numbers_of_a_table_have_strips(spend):
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], 100)
+    table = pd.DataFrame(
+        {"channel": np.array(["web", "shop"])[kind], "visits": rng.poisson(3, 200)}
+    )
+    if spend:
+        table["spend"] = rng.normal(20.0 * kind, 1.0)
+    model = DPMixture(random_state=0).fit(table)
+    names = [
+        re.findall(r"<span>(\w+)</span>", s) for s in density_strips(model, list(table)).values()
+    ]
+    assert names == ([["spend"]] * model.n_components_ if spend else [])
 
 
 def test_the_largest_components_have_strips():

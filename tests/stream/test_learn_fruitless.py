@@ -12,6 +12,7 @@ from everlearn.stream.session import Session
 
 GOOD = "a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(40))
 BAD = "a,b\n" + "x,y\n" * 300
+SENTENCES = "a,b\n" + "".join(f"see note {i},it was {i}\n" for i in range(300))
 
 
 @pytest.fixture
@@ -27,8 +28,10 @@ class TestFirstRuns:
     @pytest.mark.parametrize(
         ("text", "options", "words"),
         [
-            (BAD, (), "there is no column of numbers"),
-            (BAD, ("--columns", "a,b"), "none of 300 new records of "),
+            (SENTENCES, (), "there is no column of numbers"),
+            (SENTENCES, ("--columns", "a,b"), "column 'a' has 256 different values"),
+            (BAD, ("--set", "family=diagonal"), "there is no column of numbers"),
+            (BAD, ("--set", "family=diagonal", "--columns", "a,b"), "none of 300 new records of "),
             ("", (), "holds no records"),
             ("a,b\n", (), "holds no records"),
             (GOOD, ("--columns", "q"), "['q'] of the model are missing"),

@@ -106,22 +106,57 @@ def test_text_in_a_column_of_numbers_is_a_bad_record(tmp_path: Path) -> None:
     assert "'spend' is not a number" in line["reason"]
 
 
-def test_free_text_is_named_and_nothing_is_learned(tmp_path: Path) -> None:
+def test_free_text_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [row | {"name": f"Name {i}"} for i, row in enumerate(records(300))]
+    source = write(tmp_path / "t.csv", rows)
+    session = learn(tmp_path / "m.evl", source, kind="mixture")
+    assert session.layout.columns == COLUMNS
+    assert session.ledger.records == 300
+    assert "left out: name (texts)" in caplog.text
+
+
+def test_free_text_that_was_asked_for_is_named_and_nothing_is_learned(tmp_path: Path) -> None:
     rows = [row | {"name": f"Name {i}"} for i, row in enumerate(records(300))]
     source = write(tmp_path / "t.csv", rows)
     with pytest.raises(UsageError, match=r"'name' has 256 different values.*--columns"):
-        learn(tmp_path / "m.evl", source, kind="mixture")
-    session = learn(tmp_path / "m.evl", source, kind="mixture", columns=COLUMNS)
-    assert session.ledger.records == 300
+        learn(tmp_path / "m.evl", source, kind="mixture", columns=(*COLUMNS, "name"))
+    assert not (tmp_path / "m.evl").exists()
 
 
-def test_families_of_numbers_set_records_with_text_aside(tmp_path: Path) -> None:
+def test_truth_values_are_categories_however_a_file_writes_them(tmp_path: Path) -> None:
+    rows = [row | {"member": str(row["member"]).lower()} for row in records(600)]
+    rows = [{name: row[name] for name in ("spend", "member")} for row in rows]
+    first = write(tmp_path / "a.csv", rows[:300])
+    model: Any = learn(tmp_path / "m.evl", first, kind="mixture").model
+    assert [column.kind for column in model.columns_] == ["numbers", "categories"]
+    later = [row | {"member": row["member"] == "true"} for row in rows[300:]]
+    model = learn(tmp_path / "m.evl", write(tmp_path / "b.jsonl", later)).model
+    assert model.columns_[1].values == ("False", "True")
+    assert model.n_samples_seen_ == 600
+
+
+def test_families_of_numbers_leave_text_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     source = write(tmp_path / "t.csv", records(300))
     request = LearnRequest(
         tmp_path / "m.evl", (str(source),), {"kind": "mixture"}, {"family": "full"}, Schedule()
     )
-    with pytest.raises(UsageError, match="'channel' is not a number"):
-        learn_stream(request)
+    session = learn_stream(request)
+    assert session.layout.columns == COLUMNS[1:]
+    assert session.ledger.bad == 0
+    assert "left out: channel (texts)" in caplog.text
+
+
+def test_families_of_numbers_set_records_with_text_aside(tmp_path: Path) -> None:
+    rows = records(400)
+    rows[300]["spend"] = "a lot"
+    source = write(tmp_path / "t.csv", rows)
+    request = LearnRequest(
+        tmp_path / "m.evl", (str(source),), {"kind": "mixture"}, {"family": "full"}, Schedule()
+    )
+    session = learn_stream(request)
+    assert (session.ledger.records, session.ledger.bad) == (399, 1)
 
 
 def test_show_and_report_say_how_columns_are_learned(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ class TestRefusals:
         [
             (-1, "Negative values in data passed to Reader"),
             (0.5, "'X' of Reader cannot be used: counts must be whole numbers, got 0.5"),
-            (np.nan, r"Input X contains NaN. Fill in missing values"),
+            (np.nan, r"contains NaN \(a missing value\)"),
             (np.inf, "'X' of Reader cannot be used: Input X contains infinity"),
             (2**31, r"'X' of Reader cannot be used: counts must be from 0 to 2\*\*31 - 1"),
         ],

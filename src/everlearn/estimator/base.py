@@ -100,10 +100,11 @@ class LearnerMixin(NameAdvice):
             raise
 
 
-_NO_GAPS: Final = (
-    "Input X contains NaN. Fill in missing values, or leave those rows out; "
-    'DPMixture(family="diagonal") and OnlinePPCA take them as they are'
+NO_GAPS: Final = (
+    "contains NaN (a missing value), which {what} does not take; {others} do. Fill gaps, such as "
+    "by sklearn.impute.SimpleImputer, or leave these rows out."
 )
+TAKE_GAPS: Final = "DPMixture and OnlinePPCA"
 
 
 @contextmanager
@@ -115,8 +116,9 @@ def named_errors(owner: object, argument: str) -> Iterator[None]:
     except (OverflowError, TypeError, ValueError) as error:
         message = str(error)
         if message.startswith("Input X contains NaN"):
-            message = _NO_GAPS
-        elif name in message and re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", message):
+            gaps = NO_GAPS.format(what="it", others=TAKE_GAPS)
+            raise ValueError(f"{argument!r} of {name} {gaps}") from error
+        if name in message and re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", message):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{argument!r} of {name} cannot be used: {message}") from error

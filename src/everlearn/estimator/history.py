@@ -101,7 +101,7 @@ class History:
         return f"<History of {len(self)} laps, {len(self.moves)} of the latest moves>"
 
     def __str__(self) -> str:
-        """A table of the first and the latest laps, and the moves judged."""
+        """A table of the first and the latest laps, the moves judged, and the misfits."""
         width = f"{'lap':>8} {'rows':>14} {'bound':>16} {'components':>10}"
         points = self.points
         lines = [
@@ -110,7 +110,8 @@ class History:
         if len(lines) > _SHOWN:
             lines = [*lines[:1], f"{'...':>8}", *lines[1 - _SHOWN :]]
         judged = ", ".join(f"{n:,} {kind}" for kind, n in self.counts.items()) or "none"
-        return "\n".join([width, *lines, f"moves: {judged}"])
+        misfits = map(str, self.misfits[-_SHOWN:])
+        return "\n".join([width, *lines, f"moves: {judged}", *misfits])
 
     def to_frame(self) -> pandas.DataFrame:
         """The curve as a data frame, one row a lap. Needs pandas.

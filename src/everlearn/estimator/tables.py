@@ -16,8 +16,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from everlearn.core.arrays import Table, Vec
 from everlearn.engine.opening import is_collection
-from everlearn.estimator.base import named_errors
+from everlearn.estimator.base import NO_GAPS, TAKE_GAPS, named_errors
 
+_TEXT_ADVICE = ", learn categories by DPMixture(family='auto')"
+_DATE_ADVICE = ", such as days since a date"
 _NOT_NUMBERS = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
 _NO_TABLE: Final = "rows must be a table, such as [[1.0, 2.0]] or a data frame; got"
 LARGEST = 1e100
@@ -154,17 +156,19 @@ def _check_kind(array: NDArray[Any], where: str) -> None:
             f"{array.dtype}; pass real and imaginary parts as columns"
         )
     if kind in "US" and array.size:
-        raise _no_numbers(f"{where} with {array.flat[0].item()!r:.40}")
+        raise _no_numbers(f"{where} with {array.flat[0].item()!r:.40}", _TEXT_ADVICE)
     if kind in "USMmV":
-        raise _no_numbers(f"{where} of dtype {array.dtype}")
+        raise _no_numbers(f"{where} of dtype {array.dtype}", _DATE_ADVICE if kind in "Mm" else "")
     if array.dtype == object:
         for value in array.flat:
             if isinstance(value, _NOT_NUMBERS):
-                raise _no_numbers(f"{where} with {value!r:.40}")
+                is_text = isinstance(value, (str, bytes))
+                advice = _TEXT_ADVICE if is_text else _DATE_ADVICE
+                raise _no_numbers(f"{where} with {value!r:.40}", advice)
 
 
-def _no_numbers(got: str) -> ValueError:
-    return ValueError(f"expected numbers, got {got}: make numbers of it, or leave it out")
+def _no_numbers(got: str, advice: str) -> ValueError:
+    return ValueError(f"expected numbers, got {got}: make numbers of it{advice}, or leave it out")
 
 
 def canonical(table: Table) -> Table:
@@ -200,16 +204,13 @@ def checked_table(
 
 
 def refuse_missing(
-    estimator: object, table: Table, what: str = "it", others: str = "DPMixture and OnlinePPCA"
+    estimator: object, table: Table, what: str = "it", others: str = TAKE_GAPS
 ) -> None:
     """Refuse missing values, which `what` does not take but `others` do."""
     values = table.data if sparse.issparse(table) else table
     if values.size and np.isnan(values.min()):
-        raise ValueError(
-            f"X of {type(estimator).__name__} contains NaN (a missing value), which {what} does "
-            f"not take; {others} do. Fill gaps, such as by sklearn.impute.SimpleImputer, or leave "
-            "these rows out."
-        )
+        gaps = NO_GAPS.format(what=what, others=others)
+        raise ValueError(f"X of {type(estimator).__name__} {gaps}")
 
 
 def check_size(values: Any) -> None:

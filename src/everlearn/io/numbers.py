@@ -92,6 +92,13 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value)
 
 
+def is_truth_value(value: Any) -> bool:
+    """Whether a field is true or false, also as a text."""
+    return isinstance(value, bool) or (
+        isinstance(value, str) and value.strip().casefold() in _BOOLEANS
+    )
+
+
 def decimal_of(rows: Iterable[Sequence[str]], delimiter: str) -> Decimal:
     """The decimal mark of a table, as its first rows show it; one for all columns.
 

@@ -146,6 +146,9 @@ def _coded(owner: str, raw: RawColumn, known: Column | None, *, grow: bool) -> t
 
 
 def _is_frame(X: Any) -> bool:
+    # A lazy frame has no shape, and warns if it is asked for columns. Delayed values have all names.
+    if not isinstance(getattr(X, "shape", None), tuple):
+        return False
     return hasattr(X, "columns") and hasattr(X, "dtypes")
 
 

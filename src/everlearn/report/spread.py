@@ -38,12 +38,21 @@ def density_strips(model: Any, names: Sequence[str]) -> dict[int, Html]:
     """Strips of the columns in which each component differs most, by its permanent id.
 
     A strip shows the density of all rows in grey and that of the component in colour. The columns
-    of a narrow table all have one, in their order.
+    of a narrow table all have one, in their order; those without means, such as categories, none.
     """
     deviations = spreads(model)
     if deviations is None:
         return {}
     means, weights = np.asarray(model.means_, np.float64), np.asarray(model.weights_, np.float64)
+    # Columns of a table that are no numbers have no means.
+    shown = np.flatnonzero(np.isfinite(means).all(axis=0) & np.isfinite(deviations).all(axis=0))
+    if not len(shown):
+        return {}
+    means, deviations, names = (
+        means[:, shown],
+        deviations[:, shown],
+        [names[j] for j in shown.tolist()],
+    )
     weights = weights / weights.sum()
     centre = weights @ means
     whole = np.sqrt(weights @ (deviations**2 + (means - centre) ** 2))

@@ -21,7 +21,7 @@ from scipy import sparse
 from everlearn.errors import UsageError
 from everlearn.io.batches import Chunk, ImageFile
 from everlearn.io.dialects import FEW, FIRST_RECORDS
-from everlearn.io.numbers import is_missing, is_number
+from everlearn.io.numbers import is_missing, is_number, is_truth_value
 from everlearn.stream.forms import TOKENS, field_of, first_records
 from everlearn.stream.layout import Layout
 
@@ -236,7 +236,7 @@ def text_columns(chunk: Chunk, layout: Layout) -> tuple[str, ...]:
 
 def _holds_texts(name: str, values: Sequence[Any], decimal: str) -> bool:
     present = [value for value in values if not is_missing(value)]
-    if present and all(isinstance(value, bool) for value in present):
+    if present and all(map(is_truth_value, present)):
         return True
     return content_of(name, values, decimal) in _TEXTS
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.io.batches import BadRecord, Chunk
-from everlearn.io.numbers import is_missing, number_of, why_no_number
+from everlearn.io.numbers import is_missing, is_truth_value, number_of, why_no_number
 from everlearn.stream.forms import field_of
 from everlearn.stream.rows import positions_of
 
@@ -46,6 +46,8 @@ def _entry(row: Any, name: str, chunk: Chunk, is_text: bool) -> str | float | No
     if is_text:
         if isinstance(value, (dict, list)):
             raise ValueError(f"{name!r} is not a text: {value!r:.40}")
+        if is_truth_value(value):
+            return str(value).strip().capitalize()  # "true" of one file is True of another
         return None if is_missing(value) else str(value)
     try:
         number = number_of(value, chunk.decimal)

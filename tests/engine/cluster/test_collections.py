@@ -162,7 +162,7 @@ class TestComponentTree:
     def test_bad_values_are_found_where_they_are(self, client):
         X = POINTS.copy()
         X[700, 1] = np.nan
-        with pytest.raises(ValueError, match="ComponentTree cannot be used: Input X contains NaN"):
+        with pytest.raises(ValueError, match="ComponentTree contains NaN"):
             ComponentTree(engine=client).fit(chunked(X, client))
 
 
