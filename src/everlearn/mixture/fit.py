@@ -196,7 +196,7 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
 
 def _scores_of(state: State, sample: Rows, n_rows: int) -> SeenScores:
     """Scores of rows that the state has learned, each without its own part."""
-    scores = left_out_scores(state.model, state.total, sample.X)
+    scores = left_out_scores(state.model, state.total, sample)
     return SeenScores.of(scores, sample.weights, n_rows)
 
 

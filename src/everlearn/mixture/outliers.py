@@ -126,13 +126,15 @@ def n_left_out(model: Mixture, most: int) -> int:
     return min(most, MAX_SCORES, max(_FEWEST_LEFT_OUT, _LEFT_OUT_STATS // model.family.n_stats))
 
 
-def left_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
+def left_out_scores(model: Mixture, stats: Stats, rows: Rows) -> Vec:
     """The same of rows that the statistics contain, each without its own part.
 
     A row is subtracted from its likeliest component, as far as it belongs to that. The other
-    components, and the number of them, stay as they are.
+    components, and the number of them, stay as they are. Of a row with a weight above 1, which
+    stands for several equal ones, one is subtracted.
     """
-    family = model.family
+    family, X = model.family, rows.X
+    parts = np.ones(len(rows)) if rows.weights is None else np.minimum(rows.weights, 1.0)
     q = family.posterior(stats.n, stats.t)
     log_weights = _log_weights(model, stats)
     found = []
@@ -140,7 +142,8 @@ def left_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
         block = X[start : start + _LEFT_OUT_ROWS]
         joint = family.log_predictive(block, q) + log_weights
         k, places = joint.argmax(axis=1), np.arange(len(joint))
-        share = np.minimum(np.exp(joint.max(axis=1) - logsumexp(joint, axis=1)), stats.n[k])
+        share = np.exp(joint.max(axis=1) - logsumexp(joint, axis=1))
+        share = np.minimum(share * parts[start : start + _LEFT_OUT_ROWS], stats.n[k])
         own = family.features(block)
         if isinstance(family, Multinomial):
             own = own.toarray() if hasattr(own, "toarray") else own
