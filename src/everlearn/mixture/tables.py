@@ -132,7 +132,8 @@ def _coded(owner: str, raw: RawColumn, known: Column | None, *, grow: bool) -> t
         return known, np.full(len(texts), np.nan)
     if known.kind != "categories":
         assert raw.numbers is not None
-        check_counts(owner, known, raw.numbers)
+        if not grow:  # the first rows of a stream may show that these are no counts
+            check_counts(owner, known, raw.numbers)
         return known, raw.numbers
     if texts is None:
         assert raw.numbers is not None
