@@ -11,6 +11,7 @@ from everlearn import DPMixture
 from everlearn.core.families.gaussian_full import FullGaussian, NormalWishartPrior
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
+from everlearn.engine.rows import Rows
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.outliers import (
     MAX_SCORES,
@@ -99,7 +100,7 @@ def test_a_row_is_left_out_exactly(case: Any) -> None:
         t = features[chosen].sum(axis=0)[None]
         return Stats(np.zeros(1, np.int64), np.array([float(len(chosen))]), t, np.zeros(1))
 
-    found = leave_one_out_scores(model, stats_of(np.arange(n)), case.X)
+    found = leave_one_out_scores(model, stats_of(np.arange(n)), Rows(case.X))
     for i in range(0, n, max(1, n // 5)):
         rest = stats_of(np.delete(np.arange(n), i))
         q = case.family.posterior(rest.n, rest.t)
@@ -281,6 +282,16 @@ def test_weighted_rows_are_scored_as_the_same_rows_repeated() -> None:
     X = rows_of("diagonal", 200, RNG(0))
     weighted = mixture().fit(X, sample_weight=np.full(200, 3.0))._learned.scores
     assert weighted.weights.tolist() == [3.0] * 200
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.1])
+def test_a_row_of_little_weight_is_left_out_with_that_weight(weight: float) -> None:
+    X = rows_of("diagonal", 400, RNG(0))
+    model = mixture().fit(X, sample_weight=np.full(400, weight))
+    fresh = model.outlier_score(rows_of("diagonal", 2000, RNG(1)))
+    seen = model._learned.scores.scores
+    assert abs(np.median(seen) - np.median(fresh)) < 0.2
+    assert 0.02 < model.is_outlier(rows_of("diagonal", 2000, RNG(2)), rate=0.05).mean() < 0.1
 
 
 def test_the_score_by_hand_for_a_row_between_two_components() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from everlearn import load
+from everlearn.cli.demo_data import load_digits
 from everlearn.core.moves import LapInfo
 from everlearn.core.stats import Delete, Stats
 from everlearn.mixture import streaming
@@ -152,6 +153,14 @@ def test_heavy_tails_do_not_make_the_search_run_all_the_time():
         X = CENTRES[rng.integers(5, size=250)] + rng.standard_t(2, size=(250, 4))
         laps.append(len(model.partial_fit(X).history_.curve))
     assert laps[-1] - laps[39] < 20
+
+
+def test_a_few_outliers_do_not_keep_components_from_being_split():
+    """Digits have some in each batch, but far fewer than a search for strangers is worth."""
+    rows, model = load_digits(0).rows[:800], DPMixture(family="full", random_state=0)
+    for start in range(0, 800, 100):
+        model.partial_fit(rows[start : start + 100])
+    assert model.n_components_ >= 8
 
 
 def test_the_count_is_saved(tmp_path):

@@ -299,6 +299,25 @@ class TestNewValues:
         assert kinds(model)["plan"] == "categories"
         assert_allclose(model.bound_, table_model().partial_fit(table).bound_, rtol=0.05)
 
+    @pytest.mark.parametrize("more", [1, 20, 30])
+    def test_a_few_whole_numbers_at_first_do_not_make_a_column_counts(self, more: int) -> None:
+        table, _ = planted(100, 0)
+        model = table_model().partial_fit(table[:20].assign(age=np.arange(20) % 7))
+        assert kinds(model)["age"] == "counts"
+        model.partial_fit(table[20 : 20 + more].assign(age=np.arange(more) - 1.5))
+        assert kinds(model)["age"] == "numbers"
+        assert model.n_samples_seen_ == 20 + more
+
+    def test_other_numbers_in_a_column_of_counts_are_refused_later(self) -> None:
+        table, _ = planted(400, 0)
+        table["age"] = np.arange(400) % 13
+        table["plan"] = "free"
+        model = table_model().partial_fit(table[:300])
+        before = file_of(model)
+        with pytest.raises(ValueError, match="'age', which holds counts"):
+            model.partial_fit(table[300:].assign(age=0.5))
+        assert file_of(model) == before
+
     def test_a_column_may_be_empty_at_first(self) -> None:
         table, _ = planted(300, 0)
         early = table[:60].assign(plan=np.nan, age=None)

@@ -255,15 +255,18 @@ def recoded(entries: Vec, old: Column | None, new: Column) -> Vec:
 
 def check_counts(owner: str, column: Column, entries: Vec) -> None:
     """Refuse entries of a column of counts that are not whole numbers from 0 on."""
-    if column.kind != "counts":
-        return
-    wrong = entries[(entries < 0) | (entries != np.rint(entries)) & ~np.isnan(entries)]
-    if len(wrong):
+    if column.kind == "counts" and len(wrong := no_counts(entries)):
         raise ValueError(
             f"X of {owner} must have whole numbers from 0 on in column {column.name!r}, which "
             f"holds counts, got {wrong[0]:g}. Use family={{{column.name!r}: 'numbers'}} and a new "
             "fit."
         )
+
+
+def no_counts(entries: Vec) -> Vec:
+    """The entries that are neither counts nor missing."""
+    wrong = (entries < 0) | (entries != np.rint(entries)) & ~np.isnan(entries)
+    return np.asarray(entries[wrong])
 
 
 def _numbers(column: Column, entries: Vec) -> Vec:

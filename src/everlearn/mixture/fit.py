@@ -18,7 +18,13 @@ from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows, concatenate
 from everlearn.estimator.families import has_missing
 from everlearn.estimator.history import History
-from everlearn.mixture.columns import Columns, choose_kinds, limit_values
+from everlearn.mixture.columns import (
+    Columns,
+    check_counts,
+    choose_kinds,
+    limit_values,
+    no_counts,
+)
 from everlearn.mixture.learner import Learner
 from everlearn.mixture.model import by_mass
 from everlearn.mixture.outliers import (
@@ -129,7 +135,7 @@ def learn_rows(
     if known is not None:
         n_rows, first_new = n_rows + known.n_rows, known.state.next_id
         rows = _stored_alike(rows, known.state)
-    if known is None or _prior_is_early(known, n_rows):
+    if known is None or _can_start_again(settings, known, rows, n_rows):
         known, parts = _start_again(settings, known, rows, seed, engine, name)
     else:
         known, rows = _with_new_values(settings, known, rows)
@@ -196,7 +202,7 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
 
 def _scores_of(state: State, sample: Rows, n_rows: int) -> SeenScores:
     """Leave-one-out scores of rows that the state has learned."""
-    scores = leave_one_out_scores(state.model, state.total, sample.X)
+    scores = leave_one_out_scores(state.model, state.total, sample)
     return SeenScores.of(scores, sample.weights, n_rows)
 
 
@@ -218,10 +224,22 @@ def _checked(settings: MixtureSettings, fit: MixtureFit) -> MixtureFit:
     return fit
 
 
-def _prior_is_early(known: MixtureFit, n_rows: int) -> bool:
-    """Whether prior and origin come from few rows, and by now there are twice as many."""
-    all_open = known.state.n_open == known.n_rows
-    return all_open and known.n_rows < SETTLING_ROWS and n_rows >= 2 * known.n_prior_rows
+def _can_start_again(settings: MixtureSettings, known: MixtureFit, rows: Rows, n_rows: int) -> bool:
+    """Whether prior, origin and kinds of columns come from few rows, and it is time for others.
+
+    It is when there are twice as many rows, or when new ones are of other kinds.
+    """
+    if known.state.n_open < known.n_rows or known.n_rows >= SETTLING_ROWS:
+        return False
+    if n_rows >= 2 * known.n_prior_rows:
+        return True
+    if settings.columns is None:
+        return False
+    pairs = zip(known.columns or (), settings.columns, rows.X.T, strict=True)
+    return any(
+        old.kind != new.kind or (old.kind == "counts" and len(no_counts(entries)) > 0)
+        for old, new, entries in pairs
+    )
 
 
 def _start_again(
@@ -285,6 +303,8 @@ def _with_new_values(
     if settings.columns is None:
         return known, rows
     columns, X = limit_values(settings.columns, rows.X)
+    for column, entries in zip(columns, X.T, strict=True):
+        check_counts(settings.owner, column, entries)
     for old, new in zip(known.columns or (), columns, strict=True):
         if old.kind != new.kind:
             raise ValueError(

@@ -129,13 +129,15 @@ def n_leave_one_out(model: Mixture, most: int) -> int:
     return min(most, MAX_SCORES, max(_FEWEST_LEAVE_OUT, _LEAVE_OUT_STATS // model.family.n_stats))
 
 
-def leave_one_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
+def leave_one_out_scores(model: Mixture, stats: Stats, rows: Rows) -> Vec:
     """Outlier scores of rows that have been learned, each by a model without that row.
 
     The row is subtracted from its likeliest component, as far as it belongs to it. The other
-    components, and their number, stay as they are.
+    components, and their number, stay as they are. Of a row with a weight above 1, which stands for
+    several equal ones, one is subtracted.
     """
-    family = model.family
+    family, X = model.family, rows.X
+    parts = np.ones(len(rows)) if rows.weights is None else np.minimum(rows.weights, 1.0)
     q = family.posterior(stats.n, stats.t)
     log_weights = _log_weights(model, stats)
     found = []
@@ -143,7 +145,8 @@ def leave_one_out_scores(model: Mixture, stats: Stats, X: Table) -> Vec:
         block = X[start : start + _LEAVE_OUT_ROWS]
         joint = family.log_predictive(block, q) + log_weights
         k, places = joint.argmax(axis=1), np.arange(len(joint))
-        share = np.minimum(np.exp(joint.max(axis=1) - logsumexp(joint, axis=1)), stats.n[k])
+        share = np.exp(joint.max(axis=1) - logsumexp(joint, axis=1))
+        share = np.minimum(share * parts[start : start + _LEAVE_OUT_ROWS], stats.n[k])
         own = family.features(block)
         if isinstance(family, Multinomial):
             own = own.toarray() if hasattr(own, "toarray") else own

@@ -85,15 +85,18 @@ def _append(state: State, rows: Rows, tools: LearningTools, name: int | str | No
 def _run_window_laps(state: State, tools: LearningTools) -> State:
     """Visit the window until its structure stays the same, in a few laps at most.
 
-    The window has new rows, so all births and deletes may be tried again. Components that took
-    strangers begin with the first attempt. If nothing changes, strangers are compared with the
-    same reference as before, because components that took some have grown towards them, and the
-    next search comes when it would have come anyway.
+    The window has new rows, so all births and deletes may be tried again. If there are many
+    strangers, components that took them begin with the first attempt. A few are outliers, which
+    must not keep components from other attempts. If nothing changes, strangers are compared with
+    the same reference as before, because components that took some have grown towards them, and
+    the next search comes when it would have come anyway.
     """
     reference, accepted = state.reference, set[str]()
+    n_stats, came = state.model.family.n_stats, state.strangers
+    sought = came if came.are_many(n_stats) else replace(came, mass={})
     trials = reopen_targets(state.birth_trials)
-    trials = {i: trial for i, trial in trials.items() if i not in state.strangers.mass}
-    state = replace(state, birth_trials=trials, delete_trials={})
+    trials = {i: trial for i, trial in trials.items() if i not in sought.mass}
+    state = replace(state, birth_trials=trials, delete_trials={}, strangers=sought)
     for _ in range(_MAX_LAPS):
         state, info = lap(state, tools.runner, tools.moves)
         tools.on_lap(info)
@@ -101,9 +104,7 @@ def _run_window_laps(state: State, tools: LearningTools) -> State:
         accepted |= moves
         if not moves:
             break
-    n_stats = state.model.family.n_stats
-    strangers = state.strangers.after_search(n_stats, born="birth" in accepted)
-    state = replace(state, strangers=strangers)
+    state = replace(state, strangers=came.after_search(n_stats, born="birth" in accepted))
     if accepted:
         return replace(state, n_new=0)
     # A lap also lets go of components that are empty now.

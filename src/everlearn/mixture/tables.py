@@ -132,7 +132,8 @@ def _coded(owner: str, raw: RawColumn, known: Column | None, *, grow: bool) -> t
         return known, np.full(len(texts), np.nan)
     if known.kind != "categories":
         assert raw.numbers is not None
-        check_counts(owner, known, raw.numbers)
+        if not grow:  # the first rows of a stream may show that these are no counts
+            check_counts(owner, known, raw.numbers)
         return known, raw.numbers
     if texts is None:
         assert raw.numbers is not None
@@ -146,7 +147,7 @@ def _coded(owner: str, raw: RawColumn, known: Column | None, *, grow: bool) -> t
 
 
 def _is_frame(X: Any) -> bool:
-    # A lazy frame has no shape, and warns if it is asked for columns. Delayed values have all names.
+    # A lazy frame has no shape, and warns if asked for columns. Delayed values have all names.
     if not isinstance(getattr(X, "shape", None), tuple):
         return False
     return hasattr(X, "columns") and hasattr(X, "dtypes")
