@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from everlearn.core.arrays import Cube, IntVec, Mat, Table, Vec
+from everlearn.core.arrays import Cube, IntVec, Mat, Table, Vec, as_dense
 from everlearn.linear.units import Units
 
 _DENSE_ENTRIES = 1 << 20
@@ -248,11 +248,6 @@ def with_ones(X: Table) -> Table:
     if sparse.issparse(X):
         return sparse.csr_array(sparse.hstack([X, sparse.csr_array(column)], format="csr"))
     return np.hstack([X, column])
-
-
-def as_dense(table: Any) -> Mat:
-    """The same numbers as a dense array."""
-    return np.asarray(table.toarray() if sparse.issparse(table) else table)
 
 
 def feature_major(mean: Mat) -> Mat:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everlearn.core.arrays import Cube, IntVec, Mat, Table, Vec
+from everlearn.core.arrays import Cube, IntVec, Mat, Table, Vec, as_dense
 from everlearn.core.random import stream
 from everlearn.kernels.dual import ascend
 from everlearn.linear.beliefs import (
@@ -27,7 +27,6 @@ from everlearn.linear.beliefs import (
     FullBelief,
     LinearState,
     Sites,
-    as_dense,
     block_of,
     feature_major,
 )

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import logsumexp
 
-from everlearn.core.arrays import IntVec, Mat, Table, Vec
+from everlearn.core.arrays import IntVec, Mat, Table, Vec, as_dense
 from everlearn.core.families.base import Family
 from everlearn.core.families.multinomial import Multinomial
 from everlearn.core.random import stream
@@ -142,14 +142,13 @@ def leave_one_out_scores(model: Mixture, stats: Stats, rows: Rows) -> Vec:
     log_weights = _log_weights(model, stats)
     found = []
     for start in range(0, X.shape[0], _LEAVE_OUT_ROWS):
-        block = X[start : start + _LEAVE_OUT_ROWS]
+        # Sparse rows become dense, so that scores do not depend on how rows are stored.
+        block = as_dense(X[start : start + _LEAVE_OUT_ROWS])
         joint = family.log_predictive(block, q) + log_weights
         k, places = joint.argmax(axis=1), np.arange(len(joint))
         share = np.exp(joint.max(axis=1) - logsumexp(joint, axis=1))
         share = np.minimum(share * parts[start : start + _LEAVE_OUT_ROWS], stats.n[k])
         own = family.features(block)
-        if isinstance(family, Multinomial):
-            own = own.toarray() if hasattr(own, "toarray") else own
         without = family.posterior(stats.n[k] - share, stats.t[k] - share[:, None] * own)
         scores = _relative_density(family, block, q) + log_weights
         scores[places, k] = np.diagonal(_relative_density(family, block, without))

@@ -28,7 +28,7 @@ from everlearn.estimator.collections import (
 )
 from everlearn.mixture.columns import Column, Columns, ColumnSummary, chosen_columns, summaries_of
 from everlearn.mixture.inputs import HasFamily, checked_rows, checked_table
-from everlearn.mixture.tables import check_names, given_kinds, read_table
+from everlearn.mixture.tables import check_names, given_kinds, is_frame, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,9 @@ def _is_table(estimator: HasFamily, X: Any) -> bool:
     family = estimator.family
     if not isinstance(family, str) or family == "table":
         return True
-    frame = family == "auto" and hasattr(X, "columns") and hasattr(X, "dtypes")
-    return frame and any(getattr(dtype, "kind", "O") not in "iuf" for dtype in X.dtypes)
+    if family != "auto" or not is_frame(X):
+        return False
+    return any(getattr(dtype, "kind", "O") not in "iuf" for dtype in X.dtypes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def is_table(X: Any) -> bool:
     """Whether rows have categories: text, or in a data frame truth values or a category dtype."""
     if is_collection(X):
         return False
-    if _is_frame(X):
+    if is_frame(X):
         return any(_is_categorical(column) for _, column in _columns_of(X))
     if isinstance(X, (list, tuple)):
         try:
@@ -76,7 +76,7 @@ def read_table(
         raws = _raw_columns(X)
         if len(X) == 0:
             raise ValueError(f"expected one or more rows for {owner}, got none")
-        table = X if _is_frame(X) else np.empty((len(X), len(raws)), np.int8)
+        table = X if is_frame(X) else np.empty((len(X), len(raws)), np.int8)
         validate_data(estimator, table, reset=reset, skip_check_array=True)
         columns, entries = [], []
         for j, raw in enumerate(raws):
@@ -146,7 +146,8 @@ def _coded(owner: str, raw: RawColumn, known: Column | None, *, grow: bool) -> t
     return known, np.array([codes.get(text, 0.0) for text in texts], np.float64)
 
 
-def _is_frame(X: Any) -> bool:
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame of pandas, polars or Dask."""
     # A lazy frame has no shape, and warns if asked for columns. Delayed values have all names.
     if not isinstance(getattr(X, "shape", None), tuple):
         return False
@@ -178,7 +179,7 @@ def _has_text(array: NDArray[Any]) -> bool:
 
 def _raw_columns(X: Any) -> list[RawColumn]:
     """The columns of a data frame, of an array, or of lists."""
-    if _is_frame(X):
+    if is_frame(X):
         named = _columns_of(X)
         names = [name for name, _ in named]
         if len(set(names)) < len(names):
