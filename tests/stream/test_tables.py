@@ -171,3 +171,14 @@ def test_show_and_report_say_how_columns_are_learned(tmp_path: Path) -> None:
     page = (tmp_path / "m.html").read_text("utf-8").split("What sets components apart")[1]
     assert re.search(r"phone 9\d% \(all: 3\d%\)", page)
     assert ">categories: False, True<" in page
+
+
+def test_a_report_shows_records_of_a_table_as_examples(tmp_path: Path) -> None:
+    source = write(tmp_path / "table.csv", records(600))
+    learn(tmp_path / "m.evl", source, kind="mixture", columns=("spend", "channel", "visits"))
+    page = tmp_path / "m.html"
+    result = CliRunner().invoke(app, ["report", str(tmp_path / "m.evl"), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    found = page.read_text("utf-8").split("What it found")[1].split("What sets components apart")[0]
+    assert "examples (spend, channel, visits)" in found
+    assert re.search(r"<li>[\d.\N{MINUS SIGN}]+, (phone|web|shop|missing), \d+</li>", found)

@@ -28,7 +28,7 @@ _MAX_SOURCES: Final = 8
 _MAX_RECORDS: Final = 1000
 """Records that are read from all sources together."""
 _MAX_LETTERS: Final = 110
-_MAX_NUMBERS: Final = 6
+_MAX_ENTRIES: Final = 6
 Found = tuple[int | str, float, str]
 """Id or class of a part, how typical the record is of it, and the record as text."""
 
@@ -82,16 +82,21 @@ def _found_in(session: Session, source: Source, n_records: int) -> Iterator[Foun
 
 
 def _as_text(X: Any) -> list[str] | None:
-    """Records as people read them; None for points and tables of counts."""
+    """Records as people read them; None for points and sparse tables."""
     if isinstance(X, list):
         return [_shortened(text) for text in X] if X and isinstance(X[0], str) else None
-    if not isinstance(X, np.ndarray) or X.ndim != 2:
+    if not isinstance(X, np.ndarray) or not (X.ndim == 2 or X.dtype.names):
         return None
-    more = ", …" if X.shape[1] > _MAX_NUMBERS else ""
-    return [
-        ", ".join("missing" if np.isnan(v) else number(float(f"{v:.4g}")) for v in row) + more
-        for row in X[:, :_MAX_NUMBERS].astype(np.float64)
-    ]
+    width = X.shape[1] if X.ndim == 2 else len(X.dtype.names or ())
+    more = ", …" if width > _MAX_ENTRIES else ""
+    return [", ".join(map(_entry, row[:_MAX_ENTRIES])) + more for row in X.tolist()]
+
+
+def _entry(value: str | float | None) -> str:
+    """An entry of a table, in which text may stand beside numbers."""
+    if isinstance(value, str):
+        return _shortened(value)
+    return "missing" if value is None or np.isnan(value) else number(float(f"{value:.4g}"))
 
 
 def _shortened(text: str) -> str:
