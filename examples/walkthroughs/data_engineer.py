@@ -66,7 +66,7 @@ def work_in_polars(paths: list[Path]) -> None:
 
     known = BayesianPassiveAggressiveClassifier().fit(rows, frame["way"])
     print("way of the first request:", known.predict(rows[:1])[0])
-    for wrong in (frame, frame.lazy(), frame["ms"], frame.to_arrow(), rows.rows(named=True)):
+    for wrong in (frame.lazy(), frame["ms"], frame.to_arrow(), rows.rows(named=True)):
         try:
             model.fit(wrong)
         except (TypeError, ValueError) as error:

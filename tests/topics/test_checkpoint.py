@@ -4,7 +4,7 @@
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
 from everlearn.store.archive import Checkpoint, write_checkpoint
 from support.corpora import BATCH, FITTED, TEXTS, VOCABULARY, X, model_of, targets_of, teach
-from support.spoiling import FLOATS, SHAPES, assert_named, loaded, with_entry
+from support.spoiling import FLOATS, SHAPES, assert_named, loaded, places, with_entry
 
 NAMES = ("lda", "hdp", "averaging", "gibbs", "averaging, words", "gibbs, ovr", "ovr, words")
 NAMES += ("born", "born, gibbs", "number", "number, gibbs")
@@ -267,15 +267,6 @@ def test_untouched_content_is_accepted(name: str) -> None:
 
 VALUES = [None, True, False, -1, 0, 1, 2, 7, 2**31, 2**63, 2**64 + 1, 10**30, 10**400]
 VALUES += [0.5, -0.5, 1e-300, 1e300, "", "words", "fixed", "gibbs", [], [1], {}, {"a": 1}, [[0]]]
-
-
-def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a tree of lists and objects."""
-    if path:
-        yield path
-    keys = node if isinstance(node, dict) else range(len(node) if isinstance(node, list) else 0)
-    for key in keys:
-        yield from places(node[key], (*path, key))
 
 
 def spoil_header(file: Checkpoint, rng: np.random.Generator) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.core.arrays import Vec
+from everlearn.core.arrays import IntVec, Vec
 from everlearn.kernels.jit import kernel
 
 
@@ -35,3 +35,12 @@ def sum_of(values: Vec) -> float:
     for i in range(values.size):
         found += values[i]
     return found
+
+
+@kernel()
+def longest_run(starts: IntVec) -> int:
+    """The length of the longest run, of runs that start at `starts` (the last entry is the end)."""
+    longest = 0
+    for i in range(starts.size - 1):
+        longest = max(longest, starts[i + 1] - starts[i])
+    return longest

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from everlearn.core.arrays import IntVec
 from everlearn.kernels.jit import FUSED, by_precision, kernel
 
 LOG2_E = 1.4426950408889634
@@ -133,12 +132,3 @@ def squared_cosine(turns: float) -> np.float64:
 exp = by_precision(_exp_single, _exp_double)
 to_rank = by_precision(_rank_single, _rank_double)
 from_rank = by_precision(_unrank_single, _unrank_double)
-
-
-@kernel()
-def longest_run(starts: IntVec) -> int:
-    """The most entries between two neighbours of `starts`. 0 if there are none."""
-    longest = 0
-    for i in range(starts.size - 1):
-        longest = max(longest, starts[i + 1] - starts[i])
-    return longest

@@ -1,4 +1,4 @@
-"""What is known about weights, expressed in new units.
+"""Convert weights and their precisions to new units.
 
 Means keep every prediction. A full belief is the sum of what the prior and the data say. The prior
 is stated in the new units, so the belief becomes what it would be if these units had been used

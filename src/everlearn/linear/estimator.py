@@ -133,20 +133,20 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
         return 0.0
 
     def _begin(self, targets: T, n_tasks: int) -> LinearFit[T]:
-        """What is known before the first row."""
+        """The fit of a new model."""
         state = self._learner(n_tasks).start(
             n_tasks, self.n_features_in_, self._new_seed(), intercept=bool(self.fit_intercept)
         )
         return LinearFit(state, targets, self.n_features_in_)
 
     def _learn_in_order(self, fit: LinearFit[T], X: Table, targets: Mat) -> LinearFit[T]:
-        """What is known after the rows in the order in which they came."""
+        """Learn rows once, in the order in which they came."""
         return self._learn(fit, [visit_of(X, targets, np.arange(len(targets)))])
 
     def _learn_passes(
         self, fit: LinearFit[T], tables: Iterable[Table], targets: Mat
     ) -> LinearFit[T]:
-        """What is known after passes over the rows; those of several tables are in order."""
+        """Learn rows in several passes; those of several tables once, in their order."""
         if not isinstance(tables, list):
             size = int(self.batch_size)
             return self._learn(fit, in_batches(type(self).__name__, tables, targets, size))

@@ -18,7 +18,7 @@ from everlearn.linear.units import Units
 
 
 def merge_linear_models(models: list[Any], base: Any) -> Any:
-    """What is known from the rows of all models, those of the base counted once."""
+    """The fit of the merged model. Rows of the base count once."""
     first = models[0]
     if first.loss != "gibbs":
         raise refused(first, "loss", "'gibbs'")

@@ -169,7 +169,7 @@ def learn_rows(
 
 
 def forget_rows(known: MixtureFit, name: int | str) -> MixtureFit:
-    """What is known without the rows of this name."""
+    """The fit without the rows of this name."""
     state, n_forgotten = forget_batch(known.state, name)
     left = known.n_rows - n_forgotten
     n_prior_rows = min(known.n_prior_rows, left)
@@ -299,7 +299,7 @@ def _with_kinds(settings: MixtureSettings, rows: Rows) -> tuple[MixtureSettings,
 def _with_new_values(
     settings: MixtureSettings, known: MixtureFit, rows: Rows
 ) -> tuple[MixtureFit, Rows]:
-    """For a table, what is known with room for the values that are new in these rows."""
+    """For a table, the fit with room for values that are new in these rows."""
     if settings.columns is None:
         return known, rows
     columns, X = limit_values(settings.columns, rows.X)

@@ -39,7 +39,7 @@ Signed: TypeAlias = tuple[IntVec, State, int]
 
 
 def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> MixtureFit:
-    """What is known from the rows of all models. Rows of the base count once."""
+    """The fit of the merged model. Rows of the base count once."""
     first = models[0]
     if first.learner == "stochastic":
         raise refused(first, "learner", "'memoized'")

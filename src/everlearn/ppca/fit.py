@@ -22,7 +22,7 @@ from everlearn.ppca.state import PPCAState
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PPCAFit:
-    """What an `OnlinePPCA` knows.
+    """Everything that an `OnlinePPCA` has learned.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class PPCAFit:
 def fit_rows(
     settings: PPCASettings, rows: Rows | ChunkedRows, engine: Engine, seed: int
 ) -> PPCAFit:
-    """What is known after a data set, from nothing."""
+    """Learn a data set with a new model: `fit`."""
     learner, likelihoods = settings.learner, list[float]()
     exact = settings.exact
     if exact is None:
@@ -90,7 +90,7 @@ def _start_with_gaps(
 
 
 def begin(settings: PPCASettings, rows: Rows, task: int | str | None, seed: int) -> PPCAFit:
-    """What is known before the first call of `partial_fit`, which brings these rows."""
+    """The fit of a new model, whose first `partial_fit` brings these rows."""
     first = rows if settings.batch_size is None else rows[: settings.batch_size]
     blank = PPCAState.blank(first, settings.learner.rank, seed)
     return PPCAFit(replace(blank, task=task), settings.form)
@@ -99,7 +99,7 @@ def begin(settings: PPCASettings, rows: Rows, task: int | str | None, seed: int)
 def learn_rows(
     settings: PPCASettings, known: PPCAFit, calls: Sequence[Rows], task: int | str | None = None
 ) -> PPCAFit:
-    """What is known after the rows of one or several calls, in batches and in their order."""
+    """Learn the rows of one or several calls of `partial_fit`, in batches and in their order."""
     state, done, longest = known.state, 0, max(calls, key=len)
     size = len(longest) if settings.batch_size is None else settings.batch_size
     with (
@@ -116,7 +116,7 @@ def learn_rows(
 
 
 def consolidated(settings: PPCASettings, known: PPCAFit) -> PPCAFit:
-    """What is known after the end of a task."""
+    """The fit after the end of a task."""
     with open_engine("serial"):
         return replace(known, state=settings.learner.consolidate(known.state))
 

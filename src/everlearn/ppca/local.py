@@ -18,11 +18,12 @@ from everlearn.ppca.moments import Moments
 from everlearn.ppca.stats import FeatureSums, LatentStats, row_stats
 
 _BLOCK_NUMBERS = 2**22
+"""Numbers of a block with its latent variables, at most."""
 _MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS = 64, 2048
 _NEGLIGIBLE = 1e-12
 """Responsibilities below this do not enter the moments of a component."""
 _LARGEST_SCORE = 1e100
-"""Log densities are cut to this size where they are squared."""
+"""Log densities are clipped to this size before they are squared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +57,8 @@ class LocalSum:
     ----------
     moments, stats, features : for each component, if the request asks for them
     odd : moments of odd rows
-    likelihoods : (4,), of the rows that are not odd: their mass, the sum of their log-likelihoods,
-        the sum of the log densities under their best components, and that of the squares of these
+    likelihoods : (4,) sums over the rows that are not odd, of: weights, log-likelihoods, log
+        densities under the best component, and squares of these densities
     """
 
     moments: tuple[Moments, ...]
@@ -98,7 +99,7 @@ def local_step(request: LocalRequest, rows: Rows) -> tuple[LocalSum, None]:
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     joint = joint_log_likelihood(posteriors, request.log_weights)
     score = np.asarray(logsumexp(joint, axis=1))
-    # Of the component that explains a row best, whatever its share: new ones have small shares.
+    # The density under the best component, whatever its share: new components have small shares.
     best = np.stack([posterior.log_likelihood for posterior in posteriors]).max(axis=0)
     usual = np.ones(len(rows), np.bool_)
     if request.threshold is not None:
@@ -128,7 +129,7 @@ def joint_log_likelihood(posteriors: Sequence[RowPosterior], log_weights: Vec) -
 
 
 def _moments(rows: RowPosterior, weights: Vec) -> Moments:
-    """Moments of the rows that matter. None of them gives moments without mass."""
+    """Moments of rows whose weights are not negligible; without mass if there are none."""
     keep = np.flatnonzero(weights > _NEGLIGIBLE * weights.max(initial=0.0))
     if not len(keep):
         return Moments(0.0, rows.model.mean, np.empty((len(rows.model.mean), 0)))

@@ -11,7 +11,7 @@ from everlearn.ppca.moments import Moments
 
 
 def merge_ppca(models: list[OnlinePPCA], base: OnlinePPCA | None) -> PPCAFit:
-    """What is known from the rows of all models. A base is refused."""
+    """The fit of the merged model. A base is refused."""
     first = models[0]
     if base is not None:
         raise ValueError(

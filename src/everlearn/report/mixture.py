@@ -57,7 +57,7 @@ _EXAMPLES = 3
 
 
 def component_table(study: Study, rows: Assigned, found: Sequence[Component]) -> str:
-    """The one table about the components.
+    """The table of the components in a report of `write_report`.
 
     It has pictures of the means, ids, main classes, densities, shares and typical rows, as far as
     there are such.

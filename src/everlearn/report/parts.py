@@ -1,4 +1,7 @@
-"""The one table about the parts of a model: what describes each, its share and examples."""
+"""The table of the parts of a model in `everlearn report`: descriptions, shares and examples.
+
+`report/mixture.py` has the table of `write_report`, which also knows the rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit` of a topic model, and `TopicFit`: what is known after it."""
+"""One call of `fit` or `partial_fit` of a topic model, and `TopicFit`: all that was learned."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def start_fit(
     seed: int,
     n_rest: int = 1,
 ) -> TopicFit[T]:
-    """What is known before the first document; `task_order` and `n_rest` as in `first_state`."""
+    """The fit of a new model; `task_order` and `n_rest` as in `first_state`."""
     n_models, n_topics = settings.n_models, settings.start_topics
     seeds = [seed, *(int(stream(seed, "start", q).integers(2**31)) for q in range(1, n_models))]
     states = tuple(
@@ -133,7 +133,7 @@ def check_unchanged(settings: TopicSettings, fit: TopicFit[Any]) -> None:
 def fit_corpus(
     settings: TopicSettings, fit: TopicFit[T], corpus: Corpus, targets: Targets
 ) -> TopicFit[T]:
-    """What is known after `n_passes` over the documents.
+    """Learn a data set in `n_passes` over the documents: `fit`.
 
     Topics that were found, rather than given in number, get ids from 0, the largest first.
     """
@@ -164,7 +164,7 @@ def learn_documents(
     engine: Engine,
     undos: list[Callable[[], None]],
 ) -> TopicFit[T]:
-    """What is known after the documents, in the order in which they came.
+    """Learn documents of a stream, in the order in which they came: `partial_fit`.
 
     Changes counts in place; what is added to `undos` reverts that.
     """

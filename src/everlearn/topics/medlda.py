@@ -284,7 +284,7 @@ class MaxMarginClassifier(ClassifierMixin, TopicEstimator[LabelSpace]):
     def _begin(
         self, settings: TopicSettings, words: WordSpace, space: LabelSpace, signs: Signs
     ) -> TopicFit[LabelSpace]:
-        """What is known before the first document."""
+        """The fit of a new model."""
         self._check_start(space)
         order, n_rest = np.arange(space.n_tasks), 1
         if space.kind == "multilabel" and settings.start_topics < space.n_tasks:

@@ -259,7 +259,7 @@ class MedLDARegressor(RegressorMixin, TopicEstimator[Scale]):
         )
 
     def _begin(self, settings: TopicSettings, words: WordSpace, scale: Scale) -> TopicFit[Scale]:
-        """What is known before the first document."""
+        """The fit of a new model."""
         return start_fit(settings, words, scale, np.zeros(1, np.int64), self._new_seed())
 
     def _numbers(self, documents: Documents) -> Vec:

@@ -25,7 +25,7 @@ from everlearn.topics.state import Gaussians, TopicState, anchor_means
 def merge_topic_models(
     models: Sequence[TopicEstimator[Any]], base: TopicEstimator[Any] | None
 ) -> TopicFit[Any]:
-    """What is known from the documents of all models; those of the base count once."""
+    """The fit of the merged model. Documents of the base count once."""
     _check_sums(models)
     fits = [model._learned for model in models]
     old = None if base is None else base._learned

@@ -286,5 +286,5 @@ class TopicModel(TopicEstimator[None]):
         )
 
     def _begin(self, settings: TopicSettings, words: WordSpace) -> TopicFit[None]:
-        """What is known before the first document."""
+        """The fit of a new model."""
         return start_fit(settings, words, None, _NO_TASKS, self._new_seed())

@@ -9,8 +9,8 @@ with the largest score.
 import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
+from everlearn.kernels.arrays import longest_run
 from everlearn.kernels.jit import SUMMED, kernel
-from everlearn.kernels.scalars import longest_run
 from everlearn.topics.kernels.sampler import Bags, WordFactors, total_of
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
+from everlearn.kernels.arrays import longest_run
 from everlearn.kernels.draws import inverse_gaussian, uniform, xorshift64
 from everlearn.kernels.jit import SUMMED, kernel
-from everlearn.kernels.scalars import exp, from_rank, longest_run, to_rank
+from everlearn.kernels.scalars import exp, from_rank, to_rank
 from everlearn.topics.kernels.choices import DEEPEST
 from everlearn.topics.kernels.sampler import Bags, Index
 

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.arrays import copy_to
+from everlearn.kernels.arrays import copy_to, longest_run
 from everlearn.kernels.jit import SUMMED, kernel
-from everlearn.kernels.scalars import longest_run
 from everlearn.topics.kernels.sampler import Bags, Topics
 
 _LEAST_COUNT = 1e-9

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Mat, Vec
-from everlearn.kernels.arrays import copy_to, sum_of
+from everlearn.kernels.arrays import copy_to, longest_run, sum_of
 from everlearn.kernels.draws import Word, Words, uniform, xorshift64
 from everlearn.kernels.jit import FUSED, kernel
-from everlearn.kernels.scalars import exp, log, longest_run
+from everlearn.kernels.scalars import exp, log
 from everlearn.trees.kernels.scores import (
     Nodes,
     Priors,
@@ -44,13 +44,13 @@ def _log_each(x: Vec, out: Vec) -> None:
 
 
 @kernel()
-def _new_nodes_weight(gamma: float, room: bool, level: int, s: Scratch) -> float:
+def _new_nodes_weight(gamma: float, has_room: bool, level: int, s: Scratch) -> float:
     """Log-weight that the new nodes of a path add if it leaves the tree at this level."""
-    return np.log(gamma) + sum_of(s.fresh[level + 1 :]) if room else _IMPOSSIBLE
+    return np.log(gamma) + sum_of(s.fresh[level + 1 :]) if has_room else _IMPOSSIBLE
 
 
 @kernel()
-def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
+def _weigh_slots(nodes: Nodes, gamma: float, has_room: bool, s: Scratch) -> float:
     """Write the log-weight of each slot to `s.weights`, and return the largest."""
     depth, parents = nodes.firsts.size - 1, nodes.parents
     below, reach, weights = s.below, s.reach, s.weights
@@ -61,9 +61,9 @@ def _weigh_slots(nodes: Nodes, gamma: float, room: bool, s: Scratch) -> float:
     _log_each(below[:inner], below[:inner])
     _log_each(nodes.mass, reach)
     reach[0] = -below[0]
-    weights[0] = reach[0] + _new_nodes_weight(gamma, room, 0, s)
+    weights[0] = reach[0] + _new_nodes_weight(gamma, has_room, 0, s)
     for level in range(1, depth):
-        fresh = _new_nodes_weight(gamma, room, level, s)
+        fresh = _new_nodes_weight(gamma, has_room, level, s)
         for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
             reach[j] += reach[parents[j]] + s.scores[j]
             weights[j] = reach[j]
@@ -175,7 +175,7 @@ def _draw_path(
 
 @kernel()
 def _draw_levels(
-    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, room: Mat
+    tokens: Tokens, d: int, nodes: Nodes, priors: Priors, word: Word, work: Mat
 ) -> Word:
     """Draw the level of each token of a document that is in the counts.
 
@@ -184,7 +184,7 @@ def _draw_levels(
     """
     path, depth = tokens.paths[d], priors.alpha.size
     counts, totals, levels = nodes.counts, nodes.totals, tokens.levels
-    held, scale, less, sums = room[0], room[1], room[2], room[3]
+    held, scale, less, sums = work[0], work[1], work[2], work[3]
     copy_to(held, priors.alpha)
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         held[levels[i]] += 1.0
@@ -266,7 +266,7 @@ def _redraw(
     most: int,
     word: Word,
     n_draws: int,
-    room: Mat,
+    work: Mat,
     s: Scratch,
 ) -> None:
     """Draw path and then levels of a document that is in no counts, and add it to these."""
@@ -274,7 +274,7 @@ def _redraw(
     _draw_path(tokens, d, nodes, priors, most, uniform(word), s)
     _recount(tokens, d, nodes, 1.0)
     for _ in range(n_draws):
-        word = _draw_levels(tokens, d, nodes, priors, word, room)
+        word = _draw_levels(tokens, d, nodes, priors, word, work)
 
 
 @kernel()
@@ -296,16 +296,16 @@ def sweep(
     """
     depth = priors.alpha.size
     s = scratch(nodes.totals.size, depth, longest_run(tokens.starts))
-    room = np.empty((4, depth))
+    work = np.empty((4, depth))
     for d in range(begin, end):
         if not _has_room(nodes):
             return d
         word = streams[d]
         if new:
-            word = _first_levels(tokens, d, nodes, priors, word, room[0])
+            word = _first_levels(tokens, d, nodes, priors, word, work[0])
         else:
             _recount(tokens, d, nodes, -1.0)
-        _redraw(tokens, d, nodes, priors, most, word, _FIRST_SWEEPS if new else 1, room, s)
+        _redraw(tokens, d, nodes, priors, most, word, _FIRST_SWEEPS if new else 1, work, s)
     return end
 
 
@@ -316,7 +316,7 @@ def add_informed(
     """As `sweep` of new documents, with first levels for a path that fits whatever the levels."""
     depth = priors.alpha.size
     s = scratch(nodes.totals.size, depth, longest_run(tokens.starts))
-    room = np.empty((4, depth))
+    work = np.empty((4, depth))
     for d in range(begin, end):
         if not _has_room(nodes):
             return d
@@ -324,8 +324,8 @@ def add_informed(
         score_slots(tokens, tokens.starts[d], tokens.starts[d + 1], nodes, priors, s)
         slot = _draw_slot(nodes, priors.gamma, most, uniform(word), s)
         _path_to(nodes, slot, tokens.paths[d])
-        word = _first_levels(tokens, d, nodes, priors, word, room[0])
-        _redraw(tokens, d, nodes, priors, most, word, _FIRST_SWEEPS, room, s)
+        word = _first_levels(tokens, d, nodes, priors, word, work[0])
+        _redraw(tokens, d, nodes, priors, most, word, _FIRST_SWEEPS, work, s)
     return end
 
 
@@ -334,9 +334,9 @@ def sweep_levels(
     tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, rows: IntVec
 ) -> None:
     """Draw the levels of the documents in `rows`. Their paths stay."""
-    room = np.empty((4, priors.alpha.size))
+    work = np.empty((4, priors.alpha.size))
     for d in rows:
-        _draw_levels(tokens, d, nodes, priors, streams[d], room)
+        _draw_levels(tokens, d, nodes, priors, streams[d], work)
 
 
 @kernel()
