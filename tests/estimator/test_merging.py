@@ -482,6 +482,10 @@ class TestRefusals:
         with pytest.raises(TypeError, match=r"merge needs a list of models\. Got a int"):
             merge(3)
 
+    def test_paths(self):
+        with pytest.raises(TypeError, match=r"path 'a\.evl': read it first, by everlearn\.load"):
+            merge(["a.evl", "b.evl"])
+
     def test_a_base_with_open_rows(self):
         base = DPMixture(random_state=0).partial_fit(POINTS)
         with pytest.raises(ValueError, match=r"base without open rows.*Got 900"):

@@ -108,6 +108,7 @@ OF_TABLES: dict[str, tuple[Callable[[], Any], str]] = {
         "shape (2, 3, 3). Reshape your data: reshape(len",
     ),
     "texts": (lambda: ["a", "b"], "expected numbers, got an array with 'a'"),
+    "X and y": (lambda: (X, X[:, 0]), "tuple of arrays of shape (30, 3) and (30,); unpack it"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The walks of two Python users run from top to bottom, and errors on the way say what to do."""
+"""The walks of Python users run from top to bottom, and errors on the way say what to do."""
 
 import os
 import subprocess
@@ -21,6 +21,13 @@ WALKS = {
         "got a LazyFrame; call collect() first",
         "merged: 12000 rows",
         "dask: 4 kinds",
+    ],
+    "statistician": [
+        "the density integrates to 1.0000",
+        "intervals hold the truth",
+        "clusters by seed: 3 3 3 3 3",
+        "finite number above 0 and at most 1. Got 95 instead",
+        "unpack it first, such as X, y = pair",
     ],
 }
 

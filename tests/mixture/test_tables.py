@@ -236,6 +236,22 @@ class TestInputs:
         with pytest.raises(ValueError, match="expected numbers"):
             model.partial_fit([["web"]])
 
+    @pytest.mark.parametrize(
+        ("wrong", "hint"),
+        [
+            (lambda t: t.iloc[0], "a single row is a table too, as \\[row\\]"),
+            (lambda t: t.to_dict("records"), "pandas\\.DataFrame\\(X\\) makes a table of it"),
+            (lambda t: t.to_dict("list"), "pandas\\.DataFrame\\(X\\) makes a table of it"),
+            (lambda t: pl.from_pandas(t).lazy(), "got a LazyFrame; call collect\\(\\) first"),
+        ],
+    )
+    def test_what_is_no_table_says_how_to_make_one(self, wrong: Any, hint: str) -> None:
+        table = pd.DataFrame({"age": np.arange(60.0), "plan": ["free", "pro"] * 30})
+        model = table_model(max_components=1).fit(table)
+        X = wrong(table)
+        with pytest.raises((TypeError, ValueError), match=hint):
+            model.predict(X)
+
 
 class TestNewValues:
     def test_they_get_codes_and_the_bound_stays(self) -> None:

@@ -343,6 +343,13 @@ class TestWithoutATerminal:
         with pytest.raises(UsageError, match="no folder"):
             learn_stream(replace(request, model=tmp_path / "none" / "m.evl"))
 
+    def test_a_path_may_be_text_and_one_source_may_not(self, tmp_path):
+        path = str(csv_rows(tmp_path))
+        request = LearnRequest(str(tmp_path / "m.evl"), [path], {"kind": "mixture"})
+        assert learn_stream(request).ledger.records == 240
+        with pytest.raises(UsageError, match="must be a list of files or folders, got the text"):
+            learn_stream(replace(request, sources=path))
+
     @pytest.mark.parametrize("package", ["stream", "io"])
     def test_nothing_prints_exits_or_handles_signals(self, package):
         for path in (Path(everlearn.__file__).parent / package).glob("*.py"):

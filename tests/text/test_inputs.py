@@ -192,6 +192,14 @@ class TestRefusals:
         with pytest.raises((TypeError, ValueError), match=message):
             documents_of(Reader(), X)
 
+    def test_words_that_are_all_left_out(self):
+        """The error names the settings that leave them out; blank texts have no words to leave."""
+        hint = "'stop_words', and the 'token_pattern' of 'text', leave out all words .* 'a b'"
+        with pytest.raises(ValueError, match=hint):
+            documents_of(Reader(), ["", "a b"])
+        with pytest.raises(ValueError, match=r"got none$"):
+            documents_of(Reader(), ["", " "])
+
     @pytest.mark.parametrize("X", [TABLE, IDS, TOKENS])
     def test_another_kind_than_learning_began_with(self, X):
         reader = Reader()

@@ -74,6 +74,19 @@ def test_bytes_are_refused_with_a_hint(documents):
         document_form([documents])
 
 
+@pytest.mark.parametrize(
+    ("X", "hint"),
+    [
+        ({"a": "a text"}, r"got a mapping; pass list\(X\.values\(\)\)"),
+        ((text for text in ["a text"]), r"got an iterator; pass list\(X\)"),
+        ([{"n": 1, "body": "a text"}], r"pass their texts: \[d\['body'\] for d in documents\]"),
+    ],
+)
+def test_other_containers_are_refused_with_a_hint(X, hint):
+    with pytest.raises(ValueError, match=hint):
+        document_form(X)
+
+
 def test_tables_of_texts_are_refused_with_a_hint():
     texts = ["cats purr", "dogs bark"]
     frame = pd.DataFrame({"n": [1, 2], "text": texts})

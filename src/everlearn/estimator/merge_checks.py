@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -32,6 +33,11 @@ def check_alike(models: list[BaseEstimator], base: BaseEstimator | None) -> None
         raise ValueError(f"merge needs at least two models. Got {len(models)}.")
     first, every = models[0], [*models, *([] if base is None else [base])]
     for model in every:
+        if isinstance(model, (str, os.PathLike)):
+            raise TypeError(
+                f"merge needs models. Got the path {str(model)!r}: read it first, "
+                f"by everlearn.load({str(model)!r})"
+            )
         if type(model) is not type(first):
             raise TypeError(
                 f"merge needs models of one class. Got {type(first).__name__} and "

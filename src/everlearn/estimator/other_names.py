@@ -99,6 +99,7 @@ _LABELS: Final[Ways] = (
     ("component_ids_", "use component_ids_[transform(X).argmax(axis=1)]"),
 )
 _EVIDENCE: Final[Ways] = (("bound_", ""), ("score", "use score(X)"))
+_WORDS: Final[Ways] = (("top_words", "use top_words(10)"),)
 _SHARES: Final[Ways] = (("transform", "use transform(X)"),)
 _ATTRIBUTES: Final[Mapping[str, Ways]] = {
     "labels_": _LABELS,
@@ -125,6 +126,10 @@ _ATTRIBUTES: Final[Mapping[str, Ways]] = {
     "n_topics_": (("n_components_", ""),),
     "n_features_": (("fit", "use n_features_in_"),),
     "topics_": (("components_", ""), ("means_", "")),
+    "print_topics": _WORDS,
+    "show_topics": _WORDS,
+    "show_topic": _WORDS,
+    "get_topics": (("components_", ""),),
     "topic_word_": (("components_", ""),),
     "weights_": (("topic_shares_", ""), ("coef_", "")),
     "precisions_": (("covariances_", "use numpy.linalg.inv(covariances_)"), ("get_precision", "")),

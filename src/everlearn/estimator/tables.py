@@ -97,6 +97,12 @@ def _stacked(X: Sequence[Any]) -> NDArray[Any]:
         return np.asarray(X)
     except ValueError:
         sizes = sorted({len(row) if hasattr(row, "__len__") else 1 for row in X})
+        if len({getattr(row, "ndim", 0) for row in X}) > 1:
+            shapes = " and ".join(str(np.shape(part)) for part in X[:2])
+            raise ValueError(
+                f"{_NO_TABLE} a {type(X).__name__} of arrays of shape {shapes}; unpack it first, "
+                "such as X, y = pair"
+            ) from None
         if len(sizes) < 2:
             raise
     few = ", ".join(map(str, sizes[:4]))

@@ -179,6 +179,10 @@ def _has_text(array: NDArray[Any]) -> bool:
 
 def _raw_columns(X: Any) -> list[RawColumn]:
     """The columns of a data frame, of an array, or of lists."""
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError(
+            "expected a table of rows and columns, got a LazyFrame; call collect() first"
+        )
     if is_frame(X):
         named = _columns_of(X)
         names = [name for name, _ in named]
@@ -190,13 +194,23 @@ def _raw_columns(X: Any) -> list[RawColumn]:
         if array.dtype.names is not None and array.ndim == 1:
             return [_raw_column(name, array[name]) for name in array.dtype.names]
         if array.ndim != 2 or array.dtype.names is not None:
-            raise ValueError(
-                f"expected a table of rows and columns, got an array of shape {array.shape}"
-            )
+            raise _no_table(array)
         named = [(str(j), array[:, j]) for j in range(array.shape[1])]
     if not named:
         raise ValueError("expected a table with columns, got none")
     return [_raw_column(name, column) for name, column in named]
+
+
+def _no_table(array: NDArray[Any]) -> ValueError:
+    """What to say about a row, a list of records or a mapping in place of a table."""
+    hint = ""
+    if array.size and isinstance(array.flat[0], Mapping):
+        hint = "; pandas.DataFrame(X) makes a table of it"
+    elif array.ndim == 1:
+        hint = "; a single row is a table too, as [row]"
+    return ValueError(
+        f"expected a table of rows and columns, got an array of shape {array.shape}{hint}"
+    )
 
 
 def _raw_column(name: str, column: Any) -> RawColumn:

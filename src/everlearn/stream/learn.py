@@ -98,7 +98,7 @@ class LearnRequest:
     Attributes
     ----------
     model : the model file; if it exists, learning goes on
-    sources : files, folders, or "-" for standard input
+    sources : list of files, folders, or "-" for standard input
     options : how to read records, by names of `Layout`; a new model needs `kind`
     params : parameters of the estimator
     schedule : how often to save and to score
@@ -156,7 +156,12 @@ def learn_stream(
     >>> first.ledger.records, again.ledger.records
     (100, 100)
     """
-    path = request.model
+    path = Path(request.model)  # callers without a type checker may give a string
+    if isinstance(request.sources, str):
+        raise UsageError(
+            f"the sources must be a list of files or folders, got the text {request.sources!r}; "
+            f"write [{request.sources!r}]"
+        )
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {str(path.parent)!r} for the model; create it first")
     with only_writer(path), keep_engine(request.params.get("engine")) as engine:

@@ -279,7 +279,13 @@ def documents_of(
             words = replace(words, stop_words=stop_words)
         if not words.n_words and not allow_empty:
             needed = "at least one" if words.waiting is None else "'min_df'"
-            raise ValueError(f"expected a word in {needed} of the first documents, got none")
+            hint = ""
+            if form == "texts" and (text := next((t for t in texts if t.strip()), "")):
+                hint = (
+                    f": the 'stop_words', and the 'token_pattern' of 'text', leave out all words "
+                    f"of texts such as {text!r:.60}"
+                )
+            raise ValueError(f"expected a word in {needed} of the first documents, got none{hint}")
         return encoded, words
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence, Sized
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -100,6 +100,13 @@ def document_form(X: Any, known: Form | None = None) -> Form:
             f"expected a list of documents, got one {type(X).__name__}; "
             "put a single document into a list"
         )
+    if isinstance(X, Mapping):
+        raise ValueError("expected a list of documents, got a mapping; pass list(X.values())")
+    if isinstance(X, Iterator):
+        raise ValueError(
+            "expected a list of documents, got an iterator; pass list(X), or call partial_fit "
+            "with some documents at a time"
+        )
     _refuse_tables_of_texts(X)
     documents = listed(X)
     if documents is None:
@@ -111,6 +118,11 @@ def document_form(X: Any, known: Form | None = None) -> Form:
         raise ValueError("documents are bytes; decode them first: [d.decode() for d in documents]")
     if first is None:
         return "counts" if known is None else known
+    if isinstance(first, Mapping):
+        name = next((name for name, value in first.items() if _is_text(value)), "text")
+        raise ValueError(
+            f"documents are mappings; pass their texts: [d[{name!r}] for d in documents]"
+        )
     token = next(iter(first))
     if isinstance(token, str):
         return "tokens"
