@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -151,3 +151,9 @@ def check_unchanged(owner: str, name: str, now: object, began: object) -> None:
             f"the {name!r} parameter of {owner} was {began!r} when learning began and cannot "
             f"change without a new fit. Got {now!r} instead."
         )
+
+
+RATE_CONSTRAINTS: Final[Mapping[str, tuple[Constraint, ...]]] = {
+    "rate": (Interval(0, 1, low_open=True),)
+}
+"""Of a `rate` in (0, 1]: of intervals, or of rows to flag."""

@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.errors import CheckpointError
-from everlearn.estimator.params import Options, check_params
+from everlearn.estimator.params import RATE_CONSTRAINTS, Options, check_params
 from everlearn.estimator.saving import SaveMixin
 from everlearn.images.base import ImageFeatures
 from everlearn.images.checkpoint import FEATURES, PIPELINE, SavedPipeline
 from everlearn.images.files import AnyImage
 from everlearn.images.networks import CNNFeatures, weights_digest
-from everlearn.mixture.estimator import RATE_CONSTRAINTS, DPMixture
+from everlearn.mixture.estimator import DPMixture
 from everlearn.ppca.scaled import ScaledPCA
 from everlearn.store.schema import Arrays, Reading, check_keys
 

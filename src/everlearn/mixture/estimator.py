@@ -27,6 +27,7 @@ from everlearn.estimator.base import COMMON_CONSTRAINTS, LearnerMixin, named_err
 from everlearn.estimator.components import ComponentAttributes
 from everlearn.estimator.families import FAMILIES, check_prior, has_missing
 from everlearn.estimator.params import (
+    RATE_CONSTRAINTS,
     ByteSize,
     Constraint,
     Instance,
@@ -62,7 +63,6 @@ from everlearn.store.schema import Schema
 _PREDICT_ROWS: Final = 1024
 _SAMPLE_CONSTRAINTS: Final = {"n_samples": (Interval(1, integer=True),)}
 _DRAW_CONSTRAINTS: Final = {"n": (Interval(1, integer=True),)}
-RATE_CONSTRAINTS: Final = {"rate": (Interval(0, 1, low_open=True),)}
 
 
 class DPMixture(

@@ -18,7 +18,13 @@ from everlearn.engine.opening import EngineChoice, is_collection, local_engine, 
 from everlearn.engine.rows import Rows
 from everlearn.estimator.base import LearnerMixin, named_errors
 from everlearn.estimator.collections import open_rows
-from everlearn.estimator.params import Constraint, Interval, check_params, check_unchanged
+from everlearn.estimator.params import (
+    RATE_CONSTRAINTS,
+    Constraint,
+    Interval,
+    check_params,
+    check_unchanged,
+)
 from everlearn.estimator.saving import SaveMixin
 from everlearn.estimator.tables import check_size, plain_numbers
 from everlearn.ppca.checkpoint import PPCA_FIT
@@ -51,6 +57,7 @@ from everlearn.ppca.predict import (
 )
 from everlearn.ppca.settings import CONSTRAINTS, PPCAForm, PPCAOptions, PPCASettings
 from everlearn.ppca.state import PPCAState
+from everlearn.ppca.uncertainty import noise_interval
 
 _SAMPLE_CONSTRAINTS = {"n_samples": (Interval(1, integer=True),)}
 
@@ -497,6 +504,42 @@ class OnlinePPCA(
         counts = rng.multinomial(n_samples, state.weights / state.weights.sum())
         drawn = [model.draw(int(n), rng) for model, n in zip(state.models, counts, strict=True)]
         return np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts)
+
+    def credible_intervals(self, rate: float = 0.95) -> NDArray[np.float64]:
+        """Interval that holds the noise variance with a probability of `rate`.
+
+        It takes the components as known, and rows as Gaussian. Rows that have faded, by
+        `max_reference_rows`, do not count.
+
+        Parameters
+        ----------
+        rate : float, default=0.95
+            Probability that the noise variance is inside its interval.
+
+        Returns
+        -------
+        intervals : ndarray of shape (2,), or (n_mixtures_, 2) for mixtures
+            Lower and upper end.
+        """
+        state, name = self._fitted(), type(self).__name__
+        check_params(f"{name}.credible_intervals", {"rate": rate}, RATE_CONSTRAINTS)
+        if self.constraint is None:
+            raise ValueError(
+                f"credible_intervals of {name} need a constraint, such as constraint='step': "
+                "without one, rows fade, and it is not known how many the noise was learned from."
+            )
+        masses = np.zeros(len(state.models))
+        for parts in (state.reference, state.window):
+            for k, part in enumerate(parts):
+                masses[k] += part.mass * part.share_present
+        d, q = self.n_features_in_, self.n_components
+        if q >= d or not (masses > q + 1).all():
+            raise ValueError(
+                f"credible_intervals of {name} need more features than n_components={q}, and more "
+                f"than {q + 1} rows for each PPCA. Got {d} features and {masses.min():.4g} rows."
+            )
+        pairs = zip(state.models, masses, strict=True)
+        return self._each([noise_interval(m.noise, mass, d, q, rate) for m, mass in pairs])
 
     # ------------------------------------------------------------------ attributes
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from everlearn.core.arrays import Mat, Vec
 from everlearn.engine.opening import EngineChoice, local_engine, open_engine
-from everlearn.estimator.params import Constraint, Interval, Options, check_params
+from everlearn.estimator.params import RATE_CONSTRAINTS, Constraint, Interval, Options, check_params
 from everlearn.store.schema import Schema
 from everlearn.text.inputs import TextOptions, WordSpace
 from everlearn.topics.batches import Targets
@@ -25,7 +25,6 @@ from everlearn.topics.uncertainty import share_intervals
 
 _START_TOPICS = 20
 """Topics that "infer" starts with, where the options give no number."""
-_RATE = {"rate": (Interval(0, 1, low_open=True),)}
 _NO_TASKS = np.empty(0, np.int64)
 
 
@@ -251,7 +250,7 @@ class TopicModel(TopicEstimator[None]):
             The lower and the upper end for each topic.
         """
         name = f"{type(self).__name__}.credible_intervals"
-        check_params(name, {"rate": rate}, _RATE)
+        check_params(name, {"rate": rate}, RATE_CONSTRAINTS)
         documents = self._read(X)
         lengths = documents.lengths
         if (lengths > 0).sum() < 2:
