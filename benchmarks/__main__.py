@@ -5,6 +5,7 @@ from benchmarks import (
     cluster,
     components,
     documents_stream,
+    first_use,
     held_out,
     lap,
     linear,
@@ -32,6 +33,7 @@ PARTS = {
     "linear": (linear.run, "linear models against LinearSVC and BayesianRidge: quality"),
     "tables": (tables.run, "DPMixture on mixed tables against k-prototypes: quality"),
     "outliers": (outliers.run, "odd rows: DPMixture against two detectors of scikit-learn"),
+    "first": (first_use.run, "first use of each estimator: seconds with compiling"),
     "cluster": (cluster.run, "a Dask cluster: two workers against one"),
 }
 

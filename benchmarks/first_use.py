@@ -1,4 +1,6 @@
-"""Time of the first use of each estimator: `python -m benchmarks.first_use [names of classes]`.
+"""Time of the first use of each estimator: `make bench ARGS=first`.
+
+`python -m benchmarks.first_use [names of classes]` measures and prints some of them.
 
 Each runs in processes of its own, with a cache of compiled kernels that is empty at first.
 """
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.table import ROOT, Table
@@ -34,8 +37,8 @@ else:
 """
 
 
-def run(names: list[str]) -> Table:
-    """Measure these estimators."""
+def run(names: Sequence[str] = ()) -> Table:
+    """Measure these estimators, or all."""
     columns = ["estimator", "first wall s", "first CPU s", "second wall s", "second CPU s",
                "predict wall s", "predict CPU s"]  # fmt: skip
     table = Table(TITLE, columns, NOTE)
