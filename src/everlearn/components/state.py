@@ -1,4 +1,4 @@
-"""The state of a tree of components between steps, and how rows are visited."""
+"""The state of a tree of components between steps, and `sweep`, which visits its rows."""
 
 from __future__ import annotations
 

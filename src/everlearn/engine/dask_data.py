@@ -157,7 +157,7 @@ class Retrying(Protocol):
 
 
 class Remote:
-    """A handle of something on a worker, which is made when asked for, and again when lost."""
+    """A handle of a value on a worker. It is computed on first use, and again if it is lost."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class Parametrised(Protocol):
 
 
 class LearnerMixin(NameAdvice):
-    """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
+    """Checks parameters by `_constraints`, and restores the estimator if a call fails."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
     _options: ClassVar[Mapping[str, type[ExpertOptions]]] = {}
@@ -77,9 +77,9 @@ class LearnerMixin(NameAdvice):
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[list[Callable[[], None]]]:
-        """Whatever goes wrong, the estimator is as it was before.
+        """Restore the estimator if the block raises an error.
 
-        The block adds to the list what undoes changes of arrays that others refer to.
+        The block appends functions to the list. They undo its changes of shared arrays.
         """
         before = dict(self.__dict__)
         undos: list[Callable[[], None]] = []

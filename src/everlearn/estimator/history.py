@@ -1,4 +1,4 @@
-"""What a learner did, in bounded space: a curve that is thinned as it grows, and recent moves."""
+"""The history of learning in bounded memory: a curve thinned as it grows, and recent moves."""
 
 from __future__ import annotations
 

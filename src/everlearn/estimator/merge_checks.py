@@ -1,4 +1,4 @@
-"""Checks that models can be merged: one class, the same parameters, features and base."""
+"""Check that models can be merged: one class, the same parameters, features and base."""
 
 from __future__ import annotations
 

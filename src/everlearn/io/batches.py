@@ -1,4 +1,4 @@
-"""Records as a source yields them, in chunks, and batches of chunks."""
+"""Chunks of records that a source yields, and batches of chunks."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from everlearn.linear.passive_aggressive import AveragingLearner, GibbsLearner
 T = TypeVar("T")
 _LARGEST_BATCH = 1024
 _MOST_WEIGHTS, _MOST_ENTRIES = 300, 1 << 22
-"""covariance="auto" is full up to so many weights of a task, and entries of all matrices."""
+"""Most weights of a task and most matrix entries for which covariance="auto" means "full"."""
 
 
 class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):

@@ -1,4 +1,4 @@
-"""What a file holds of an `OnlinePPCA`."""
+"""Checkpoint schema of an `OnlinePPCA`: what a file must contain."""
 
 from __future__ import annotations
 

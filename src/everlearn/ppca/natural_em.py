@@ -24,9 +24,9 @@ from everlearn.ppca.state import PPCAState, Typical
 from everlearn.ppca.stats import expected_stats, m_steps
 
 _WARM_UP_ROWS = 20
-"""At least so many first rows are learned exactly, before online EM begins."""
+"""At least this many rows are learned exactly before online EM begins."""
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
-"""A component stands on at least so many rows, and so many for each of its dimensions."""
+"""A component is mature after this many rows, or after this many for each dimension if more."""
 _ODD_SPAN = 2
 """Odd rows fade while this many times the mature number of usual rows go by."""
 _NEARLY = 1.0 - 1e-9

@@ -1,4 +1,4 @@
-"""What the next step of online EM depends on."""
+"""The state of `OnlinePPCA`: all that the next step of online EM depends on."""
 
 from __future__ import annotations
 

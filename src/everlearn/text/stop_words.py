@@ -57,7 +57,7 @@ class StopWords:
 
     @classmethod
     def chosen(cls, words: Sequence[str], n_documents: int) -> StopWords:
-        """These words, chosen from so many texts."""
+        """Stop words that were chosen from `n_documents` texts."""
         return cls(Vocabulary.fixed(words), True, n_documents)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit` of a topic model, and `TopicFit`: all that was learned."""
+"""Run `fit` or `partial_fit` of a topic model, and return a `TopicFit`: all that was learned."""
 
 from __future__ import annotations
 

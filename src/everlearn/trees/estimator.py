@@ -1,4 +1,4 @@
-"""The public class of this package: a hierarchical topic model."""
+"""`TopicTree`: a hierarchical topic model."""
 
 from __future__ import annotations
 

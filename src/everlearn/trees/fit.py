@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit` of a topic tree."""
+"""Run `fit` or `partial_fit` of a `TopicTree`, and return all that it has learned."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def learn_corpus(fit: TreeFit, documents: Documents, settings: TreeSettings) -> 
 def learn_stream(
     fit: TreeFit, documents: Documents, settings: TreeSettings, order: IntVec | None = None
 ) -> TreeFit:
-    """Learn each document once, batch by batch, in the given order or as they come."""
+    """Learn each document once, batch by batch, in the given order or else in input order."""
     state, done = fit.state, 0
     with (
         open_engine(settings.engine) as engine,
