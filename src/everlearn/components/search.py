@@ -48,7 +48,7 @@ _NODES_PER_BIRTH: Final = 24
 """Nodes of a tree for each further birth in one round."""
 _MAX_EXCHANGES: Final = 16
 _EXCHANGES_PER_NODE: Final = 0.75
-"""A full tree of K nodes goes on for `_MAX_EXCHANGES + _EXCHANGES_PER_NODE * K` rounds at most."""
+"""A full tree of K nodes tries `_MAX_EXCHANGES + _EXCHANGES_PER_NODE * K` rounds at most."""
 _MAX_FAILED_CUTS: Final = 3
 _MAX_STREAM_ROUNDS: Final = 8
 """Rounds of moves, at most, each time that half of the open rows of a stream are new."""

@@ -14,7 +14,7 @@ from everlearn.engine.local import one_blas_thread
 from everlearn.engine.protocol import Piece, add_up, by_chunk
 
 TASKS_PER_THREAD = 2
-"""Of items that no worker holds yet, so that workers get about the same number."""
+"""Tasks per thread for items that no worker holds yet. Several even out the load of workers."""
 
 
 class Group(NamedTuple):

@@ -49,7 +49,7 @@ class LearnerMixin(NameAdvice):
     random_state: Any
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickles and copies, which never hold a client: its cluster is not theirs."""
+        """The state for pickles and copies, without the Dask client: its cluster is not theirs."""
         state = dict(cast(Mapping[str, Any], super().__getstate__()))
         if is_client(state.get("engine")):
             state = {**state, "engine": plain_engine(state["engine"])}

@@ -29,7 +29,7 @@ from everlearn.io.splitter import BLOCK, Read
 FIRST_RECORDS: Final = 100
 """Number of records from which the dialect is detected."""
 FEW: Final = 10
-"""Fewer records say little about the others."""
+"""With fewer records than this, the dialect of the others is uncertain."""
 _DELIMITERS: Final = ("\t", ";", "|", ",")
 """What may separate the fields of ``.csv`` files. If several fit, the first one does."""
 _DECLARED: Final = re.compile(r"sep=(.)\r?")
@@ -63,7 +63,7 @@ class Dialect:
         return ", ".join(filter(None, (encoding, fields, decimals)))
 
     def to_json(self) -> list[Any]:
-        """As plain JSON."""
+        """The dialect as plain JSON."""
         return list(asdict(self).values())
 
     @classmethod

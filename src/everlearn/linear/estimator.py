@@ -210,7 +210,7 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
             )
 
     def _check_learned(self, learned: LinearFit[T]) -> None:
-        """Refuse to go on with another form of belief than learning began with."""
+        """Refuse a loss or covariance other than those that learning began with."""
         form = self._form(*learned.state.mean.shape)
         names = {"fixed": "loss='averaging'", "full": "loss='gibbs' and covariance='full'"}
         names["diag"] = "loss='gibbs' and covariance='diag'"

@@ -263,7 +263,7 @@ class NaturalEM:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
     def _typical(self, state: PPCAState, local: LocalSum) -> Typical:
-        """Log densities of recent rows, without the first ones, which say little."""
+        """Log densities of recent rows. The first rows do not count: the model was still rough."""
         early = state.n_rows < self._mature_rows or any(model.is_flat for model in state.models)
         if self.max_components == 1 or early:
             return state.typical

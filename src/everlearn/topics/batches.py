@@ -54,7 +54,7 @@ class Targets:
 
     @classmethod
     def none(cls, n: int) -> Targets:
-        """For `n` documents without labels."""
+        """Empty targets for `n` documents without labels."""
         return cls(np.zeros((n, 0), np.int8), np.zeros((n, 0)))
 
 

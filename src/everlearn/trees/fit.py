@@ -61,7 +61,7 @@ class TreeFit:
         return self.words.n_words if self.words.kind == "counts" else None
 
     def numbered(self) -> TreeFit:
-        """The same with ids from 0: parents first, larger siblings first."""
+        """The fit with ids from 0: parents first, larger siblings first."""
         state = self.state
         tree, kept = state.topics.tree, state.reservoir
         n = len(tree)
@@ -164,7 +164,7 @@ def sample_tree(
 
 
 def _subsample(levels: Mat, seed: int) -> Mat:
-    """As many rows as a stream remembers."""
+    """A sample of the rows, at most as many as a stream remembers."""
     if len(levels) <= PAST:
         return levels
     rows = stream(seed, "subsample", 0).choice(len(levels), PAST, replace=False)
