@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used."""
+"""Import the names of a package only when they are first used."""
 
 import importlib
 import sys

@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: learn models, and inspect, compare and use them."""

@@ -1,4 +1,4 @@
-"""`everlearn learn`: begin a model, or go on with it, from files, folders and pipes."""
+"""`everlearn learn`: start or continue a model from files, folders and pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal side of a run: progress, warnings, signals, and consoles for pipes."""
+"""Progress, warnings and signals of a run on a terminal, and consoles for pipes."""
 
 from __future__ import annotations
 

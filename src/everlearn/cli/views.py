@@ -1,4 +1,4 @@
-"""Tables and JSON that show, log, diff and audit print."""
+"""Format what show, log, diff and audit print, as tables or JSON."""
 
 from __future__ import annotations
 

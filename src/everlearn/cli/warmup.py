@@ -1,4 +1,4 @@
-"""`everlearn warmup`: compile what models need, before they are needed."""
+"""`everlearn warmup`: compile the kernels of models in advance."""
 
 from __future__ import annotations
 

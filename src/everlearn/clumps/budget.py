@@ -80,7 +80,7 @@ class KeepLimits:
         )
 
     def items_within(self, n_topics: int) -> float:
-        """Clumps and single points that may be kept if there are so many topics."""
+        """Clumps and single points that may be kept with `n_topics` topics."""
         if self.auto_items:
             return max(self._least_items, float(ITEMS_PER_TOPIC * n_topics))
         return self.max_items

@@ -1,4 +1,4 @@
-"""What a file holds of a `ClumpedTopicModel`."""
+"""Checkpoint schema of a `ClumpedTopicModel`: what a file must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compression: which items become one clump.
+"""Compress points: choose which items become one clump.
 
 `first_clumps` cuts large documents into a few hundred clumps each, for a fast search of topics.
 `Compressor` partitions all items into the clumps that are kept between calls.

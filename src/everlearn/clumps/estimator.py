@@ -1,4 +1,4 @@
-"""A topic model of grouped points that keeps its memory within a budget for life."""
+"""`ClumpedTopicModel`: topics of grouped points within a fixed memory budget."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FAMILIES: Mapping[type, str] = {
     Multinomial: "multinomial",
 }
 _LIMITS = frozenset({"memory_budget", "max_clumps", "max_groups", "track_documents"})
-"""Parameters whose change compresses a fitted model at once."""
+"""Changing one of these parameters compresses a fitted model at once."""
 _REQUESTS = {"n": (Interval(1, integer=True),), "smoothing": (Interval(0.0),)}
 
 
@@ -250,7 +250,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Learn from documents. They need not come again.
+        """Learn from more documents. Earlier ones are not needed again.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         return self._fitted().n_documents
 
     def memory_report(self) -> dict[str, int | None]:
-        """Bytes that are kept between calls, and how many objects they hold.
+        """Memory kept between calls, in bytes, and the number of objects in it.
 
         Returns
         -------
@@ -486,9 +486,9 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
             Documents to search, from `document_index`. None searches the groups of documents
             learned from; `group_ids_[positions]` are their first documents.
         smoothing : float, default=0.5
-            Points added to each document of the index, spread over topics as all points are, as
-            a share of an average document. With 0, the score of Gomes, Welling and Perona
-            (2008), a document without a topic is hardly ever found for one that has it.
+            Points added to each document of the index, as a share of an average document. They
+            are spread over topics like all points. 0 gives the score of Gomes, Welling and
+            Perona (2008), which hardly ever finds a document that lacks a topic of X.
 
         Returns
         -------
@@ -562,10 +562,9 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
             check_prior(self.family, self.prior)
 
     def _check_learned(self, learned: ClumpedFit) -> None:
-        """Refuse to continue with another family, price or prior than learning began with.
+        """Refuse a family, price or prior other than the one that learning began with.
 
-        A price or a prior that was found for "auto" or "data" may be given as a number: that
-        changes nothing.
+        The value found for "auto" or "data" may be passed explicitly: that changes nothing.
         """
         state, name = learned.state, type(self).__name__
         check_unchanged(name, "family", self.family, _FAMILIES[type(state.model.family)])

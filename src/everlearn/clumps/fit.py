@@ -1,4 +1,4 @@
-"""One call of `fit`, `partial_fit` or `set_params`."""
+"""Run `fit`, `partial_fit` or `set_params` of a `ClumpedTopicModel`, and return what it learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that users pass: what is accepted, and errors for everything else."""
+"""Check the documents that users pass, and refuse all others with clear errors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _refuse_groups(estimator: BaseEstimator, groups: Any) -> None:
 
 
 def _refuse_no_documents(estimator: BaseEstimator, X: Any) -> None:
-    """Refuse what holds no tables: iterators, which can be read only once, mappings and texts."""
+    """Refuse iterators (they can be read only once), mappings and texts."""
     parts: Sequence[Any] = X if isinstance(X, (list, tuple)) else [None]
     if not parts:
         got = f"an empty {type(X).__name__}"

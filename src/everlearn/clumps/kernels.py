@@ -103,7 +103,7 @@ def median_sides(
     n: Vec,
     t: Mat,
 ) -> None:
-    """As `divide_sets`, for the chosen sets, at the weighted median along the slope.
+    """Divide the chosen sets as `divide_sets` does, at the weighted median along the slope.
 
     Sets must have two items. Then no side is empty: equal items are divided by their order.
     """
@@ -196,7 +196,7 @@ def document_terms(
 
 
 WINDOW = 24.0
-"""A topic so many nats below the best one is left out; its share is below 4e-11."""
+"""A topic this many nats below the best one is left out. Its share would be below 4e-11."""
 
 
 @kernel(FUSED)
@@ -383,7 +383,7 @@ def split_shares(
     """Divide topics `first` to `last - 1` in two, and sum up the first halves.
 
     The first half of topic k gets the share g = sigmoid(slope_k . feature + offset_k + tilt_k .
-    groups) of what an item gives to the topic; with `hard`, all of it or nothing by the sign.
+    groups) of the item's share in topic k. With `hard`, it gets all or nothing, by the sign.
 
     Parameters
     ----------
@@ -437,7 +437,7 @@ def joint_entropy(
     partners: Labels,
     loss: Vec,
 ) -> None:
-    """Add to `loss` the entropy that is lost if two topics j < k are joined.
+    """Add to `loss` the entropy lost by joining each pair of topics j < k.
 
     The partners k of topic j are partners[partner_starts[j] : partner_starts[j + 1]], ascending.
     `loss` has an entry for each partner.

@@ -15,7 +15,7 @@ from everlearn.core.arrays import Labels, Mat, Vec
 from everlearn.engine.protocol import Engine, pieces, runs
 
 WIDTH = 8
-"""An item is shared by so many topics at most."""
+"""Each item belongs to at most this many topics."""
 _BLOCK_SCORES = 125_000
 _LEAST_ROWS, _MOST_ROWS = 64, 4096
 

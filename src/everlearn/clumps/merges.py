@@ -1,4 +1,4 @@
-"""Joins of topics, and merges of groups of documents.
+"""Join topics, and merge groups of documents.
 
 For each topic, the candidates to join it are the few topics that would explain its points almost as
 well. What a join adds to the bound is computed exactly.
@@ -151,7 +151,7 @@ def apply_joins(topics: Topics, joins: JoinProposals, which: Sequence[int]) -> T
 
 
 NEAREST = 10
-"""Criterion "free-energy": it compares so many groups, the nearest ones in cosine."""
+"""Criterion "free-energy": compare each group with this many, the nearest by cosine."""
 
 
 def merge_groups(topics: Topics, sizes: Vec, most: int, criterion: str) -> IntVec:

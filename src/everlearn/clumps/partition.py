@@ -1,7 +1,7 @@
-"""Partition items into leaves by dividing the leaf that gains most, again and again.
+"""Partition items into leaves, always dividing the leaf that gains most.
 
-All items of a leaf become one clump, so they share their topics from then on. `Tying` computes what
-that costs under the present topics. A division is worth what it saves of that cost.
+All items of a leaf become one clump, so they share their topics from then on. `Tying` computes the
+cost of sharing under the present topics. The gain of a division is the part of it that is saved.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _orthonormal(moved: Cube, before: Cube) -> Cube:
 
 @dataclass(frozen=True, slots=True)
 class Tying:
-    """What items add to the bound if they share their topics, at fixed topics."""
+    """Contribution to the bound of items that must share their topics, at fixed topics."""
 
     items: Items
     eta: Mat
@@ -92,7 +92,7 @@ class Tying:
 
     @classmethod
     def of(cls, model: GroupedModel, topics: Topics, sizes: Vec, items: Items) -> Tying:
-        """At these topics."""
+        """The contribution of these items at these topics."""
         return cls(items, *topics.beliefs(model, sizes))
 
     def worth(self, sets: Labels, n_sets: int) -> Vec:
@@ -103,8 +103,8 @@ class Tying:
     def contrast(self, sets: Labels, n_sets: int) -> tuple[Mat, Vec]:
         """Slope and offset of the function of features that divides each set between two topics.
 
-        It is positive for items that prefer the set's best topic to its second one by more than
-        the mean item does.
+        It is positive for items that prefer the set's best topic to its second-best more strongly
+        than the mean item.
         """
         clumps = clumped(self.items, sets, n_sets)
         best = assigned(self.eta, self.bias, clumps).topics
@@ -115,7 +115,7 @@ class Tying:
 _REFINEMENTS = 2
 _FORESIGHT = 0.1
 """Weight of the gain if the halves were topics of their own, relative to the gain under the present
-topics. Future topics will have other borders, so spread counts even within a topic."""
+topics. Future topics will have other borders, so leaves are divided even within one topic."""
 _ROUND_SHARE = 0.5
 """At most this share of the leaves is divided in one round, as new leaves may gain more."""
 
@@ -147,11 +147,11 @@ class LeafFacts:
         return len(self.n)
 
     def at(self, where: NDArray[np.intp]) -> LeafFacts:
-        """Those of some leaves."""
+        """The statistics of some leaves."""
         return LeafFacts(*(getattr(self, f.name)[where] for f in fields(self)))
 
     def replaced(self, where: NDArray[np.intp], new: LeafFacts) -> LeafFacts:
-        """With the statistics of some leaves replaced."""
+        """These statistics, with those of some leaves replaced."""
         parts = []
         for f in fields(self):
             values = getattr(self, f.name).copy()
@@ -160,7 +160,7 @@ class LeafFacts:
         return LeafFacts(*parts)
 
     def followed_by(self, other: LeafFacts) -> LeafFacts:
-        """Of these leaves, then of the other ones."""
+        """The statistics of these leaves, followed by those of the other ones."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return LeafFacts(*(np.concatenate(pair) for pair in pairs))
 
@@ -268,7 +268,7 @@ class Refiner:
     ----------
     magnified : copies that each point and document counts as
     documents : whether the mixtures of documents count in the gain of a division
-    tying : if given, a division mainly gains what it saves of the cost of sharing topics
+    tying : if given, the gain of a division is mainly the cost of sharing topics that it saves
     """
 
     model: GroupedModel
@@ -411,7 +411,7 @@ class Refiner:
 
 
 def _next_round(leaves: Leaves, limit: Limit) -> NDArray[np.intp]:
-    """The best divisions that there is room for. The others are ruled out for good."""
+    """The best divisions within the limit. A division that exceeds it is ruled out for good."""
     order = np.argsort(-leaves.gain, kind="stable")
     order = order[: int(np.isfinite(leaves.gain).sum())]
     most = max(1, int(_ROUND_SHARE * len(leaves)))

@@ -36,7 +36,7 @@ def fresh_state(settings: ClumpSettings, epoch: Epoch) -> ClumpedState:
 
 
 def _price(settings: ClumpSettings, epoch: Epoch) -> float:
-    """Nats that a topic must earn."""
+    """Nats by which a topic must raise the bound."""
     if settings.topic_price == "auto":
         # A row of counts is one number: its entries are shares of one total.
         width = 1 if settings.family == "multinomial" else epoch.parts[0].shape[1]
@@ -45,7 +45,7 @@ def _price(settings: ClumpSettings, epoch: Epoch) -> float:
 
 
 def family_for(family: str, prior: str | Mapping[str, Any], X: Mat) -> Family[Any]:
-    """The family of topics. `prior` gives entries by hand, the points X decide on the others."""
+    """The family of topics. Entries missing in `prior` follow from the points X."""
     rows = Rows(X)
     given = {} if isinstance(prior, str) else dict(prior)
     d = X.shape[1]

@@ -23,7 +23,7 @@ _LEAST_GAIN = 0.02
 _FIRST_ITERATIONS, _ITERATIONS_BETWEEN, _LAST_ITERATIONS = 6, 3, 10
 """Iterations before the first round of moves, after each round, and after the last."""
 _STALLS = 3
-"""The search ends after so many rounds of moves in a row that do not raise the objective."""
+"""The search ends after this many rounds in a row that do not raise the objective."""
 _UNCHANGED, _HARDLY_CHANGED = 0.1, 0.01
 """A topic is split again only if its points changed by more than this share since that failed. The
 second share holds once the first leaves nothing to do."""

@@ -1,4 +1,4 @@
-"""What a file holds of a tree of components."""
+"""Checkpoint schema of a `ComponentTree`: what a file must contain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everlearn.estimator.tables import LARGEST
 from everlearn.store.schema import Array, Many, Record, Scalar, expect
 
 _CLOSE: Final = 1e-6
-"""How well saved sums must agree with each other."""
+"""Relative error up to which saved sums count as equal."""
 _TINY: Final = 1e-300
 _POSITIVE: Final = Scalar(float, 1e-250, 1e250)
 _COUNT: Final = Scalar(int, 0, 2**53)
@@ -38,7 +38,7 @@ def _definite(matrix: Mat) -> bool:
 
 
 def _check_stats(stats: NodeStats, tree: Tree, place: str) -> None:
-    """Refuse sums that no rows and coordinates have (Cauchy and Schwarz)."""
+    """Refuse sums that no rows and coordinates can have (by the Cauchy-Schwarz inequality)."""
     n, slack = stats.n, 1.0 + _CLOSE
     expect(np.array_equal(stats.ids, tree.ids), f"{place}/ids", "those of the tree")
     expect(abs(n - round(n)) <= _CLOSE, f"{place}/n", "a whole number")
@@ -49,7 +49,7 @@ def _check_stats(stats: NodeStats, tree: Tree, place: str) -> None:
     own, mass = np.diagonal(stats.second), tree.through(stats.slots)
     on_path = tree.paths[:, tree.levels] == np.arange(len(tree))
     expect((own >= 0).all(), f"{place}/second", "sums of squares on its diagonal")
-    # Sums leave rounding errors between the two triangles.
+    # The two triangles differ by rounding errors.
     apart = np.abs(stats.second - stats.second.T)
     near = (apart <= _CLOSE * np.sqrt(np.outer(own, own)) + _TINY).all()
     expect(near, f"{place}/second", "symmetric")
@@ -66,7 +66,7 @@ def _check_stats(stats: NodeStats, tree: Tree, place: str) -> None:
 
 
 def _check_rows(rows: OpenRows, place: str) -> None:
-    """Refuse rows that do not have these statistics."""
+    """Refuse rows whose sums differ from the saved statistics."""
     X, stats = np.asarray(rows.X), rows.stats
     expect(len(X), f"{place}/X", "one or more rows")
     expect(stats.n == len(X), f"{place}/stats/n", "the number of rows in 'X'")
@@ -108,7 +108,7 @@ def _check_fit(fit: ComponentTreeFit, place: str) -> None:
 
 
 def _state(**fields: Any) -> ComponentTreeState:
-    """The sum of all statistics is not saved."""
+    """The saved state with the sum of its statistics, which a file does not contain."""
     return ComponentTreeState(**fields, total=fields["sealed"]).with_total()
 
 

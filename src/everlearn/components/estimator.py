@@ -1,4 +1,4 @@
-"""Hierarchical component analysis for users: `ComponentTree`."""
+"""`ComponentTree`: hierarchical component analysis of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit` of a tree of components."""
+"""Run `fit` or `partial_fit` of a `ComponentTree`, and return all that it has learned."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from everlearn.engine.rows import Rows
 from everlearn.estimator.history import History
 
 SETTLING_ROWS: Final = 256
-"""Until a stream has so many rows, it starts again each time that their number has doubled."""
+"""A stream of fewer rows starts again whenever its number of rows has doubled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def fit_rows(
 def fit_chunks(
     settings: ComponentTreeSettings, rows: ChunkedRows, seed: int, engine: Engine
 ) -> ComponentTreeFit:
-    """Learn from rows that an engine holds. They stay there. Only samples are brought here."""
+    """Learn from rows that an engine holds. Only samples are fetched into this process."""
     n, chunks = len(rows), rows.pieces(BLOCK_ROWS)
     origin = engine.map_sum(_sum, chunks, None)[0] / n
     variance = float(np.mean(engine.map_sum(_sum_of_squares, chunks, origin)[0] / n))
@@ -128,9 +128,9 @@ def _fit_best(
 
 
 def _numbered(fit: ComponentTreeFit) -> ComponentTreeFit:
-    """The same with nodes numbered from 0, the largest first, so parents before their children.
+    """The fit with nodes numbered from 0, the largest first, so parents before their children.
 
-    Nodes that are gone take the next numbers, which the history of moves needs.
+    Removed nodes get the next numbers, because the history of moves still refers to them.
     """
     state, tree = fit.state, fit.state.tree
     mass = tree.through(state.total.slots)
@@ -181,7 +181,7 @@ def learn_rows(
     seed: int,
     engine: Engine,
 ) -> ComponentTreeFit:
-    """Learn from rows that need not come again. `seed` is used if nothing is known yet."""
+    """Continue to learn from new rows. `seed` is used if nothing is known yet."""
     n_rows = len(X) + (0 if known is None else known.n_rows)
     if known is None or _prior_is_early(known, n_rows):
         known, X = _start_again(settings, known, X, seed, engine)
@@ -195,7 +195,7 @@ def learn_rows(
 
 
 def _prior_is_early(known: ComponentTreeFit, n_rows: int) -> bool:
-    """Whether prior and origin come from few rows, and by now there are twice as many."""
+    """Whether to choose prior and origin again: their few rows have doubled."""
     all_open = known.state.n_open == known.n_rows
     return all_open and known.n_rows < SETTLING_ROWS and n_rows >= 2 * known.n_prior_rows
 
@@ -209,7 +209,7 @@ def _start_again(
 ) -> tuple[ComponentTreeFit, Mat]:
     """A tree of one path with a prior from all rows so far, and these rows.
 
-    Ids of nodes and numbers of rounds go on counting.
+    Node ids and round numbers continue from the old tree.
     """
     next_id, clock, history = 0, 0, History()
     if known is not None:

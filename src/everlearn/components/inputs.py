@@ -33,5 +33,5 @@ def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Mat:
 def checked_chunk(
     estimator: BaseEstimator, X: Any, *, reset: bool, sample_weight: Any = None
 ) -> Rows:
-    """The same for a chunk of a Dask collection. `sample_weight` is always None."""
+    """Checked rows of a chunk of a Dask collection. `sample_weight` is always None."""
     return Rows(checked_rows(estimator, X, reset=reset))

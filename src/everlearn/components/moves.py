@@ -24,7 +24,7 @@ MAX_SURVEY_ROWS = 4096
 """Rows that candidates are fitted to, at most."""
 _FIT_ROUNDS: Final = 3
 _FINALISTS: Final = 3
-"""After one round of fitting, one candidate in so many is fitted further."""
+"""After one round of fitting, the best candidates are fitted further: one in `_FINALISTS`."""
 _GUESS_ROWS: Final = (15, 200)
 """The first guess of a branch is made from a random number of rows in this range."""
 _MIN_MASS: Final = 2.0

@@ -1,7 +1,7 @@
 """Search for a tree of components: rounds of moves, each judged by the bound.
 
 A move is tried on a copy of the state. The tree is changed, all open rows are visited a few times,
-and the bound is compared with that after as many visits without the move: otherwise ordinary
+and the bound is compared with that after as many visits without the move. Otherwise ordinary
 progress would count as a gain of the move. A new node must also bring a minimum gain, because it
 is the best of many candidates.
 """
@@ -45,16 +45,16 @@ _TRIAL_SWEEPS: Final = 3
 _N_CANDIDATES: Final = 16
 """Branches that are fitted for each birth."""
 _NODES_PER_BIRTH: Final = 24
-"""A tree of so many nodes may have two births in one round, twice as many three, and so on."""
+"""Nodes of a tree for each further birth in one round."""
 _MAX_EXCHANGES: Final = 16
 _EXCHANGES_PER_NODE: Final = 0.75
-"""A full tree of K nodes goes on for `_MAX_EXCHANGES + _EXCHANGES_PER_NODE * K` rounds at most."""
+"""A full tree of K nodes tries `_MAX_EXCHANGES + _EXCHANGES_PER_NODE * K` rounds at most."""
 _MAX_FAILED_CUTS: Final = 3
 _MAX_STREAM_ROUNDS: Final = 8
-"""Rounds of moves of a stream each time that half of the open rows are new."""
+"""Rounds of moves, at most, each time that half of the open rows of a stream are new."""
 _BATCHES_PER_WINDOW: Final = 4
 _TOLERANCE: Final = 1e-6
-"""A smaller tree is accepted if it costs less than this for each row: that may be rounding."""
+"""A smaller tree may lower the bound by this much per row, because that may be rounding."""
 
 OnRound = Callable[[LapInfo], None]
 """Called after each round, with what it did."""
@@ -101,7 +101,7 @@ def grow_tree(
     settings: ComponentTreeSettings,
     on_round: OnRound,
 ) -> tuple[ComponentTreeState, bool]:
-    """Grow until no move helps, remove what the bound does not need, and iterate to convergence.
+    """Grow until no move helps, remove nodes without losing bound, and iterate to convergence.
 
     Also returns whether the bound converged.
     """
@@ -258,7 +258,7 @@ def _cut(
     rng: np.random.Generator,
     n_failed: int,
 ) -> tuple[str, ComponentTreeState | None]:
-    """The best removal or merge, in turn. After two failures, the second best, and so on."""
+    """The best removal, then the best merge. After both failed, the second best, and so on."""
     rank, is_merge = divmod(n_failed, 2)
     if not is_merge and "delete" in settings.moves:
         removals = removal_candidates(state, survey_rows(state, rng, runner.engine))
@@ -281,7 +281,7 @@ def learn_stream(
     settings: ComponentTreeSettings,
     on_round: OnRound,
 ) -> ComponentTreeState:
-    """Learn from rows that will not come again. The last `birth_window` rows stay open."""
+    """Learn from new rows of a stream. The last `birth_window` rows stay open."""
     window = settings.birth_window
     size = max(1, window // _BATCHES_PER_WINDOW)
     for start in range(0, len(X), size):

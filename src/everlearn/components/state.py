@@ -1,4 +1,4 @@
-"""The state of a tree of components between steps, and how rows are visited."""
+"""The state of a tree of components between steps, and `sweep`, which visits its rows."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ComponentTreeState:
         return self.model.bound(self.total, self.q)
 
     def with_total(self) -> ComponentTreeState:
-        """With `total` summed anew, which removes rounding errors of earlier updates."""
+        """The state with `total` recomputed, which removes rounding errors of earlier updates."""
         return replace(self, total=total([self.sealed, *(b.stats for b in self.batches)]))
 
     def with_posterior(self, q: NodePosterior) -> ComponentTreeState:

@@ -1,4 +1,4 @@
-"""What a lap reports of its moves."""
+"""Records of a lap and of its moves, accepted or rejected."""
 
 from __future__ import annotations
 

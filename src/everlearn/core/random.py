@@ -1,4 +1,4 @@
-"""Random streams named by purpose and position.
+"""Independent random generators: one for each seed, purpose and position.
 
 A draw depends on the seed, on what it is for and on where in the run it happens, never on
 threads, workers or on how many draws came before. A checkpoint therefore needs no generator

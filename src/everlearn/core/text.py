@@ -1,4 +1,4 @@
-"""Counts and sizes in words, for messages."""
+"""Format counts and sizes for messages, such as "1,200 batches" and "1.2 MB"."""
 
 from __future__ import annotations
 

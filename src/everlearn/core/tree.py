@@ -1,4 +1,4 @@
-"""A finite rooted tree that stands for an infinite one, and its slots.
+"""A finite tree that stands for an infinite one, and its slots (where paths can end).
 
 Every node has infinitely many children, of which the tree holds some. A path runs from the root
 down to the last level. Paths fall into slots, one a node: the slot of a node on the last level is

@@ -1,4 +1,4 @@
-"""Rows in chunks that an engine holds, often on other machines, and their labels beside them.
+"""Rows and their labels in chunks that an engine holds, often on other machines.
 
 A learner knows how many rows there are, and their weight. It gets sums from the engine, and fetches
 few rows.

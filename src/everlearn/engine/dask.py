@@ -1,9 +1,9 @@
 """An engine of worker processes, on this machine or on many, with Dask.
 
-Data go to the workers once and stay there. A step is one Dask task for each group of chunks: it
-gets what the tasks share and returns a sum. Sums are added in the order of the local engines, so
-the bits are the same on any number of workers. If a worker dies, its chunks are sent again and its
-tasks run on another one.
+Data go to the workers once and stay there. A step is one Dask task for each group of chunks. The
+task gets the shared arguments and returns a sum. Sums are added in the order of the local engines,
+so the bits are the same on any number of workers. If a worker dies, its chunks are sent again and
+its tasks run on another one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ log = logging.getLogger("everlearn.engine")
 
 
 class _TaskError(Exception):
-    """A task of the user's raised an error, whatever its type: the cluster is well."""
+    """An error of any type that a task itself raised. The cluster is not at fault."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -131,10 +131,10 @@ class DaskEngine:
     def hold(
         self, chunks: Sequence[Any], check: Callable[[Any], tuple[Any, Info]]
     ) -> tuple[Sequence[Handle], list[Info]]:
-        """Handles of what `check` keeps of each chunk on its worker, and what it reports.
+        """Check each chunk on its worker. Return handles of the results, and the reports.
 
-        `check` runs on the worker that has the chunk. It returns what the worker keeps, and what
-        comes to this process.
+        `check` runs on the worker that has the chunk. It returns two values: the first stays on
+        the worker, the second is a report for this process.
         """
         raw = self._computed([dask.delayed(chunk) for chunk in chunks])
 
@@ -155,7 +155,7 @@ class DaskEngine:
         return firsts, infos
 
     def _computed(self, chunks: list[Any]) -> list[Any]:
-        """Futures of the chunks. What is on a worker stays there. The rest is dealt out in runs.
+        """Futures of the chunks. Chunks on workers stay there. The others are sent out in runs.
 
         A batch takes every n-th chunk, so all workers have the same share of it.
         """
@@ -179,13 +179,13 @@ class DaskEngine:
             yield handles.pop().fetch()
 
     def close(self) -> None:
-        """Let go of all data that were sent."""
+        """Release all data that were sent to workers."""
         self._sent.clear()
 
     def with_retries(self, work: Callable[[], T]) -> T:
         """The result of work that is repeated if a worker is lost."""
         # Tasks are pure, so repeating them is safe. Sums keep their order, so the result has the
-        # same bits. A task that kills every worker it runs on must end: hence a limit.
+        # same bits. The limit stops a task that kills every worker it runs on.
         for attempt in range(_ATTEMPTS):
             try:
                 return work()
@@ -205,7 +205,7 @@ class DaskEngine:
             raise
 
     def _fetched(self, what: Callable[[Any], Any], handles: Sequence[Remote]) -> list[Any]:
-        """A part of what each handle stands for, fetched into this process."""
+        """Fetch a part of each handle's value into this process."""
 
         def parts() -> Any:
             return self.client.map(what, [handle.future() for handle in handles], pure=False)
@@ -213,7 +213,7 @@ class DaskEngine:
         return self.with_retries(lambda: self.gathered(parts()))
 
     def _after_loss(self, error: BaseException, times: int) -> None:
-        """Look for the workers that are left, or raise a ClusterError."""
+        """Find the remaining workers, or raise a ClusterError."""
         if self.client.status != "running" or _by_scheduler(error):
             raise scheduler_lost(error) from error
         if times >= _ATTEMPTS:
@@ -256,14 +256,14 @@ class DaskEngine:
         columns = zip_longest(*(recipe.slots for recipe in recipes))
         keys = [f"{work.__name__}-{uuid4().hex}" for _ in groups]
         homes = {key: [group.home] for key, group in zip(keys, groups, strict=True)}
-        # An idle worker must not fetch data to be busy; another worker only if this one is lost.
+        # An idle worker must not fetch data just to be busy. Others help only if this one is lost.
         with dask.annotate(workers=homes.__getitem__, allow_other_workers=True):
             given = [[argument] * len(groups), [recipe.runs for recipe in recipes], *columns]
             return list(self.client.map(work, *given, key=keys, pure=False))
 
 
 def _parts(groups: Sequence[Group], handles: Sequence[Remote]) -> list[Handle]:
-    """A handle for each run of the groups, of what was kept of it."""
+    """A handle for each run of each group: its part of what the worker keeps."""
     found: list[Handle] = []
     for group, handle in zip(groups, handles, strict=True):
         ends = accumulate(map(len, group.runs), initial=0)
@@ -290,11 +290,11 @@ _PATIENCE = 30.0
 _SETTINGS = {
     # Idle workers must not fetch chunks from others: chunks would travel again and again.
     "distributed.scheduler.work-stealing": False,
-    # Blocks of a few megabytes come and go. By default workers hand each one back to the system
-    # and get it again page by page, which takes a quarter of the time of a step.
+    # Steps allocate and free blocks of a few megabytes. By default workers return each one to the
+    # system and get it again page by page, which takes a quarter of the time of a step.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 * 2**20,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 * 2**20,
-    # Workers measure themselves for a dashboard, which takes a seventh of a core. There is none.
+    # No dashboard is open, and profiling for it takes a seventh of a core.
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "500ms",
     "distributed.admin.tick.interval": "1s",

@@ -14,7 +14,7 @@ from everlearn.engine.local import one_blas_thread
 from everlearn.engine.protocol import Piece, add_up, by_chunk
 
 TASKS_PER_THREAD = 2
-"""Of items that no worker holds yet, so that workers get about the same number."""
+"""Tasks per thread for items that no worker holds yet. Several even out the load of workers."""
 
 
 class Group(NamedTuple):
@@ -157,7 +157,7 @@ class Retrying(Protocol):
 
 
 class Remote:
-    """A handle of something on a worker, which is made when asked for, and again when lost."""
+    """A handle of a value on a worker. It is computed on first use, and again if it is lost."""
 
     def __init__(
         self,

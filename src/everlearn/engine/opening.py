@@ -1,4 +1,4 @@
-"""Open the engine that the `engine` parameter stands for, for the time of one call."""
+"""Open the engine that the `engine` parameter selects, for one call."""
 
 from __future__ import annotations
 

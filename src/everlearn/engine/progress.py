@@ -22,10 +22,10 @@ _WATCHED: Final[ContextVar[tuple[float, Trace] | None]] = ContextVar("watched", 
 def watched_growth() -> Iterator[Trace]:
     """Record the number of components over time of models that are fitted in the block.
 
-    Seconds are CPU seconds of this process since the block began. They belong to a run and not to
-    the model, which keeps bounds and components of its laps only. Of several starts (`n_init`)
-    the laps of all are recorded, one start after the other. The best is not always the last.
-    Only models that this thread fits are recorded.
+    Seconds are CPU seconds of this process since the block began. Models
+    do not keep them. With several starts (`n_init`), the laps of all starts are recorded, one start
+    after the other, and the best is not always the last. Only models that this thread fits are
+    recorded.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def watched_growth() -> Iterator[Trace]:
 
 
 class ProgressLine(ABC):
-    """One line that is updated in place. With `verbose=0` it shows and costs nothing."""
+    """A progress line that is updated in place. With `verbose=0` it does nothing."""
 
     def __init__(
         self, verbose: int, total: int | None, console: Console | None = None, **fields: Any
@@ -101,7 +101,7 @@ class LapProgress(ProgressLine):
         )
 
     def show(self, bound: float, n_components: int) -> None:
-        """One more lap is done."""
+        """Count a lap, and show its bound and number of components."""
         if (watched := _WATCHED.get()) is not None:
             start, trace = watched
             trace.append((time.process_time() - start, n_components))

@@ -66,7 +66,7 @@ class Piece:
 
     @property
     def home(self) -> tuple[int, int]:
-        """The same for all pieces of a chunk."""
+        """A key that all pieces of a chunk share."""
         return id(self.source), 0 if self.chunk is None else self.chunk.start
 
     def of(self, held: Any) -> Any:

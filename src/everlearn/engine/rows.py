@@ -38,7 +38,7 @@ class Rows:
         return [self[i : i + size] for i in range(0, len(self), size)]
 
     def pieces(self, size: int) -> list[Piece]:
-        """The same for the tasks of an engine, which may copy the rows to its workers."""
+        """Pieces of at most `size` rows for tasks of an engine, which may copy them to workers."""
         return pieces(self, size)
 
     def take(self, positions: IntVec, engine: Engine) -> Rows:

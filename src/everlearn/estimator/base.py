@@ -41,7 +41,7 @@ class Parametrised(Protocol):
 
 
 class LearnerMixin(NameAdvice):
-    """Parameters are checked by `_constraints`; what raises leaves the estimator as it was."""
+    """Checks parameters by `_constraints`, and restores the estimator if a call fails."""
 
     _constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]]
     _options: ClassVar[Mapping[str, type[ExpertOptions]]] = {}
@@ -49,7 +49,7 @@ class LearnerMixin(NameAdvice):
     random_state: Any
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickles and copies, which never hold a client: its cluster is not theirs."""
+        """The state for pickles and copies, without the Dask client: its cluster is not theirs."""
         state = dict(cast(Mapping[str, Any], super().__getstate__()))
         if is_client(state.get("engine")):
             state = {**state, "engine": plain_engine(state["engine"])}
@@ -77,9 +77,9 @@ class LearnerMixin(NameAdvice):
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[list[Callable[[], None]]]:
-        """Whatever goes wrong, the estimator is as it was before.
+        """Restore the estimator if the block raises an error.
 
-        The block adds to the list what undoes changes of arrays that others refer to.
+        The block appends functions to the list. They undo its changes of shared arrays.
         """
         before = dict(self.__dict__)
         undos: list[Callable[[], None]] = []

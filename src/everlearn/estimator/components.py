@@ -29,7 +29,7 @@ class Components(Protocol):
 
 
 class ComponentAttributes:
-    """Fitted attributes, computed from the statistics when asked for."""
+    """Fitted attributes that are computed from the statistics on access."""
 
     _learned: Any
 

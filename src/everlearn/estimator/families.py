@@ -88,7 +88,7 @@ class Moments:
 
     @classmethod
     def of_chunks(cls, rows: ChunkedRows, engine: Engine) -> Moments:
-        """The same of rows in chunks, from sums over these."""
+        """The moments of rows in chunks, from sums over the chunks."""
         mean = np.zeros(rows.width)
         for _ in range(2):
             mass, sums, eps = _chunk_sums(rows, mean, 1, engine)
@@ -165,18 +165,18 @@ class DataSummary:
 
     @classmethod
     def of(cls, rows: Rows | ChunkedRows, engine: Engine) -> DataSummary:
-        """Of rows in this process or in chunks on workers."""
+        """The summary of rows in this process or in chunks on workers."""
         return cls.from_rows(rows) if isinstance(rows, Rows) else cls.from_chunks(rows, engine)
 
     @classmethod
     def from_rows(cls, rows: Rows) -> DataSummary:
-        """Of rows in this process."""
+        """The summary of rows in this process."""
         missing = has_missing(rows.X)
         return cls(rows.width, missing, lambda: Moments.of(rows), lambda: _mean_sum(rows))
 
     @classmethod
     def from_chunks(cls, rows: ChunkedRows, engine: Engine) -> DataSummary:
-        """Of rows in chunks on workers."""
+        """The summary of rows in chunks on workers."""
 
         def mean_sum() -> float:
             found = engine.map(_totals_of, [chunk.handle for chunk in rows.chunks], None)

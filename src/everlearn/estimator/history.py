@@ -1,4 +1,4 @@
-"""What a learner did, in bounded space: a curve that is thinned as it grows, and recent moves."""
+"""The history of learning in bounded memory: a curve thinned as it grows, and recent moves."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class History:
         return frame.astype({"lap": "int64", "rows": "int64", "n_components": "int64"})
 
     def after(self, info: LapInfo) -> History:
-        """With one more lap."""
+        """The history after one more lap."""
         rows = min(round(info.mass), LARGEST_COUNT)
         curve = np.vstack([self.curve, [info.clock, rows, info.bound, info.n_components]])
         if len(curve) > MAX_POINTS:
@@ -150,12 +150,12 @@ class History:
         )
 
     def with_misfit(self, misfit: Misfit) -> History:
-        """With one more misfit, or with more rows of the latest one."""
+        """The history with one more misfit, or with more rows of the latest one."""
         kept = [m for m in self.misfits if abs(m.since - misfit.since) > 1]  # weights are rounded
         return replace(self, misfits=(*kept, misfit)[-MAX_MISFITS:])
 
     def to_json(self) -> dict[str, Any]:
-        """As plain lists and numbers."""
+        """The history as plain lists and numbers."""
         return {
             "points": [list(astuple(point)) for point in self.points],
             "moves": [

@@ -1,4 +1,4 @@
-"""Labels as users give them, read into plain arrays: classes, or an indicator matrix."""
+"""Read the labels that users pass into arrays: classes, or an indicator matrix."""
 
 from __future__ import annotations
 

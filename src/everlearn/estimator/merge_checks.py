@@ -1,4 +1,4 @@
-"""Checks that models can be merged: one class, the same parameters, features and base."""
+"""Check that models can be merged: one class, the same parameters, features and base."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everlearn.registry import BY_KEY, ESTIMATORS
 Amount = TypeVar("Amount", int, float, Mat)
 _NOT_COMPARED = {"engine", "random_state", "verbose"}
 ROUNDING = 1e-9
-"""By which a sum may seem to lack what it contains, relative to its largest part."""
+"""Relative rounding error by which a sum may seem smaller than one of its parts."""
 
 
 def listed(models: Any) -> list[Any]:
@@ -93,7 +93,7 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def refused(model: object, parameter: str, needed: str) -> ValueError:
-    """For parameters with which what is kept is no sum."""
+    """The error for a parameter value under which the state is not a sum over the data."""
     return ValueError(
         f"merge can join {type(model).__name__} only with {parameter}={needed}: otherwise what it "
         f"keeps is no sum over its data. Got {getattr(model, parameter)!r}."
@@ -101,7 +101,7 @@ def refused(model: object, parameter: str, needed: str) -> ValueError:
 
 
 def not_descended(position: int, why: str) -> ValueError:
-    """For a model that cannot have begun as a copy of the base."""
+    """The error for a model that did not start as a copy of the base."""
     return ValueError(
         f"merge needs a 'base' that all models began as copies of. Model {position} did not: "
         f"{why}. Merge without a base."

@@ -1,4 +1,4 @@
-"""Names that other libraries use: what ours are called, and an error that says so."""
+"""Names from other libraries, and errors that say what everlearn calls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scale of columns or of targets, followed online."""
+"""Running mean and spread of columns or targets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from everlearn.core.arrays import Mat, Table, Vec
 from everlearn.kernels.scaling import add_entries, add_rows
 
 _NOISE: Final = 10.0 * np.finfo(np.float64).eps
-"""A spread below this share of the mean is rounding: the column counts as constant."""
+"""A column whose spread is below this share of its mean counts as constant: it is rounding."""
 _LEAST: Final = 1e-140
-"""A spread or size below this counts as zero; its square would be."""
+"""A spread or size below this counts as zero, because its square is close to underflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningScale:
     """Number, mean and sum of squared deviations of the known values of each column.
 
-    The scale follows all values so far. An outlier among the first ones fades, and values that
-    come in any batches give the same bits.
+    All values so far count equally, so an early outlier fades. The result has the same bits however
+    rows are divided into batches.
     """
 
     count: Vec
@@ -31,11 +31,11 @@ class RunningScale:
 
     @classmethod
     def blank(cls, n_columns: int) -> Self:
-        """Before the first value."""
+        """The scale before the first value."""
         return cls(np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns))
 
     def after(self, values: Table) -> RunningScale:
-        """The scale when these rows have come too.
+        """The scale after these rows.
 
         NaN is a missing value. In a sparse table, a zero is a missing value.
         """
@@ -55,7 +55,7 @@ class RunningScale:
         return RunningScale(self.count + other.count, mean, squares)
 
     def minus(self, base: RunningScale) -> RunningScale:
-        """The scale of what came after `base`, which is part of this."""
+        """The scale of the values learned after `base`, an earlier state of this scale."""
         n = self.count - base.count
         known = n > 0
         some = np.where(known, n, 1.0)
@@ -78,13 +78,13 @@ class RunningScale:
 
     @property
     def unit(self) -> Vec:
-        """What values around their mean are divided by: spread, otherwise size, otherwise 1."""
+        """Divisor of centred values: the spread, or the size of the mean if that is 0, or 1."""
         spread, size = self.spread, np.abs(self.mean)
         return np.where(spread > 0, spread, np.where(size > _LEAST, size, 1.0))
 
     @property
     def size(self) -> Vec:
-        """What values around zero are divided by: their root mean square, or 1."""
+        """Divisor of values that are not centred: their root mean square, or 1."""
         found = np.hypot(self.mean, np.sqrt(self.squares / np.maximum(self.count, 1.0)))
         return np.where(found > _LEAST, found, 1.0)
 

@@ -1,4 +1,4 @@
-"""From images to rows of features, points of pixels, descriptors and clusters.
+"""Turn images into rows of features, points or descriptors, and cluster them.
 
 A name is loaded when it is first used. What it needs comes with
 ``pip install 'everlearn[images]'``, and with ``'everlearn[cnn]'`` for networks in ONNX files.

@@ -1,4 +1,4 @@
-"""The schema of an `ImagePipeline`."""
+"""Checkpoint schema of an `ImagePipeline`: what a file must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`CNNFeatures`: the output of a trained network, from an ONNX file or by torchvision's name.
+"""`CNNFeatures`: the output of a trained network, from an ONNX file or from torchvision.
 
 onnxruntime and torch are imported when a file of theirs is opened, not before.
 """

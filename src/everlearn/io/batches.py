@@ -1,4 +1,4 @@
-"""Records as a source yields them, in chunks, and batches of chunks."""
+"""Chunks of records that a source yields, and batches of chunks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BadRecord:
 
     @classmethod
     def of(cls, reason: str, record: Any) -> BadRecord:
-        """From a record that is parsed already."""
+        """A bad record from one that is already parsed."""
         plain = record.tolist() if isinstance(record, np.ndarray) else record
         try:
             text = json.dumps(plain, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""How a file of lines is written: its encoding, what separates fields, and its decimal mark.
+"""Detect how a file of lines is written: its encoding, delimiter and decimal mark.
 
 The first records decide, once for the whole file. What they showed is saved with the place in the
 file, so that later runs read the same file alike.
@@ -27,9 +27,9 @@ from everlearn.io.numbers import decimal_of, is_missing, is_number
 from everlearn.io.splitter import BLOCK, Read
 
 FIRST_RECORDS: Final = 100
-"""Records that are looked at."""
+"""Number of records from which the dialect is detected."""
 FEW: Final = 10
-"""Fewer records say little about the others."""
+"""With fewer records than this, the dialect of the others is uncertain."""
 _DELIMITERS: Final = ("\t", ";", "|", ",")
 """What may separate the fields of ``.csv`` files. If several fit, the first one does."""
 _DECLARED: Final = re.compile(r"sep=(.)\r?")
@@ -63,7 +63,7 @@ class Dialect:
         return ", ".join(filter(None, (encoding, fields, decimals)))
 
     def to_json(self) -> list[Any]:
-        """As plain JSON."""
+        """The dialect as plain JSON."""
         return list(asdict(self).values())
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a file holds, decided by the ending of its name."""
+"""Choose the format of a file by the ending of its name."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ MAX_SOURCES: Final = 10_000
 """Sources that are remembered. The one that was not read for longest is forgotten first."""
 Marks = NDArray[np.uint64]
 Places: TypeAlias = Sequence[int] | IntVec
-"""Where to go on after each record."""
+"""Where to continue after each record."""
 PIPE_STEPS: Final = (1 << 8, 1 << 10, 1 << 12, 1 << 14)
 """Lengths of digested prefixes: a new pipe is recognised before all of its head has come."""
 FILE_STEPS: Final = (1 << 4, 1 << 6, *PIPE_STEPS)
@@ -78,7 +78,7 @@ class Ledger:
         return self.sources.get(name) or Progress(name)
 
     def with_keys(self, keys: Iterable[str]) -> Ledger:
-        """With these sources under their keys; old versions kept the names as typed."""
+        """The ledger with these sources under their keys. Old versions kept the names as typed."""
         wanted = set(keys) - set(self.sources)
         sources: dict[str, Progress] = {}
         for name, progress in self.sources.items():
@@ -98,7 +98,7 @@ class Ledger:
         return Ledger(sources, self.batches + 1, self.records + records, self.bad + bad)
 
     def read_as(self, names: Set[str], encoding: str | None, decimal: str | None) -> Ledger:
-        """With another encoding or decimal mark for the rest of some sources; None keeps it."""
+        """The ledger with a new encoding or decimal mark for the rest of `names`. None keeps it."""
         sources = dict(self.sources)
         for name in names & sources.keys():
             if (dialect := sources[name].dialect) is not None:
@@ -115,7 +115,7 @@ class Ledger:
         return replace(self, sources={k: p for k, p in self.sources.items() if k not in names})
 
     def to_checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """As JSON and arrays."""
+        """The ledger as JSON and arrays."""
         listed = list(self.sources.values())
         header = {
             "sources": [

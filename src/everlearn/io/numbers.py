@@ -1,4 +1,4 @@
-"""Numbers as people and programs write them: decimal commas, thousands, missing values."""
+"""Parse numbers as people and programs write them: decimal commas, thousands, missing values."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Lines:
 
     @classmethod
     def of(cls, lines: list[Line]) -> Lines:
-        """From single records."""
+        """Lines from single records."""
         return cls(
             [line.data for line in lines],
             np.array([line.start for line in lines], np.int64),

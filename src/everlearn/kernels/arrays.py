@@ -1,4 +1,4 @@
-"""Loops that would take long to compile if they were written as NumPy expressions.
+"""Array operations as loops, which compile faster than NumPy expressions.
 
 numba compiles `out[:] = values` with the message of an error in it, which takes a second, and
 `values.max()` and `values.sum()` with iterators over any number of axes.

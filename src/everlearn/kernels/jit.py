@@ -1,4 +1,4 @@
-"""The one decorator of all kernels, typed, because numba itself is not.
+"""`kernel`, the decorator of all compiled functions. It adds the types that numba lacks.
 
 Compiled kernels are kept beside their files, or in the user's cache folder. Where nothing can be
 written, they are compiled anew in each process. The logger "everlearn" says so, once, and it says

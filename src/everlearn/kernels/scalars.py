@@ -14,7 +14,7 @@ C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12 = (1.0 / math.factorial(i) for i i
 D14, D16, D18, D20, D22 = (1.0 / math.factorial(i) for i in range(14, 23, 2))
 TWO_PI = 2.0 * math.pi
 MANTISSA = 0x000FFFFFFFFFFFFF
-ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of the root of 1/2
+ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 LOG2_E_SINGLE = np.float32(LOG2_E)
 LN2_HIGH_SINGLE = np.float32(0.693359375)
 LN2_LOW_SINGLE = np.float32(-2.12194440e-4)
@@ -110,7 +110,7 @@ def log(x: float) -> np.float64:
 
 @kernel(FUSED)
 def squared_cosine(turns: float) -> np.float64:
-    """cos(2 pi turns)^2 for |turns| < 1e15: a quarter turn to either side, Taylor polynomial."""
+    """cos(2 pi turns)^2 for |turns| < 1e15: reduced to a quarter turn, then a Taylor series."""
     shifted = 2.0 * turns + ROUND_BITS
     x = TWO_PI * (turns - 0.5 * (shifted - ROUND_BITS))
     g = x * x

@@ -26,7 +26,7 @@ class DiagonalBelief:
 
     @property
     def parts(self) -> tuple[NDArray[np.float64], ...]:
-        """The arrays."""
+        """The arrays that make up the belief."""
         return (self.precision,)
 
     def variances(self, x: Table) -> Mat:
@@ -52,7 +52,7 @@ class FullBelief:
 
     @property
     def parts(self) -> tuple[NDArray[np.float64], ...]:
-        """The arrays."""
+        """The arrays that make up the belief."""
         return self.precision, self.shift, self.covariance
 
     def variances(self, x: Table) -> Mat:
@@ -71,18 +71,18 @@ class FullBelief:
 
 
 Belief: TypeAlias = DiagonalBelief | FullBelief | None
-"""Precisions of the weights; None if they stay those of the prior (the averaging loss)."""
+"""Precisions of the weights. None if they are not learned (the averaging loss)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearState:
-    """What a linear model has learned, and all that learning the next batch depends on.
+    """All that a linear model has learned, enough to learn the next batch.
 
     Attributes
     ----------
     mean : ndarray of shape (n_tasks, n_weights)
-        Mean of the weights, in standardised units; in memory, the weights of one feature lie side
-        by side. The last is the intercept if there is one more than features.
+        Mean of the weights, in standardised units. In memory, the weights of one feature lie side
+        by side. With an intercept there is one more weight than features: the last one.
     belief : DiagonalBelief, FullBelief or None
         Precision of the weights, if it is learned.
     units : Units
@@ -92,7 +92,7 @@ class LinearState:
     n_rows, clock : int
         Rows and batches learned from.
     seed : int
-        Of the random streams.
+        Seed of the random streams.
     """
 
     mean: Mat
@@ -157,9 +157,10 @@ class LinearState:
 
 @dataclass(slots=True, eq=False)
 class Sites:
-    """The Gaussian factor of each row and task at its last visit; "sites" as in EP.
+    """The Gaussian factor of each row and task at its last visit.
 
-    `fit` visits rows again, and replaces their factors. So each row counts once.
+    Expectation propagation calls these factors sites. `fit` visits rows again, and replaces their
+    factors. So each row counts once.
 
     Attributes
     ----------
@@ -198,7 +199,7 @@ class LinearLearner(Protocol):
 
     @property
     def one_sided(self) -> bool:
-        """Whether targets are signs of classes, which have no units."""
+        """Whether targets are signs (classification), which have no units."""
 
     def start(
         self, n_tasks: int, n_features: int, seed: int, *, intercept: bool = True

@@ -1,4 +1,4 @@
-"""What a file holds of a linear model."""
+"""Checkpoint schema of linear models: what a file must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A linear classifier for streams that moves no more than it must."""
+"""`BayesianPassiveAggressiveClassifier`: a linear classifier for streams."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from everlearn.linear.passive_aggressive import AveragingLearner, GibbsLearner
 T = TypeVar("T")
 _LARGEST_BATCH = 1024
 _MOST_WEIGHTS, _MOST_ENTRIES = 300, 1 << 22
-"""covariance="auto" is full up to so many weights of a task, and entries of all matrices."""
+"""Most weights of a task and most matrix entries for which covariance="auto" means "full"."""
 
 
 class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
@@ -210,7 +210,7 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
             )
 
     def _check_learned(self, learned: LinearFit[T]) -> None:
-        """Refuse to go on with another form of belief than learning began with."""
+        """Refuse a loss or covariance other than those that learning began with."""
         form = self._form(*learned.state.mean.shape)
         names = {"fixed": "loss='averaging'", "full": "loss='gibbs' and covariance='full'"}
         names["diag"] = "loss='gibbs' and covariance='diag'"

@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit` of a linear model."""
+"""Run `fit` or `partial_fit` of a linear model, and return all that it has learned."""
 
 from __future__ import annotations
 

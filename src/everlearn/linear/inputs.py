@@ -1,4 +1,4 @@
-"""Rows on their way into linear models: all at once, or one chunk of a collection at a time."""
+"""Check the rows of linear models: all at once, or one chunk of a collection at a time."""
 
 from __future__ import annotations
 

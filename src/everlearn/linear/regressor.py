@@ -1,4 +1,4 @@
-"""A linear regressor for streams that moves no more than it must."""
+"""`BayesianPassiveAggressiveRegressor`: a linear regressor for streams."""
 
 from __future__ import annotations
 

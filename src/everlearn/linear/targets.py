@@ -1,4 +1,4 @@
-"""Numbers to predict, as users give them."""
+"""Check the numbers to predict, and convert them to one column for each task."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Units:
 
     @classmethod
     def blank(cls, n_features: int, n_tasks: int, *, intercept: bool) -> Units:
-        """Before the first row: all units are 1."""
+        """The units before the first row: all are 1."""
         return cls(
             column_scale=RunningScale.blank(n_features),
             target_scale=RunningScale.blank(n_tasks),

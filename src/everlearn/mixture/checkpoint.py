@@ -1,4 +1,4 @@
-"""What a file holds of a mixture."""
+"""Checkpoint schema of a `DPMixture`: what a file must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dirichlet-process mixtures for users: `DPMixture`."""
+"""`DPMixture`: Dirichlet-process mixtures that find the number of clusters."""
 
 from __future__ import annotations
 

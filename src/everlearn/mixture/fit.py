@@ -1,4 +1,4 @@
-"""One call of `fit`, `partial_fit` or `forget` of a mixture."""
+"""Run `fit`, `partial_fit` or `forget` of a `DPMixture`, and return all that it has learned."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _MARGIN: Final = 1e-9
 _PAIRS: Final = 10_000
 _ROUNDING: Final = 1e-9
 Signed: TypeAlias = tuple[IntVec, State, int]
-"""A state, the ids that its components have in the merged model, and 1, or -1 for a base."""
+"""Ids of the components in the merged model, the state, and a sign: 1, or -1 for the base."""
 
 
 def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> MixtureFit:
@@ -83,7 +83,7 @@ def merge_mixtures(models: Sequence[DPMixture], base: DPMixture | None) -> Mixtu
 
 
 def _check_descent(position: int, state: State, base: State) -> None:
-    """Refuse a base that a model cannot have begun as: a copy keeps seed, prior and origin."""
+    """Refuse a base that the model did not start from: a copy keeps seed, prior and origin."""
     own: Any = state.model.family
     first: Any = base.model.family
     seen = ({"seed": s.seed, "components born": s.next_id} for s in (state, base))
@@ -93,7 +93,7 @@ def _check_descent(position: int, state: State, base: State) -> None:
 
 
 def _began_alike(own: Any, first: Any) -> bool:
-    """Whether two families have the same prior and origin, but perhaps more codes."""
+    """Whether the families share prior and origin. `own` may have more codes of categories."""
     if type(own) is not type(first):
         return False
     if isinstance(own, Product):
@@ -158,7 +158,7 @@ def _recentred(state: State, model: Mixture) -> State:
 
 
 def _summed(states: list[State], base: State | None) -> State:
-    """The sum of all models. Components of the base are shared, all others stay apart."""
+    """The sum of all models. They share components of the base, all others stay separate."""
     shared = 0 if base is None else base.next_id
     next_id = max(shared, states[0].next_id)
     named: list[Signed] = []
@@ -238,8 +238,8 @@ def _placed(every: IntVec, named: list[tuple[IntVec, Sealed, int]]) -> Sealed:
 def _match_components(state: State, most: int) -> tuple[State, tuple[MoveRecord, ...]]:
     """Merge components while that raises the bound, best first.
 
-    Rows of different models are different rows, so no entropy is lost between them. If more than
-    `most` components are left, those whose merge costs least are merged too.
+    Models learned different rows, so merging their components loses no entropy. If more than `most`
+    components are left, those whose merge costs least are merged too.
     """
     records: list[MoveRecord] = []
     while True:

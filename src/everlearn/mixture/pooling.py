@@ -1,8 +1,8 @@
-"""Write small data sets in one way: each distinct row once, with its weight, in a fixed order.
+"""Pool a small data set: each distinct row once, with its weight, in a fixed order.
 
-Then `fit` gives the same bits whatever the order of the rows, and three equal rows teach what one
-row of weight 3 does. Rows are ordered by a digest of their content. That order is as good as
-random, so batches of neighbours are fair samples.
+`fit` then gives the same bits for any order of the rows, and three equal rows count like one row of
+weight 3. Rows are sorted by a digest of their content. That order is as good as random, so each
+batch is a fair sample.
 """
 
 from __future__ import annotations

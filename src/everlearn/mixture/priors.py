@@ -1,4 +1,4 @@
-"""Choose family and prior of a mixture, of which the prior "shared" is found by learning.
+"""Choose the family and prior of a mixture. The prior "shared" is learned from the rows.
 
 With a vague prior each component finds its own spread. On real features a good optimiser then
 cuts classes into many small pieces, and leaves the rest of all classes in one wide component.

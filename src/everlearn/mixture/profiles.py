@@ -1,4 +1,4 @@
-"""What sets a component of a table apart from all rows, column by column.
+"""How a component differs from all rows of a table, column by column.
 
 The difference is the Kullback-Leibler divergence, in nats, of the column in the component from
 the column in all rows, both at the expected parameters. So columns of all kinds can be compared.

@@ -1,4 +1,4 @@
-"""Parameters of `DPMixture` as its parts read them."""
+"""The parameters of `DPMixture`, checked and typed for one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers: rows that a component without any rows would explain better than those there are.
+"""Find strangers: rows that a new component would explain better than any existing one.
 
 A few of them are outliers. Many of them are a new kind of rows, so the search for components is
 renewed at once. Without that a new kind would wait until half of the window is new.

@@ -1,4 +1,4 @@
-"""How sure a mixture is of its parameters: draws from their posterior, and intervals.
+"""Uncertainty of a mixture's parameters: draws from the posterior, and intervals.
 
 The posterior is that of the components found: it does not know of other ways to cut the rows into
 components. Under the variational posterior, weights and the parameters of each component are

@@ -1,4 +1,4 @@
-"""What a file holds of an `OnlinePPCA`."""
+"""Checkpoint schema of an `OnlinePPCA`: what a file must contain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from everlearn.ppca.stats import LatentStats, m_step
 from everlearn.store.schema import Array, Converted, Many, Optional, Record, Scalar, expect
 
 _CLOSE: Final = 1e-6
-"""By which sums may differ from what they must be."""
+"""Relative error by which saved sums may differ from what they must be."""
 _MOST_ROWS: Final = 2**53
 _LARGEST_MASS: Final = 1e250
 _LARGEST_SQUARE: Final = 1e210

@@ -691,7 +691,7 @@ class OnlinePPCA(
             )
 
     def _check_learned(self, learned: PPCAFit) -> None:
-        """Refuse to go on with another kind of model than learning began with."""
+        """Refuse a kind of model other than the one that learning began with."""
         name, known, asked = type(self).__name__, learned.form, self._form()
         check_unchanged(name, "n_components", asked.n_components, known.n_components)
         check_unchanged(name, "constraint", asked.constraint, known.constraint)

@@ -24,9 +24,9 @@ from everlearn.ppca.state import PPCAState, Typical
 from everlearn.ppca.stats import expected_stats, m_steps
 
 _WARM_UP_ROWS = 20
-"""At least so many first rows are learned exactly, before online EM begins."""
+"""At least this many rows are learned exactly before online EM begins."""
 _MATURE_ROWS, _MATURE_PER_RANK = 50, 5
-"""A component stands on at least so many rows, and so many for each of its dimensions."""
+"""A component is mature after this many rows, or after this many for each dimension if more."""
 _ODD_SPAN = 2
 """Odd rows fade while this many times the mature number of usual rows go by."""
 _NEARLY = 1.0 - 1e-9
@@ -263,7 +263,7 @@ class NaturalEM:
         return max(_MATURE_ROWS, _MATURE_PER_RANK * self.rank)
 
     def _typical(self, state: PPCAState, local: LocalSum) -> Typical:
-        """Log densities of recent rows, without the first ones, which say little."""
+        """Log densities of recent rows. The first rows do not count: the model was still rough."""
         early = state.n_rows < self._mature_rows or any(model.is_flat for model in state.models)
         if self.max_components == 1 or early:
             return state.typical

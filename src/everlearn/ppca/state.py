@@ -1,4 +1,4 @@
-"""What the next step of online EM depends on."""
+"""The state of `OnlinePPCA`: all that the next step of online EM depends on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Typical:
         return self.mass, self.mean, self.variance
 
     def after(self, sums: Vec) -> Typical:
-        """With further rows. `sums` are the `likelihoods` of a `LocalSum`."""
+        """The value after further rows. `sums` are the `likelihoods` of a `LocalSum`."""
         mass, _, first, second = (float(value) for value in sums)
         if mass <= 0.0:
             return self

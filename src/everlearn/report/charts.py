@@ -214,7 +214,7 @@ def _title(title: str, keys: Iterable[tuple[str, str]]) -> str:
 
 
 def thinned(spots: Sequence[Spot], most: int = _MAX_POINTS) -> Sequence[Spot]:
-    """At most about that many points, of which the last one stays."""
+    """About `most` points at most. The last point is always kept."""
     step = -(-len(spots) // most)
     return spots[::-step][::-1] if step > 1 else spots
 

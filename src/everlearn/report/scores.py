@@ -1,4 +1,4 @@
-"""How well new records were predicted before the model learned them, by the run log."""
+"""Scores of new records before the model learned them, read from the run log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFERENCE: Final = 50
 _LEAST: Final = 3
 """Scored batches that must lie on each side of a fall."""
 _SURE: Final = 5.0
-"""Standard errors from which on a fall is told. The search looks at many places, so 2 would not do.
+"""Report a fall above this many standard errors. 2 would be too few, because many places are tried.
 """
 _RECENT: Final = 10
 

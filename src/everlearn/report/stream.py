@@ -62,7 +62,7 @@ _HEADS: Final = {
         "component", "components", "largest loadings", share="share of variance", weights=True
     ),
 }
-"""By checkpoint key; all others have topics of words."""
+"""Headings by checkpoint key. Models that are not listed have topics of words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What records are, seen from the first good one: rows of numbers, documents or points."""
+"""Detect the form of records from the first good one: rows of numbers, documents or points."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def check_kind(name: str) -> None:
-    """Refuse a kind that there is not, and name the one that was meant."""
+    """Refuse an unknown kind of model, and suggest the closest known one."""
     if name in KINDS:
         return
     meant = [kind for kind, words in _OTHER_NAMES.items() if name.lower() in words]

@@ -1,4 +1,4 @@
-"""Labels: check them, find all classes of a stream, and turn them into what estimators take."""
+"""Check labels, find all classes of a stream, and convert labels for estimators."""
 
 from __future__ import annotations
 

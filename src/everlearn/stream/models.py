@@ -1,7 +1,7 @@
-"""What a stream needs of a model: protocols, and which estimators have which traits.
+"""Protocols of the models that learn streams, and checks of which traits a model has.
 
-Every estimator that `everlearn learn` offers is a `StreamModel`. What only some of them have is a
-trait in their row of the registry; the functions `has_...` ask for it.
+Every estimator of `everlearn learn` is a `StreamModel`. An ability that only some have is a trait,
+listed in the registry. The functions below check for traits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StreamModel(Storable, Protocol):
         """Parameters of the constructor."""
 
     def set_params(self, **params: Any) -> Self:
-        """Change some of them."""
+        """Change parameters of the constructor."""
 
     @property
     def n_samples_seen_(self) -> int:
@@ -94,7 +94,7 @@ class GaussianModel(ComponentModel, Protocol):
 
 
 class MixtureModel(GaussianModel, Protocol):
-    """Components of which each row has one."""
+    """A mixture: each row belongs to one component."""
 
     def predict_proba(self, X: Any) -> Mat: ...
 
@@ -102,7 +102,7 @@ class MixtureModel(GaussianModel, Protocol):
 
 
 class Profile(Protocol):
-    """A column of a table in a component; as text, what it is like there."""
+    """How a column of a table looks in one component. `str` describes it."""
 
     @property
     def component(self) -> int: ...
@@ -206,14 +206,14 @@ class MemoryModel(StreamModel, Protocol):
 
 
 class RowByRowModel(StreamModel, Protocol):
-    """Trait "row_by_row": with some parameters, batches joined into one are learned the same."""
+    """Trait "row_by_row": with some parameters, joining batches does not change the result."""
 
     @property
     def learns_row_by_row(self) -> bool: ...
 
 
 class BatchByBatchModel(StreamModel, Protocol):
-    """Trait "batch_by_batch": one call learns several batches as if each came alone."""
+    """Trait "batch_by_batch": one call learns several batches, like one call for each."""
 
     def partial_fit_each(self, batches: Sequence[Any]) -> Self: ...
 
@@ -274,14 +274,14 @@ def has_memory_report(model: StreamModel) -> TypeGuard[MemoryModel]:
 
 
 def learns_row_by_row(model: StreamModel) -> bool:
-    """Whether batches may be joined into one without changing what is learned."""
+    """Whether batches may be joined into one without changing the result."""
     if not has_trait(model, "row_by_row"):
         return False
     return cast(RowByRowModel, model).learns_row_by_row
 
 
 def learns_batch_by_batch(model: StreamModel) -> TypeGuard[BatchByBatchModel]:
-    """Whether one call learns several batches, each as if it came alone."""
+    """Whether one call can learn several batches with the same result as one call for each."""
     return has_trait(model, "batch_by_batch")
 
 

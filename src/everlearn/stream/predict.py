@@ -1,4 +1,4 @@
-"""Answer what a model makes of new records, one JSON object each."""
+"""Predict new records, one JSON object for each."""
 
 from __future__ import annotations
 

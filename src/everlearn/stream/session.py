@@ -1,4 +1,4 @@
-"""What a model file of a stream holds: the model, how records are read, how far sources are."""
+"""A stream's model file: the model, how to read records, and how far each source is learned."""
 
 from __future__ import annotations
 

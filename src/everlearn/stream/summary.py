@@ -1,4 +1,4 @@
-"""What a model has found, in a few lines: its parts, its size and its memory."""
+"""Summarize a model in a few lines: its parts, its size and its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile what an estimator needs, by learning a little made-up data and predicting."""
+"""Compile the kernels of an estimator: learn and predict a little made-up data."""
 
 from __future__ import annotations
 

@@ -50,18 +50,18 @@ from everlearn.testing.forging import forgeries
 Batch: TypeAlias = tuple[Any, ...]
 """The arguments of one `partial_fit`: rows, or rows and targets."""
 _FAILURES: Final = 16
-"""Places in a call of `partial_fit` at which a failure is tried."""
+"""Number of places in a call of `partial_fit` at which a failure is simulated."""
 _TORN: Final = 24
-"""Places at which a file is cut, and at which a bit of it is flipped."""
+"""Number of places at which a file is cut, and at which one bit is flipped."""
 _ROUNDS: Final = 6
 """Rounds through all batches before memory is measured, and again as many after that."""
 _GROWTH: Final = 0.25
-"""Share of a batch by which a model may grow with each one: histories and counts grow a little."""
+"""Allowed growth of a model at each batch, as a share of the batch: histories grow a little."""
 
 
 @dataclass(frozen=True)
 class Spoilt:
-    """Input that must be refused, and words that the error has."""
+    """Input that must be refused, and words that the error must contain."""
 
     batch: Batch
     words: str
@@ -170,7 +170,7 @@ def _quick_disk() -> Any:
 
 
 def check_saving_changes_nothing(case: Case, folder: Path) -> None:
-    """A model that was saved and loaded goes on as one that never stopped, to the bit."""
+    """A saved and loaded model continues exactly like one that never stopped."""
     numbers = range(1, len(case.batches))
     begun = [(case.learned(number), case.batches[number]) for number in numbers]
     begun.append((case.make().fit(*case.batches[0]), case.batches[1]))
@@ -202,7 +202,7 @@ def check_predictions_change_nothing(case: Case, folder: Path) -> None:
 
 
 def check_predictions_of_parts_agree(case: Case, folder: Path) -> None:
-    """A record is predicted alike alone, among all others, and in another order."""
+    """A record gets the same prediction alone, among all others, and in another order."""
     model, n = case.learned(), _n_records(case.probe)
     backwards = list(range(n))[::-1]
     for method in case.methods:
@@ -229,9 +229,9 @@ def check_input_is_not_kept(case: Case, folder: Path) -> None:
 
 
 def check_memory_stays_flat(case: Case, folder: Path) -> None:
-    """A model does not grow by what it learns: most of a batch is forgotten.
+    """A model hardly grows with the data that it learns.
 
-    Counted are the bytes of a pickle, because a file need not hold all that a model does.
+    The size of a pickle is measured, because a saved file may leave out parts of the model.
     """
     if case.small is None:
         return
@@ -247,7 +247,7 @@ def check_memory_stays_flat(case: Case, folder: Path) -> None:
 
 
 def check_copies_are_independent(case: Case, folder: Path) -> None:
-    """A clone learns the same, and a copy or a pickle goes on without its original."""
+    """A clone learns the same, and a copy or a pickle continues without its original."""
     model = case.learned(2)
     before = file_bytes(model, folder)
     again = clone(model)
@@ -297,7 +297,7 @@ def check_refusals_leave_no_trace(case: Case, folder: Path) -> None:
 
 
 def check_failures_leave_no_trace(case: Case, folder: Path) -> None:
-    """A `partial_fit` that fails anywhere leaves the model as it was, or has ended."""
+    """After a failure in `partial_fit`, the model has learned all of the batch or nothing."""
     model = case.learned(2)
     model.save(folder / "before.evl")
     before = file_bytes(model, folder)
@@ -317,7 +317,7 @@ def check_failures_leave_no_trace(case: Case, folder: Path) -> None:
 
 
 def check_forged_files_are_refused(case: Case, folder: Path) -> None:
-    """Whatever a schema rules out is refused with its place, and never becomes a model."""
+    """Loading refuses every violation of the schema, and the error names the place."""
     path = folder / "model.evl"
     model = case.learned()
     model.save(path)
@@ -336,7 +336,7 @@ def check_forged_files_are_refused(case: Case, folder: Path) -> None:
 
 
 def check_torn_files_are_refused(case: Case, folder: Path) -> None:
-    """A file that was cut off, or in which a bit was flipped, is refused by its name."""
+    """Loading refuses a truncated file or a flipped bit, and the error names the file."""
     path = folder / "torn.evl"
     whole = file_bytes(case.learned(), folder)
     places = np.unique(np.linspace(0, len(whole) - 1, _TORN).astype(int)).tolist()
@@ -367,7 +367,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 @cache
 def _clusters() -> tuple[Any, ...]:
-    """A client of two workers in this process, if Dask is installed; it lives as long as we do."""
+    """A client of two workers in this process, if Dask is installed. It is open until exit."""
     if importlib.util.find_spec("distributed") is None:
         return ()
     from everlearn.engine.dask import local_workers  # noqa: PLC0415
@@ -405,7 +405,7 @@ def _has_length(answer: Any, n: int) -> bool:
 
 
 def _assert_close(found: Any, wanted: Any, what: str) -> None:
-    """Numbers agree but for rounding, which depends on the size of a block; names are equal."""
+    """Numbers agree up to rounding, which depends on the size of a block. Names are equal."""
     found, wanted = np.asarray(found), np.asarray(wanted)
     if wanted.dtype.kind == "f":
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7, err_msg=what)
@@ -427,7 +427,7 @@ def _scribble(value: Any) -> None:
 def _refuses(
     model: BaseEstimator, case: Case, spoilt: Spoilt, name: str, *, may_learn: bool = False
 ) -> None:
-    """`may_learn`: input that contradicts what came before is fine as a beginning."""
+    """The model refuses spoilt input. With `may_learn`, a model without data may accept it."""
     error = _raised(lambda: case.learn(model, spoilt.batch, first=may_learn), TypeError, ValueError)
     if error is None:
         assert may_learn, f"{name} was not refused"
@@ -437,7 +437,7 @@ def _refuses(
 
 
 def _raised(call: Callable[[], Any], *kinds: type[Exception]) -> Exception | None:
-    """The error that a call ends with, if it does."""
+    """The error that a call raises, or None."""
     try:
         call()
     except kinds as error:
@@ -452,7 +452,7 @@ def _failing_at(place: int | None, error: type[BaseException] = MemoryError) -> 
 
     def watch(frame: Any, event: str, _: object) -> None:
         ours = frame.f_globals.get("__name__", "").startswith("everlearn.")
-        # A generator is "called" when it is closed, too, where an error would be lost.
+        # Closing a generator also counts as a call, but Python would drop the error there.
         if event == "call" and ours and not frame.f_code.co_flags & inspect.CO_GENERATOR:
             calls[0] += 1
             if calls[0] == place:

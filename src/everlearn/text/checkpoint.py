@@ -1,4 +1,4 @@
-"""The schema of the words of a model."""
+"""Checkpoint schema of a model's vocabulary and stop words."""
 
 from __future__ import annotations
 

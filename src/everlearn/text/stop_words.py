@@ -57,12 +57,12 @@ class StopWords:
 
     @classmethod
     def chosen(cls, words: Sequence[str], n_documents: int) -> StopWords:
-        """These words, chosen from so many texts."""
+        """Stop words that were chosen from `n_documents` texts."""
         return cls(Vocabulary.fixed(words), True, n_documents)
 
     @classmethod
     def joined(cls, parts: Sequence[StopWords]) -> StopWords:
-        """The words of all, where some have chosen theirs; else counting begins anew."""
+        """The words of all parts that have chosen theirs. If none has, counting starts again."""
         words = [word for part in parts for word in part.words]
         n_documents = sum(part.n_documents for part in parts)
         if not any(part.is_chosen for part in parts):

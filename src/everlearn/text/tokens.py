@@ -70,7 +70,7 @@ _NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u
 _LONG_WORD = 4
 """Letters of such a script that hardly any word has."""
 _LOOKED_AT = 1000
-"""Texts of a call that are looked at, evenly spaced."""
+"""Number of texts of a call to examine, evenly spaced."""
 
 
 def are_not_split(texts: Sequence[str], tokens: Sequence[Sequence[str]]) -> bool:

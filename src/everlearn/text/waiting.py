@@ -1,4 +1,4 @@
-"""Rare words wait until enough texts have them: `TextOptions(min_df=...)` for streams."""
+"""Hold back rare words until enough texts have them: `TextOptions(min_df=...)` for streams."""
 
 from __future__ import annotations
 

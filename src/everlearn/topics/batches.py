@@ -42,11 +42,11 @@ class Targets:
         return Targets(self.signs[where], self.values[where])
 
     def take(self, rows: IntVec) -> Targets:
-        """Those of the documents at these positions."""
+        """Targets of the documents at these positions."""
         return Targets(self.signs.take(rows, axis=0), self.values.take(rows, axis=0))
 
     def of_task(self, task: int) -> Targets:
-        """Those of one task."""
+        """Targets of one task."""
         one = slice(task, task + 1)
         return Targets(
             np.ascontiguousarray(self.signs[:, one]), np.ascontiguousarray(self.values[:, one])
@@ -54,7 +54,7 @@ class Targets:
 
     @classmethod
     def none(cls, n: int) -> Targets:
-        """For `n` documents without labels."""
+        """Empty targets for `n` documents without labels."""
         return cls(np.zeros((n, 0), np.int8), np.zeros((n, 0)))
 
 

@@ -1,4 +1,4 @@
-"""Learn one batch: draw its topics under the weights of the tasks, then add what was drawn.
+"""Learn one batch: draw its topics under the weights of the tasks, and add the draws to the counts.
 
 This is BayesPA of Shi and Zhu, and the same without labels. `learn_batch` does, in this order:
 decay old evidence, merge topics (without labels), add spare topics, draw topics and weights in

@@ -1,4 +1,4 @@
-"""Births of topics: empty spare topics for a batch, of which those that stay empty are dropped."""
+"""Add empty spare topics for a batch, and drop those that stay empty."""
 
 from __future__ import annotations
 

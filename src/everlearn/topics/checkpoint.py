@@ -1,4 +1,4 @@
-"""What a file holds of a topic model."""
+"""Checkpoint schema of topic models: what a file must contain."""
 
 from __future__ import annotations
 

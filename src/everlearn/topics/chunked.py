@@ -84,7 +84,7 @@ class ChunkDraws(NamedTuple):
 
     @classmethod
     def concatenate(cls, parts: Sequence[ChunkDraws]) -> ChunkDraws:
-        """Those of all chunks as one, documents in order."""
+        """The draws of all chunks as one, with documents in order."""
         return cls(
             np.sum([part.shares for part in parts], axis=0),
             np.concatenate([part.lengths for part in parts]),

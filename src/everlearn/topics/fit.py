@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit` of a topic model, and `TopicFit`: all that was learned."""
+"""Run `fit` or `partial_fit` of a topic model, and return a `TopicFit`: all that was learned."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def start_fit(
 
 
 def check_unchanged(settings: TopicSettings, fit: TopicFit[Any]) -> None:
-    """Refuse settings under which what was learned cannot go on.
+    """Refuse settings that do not fit what the model has learned.
 
     The kind and the prior of the weights, and a given number of topics, must stay as they were.
     """

@@ -26,9 +26,9 @@ from everlearn.topics.state import TopicState, anchor_means, word_factors
 
 Pairs = Sequence[tuple[int, int]]
 _FEWEST_FOR_ALL: Final = 16
-"""Documents of a batch that can stand for all earlier ones; fewer stand for themselves only."""
+"""A batch with at least this many documents represents all earlier ones too."""
 _FEWEST_DOCUMENTS, _MOST_DOCUMENTS = 50, 500
-"""Documents without labels that decide about merges: fewer leave it to chance."""
+"""Fewest and most unlabelled documents to judge merges by. With fewer, chance would decide."""
 _PASSES: Final = 5
 """Passes over the observed half of a document."""
 _BLOCK_NUMBERS: Final = 2**18
@@ -50,7 +50,7 @@ class JointEvidence:
     """Evidence of words and documents, given the topics that were drawn.
 
     tallies : (B, K), tokens of the documents of the last batch in each topic
-    weight : documents that each of these stands for, with ghosts and without forgotten ones
+    weight : how many documents each of these represents, counting ghosts but not forgotten ones
     """
 
     settings: TopicSettings
@@ -85,7 +85,7 @@ class JointEvidence:
 def word_gain(a: Vec, b: Vec, smoothing: float) -> float:
     """Nats gained in the probability of words if topics with counts a and b (V,) are merged.
 
-    The Dirichlet-multinomial evidence changes for words that both have, and for the totals.
+    The Dirichlet-multinomial evidence changes only in the totals and in words of both topics.
     """
     both = (a > 0) & (b > 0)
     words = gammaln(np.stack([a[both] + b[both], a[both], b[both]]) + smoothing)
@@ -150,7 +150,7 @@ class Completion:
 
 
 _GROWTH, _PERIOD = 1.25, 2**14
-"""Merges are due when documents have grown by the factor, and each time the period is over."""
+"""Merges are due when documents have grown by this factor, and once every `_PERIOD` documents."""
 _WORDS_COMPARED: Final = 2000
 """Most frequent words by which similar topics are found."""
 
@@ -158,8 +158,8 @@ _WORDS_COMPARED: Final = 2000
 def merge_is_due(before: int, after: int) -> bool:
     """Whether to look for merges at a batch that raises the number of documents to `after`.
 
-    It is time whenever a quarter more documents are known, and regularly in a long stream, for
-    batches of any size. A batch of all documents is always due.
+    Merges are due whenever the number of documents has grown by a quarter, and at regular
+    intervals in a long stream, for batches of any size. The first batch is always due.
     """
     return _step(before) != _step(after)
 

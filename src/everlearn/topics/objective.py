@@ -73,7 +73,7 @@ class Objective:
         )
 
     def _log_words(self, counts: Mat) -> float:
-        """Log p(X | Z): each topic is a Dirichlet that has counted what came before."""
+        """Log p(X | Z). The Dirichlet of each topic includes the counts of earlier batches."""
         prior, smoothing, used = self.prior, self.settings.smoothing, counts > 0.0
         totals = prior.totals[: prior.n_topics] + smoothing * prior.n_words
         words = rising(self.before[used] + smoothing, counts[used]).sum()

@@ -183,7 +183,7 @@ MOST_ROUNDS: Final = 500
 COUNT: Final = {"n": (Interval(1, integer=True),)}
 """Constraint of `n`, a number of things to show."""
 PAIRS: Final = {"n": (Interval(2, integer=True),)}
-"""The same, if they are compared in pairs."""
+"""Constraint of `n`, a number of things that are compared in pairs."""
 
 
 def max_margin_loss(

@@ -1,4 +1,4 @@
-"""Numbers that `MedLDARegressor` learns: checks, and the `Scale` in whose units it counts."""
+"""Check the targets of `MedLDARegressor`, and convert them to the units it learns in (`Scale`)."""
 
 from __future__ import annotations
 

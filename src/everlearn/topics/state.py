@@ -163,7 +163,7 @@ class WordWeights:
         return cls(np.zeros((n_words, n_tasks)), np.zeros(n_words), 0.0)
 
     def with_room(self, n_words: int) -> WordWeights:
-        """The same with at least this many words; grows by doubling."""
+        """These weights with room for at least this many words. Room grows by doubling."""
         if n_words <= len(self.frequencies):
             return self
         weights, frequencies = (

@@ -1,4 +1,4 @@
-"""`TopicModel`: topics of documents that keep coming, without labels."""
+"""`TopicModel`: topics of a stream of documents, without labels."""
 
 from __future__ import annotations
 

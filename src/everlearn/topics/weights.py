@@ -159,7 +159,7 @@ def make_hinges(
 
 
 def no_hinges(n: int, n_topics: int) -> Hinges:
-    """For documents without a Gibbs loss."""
+    """Empty hinges, for documents without a Gibbs loss."""
     return Hinges(
         np.zeros((n, 0), np.int8),
         np.zeros((n, 0)),

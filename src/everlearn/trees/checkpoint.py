@@ -1,4 +1,4 @@
-"""What a file holds of a topic tree."""
+"""Checkpoint schema of a `TopicTree`: what a file must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public class of this package: a hierarchical topic model."""
+"""`TopicTree`: a hierarchical topic model."""
 
 from __future__ import annotations
 
@@ -500,7 +500,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
             )
 
     def _check_learned(self, learned: TreeFit) -> None:
-        """Refuse to go on with another depth."""
+        """Refuse a depth other than the one that learning began with."""
         began = learned.state.topics.tree.depth
         check_unchanged(type(self).__name__, "depth", self.depth, began)
 

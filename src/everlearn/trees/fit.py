@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit` of a topic tree."""
+"""Run `fit` or `partial_fit` of a `TopicTree`, and return all that it has learned."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TreeFit:
         return self.words.n_words if self.words.kind == "counts" else None
 
     def numbered(self) -> TreeFit:
-        """The same with ids from 0: parents first, larger siblings first."""
+        """The fit with ids from 0: parents first, larger siblings first."""
         state = self.state
         tree, kept = state.topics.tree, state.reservoir
         n = len(tree)
@@ -105,7 +105,7 @@ def learn_corpus(fit: TreeFit, documents: Documents, settings: TreeSettings) -> 
 def learn_stream(
     fit: TreeFit, documents: Documents, settings: TreeSettings, order: IntVec | None = None
 ) -> TreeFit:
-    """Learn each document once, batch by batch, in the given order or as they come."""
+    """Learn each document once, batch by batch, in the given order or else in input order."""
     state, done = fit.state, 0
     with (
         open_engine(settings.engine) as engine,
@@ -164,7 +164,7 @@ def sample_tree(
 
 
 def _subsample(levels: Mat, seed: int) -> Mat:
-    """As many rows as a stream remembers."""
+    """A sample of the rows, at most as many as a stream remembers."""
     if len(levels) <= PAST:
         return levels
     rows = stream(seed, "subsample", 0).choice(len(levels), PAST, replace=False)

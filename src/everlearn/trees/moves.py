@@ -1,4 +1,4 @@
-"""Moves between sweeps of the sampler: siblings become one node where that is likelier.
+"""Moves between sweeps of the sampler: merge siblings where one node is more probable.
 
 A merger adds up the counts of two siblings and the children of both, and documents keep their
 levels. Its gain, the difference of `model.log_joint`, is exact and needs no document.

@@ -18,9 +18,9 @@ from everlearn.trees.kernels.scores import Levels, Nodes, Priors, Tokens, spread
 from everlearn.trees.model import TreeRules, TreeTopics
 
 _ROOM, _SPARE = 0.25, 8
-"""Free places for new nodes on a level: this share of its nodes, and at least so many."""
+"""Free places for new nodes on a level: a share of its nodes, but at least `_SPARE`."""
 _SPARSE = 1.4
-"""With more places for each node than this, nodes are laid out anew: kernels visit all places."""
+"""Above this many places per node, nodes are laid out again, because kernels visit all places."""
 _LEVELS_ONLY = 2
 """Random stream of sweeps over levels; those of full sweeps are 0 and 1."""
 

@@ -1,4 +1,4 @@
-"""The parameters of a `TopicTree`, as the code below the estimator takes them."""
+"""The parameters of a `TopicTree`, typed for one call."""
 
 from __future__ import annotations
 

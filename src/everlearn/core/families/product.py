@@ -1,6 +1,6 @@
 """A family of rows whose columns fall into independent blocks, each with a family of its own.
 
-All of a `Family` is a sum over blocks. Features and statistics stand side by side.
+Log probabilities add up over blocks. Features and statistics of blocks are concatenated.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Product:
     def embedding(self, X: Table, q: Posteriors | None = None) -> Mat:
         """Points of all blocks side by side, in units of the spread within a component.
 
-        Without a posterior it is the spread that the prior expects, because columns of different
-        units cannot be compared as they are.
+        Without a posterior, the spread is the one that the prior expects. Columns in different
+        units cannot be compared without scaling.
         """
         if q is None:
             q = self.posterior(np.zeros(1), np.zeros((1, self.n_stats)))

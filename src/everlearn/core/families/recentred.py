@@ -1,4 +1,4 @@
-"""Statistics of Gaussian rows about another origin: the same rows, other coordinates."""
+"""Move the statistics of Gaussian rows to another origin, without visiting the rows."""
 
 from __future__ import annotations
 

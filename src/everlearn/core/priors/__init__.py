@@ -1,4 +1,4 @@
-"""Priors over how rows, or the words of a document, are shared out among components."""
+"""Priors of the weights of components, topics and paths in trees."""
 
 from everlearn.core.priors.dp import DPPrior, SticksPosterior
 from everlearn.core.priors.learned_dirichlet import GroupCounts, LearnedDirichlet

@@ -1,4 +1,4 @@
-"""Topics of tokens with word counts that follow every draw (collapsed Gibbs sampling).
+"""Draw the topics of tokens, updating word counts after each draw (collapsed Gibbs sampling).
 
 Each draw uses the word counts of all other tokens, with those of the batch. So the documents of a
 batch come one after the other.

@@ -1,4 +1,4 @@
-"""Topics of tokens under the Gibbs loss, with word counts that stand still.
+"""Draw the topics of tokens under the Gibbs loss, with fixed word counts.
 
 Given the augmentation variables of a document, the weight of topic k for a token of word w is
 

@@ -1,4 +1,4 @@
-"""Topics of tokens with word counts that stand still, and tables of the shared sticks.
+"""Draw the topics of tokens with fixed word counts, and the tables of the shared sticks.
 
 This is the sampler of the averaging loss and of models without labels, where each document has a
 constant tilt, in single precision.

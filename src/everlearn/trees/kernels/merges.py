@@ -1,4 +1,4 @@
-"""How much likelier the words of two nodes are from one topic than from two."""
+"""Nats gained if the words of two nodes come from one topic instead of two."""
 
 import math
 
@@ -10,7 +10,7 @@ from everlearn.kernels.jit import kernel
 
 @kernel()
 def add_word_gains(counts: Mat, members: IntVec, prior: float, gains: Mat) -> None:
-    """Add the gain of merging the words of each pair i < j of `members`, but for the totals.
+    """Add the gain of merging the words of each pair i < j of `members`, without the totals.
 
     A word that both nodes have, a and b times, adds log gamma(a + b + prior) + log gamma(prior)
     - log gamma(a + prior) - log gamma(b + prior).
