@@ -42,7 +42,7 @@ class TestFirstRuns:
     ):
         (tmp_path / "a.csv").write_text(text)
         model = tmp_path / "m.evl"
-        result = invoke("learn", model, tmp_path / "a.csv", "--kind", "ppca", *options)
+        result = invoke("learn", model, tmp_path / "a.csv", "--kind", "mixture", *options)
         assert result.exit_code == USAGE
         assert words in result.stderr
         assert os.listdir(tmp_path) == ["a.csv"]
