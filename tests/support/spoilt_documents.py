@@ -48,7 +48,7 @@ COUNTS: dict[str, tuple[Any, str]] = {
     "objects": (with_entry(object(), object), "object"),
     "complex": (with_entry(1j, complex), "omplex"),
     "dates": (np.full((N, N_WORDS), "2020-01-01", "M8[D]"), "X"),
-    "a mapping": ({"X": X[:N]}, "2D array"),
+    "a mapping": ({"X": X[:N]}, "pass list(X.values())"),
     "a frame of text": (pd.DataFrame([["no"] * N_WORDS] * N), "pass one column"),
 }
 DOCUMENTS: dict[str, tuple[Any, str]] = {
