@@ -100,7 +100,7 @@ def document_form(X: Any, known: Form | None = None) -> Form:
             f"expected a list of documents, got one {type(X).__name__}; "
             "put a single document into a list"
         )
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):
         raise ValueError("expected a list of documents, got a mapping; pass list(X.values())")
     if isinstance(X, Iterator):
         raise ValueError(
