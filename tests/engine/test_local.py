@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from unittest import mock
 from weakref import WeakSet
 
 import numpy as np
@@ -409,6 +410,30 @@ class TestInterrupt:
             with pytest.raises(KeyboardInterrupt):
                 engine.map(task, [0, 1, 2], None)
             assert sorted(ended) == [0, 1, 2]
+
+    def test_a_task_is_waited_for_although_an_interrupt_took_its_future(self):
+        begun, ended = threading.Event(), []
+
+        def task(_, item):
+            begun.set()
+            time.sleep(0.3)
+            ended.append(item)
+
+        with ThreadEngine(2) as engine:
+            submit = engine._pools[0].submit
+
+            def interrupted_submit(*args):
+                submit(*args)
+                begun.wait(30)
+                raise KeyboardInterrupt
+
+            with (
+                mock.patch.object(engine._pools[0], "submit", interrupted_submit),
+                pytest.raises(KeyboardInterrupt),
+            ):
+                engine.map(task, [0, 1], None)
+            assert ended == [0]
+            assert engine.map(lambda _, item: item, [1, 2], None) == [1, 2]
 
     def test_tasks_that_have_not_begun_never_do(self):
         both, ended = threading.Barrier(2, timeout=30), []

@@ -73,13 +73,17 @@ class ThreadEngine:
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
-        self._pool = ThreadPoolExecutor(n_workers, thread_name_prefix="everlearn")
+        self._pools = [self._new_pool()]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in self._pools:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _new_pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_workers, thread_name_prefix="everlearn")
 
     @property
     def local(self) -> Engine:
@@ -116,10 +120,11 @@ class ThreadEngine:
         if len(items) == 1:  # waking a thread takes longer than a small task
             yield task(shared, resolve(items[0]))
             return
-        futures: deque[Future[Info]] = deque()
+        pool, futures, all_submitted = self._pools[-1], deque[Future[Info]](), False
         try:
             for item in items:
-                futures.append(self._pool.submit(_run, task, shared, item))
+                futures.append(pool.submit(_run, task, shared, item))
+            all_submitted = True
             while futures:
                 result = futures[0].result()
                 futures.popleft()
@@ -129,6 +134,11 @@ class ThreadEngine:
                 future.cancel()
             wait(futures)
             futures.clear()  # an error refers to this frame: no cycle may keep both alive
+            if not all_submitted:
+                # Ctrl-C between `submit` and `append` leaves a task without a future here. It ends
+                # with its pool.
+                self._pools.append(self._new_pool())
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _run(task: Callable[[Shared, Item], Info], shared: Shared, item: Any) -> Info:
