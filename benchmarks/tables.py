@@ -48,7 +48,7 @@ def run() -> Table:
         "tenth of all values missing, and perhaps a column of random categories: ARI, the peers "
         "are `DPMixture` on the numbers alone and on `get_dummies`. **Real** tables: AMI with "
         "known classes. The peers are k-prototypes (k-modes or k-means if there is one kind of "
-        "columns only), which are told the true number of classes: with the kinds of columns that "
+        "columns only), which get the true number of classes: with the kinds of columns that "
         "`DPMixture` chose, and with text as categories and all numbers as numbers.",
     )
     for noise in (0, 30, 200):

@@ -177,10 +177,10 @@ def forget_rows(known: MixtureFit, name: int | str) -> MixtureFit:
 
 
 def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[State, list[LapInfo]]:
-    """The state and its laps with numbers that a reader likes, for ids that nobody has seen yet.
+    """Renumber the ids that this call gave out, in the state and in its laps.
 
-    Of the ids from `first_new` on, the first ones go to components that are left, the largest
-    first. Those that were born and are gone again come last.
+    Of the ids from `first_new` on, the first ones go to components that still exist, the largest
+    first. Components that were born and removed within the call get the last ones.
     """
     if first_new == state.next_id:
         return state, list(laps)

@@ -30,7 +30,7 @@ def _near(*shape: str) -> Array:
 
 
 def _moments(columns: str) -> Record:
-    """Of `Moments` with so many columns in the factor."""
+    """Schema of `Moments` whose factor has `columns` columns."""
     return Record(
         Moments,
         {

@@ -128,8 +128,8 @@ class TextOptions(ExpertOptions):
         Fewest and most neighbouring words of a text that count as one word. (1, 2) adds pairs such
         as "new york". Pairs need a larger `max_features`.
     min_df : int, default=1
-        A word joins the vocabulary once it is in so many texts or lists of words. Its tokens in
-        earlier calls are lost. As many words may wait as the vocabulary may have.
+        A word joins the vocabulary once this many texts or lists of words have it. Its tokens in
+        earlier calls are lost. At most `max_features` words wait.
     max_features : int, default=100000
         Size at which the vocabulary is full; words that come later are ignored.
 
