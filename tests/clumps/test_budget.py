@@ -51,13 +51,13 @@ def test_lowering_a_limit_compresses_at_once_and_raising_uses_the_room(family):
 
 @every
 def test_items_are_few_unless_said(family, monkeypatch):
-    monkeypatch.setattr(clumped_budget, "LEAST_ITEMS", 60)
+    monkeypatch.setattr(clumped_budget, "AUTO_ITEMS", 60)
     parts, _ = documents(family, 12)
     model = model_of(family).partial_fit(parts)
     report = model.memory_report()
     assert 2 * model.n_components_ < report["n_clumps"] + report["n_single_points"] == 60
     assert_within_limits(model)
-    monkeypatch.setattr(clumped_budget, "LEAST_ITEMS", 2)
+    monkeypatch.setattr(clumped_budget, "AUTO_ITEMS", 2)
     model = model_of(family, topic_price=1.0).partial_fit(parts)
     report = model.memory_report()
     assert 4 < report["n_clumps"] + report["n_single_points"] <= 2 * model.n_components_
@@ -65,8 +65,8 @@ def test_items_are_few_unless_said(family, monkeypatch):
 
 
 def test_items_that_were_twice_the_topics_stay_if_topics_are_joined_later(monkeypatch):
-    monkeypatch.setattr(clumped_budget, "LEAST_ITEMS", 4)
-    monkeypatch.setattr(clumped_budget, "ITEMS_PER_TOPIC", 9)
+    monkeypatch.setattr(clumped_budget, "AUTO_ITEMS", 4)
+    monkeypatch.setattr(clumped_budget, "AUTO_ITEMS_PER_TOPIC", 9)
     parts, _ = documents("full", 12)
     model = model_of().partial_fit(parts)
     before = content(model)[1]
@@ -74,7 +74,7 @@ def test_items_that_were_twice_the_topics_stay_if_topics_are_joined_later(monkey
         len(before[f"{PAST}/clumps/mass"]) + len(before[f"{PAST}/singles"])
         == 9 * model.n_components_
     )
-    monkeypatch.setattr(clumped_budget, "ITEMS_PER_TOPIC", 6)  # as if a third had been joined
+    monkeypatch.setattr(clumped_budget, "AUTO_ITEMS_PER_TOPIC", 6)  # as if a third had been joined
     model.set_params(max_groups=100)
     assert_same((0, content(model)[1]), (0, before))
     model.set_params(max_clumps=6 * model.n_components_)
@@ -219,7 +219,7 @@ def test_limits_that_are_met_change_nothing(family):
 
 
 def test_groups_are_merged_even_if_nothing_is_said_of_them(monkeypatch):
-    monkeypatch.setattr(clumped_budget, "MOST_GROUPS", 5)
+    monkeypatch.setattr(clumped_budget, "DEFAULT_MAX_GROUPS", 5)
     parts, _ = documents("full", 12)
     model = model_of("full").partial_fit(parts)
     assert model.memory_report()["n_groups"] == 5

@@ -112,9 +112,9 @@ def test_scales_that_no_sum_can_hold_do_not_keep_it_for_ever():
 def test_compression_looks_as_far_ahead_as_points_are_expected(case, monkeypatch):
     real, looked = Compressor.compressed, []
 
-    def spy(self, room, magnified):
-        looked.append(magnified)
-        return real(self, room, magnified)
+    def spy(self, room, copies):
+        looked.append(copies)
+        return real(self, room, copies)
 
     monkeypatch.setattr(Compressor, "compressed", spy)
     kept = []
@@ -137,8 +137,8 @@ def search_of(c, price=0.0, iterations=20):
     topics, _ = c.topics()
     search = TopicSearch(c.step, price, 100, c.sizes, c.items, topics, c.k)
     search.iterate(iterations)
-    q, alpha = dense_of(search.found, c.k), search.topics.alpha
-    with_alpha = c.step.summarize(search.topics, c.items, search.found)
+    q, alpha = dense_of(search.assignment, c.k), search.topics.alpha
+    with_alpha = c.step.summarize(search.topics, c.items, search.assignment)
     search.topics, before = with_alpha, -c.oracle.free_energy(q, alpha)
     gains = {}
     for j, k in combinations(range(c.k), 2):

@@ -1,4 +1,4 @@
-"""Documents of any form for `ClumpedTopicModel`, and what learning does not depend on."""
+"""`ClumpedTopicModel` learns the same from any form of documents, on any engine, in any calls."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize("kind", LABELS)
-def test_groups_say_the_same_as_a_list(kind: str) -> None:
+def test_groups_give_the_same_model_as_a_list(kind: str) -> None:
     parts = documents("full", 2 if kind == "truth values" else 4, points=12)[0]
     document = np.repeat(np.arange(len(parts)), 12)
     groups = document.astype(bool) if kind == "truth values" else LABELS[kind](document)
@@ -104,7 +104,7 @@ def test_threads_change_nothing(family: str) -> None:
 
 
 @every
-def test_learning_does_not_depend_on_chance_or_on_calls(family: str) -> None:
+def test_the_seed_and_the_number_of_calls_change_nothing(family: str) -> None:
     parts = documents(family, 8)[0]
     one = model_of(family, random_state=0).partial_fit(parts)
     two = model_of(family, random_state=1).partial_fit(parts[:4]).partial_fit(parts[4:])

@@ -69,7 +69,7 @@ def test_regrouping_moves_points_and_loses_none(case):
     same(regrouped(c.items, np.arange(3)), c.items)
 
 
-def compressed(c, limits, magnified=1.0):
+def compressed(c, limits, copies=1.0):
     """Leaves that fit, and the room they had."""
     topics, _ = c.topics()
     topics, found = c.step.iterate(topics, c.sizes, c.items)
@@ -80,16 +80,16 @@ def compressed(c, limits, magnified=1.0):
         limits.item_bytes(c.model, len(topics), len(c.sizes)),
         limits.items_within(len(topics)),
     )
-    leaves = Compressor.of(c.model, topics, c.sizes, c.items, found).compressed(room, magnified)
+    leaves = Compressor.of(c.model, topics, c.sizes, c.items, found).compressed(room, copies)
     return leaves, room, found
 
 
 @every
 @given(st.integers(2000, 12_000), st.booleans(), st.sampled_from([3.0, 9.0, np.inf]),
        st.integers(0, 100), st.sampled_from([1.0, 50.0]))  # fmt: skip
-def test_bytes_as_charged_are_bytes_as_kept(case, budget, tied, most, seed, magnified):
+def test_bytes_as_charged_are_bytes_as_kept(case, budget, tied, most, seed, copies):
     c = corpus(case, tied=tied, n=60, n_documents=8, seed=seed)
-    leaves, room, _ = compressed(c, KeepLimits(budget, most), magnified)
+    leaves, room, _ = compressed(c, KeepLimits(budget, most), copies)
     numbers, n_leaves = kept_clumps(leaves, room.prices)
     alone = numbers < 0
     clumps = clumped(c.items, numbers, n_leaves)
@@ -130,18 +130,18 @@ def test_divisions_gain_what_the_magnified_bound_gains(case):
     """M10 for leaves: a division's gain is that of two hard topics for one."""
     c = corpus(case, tied=True, n=60)
     leaves, _, _ = compressed(c, KeepLimits(max_items=3.0))
-    for magnified in (1.0, 7.0):
+    for copies in (1.0, 7.0):
         leaves.gain[:] = np.where(leaves.facts.size > 1, np.nan, -np.inf)
-        Refiner(c.model, c.items, c.sizes, magnified)._find_divisions(leaves)
+        Refiner(c.model, c.items, c.sizes, copies)._find_divisions(leaves)
         q = np.eye(len(leaves))[leaves.of]
         o = c.oracle
-        before = o.free_energy(q, leaves.facts.alpha, magnified, magnified, base=False)
+        before = o.free_energy(q, leaves.facts.alpha, copies, copies, base=False)
         for leaf in np.flatnonzero(np.isfinite(leaves.gain)):
             moved = (leaves.of == leaf) & (leaves.side == 1)
             split = np.column_stack([q * ~moved[:, None], moved])
             alpha = np.append(leaves.facts.alpha, leaves.upper.alpha[leaf])
             alpha[leaf] = leaves.lower.alpha[leaf]
-            after = o.free_energy(split, alpha, magnified, magnified, base=False)
+            after = o.free_energy(split, alpha, copies, copies, base=False)
             assert_allclose(leaves.gain[leaf], before - after, atol=1e-8 * abs(before))
 
 

@@ -92,12 +92,12 @@ def test_alpha_steps_are_those_of_the_equations(case, tied):
     N, entries = c.oracle.group_counts(q), GroupCounts.of(topics.counts, c.sizes)
     prior = c.model.dirichlet
     assert_allclose(prior.bound(topics.alpha, entries), c.oracle.alpha_objective(topics.alpha, N))
-    for magnified in (1.0, 4.0):
+    for copies in (1.0, 4.0):
         for safe in (False, True):
             want = topics.alpha
             for _ in range(5):
-                want = c.oracle.alpha_step(want, N, magnified, safe=safe)
-            got = prior._steps(topics.alpha, entries, magnified, safe=safe)
+                want = c.oracle.alpha_step(want, N, copies, safe=safe)
+            got = prior._steps(topics.alpha, entries, copies, safe=safe)
             assert_allclose(got, want, rtol=1e-9)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.clumps.merges import apply_joins, propose_joins
-from everlearn.clumps.search import disjoint
+from everlearn.clumps.search import choose_disjoint
 from everlearn.clumps.splits import apply_splits, propose_splits
 from everlearn.engine.local import SerialEngine
 from everlearn.engine.opening import open_engine
@@ -91,7 +91,7 @@ def test_disjoint_moves_add_up(case):
     pairs = list(zip(joins.first.tolist(), joins.second.tolist(), strict=True))
     net = np.concatenate([joins.gains + 1e6, splits.gains + 1e6])  # all of them are welcome
     moves = [*pairs, *((k,) for k in splits.chosen.tolist())]
-    chosen = disjoint(net, moves, 0.0)
+    chosen = choose_disjoint(net, moves, 0.0)
     touched = [t for i in chosen for t in moves[i]]
     assert len(touched) == len(set(touched))
     divided = [i - len(pairs) for i in chosen if i >= len(pairs)]
@@ -105,10 +105,10 @@ def test_disjoint_moves_add_up(case):
 
 def test_moves_of_a_round_share_no_topic():
     net, touched = np.array([5.0, 1.0, 9.0, 8.0, 7.0]), [(0, 1), (1, 2), (0,), (1,), (2,)]
-    assert disjoint(net, touched, 0.0) == [2, 3, 4]
-    assert disjoint(net[:3], touched[:3], 0.0) == [2, 1]
-    assert disjoint(net, touched, 10.0) == []
-    assert disjoint(np.array([np.nan, -np.inf, 1.0]), [(0, 1), (2,), (0,)], 0.0) == [2]
+    assert choose_disjoint(net, touched, 0.0) == [2, 3, 4]
+    assert choose_disjoint(net[:3], touched[:3], 0.0) == [2, 1]
+    assert choose_disjoint(net, touched, 10.0) == []
+    assert choose_disjoint(np.array([np.nan, -np.inf, 1.0]), [(0, 1), (2,), (0,)], 0.0) == [2]
 
 
 @every

@@ -45,8 +45,8 @@ def test_m10_magnified_is_as_many_copies(case, times):
     )
     plain = copies.free_energy(np.tile(q, (times, 1)), alpha, base=False)
     assert_allclose(o.free_energy(q, alpha, times, times, base=False), plain, rtol=1e-10)
-    magnified = c.bound(topics, times) - times * c.base
-    assert_allclose(-magnified, plain, rtol=1e-10)
+    bound = c.bound(topics, times) - times * c.base
+    assert_allclose(-bound, plain, rtol=1e-10)
 
 
 def test_m10_magnified_alpha_is_that_of_as_many_copies():

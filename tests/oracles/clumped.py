@@ -80,10 +80,10 @@ class TiedOracle:
 
     # ----------------------------------------------------------------------- updates
 
-    def topics(self, q: Any, magnified: float = 1.0) -> list[Any]:
-        """(18), (19); with `magnified`, (23), (24)."""
+    def topics(self, q: Any, copies: float = 1.0) -> list[Any]:
+        """(18), (19); with `copies`, (23), (24)."""
         return [
-            self.family.posterior(self.X, magnified * np.array([q[c, k] for c in self.clump]))
+            self.family.posterior(self.X, copies * np.array([q[c, k] for c in self.clump]))
             for k in range(q.shape[1])
         ]
 

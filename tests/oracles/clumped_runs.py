@@ -61,8 +61,8 @@ class Corpus:
         )
         return self.step.summarize(blank, self.items, sparse_of(q))
 
-    def bound(self, topics: Topics, magnified: float = 1.0) -> float:
-        return topics.bound(self.model, self.sizes, self.base, magnified)
+    def bound(self, topics: Topics, copies: float = 1.0) -> float:
+        return topics.bound(self.model, self.sizes, self.base, copies)
 
 
 def sparse_of(q: Any) -> Assignment:

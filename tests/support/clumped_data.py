@@ -112,7 +112,7 @@ def assert_within_limits(model: Any) -> None:
     if isinstance(model.max_clumps, int):
         assert n_items <= model.max_clumps
     elif model.max_clumps == "auto":
-        assert n_items <= max(budget.LEAST_ITEMS, 2 * model.n_components_)
+        assert n_items <= max(budget.AUTO_ITEMS, 2 * model.n_components_)
     if model.max_groups is not None:
         assert report["n_groups"] <= model.max_groups
 

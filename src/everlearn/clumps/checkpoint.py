@@ -16,7 +16,7 @@ from everlearn.core.families.multinomial import Multinomial
 from everlearn.core.priors.learned_dirichlet import LearnedDirichlet
 from everlearn.core.stats import Stats
 from everlearn.estimator.families import PRIOR_KEYS
-from everlearn.estimator.schemas import FAMILY, FARTHEST, HISTORY, check_stats
+from everlearn.estimator.schemas import FAMILY, HISTORY, LARGEST_ENTRY, check_stats
 from everlearn.store.schema import (
     Array,
     Converted,
@@ -29,9 +29,9 @@ from everlearn.store.schema import (
 )
 
 _FAMILIES: Final = ("full", "diagonal", "multinomial")
-_CLOSE: Final = 1e-6
-"""How well sums over clumps, topics and groups must agree."""
-_MOST: Final = 2**53
+_TOLERANCE: Final = 1e-6
+"""Relative tolerance between sums over clumps, topics and groups."""
+_MAX_COUNT: Final = 2**53
 
 
 def _check_items(items: Items, place: str) -> None:
@@ -40,14 +40,14 @@ def _check_items(items: Items, place: str) -> None:
     ordered = ordered and len(starts) == len(mass) + 1
     expect(ordered, f"{place}/starts", "where the groups of each clump begin, and their end")
     if len(mass):
-        near = np.abs(np.add.reduceat(items.counts, starts[:-1]) - mass) <= _CLOSE * mass
+        near = np.abs(np.add.reduceat(items.counts, starts[:-1]) - mass) <= _TOLERANCE * mass
         expect(near.all(), f"{place}/mass", "the sum of the clump's 'counts'")
 
 
 def _check_topics(topics: Topics, place: str) -> None:
     ascending = len(topics) > 0 and (np.diff(topics.ids) > 0).all()
     expect(ascending, f"{place}/ids", "ascending, and at least one")
-    near = np.abs(topics.counts.sum(axis=0) - topics.n) <= _CLOSE * (1.0 + topics.n)
+    near = np.abs(topics.counts.sum(axis=0) - topics.n) <= _TOLERANCE * (1.0 + topics.n)
     expect(near.all(), f"{place}/counts", "the points of each topic, by group")
 
 
@@ -87,26 +87,26 @@ def _check_groups(state: ClumpedState, place: str) -> None:
 
 
 def _check_sums(state: ClumpedState, place: str) -> None:
-    """Clumps, topics and groups must all be about the same points."""
+    """Refuse clumps, topics and groups whose sums over points differ."""
     past, topics, n_groups = state.past, state.topics, len(state.sizes)
     n_points = float(past.clumps.mass.sum()) + len(past.singles)
-    near = abs(n_points - state.n_points) <= _CLOSE * n_points
+    near = abs(n_points - state.n_points) <= _TOLERANCE * n_points
     expect(near, f"{place}/past/clumps/mass", f"{state.n_points} in sum, with the single points")
-    near = abs(topics.n.sum() - n_points) <= _CLOSE * n_points
+    near = abs(topics.n.sum() - n_points) <= _TOLERANCE * n_points
     expect(near, f"{place}/topics/n", f"{n_points:g} in sum")
     per_group = np.bincount(past.single_groups, minlength=n_groups).astype(np.float64)
     per_group += np.bincount(past.clumps.groups, past.clumps.counts, n_groups)
     gaps = np.abs(topics.counts.sum(axis=1) - per_group)
-    near = (gaps <= _CLOSE * (1.0 + per_group)).all()
+    near = (gaps <= _TOLERANCE * (1.0 + per_group)).all()
     expect(near, f"{place}/topics/counts", "the points of each group, by topic")
-    most = state.n_points * np.log(max(len(topics), 2)) * (1 + _CLOSE)
+    most = state.n_points * np.log(max(len(topics), 2)) * (1 + _TOLERANCE)
     expect(topics.entropy <= most, f"{place}/topics/entropy", f"at most {most:g}")
-    # No update of alpha exceeds this sum, and joining topics leaves it as it is.
-    most = max(1.0, n_points / state.model.dirichlet.rate) * (1 + _CLOSE)
+    # No update of alpha exceeds this sum, and joining topics does not change it.
+    most = max(1.0, n_points / state.model.dirichlet.rate) * (1 + _TOLERANCE)
     expect(topics.alpha.sum() <= most, f"{place}/topics/alpha", f"at most {most:g} in sum")
     items = past.items(state.model)
     sums, size = items.mass @ items.features, items.mass @ np.abs(items.features)
-    near = (np.abs(topics.t.sum(axis=0) - sums) <= _CLOSE * size + 1e-300).all()
+    near = (np.abs(topics.t.sum(axis=0) - sums) <= _TOLERANCE * size + 1e-300).all()
     agree = "equal, with the single points, to 'topics/t' in sum"
     expect(near, f"{place}/past/clumps/features", agree)
 
@@ -126,7 +126,7 @@ _TOPICS: Final = Record(
         "t": Array("K", "S"),
         "counts": Array("groups", "K", low=0),
         "alpha": Array("K", low=1e-300),
-        "entropy": Scalar(float, -_CLOSE),
+        "entropy": Scalar(float, -_TOLERANCE),
     },
     _check_topics,
 )
@@ -135,7 +135,7 @@ _CLUMPS: Final = Record(
     {
         "features": Array("clumps", "S"),
         "mass": Array("clumps", low=1),
-        "starts": Array("starts", dtypes=("int64",), low=0, high=_MOST),
+        "starts": Array("starts", dtypes=("int64",), low=0, high=_MAX_COUNT),
         "groups": Array("entries", dtypes=("int32",), low=0, high=2**31),
         "counts": Array("entries", low=1e-300),
     },
@@ -145,11 +145,11 @@ _PAST: Final = Record(
     Past,
     {
         "clumps": _CLUMPS,
-        "singles": Array("singles", "D", low=-FARTHEST, high=FARTHEST),
+        "singles": Array("singles", "D", low=-LARGEST_ENTRY, high=LARGEST_ENTRY),
         "single_groups": Array("singles", dtypes=("int32",), low=0, high=2**31),
     },
 )
-_COUNT: Final = Scalar(int, 1, _MOST)
+_COUNT: Final = Scalar(int, 1, _MAX_COUNT)
 _STATE: Final = Record(
     ClumpedState,
     {
@@ -157,8 +157,8 @@ _STATE: Final = Record(
         "price": Scalar(float, 0),
         "topics": _TOPICS,
         "past": _PAST,
-        "sizes": Array("groups", low=1, high=_MOST),
-        "group_ids": Array("groups", dtypes=("int64",), low=0, high=_MOST),
+        "sizes": Array("groups", low=1, high=_MAX_COUNT),
+        "group_ids": Array("groups", dtypes=("int64",), low=0, high=_MAX_COUNT),
         "document_groups": Optional(Array("documents", dtypes=("int32",), low=0, high=2**31)),
         "base": Scalar(float),
         "n_points": _COUNT,
@@ -189,14 +189,14 @@ _LIMITS: Final = Record(
         "auto_items": Scalar(bool),
     },
 )
-_ENTRIES: Final = tuple(sorted({key for name in _FAMILIES for key in PRIOR_KEYS[name]}))
+_PRIOR_ENTRIES: Final = tuple(sorted({key for name in _FAMILIES for key in PRIOR_KEYS[name]}))
 CLUMPED_FIT: Final = Record(
     ClumpedFit,
     {
         "state": _STATE,
         "history": HISTORY,
         "price_rule": Scalar(str, choices=("auto", "number")),
-        "given_prior": Many(Scalar(str, choices=_ENTRIES), most=len(_ENTRIES)),
+        "given_prior": Many(Scalar(str, choices=_PRIOR_ENTRIES), most=len(_PRIOR_ENTRIES)),
         "limits": _LIMITS,
     },
 )

@@ -140,12 +140,12 @@ class Compressor:
         """The coarsest partition: one leaf per topic, of the items it is most likely for."""
         return self._leaves(self.best)
 
-    def compressed(self, room: StorageRoom, magnified: float) -> Leaves:
+    def compressed(self, room: StorageRoom, copies: float) -> Leaves:
         """The finest partition that fits into the room. The coarsest one must fit."""
         leaves = self._starting_leaves(room)
         rest = room.charged(leaves)
         tying = Tying.of(self.model, self.topics, self.sizes, self.items)
-        refiner = Refiner(self.model, self.items, self.sizes, magnified, tying=tying)
+        refiner = Refiner(self.model, self.items, self.sizes, copies, tying=tying)
         refiner.refine(leaves, rest)
         return leaves
 

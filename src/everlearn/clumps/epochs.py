@@ -83,14 +83,14 @@ class ClumpedLearner:
         large = n_new > _LARGE_DOCUMENT * epoch.n_documents
         if not (options.first_clumps and large):
             search = self._search(state, items)
-            search.build()
+            search.split_and_join()
             return search
         n_past = len(items) - n_new
         points = Items.points(items.features[n_past:], seen.groups)
         coarse = first_clumps(state.model, points, epoch.documents, options.first_clumps)
         del points
         search = self._search(state, joined([items[:n_past], coarse]))
-        search.build()
+        search.split_and_join()
         # Clumps blur small topics: give promising splits one more chance on the points.
         promising = search.promising_splits(_PROMISING_SHARE)
         search.replace_items(items)
@@ -111,7 +111,7 @@ class ClumpedLearner:
         else:
             room, state, forced = self._make_room(search, state)
             past = self._compressed_points(search, room, seen, state.n_points)
-            loss = before - search.bound_on_clumps(past.items(state.model))
+            loss = before - search.replace_by_clumps(past.items(state.model))
             search.iterate(1)
             search.join(_LAST_JOINS)
         new = replace(
@@ -176,7 +176,7 @@ class ClumpedLearner:
     ) -> Past:
         """All points as clumps and single points that fit into the room."""
         expected = max(self.settings.expected_points or 0.0, float(n_points))
-        # Planned for the points expected: what will matter then is kept apart now.
+        # More points will tell more topics apart, so compression plans for the points expected.
         leaves = search.last_compressor().compressed(room, expected / n_points)
         clump, n_clumps = kept_clumps(leaves, room.prices)
         single = np.flatnonzero(clump < 0)

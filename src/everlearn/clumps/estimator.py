@@ -101,8 +101,8 @@ class ClumpedTopicModel(ComponentAttributes, LearnerMixin, SaveMixin, BaseEstima
         Whether to remember the group of each document (`document_groups_`). It takes 4 bytes of
         the budget per document ever seen. It can be turned off later, but not on.
     expected_points : float or None, default=None
-        Points expected in the life of the model. Compression then keeps apart what will matter
-        once so many have come. None plans for the points seen.
+        Points that you expect in the life of the model. Compression then keeps points apart that
+        will belong to different topics by then. None plans for the points seen so far.
     on_budget : {"merge", "error"}, default="merge"
         What to do if clumps for all topics do not fit: "merge" joins topics, those that lose least
         first, with a `ForcedJoinWarning`; "error" raises a `MemoryBudgetError` and leaves the

@@ -99,9 +99,9 @@ def learn(
 
 
 def numbered(fit: ClumpedFit) -> ClumpedFit:
-    """The same with topics numbered from 0, the largest first."""
+    """The fit with topics numbered from 0, the largest first."""
     topics = fit.state.topics
-    found = topics.at(np.argsort(-topics.n, kind="stable"))
+    found = topics.select(np.argsort(-topics.n, kind="stable"))
     found = replace(found, ids=np.arange(len(topics)))
     return replace(fit, state=replace(fit.state, topics=found, next_id=len(topics)))
 

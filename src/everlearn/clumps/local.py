@@ -52,7 +52,7 @@ class ClumpStep:
 
     def assign(self, topics: Topics, sizes: Vec, items: Items) -> Assignment:
         """The optimal assignment at fixed topics, among the best `WIDTH` topics of each item."""
-        return assigned(*topics.beliefs(self.model, sizes), items, self.engine)
+        return assigned(*topics.score_parameters(self.model, sizes), items, self.engine)
 
     def summarize(self, topics: Topics, items: Items, found: Assignment) -> Topics:
         """Statistics of the items under the assignment. Ids and alpha stay."""

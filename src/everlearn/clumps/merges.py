@@ -147,7 +147,7 @@ def apply_joins(topics: Topics, joins: JoinProposals, which: Sequence[int]) -> T
     alpha[keep] += alpha[drop]
     stay = np.setdiff1d(np.arange(len(topics)), drop)
     entropy = topics.entropy - float(joins.entropy_loss[w].sum())
-    return Topics(topics.ids, n, t, counts, alpha, entropy).at(stay)
+    return Topics(topics.ids, n, t, counts, alpha, entropy).select(stay)
 
 
 NEAREST = 10

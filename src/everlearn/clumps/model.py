@@ -19,7 +19,7 @@ from everlearn.core.priors.learned_dirichlet import GroupCounts, LearnedDirichle
 
 @dataclass(frozen=True, slots=True)
 class GroupedModel:
-    """What is fixed for the life of a model: the family with its prior, and the prior of alpha."""
+    """The parts of a model that never change: the family with its prior, and the prior of alpha."""
 
     family: Family[Any]
     dirichlet: LearnedDirichlet
@@ -34,13 +34,13 @@ class GroupedModel:
         prior = self.family.posterior(np.zeros(1), np.zeros((1, self.family.n_stats)))
         return float(self.family.cumulant(prior)[0])
 
-    def topic_bounds(self, n: Vec, t: Mat, magnified: float = 1.0) -> Vec:
-        """What the points of each topic add to the bound, if each came `magnified` times."""
-        q = self.family.posterior(magnified * n, magnified * t)
+    def topic_bounds(self, n: Vec, t: Mat, copies: float = 1.0) -> Vec:
+        """The term of each topic in the bound, if each of its points came `copies` times."""
+        q = self.family.posterior(copies * n, copies * t)
         return np.asarray(self.empty_cumulant() - self.family.cumulant(q))
 
     def contrast(self, n: Vec, t: Mat, rest_n: Vec, rest_t: Mat) -> tuple[Mat, Vec]:
-        """Slope and offset of the log-odds that a point is of one part of a topic, not the rest."""
+        """Slope and offset of the log-odds that a point is in one part of a topic, not the rest."""
         eta, constant = self.family.natural(self.family.posterior(n, t))
         rest = self.family.posterior(np.maximum(rest_n, 0.0), rest_t)
         rest_eta, rest_constant = self.family.natural(rest)
@@ -72,30 +72,30 @@ class Topics:
         return len(self.ids)
 
     def bound(
-        self, model: GroupedModel, sizes: Vec, base: float = 0.0, magnified: float = 1.0
+        self, model: GroupedModel, sizes: Vec, base: float = 0.0, copies: float = 1.0
     ) -> float:
         """Lower bound of the log evidence. `base` is the log base measure of all points.
 
-        `magnified` is the number of copies of all points and documents.
+        `copies` is how many times each point and document counts.
         """
-        documents = model.dirichlet.bound(self.alpha, GroupCounts.of(self.counts, sizes), magnified)
-        topics = model.topic_bounds(self.n, self.t, magnified).sum()
-        return float(topics + documents + magnified * (self.entropy + base))
+        documents = model.dirichlet.bound(self.alpha, GroupCounts.of(self.counts, sizes), copies)
+        topics = model.topic_bounds(self.n, self.t, copies).sum()
+        return float(topics + documents + copies * (self.entropy + base))
 
-    def beliefs(self, model: GroupedModel, sizes: Vec) -> tuple[Mat, Mat]:
-        """Natural parameters (n_topics, n_stats), and constants of scores (n_groups, n_topics)."""
+    def score_parameters(self, model: GroupedModel, sizes: Vec) -> tuple[Mat, Mat]:
+        """Slopes (n_topics, n_stats) and offsets (n_groups, n_topics) of the scores of points."""
         eta, constant = model.family.natural(model.family.posterior(self.n, self.t))
         bias = model.dirichlet.expected_log(self.alpha, self.counts, sizes)
         bias += constant
         return eta, bias
 
     def with_better_alpha(self, model: GroupedModel, sizes: Vec) -> Topics:
-        """The same with alpha after a few update steps, none of which lowers the bound."""
+        """Update alpha by a few steps, none of which lowers the bound."""
         entries = GroupCounts.of(self.counts, sizes)
         return replace(self, alpha=model.dirichlet.improved(self.alpha, entries))
 
-    def at(self, chosen: IntVec) -> Topics:
-        """Some of the topics. The entropy stays that of all."""
+    def select(self, chosen: IntVec) -> Topics:
+        """Topics at some positions. The entropy stays that of all."""
         counts = np.ascontiguousarray(self.counts[:, chosen])
         parts = (self.ids[chosen], self.n[chosen], self.t[chosen], counts, self.alpha[chosen])
         return Topics(*parts, self.entropy)
@@ -107,19 +107,19 @@ class Topics:
         return np.asarray(self.n / total if total > 0 else np.full(len(self), 1.0 / len(self)))
 
     def with_groups(self, n_groups: int) -> Topics:
-        """With new groups at the end, which have no points yet, up to `n_groups`."""
+        """Append groups without points, up to `n_groups`."""
         empty = np.zeros((n_groups - len(self.counts), len(self)))
         return replace(self, counts=np.concatenate([self.counts, empty]))
 
     def regrouped(self, into: IntVec) -> Topics:
-        """After groups were merged: the group at position g is now at `into[g]`."""
+        """Merge groups: the group at position g moves to `into[g]`."""
         counts = np.zeros((int(into.max()) + 1, len(self)))
         np.add.at(counts, into, self.counts)
         return replace(self, counts=counts)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays held."""
+        """Bytes of the arrays."""
         return sum(a.nbytes for a in (self.ids, self.n, self.t, self.counts, self.alpha))
 
 

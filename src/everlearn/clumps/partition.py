@@ -93,7 +93,7 @@ class Tying:
     @classmethod
     def of(cls, model: GroupedModel, topics: Topics, sizes: Vec, items: Items) -> Tying:
         """The contribution of these items at these topics."""
-        return cls(items, *topics.beliefs(model, sizes))
+        return cls(items, *topics.score_parameters(model, sizes))
 
     def worth(self, sets: Labels, n_sets: int) -> Vec:
         """What each set adds to the bound as one clump. Items of the set -1 are left out."""
@@ -266,7 +266,7 @@ class Refiner:
 
     Attributes
     ----------
-    magnified : copies that each point and document counts as
+    copies : how many times each point and document counts
     documents : whether the mixtures of documents count in the gain of a division
     tying : if given, the gain of a division is mainly the cost of sharing topics that it saves
     """
@@ -274,7 +274,7 @@ class Refiner:
     model: GroupedModel
     items: Items
     sizes: Vec
-    magnified: float = 1.0
+    copies: float = 1.0
     documents: bool = True
     tying: Tying | None = None
 
@@ -309,15 +309,15 @@ class Refiner:
         leaves.gain[chosen] = self._gains(whole, lower, upper)
 
     def _gains(self, whole: LeafFacts, lower: LeafFacts, upper: LeafFacts) -> Vec:
-        """What the divisions add to the bound of `magnified` copies."""
+        """What the divisions add to the bound of the copies."""
         bounds = self.model.topic_bounds
-        gain = bounds(upper.n, upper.t, self.magnified) + bounds(lower.n, lower.t, self.magnified)
-        gain -= bounds(whole.n, whole.t, self.magnified)
+        gain = bounds(upper.n, upper.t, self.copies) + bounds(lower.n, lower.t, self.copies)
+        gain -= bounds(whole.n, whole.t, self.copies)
         if self.documents:
-            gain += self.magnified * (upper.term + lower.term - whole.term)
+            gain += self.copies * (upper.term + lower.term - whole.term)
         if self.tying is None:
             return gain
-        return _FORESIGHT * gain + self.magnified * (upper.tied + lower.tied - whole.tied)
+        return _FORESIGHT * gain + self.copies * (upper.tied + lower.tied - whole.tied)
 
     def _between_topics(
         self,
@@ -404,7 +404,7 @@ class Refiner:
 
     def _contrast(self, whole: LeafFacts, n: Vec, t: Mat) -> tuple[Mat, Vec]:
         """The function of features that is positive if the upper half explains a point better."""
-        gamma = self.magnified
+        gamma = self.copies
         return self.model.contrast(
             gamma * n, gamma * t, gamma * (whole.n - n), gamma * (whole.t - t)
         )

@@ -199,7 +199,7 @@ def propose_splits(
     for start in range(0, max(1, len(chosen)), step):
         some = chosen[start : start + step]
         members = sorted_by_topic(found, len(topics), some)
-        divider = Divider(model, engine, topics.at(some), sizes, items, members)
+        divider = Divider(model, engine, topics.select(some), sizes, items, members)
         halves, gains = divider.best()
         good = np.flatnonzero(gains > least_gain)
         parts.append(SplitProposals(some[good], halves.at(good), gains[good]))

@@ -48,7 +48,7 @@ from everlearn.store.schema import (
 )
 
 CLOSE: Final = 1e-3
-"""How well saved sums must agree, wide enough for float32 and for what many moves leave behind."""
+"""Tolerance between saved sums. Allows for float32, and for the rounding of many moves."""
 
 
 def check_stats(family: Family[Any], stats: Stats, place: str) -> None:
@@ -65,7 +65,7 @@ def check_stats(family: Family[Any], stats: Stats, place: str) -> None:
     if isinstance(family, Multinomial):
         slack = 1e-9 * np.abs(stats.t).max()
         expect((stats.t >= -slack).all(), f"{place}/t", "sums of counts")
-        expect(stats.base >= -CLOSE * (mass + 1), f"{place}/base", "that of some rows")
+        expect(stats.base >= -CLOSE * (mass + 1), f"{place}/base", "0 or more")
         return
     expect(_possible_moments(family, stats), f"{place}/t", "sums and sums of squares of rows")
     entries = mass * family.n_features
@@ -77,7 +77,7 @@ def check_stats(family: Family[Any], stats: Stats, place: str) -> None:
 
 
 def _check_parts(family: Product, stats: Stats, place: str) -> None:
-    """The same for each block of columns; base measures cannot be told apart."""
+    """Check the statistics of each block of columns. Only their common base measure is saved."""
     most, low = 0.0, 0.0
     for block, t in zip(family.blocks, family.parts(stats.t), strict=True):
         own: Any = block.family
@@ -95,7 +95,8 @@ def _check_parts(family: Product, stats: Stats, place: str) -> None:
         expect(fits, f"{place}/t", "at most one value of each column in a row")
     slack = CLOSE * (abs(most) + 1)
     sound = most + low - slack <= stats.base <= most + slack
-    expect(sound, f"{place}/base", f"that of some rows, at most {most:g}, got {stats.base:g}")
+    wanted = f"{most:g}" if low == 0.0 else f"at most {most:g}"
+    expect(sound, f"{place}/base", f"{wanted}, got {stats.base:g}")
 
 
 def _possible_moments(family: Family[Any], stats: Stats) -> bool:
@@ -105,7 +106,7 @@ def _possible_moments(family: Family[Any], stats: Stats) -> bool:
         first, second = stats.t[:, :d], stats.t[:, d : 2 * d]
         count = stats.t[:, 2 * d :] if family.missing else np.repeat(stats.n[:, None], d, axis=1)
         fits = bool((np.abs(count - np.clip(count, 0, stats.n[:, None])) <= _slack(count)).all())
-        return fits and _agree(count, first, second)
+        return fits and _satisfy_cauchy_schwarz(count, first, second)
     if isinstance(family, ZeroMeanGaussian):
         squares, first = stats.t, np.zeros((len(stats), d))
     elif isinstance(family, FullGaussian):
@@ -116,11 +117,12 @@ def _possible_moments(family: Family[Any], stats: Stats) -> bool:
     diagonal = np.diagonal(second, axis1=1, axis2=2)
     smallest = np.linalg.eigvalsh(second)[:, 0]
     definite = bool((smallest >= -CLOSE * (diagonal.sum(axis=1) + 1e-6 * diagonal.sum())).all())
-    return definite and _agree(np.repeat(stats.n[:, None], d, axis=1), first, diagonal)
+    count = np.repeat(stats.n[:, None], d, axis=1)
+    return definite and _satisfy_cauchy_schwarz(count, first, diagonal)
 
 
-def _agree(count: Mat, first: Mat, second: Mat) -> bool:
-    """Cauchy and Schwarz: first ** 2 <= count * second, for each component and feature."""
+def _satisfy_cauchy_schwarz(count: Mat, first: Mat, second: Mat) -> bool:
+    """Whether first ** 2 <= count * second for each component and feature, up to rounding."""
     if (second < -_slack(second)).any():
         return False
     low, high = np.maximum(count, 0) + _slack(count), np.maximum(second, 0) + _slack(second)
@@ -128,17 +130,17 @@ def _agree(count: Mat, first: Mat, second: Mat) -> bool:
 
 
 def _slack(sums: Mat) -> Vec:
-    """What rounding may have left in a column: a small part of all that went through it."""
+    """Rounding error of a column of sums: a small share of all values that were added to it."""
     return np.asarray(1e-6 * np.abs(sums).sum(axis=0) + 1e-300)
 
 
 _TINY = 1e-300
-FARTHEST = 1e100
-"""No row is farther from zero than this."""
+LARGEST_ENTRY = 1e100
+"""Largest absolute value in a row."""
 
 
 class _SavedLabels(NamedTuple):
-    """Labels as a file can hold them: texts of fixed width instead of objects."""
+    """Labels in a form that a file can hold: texts of fixed width instead of objects."""
 
     kind: str
     objects: bool
@@ -188,7 +190,7 @@ LABELS: Final = Converted(
     save=_SavedLabels.of,
     restore=_SavedLabels.labels,
 )
-"""Of a `LabelSpace`."""
+"""Schema of a `LabelSpace`."""
 
 
 # ------------------------------------------------------- families and statistics
@@ -209,8 +211,8 @@ def _sizes_of(family: Family[Any]) -> dict[str, int]:
     return {"D": family.n_features, "S": family.n_stats}
 
 
-_POSITIVE: Final = Scalar(float, 1e-300)
-_POINT: Final = Array("D", low=-FARTHEST, high=FARTHEST)
+_POSITIVE: Final = Scalar(float, _TINY)
+_POINT: Final = Array("D", low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
 _NORMAL_GAMMA: Final = Record(
     NormalGammaPrior,
     {
@@ -303,7 +305,7 @@ FAMILY: Final = OneOf(
         ),
     }
 )
-"""A family with its prior; it sets the sizes D, columns of a row, and S, columns of statistics."""
+"""A family with its prior. It sets two sizes: D columns of a row, S columns of statistics."""
 
 
 def _check_ids(stats: Stats, place: str) -> None:
@@ -350,7 +352,7 @@ class _Sparse(NamedTuple):
         return table
 
 
-def _taken_apart(table: arrays.Table) -> _Dense | _Sparse:
+def _table_parts(table: arrays.Table) -> _Dense | _Sparse:
     if sparse.issparse(table):
         return _Sparse(table.data, table.indices, table.indptr, int(table.shape[1]))
     return _Dense(table)
@@ -367,7 +369,12 @@ TABLE: Final = Converted(
                     _Dense,
                     {
                         "entries": Array(
-                            "rows", "D", dtypes=_FLOATS, low=-FARTHEST, high=FARTHEST, nan=True
+                            "rows",
+                            "D",
+                            dtypes=_FLOATS,
+                            low=-LARGEST_ENTRY,
+                            high=LARGEST_ENTRY,
+                            nan=True,
                         )
                     },
                 ),
@@ -377,7 +384,9 @@ TABLE: Final = Converted(
                 Record(
                     _Sparse,
                     {
-                        "data": Array("entries", dtypes=_FLOATS, low=-FARTHEST, high=FARTHEST),
+                        "data": Array(
+                            "entries", dtypes=_FLOATS, low=-LARGEST_ENTRY, high=LARGEST_ENTRY
+                        ),
                         "indices": Array("entries", dtypes=_INDICES, low=0, high=2**31),
                         "starts": Array("starts", dtypes=_INDICES, low=0, high=2**53),
                         "width": Scalar(int, 1, 2**31),
@@ -387,12 +396,12 @@ TABLE: Final = Converted(
             ),
         }
     ),
-    save=_taken_apart,
+    save=_table_parts,
     restore=lambda parts: parts.table(),
 )
-"""Rows of numbers, dense or sparse; `check_rows` compares them with their family."""
+"""Rows of numbers, dense or sparse. `check_rows` compares them with their family."""
 TABLE_SIZES: Final = ("rows", "entries", "starts")
-"""The sizes that each table has for itself, for `Many(..., own_sizes=TABLE_SIZES)`."""
+"""Sizes that differ from table to table: for `Many(..., own_sizes=TABLE_SIZES)`."""
 ROWS: Final = Record(Rows, {"X": TABLE, "weights": Optional(Array("rows", low=0))})
 """Rows with weights."""
 
@@ -402,7 +411,7 @@ def check_rows(family: Family[Any], rows: Rows, place: str) -> None:
     x, counts = rows.X, isinstance(family, Multinomial)
     right = x.shape[1] == family.n_features and x.shape[0] > 0
     expect(right, f"{place}/X", f"one or more rows of {family.n_features} columns")
-    expect(counts or not sparse.issparse(x), f"{place}/X", "dense, as the family has it")
+    expect(counts or not sparse.issparse(x), f"{place}/X", "dense: only counts may be sparse")
     entries = x.data if sparse.issparse(x) else x
     if isinstance(family, Product):
         _check_entries(family, np.asarray(x, np.float64), place)
@@ -411,11 +420,11 @@ def check_rows(family: Family[Any], rows: Rows, place: str) -> None:
     expect(not counts or (entries >= 0).all(), f"{place}/X", "counts")
     if rows.weights is not None:
         some = len(rows.weights) == len(rows) and rows.weights.any()
-        expect(some, f"{place}/weights", "weights of rows, not all of them zero")
+        expect(some, f"{place}/weights", "one weight for each row, not all of them zero")
 
 
 def _check_entries(family: Product, x: Mat, place: str) -> None:
-    """Refuse codes and counts of a table that are none."""
+    """Refuse entries of a table that are neither missing nor a code or count of their column."""
     for block in family.blocks:
         own, part = block.family, x[:, block.columns]
         if isinstance(own, DiagGaussian):
@@ -447,7 +456,7 @@ TREE: Final = Record(
     _check_tree,
     lambda tree: {"levels": tree.depth},
 )
-"""Nodes of a tree; it sets the sizes nodes and levels."""
+"""Nodes of a tree. It sets the sizes nodes and levels."""
 
 
 def _check_history(history: History, place: str) -> None:
@@ -482,4 +491,4 @@ HISTORY: Final = Record(
     },
     _check_history,
 )
-"""What a learner did."""
+"""Laps, accepted moves and counts of moves."""

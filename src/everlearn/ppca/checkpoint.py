@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from everlearn.errors import CheckpointError
-from everlearn.estimator.schemas import FARTHEST
+from everlearn.estimator.schemas import LARGEST_ENTRY
 from everlearn.ppca.fit import PPCAFit
 from everlearn.ppca.inputs import LARGEST_TASK
 from everlearn.ppca.model import PPCA, SMALLEST_NOISE
@@ -26,7 +26,7 @@ _LARGEST_SQUARE: Final = 1e210
 
 def _near(*shape: str) -> Array:
     """Entries of a size that rows can have."""
-    return Array(*shape, low=-FARTHEST, high=FARTHEST)
+    return Array(*shape, low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
 
 
 def _moments(columns: str) -> Record:
@@ -55,7 +55,7 @@ def _check_stats(stats: LatentStats, place: str) -> None:
             model = m_step(stats, k, np.zeros(stats.x.shape[1]))
         except np.linalg.LinAlgError as error:
             raise CheckpointError(f"{f'{place}/zz'!r} must be second moments") from error
-        sound = np.isfinite(model.noise) and (np.abs(model.loadings) <= FARTHEST).all()
+        sound = np.isfinite(model.noise) and (np.abs(model.loadings) <= LARGEST_ENTRY).all()
         expect(sound, f"{place}/yz", "what an M-step can be made from")
 
 

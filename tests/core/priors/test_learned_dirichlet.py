@@ -29,17 +29,17 @@ def corpora(draw):
 
 
 @given(corpora(), st.sampled_from([1.0, 3.7, 1e6]))
-def test_m8_steps_never_lower_the_bound(given_corpus, magnified):
+def test_m8_steps_never_lower_the_bound(given_corpus, copies):
     counts, sizes, alpha = given_corpus
     entries = entries_of(counts, sizes)
     for _ in range(4):
-        before = PRIOR.bound(alpha, entries, magnified)
-        alpha = PRIOR.improved(alpha, entries, magnified)
-        after = PRIOR.bound(alpha, entries, magnified)
+        before = PRIOR.bound(alpha, entries, copies)
+        alpha = PRIOR.improved(alpha, entries, copies)
+        after = PRIOR.bound(alpha, entries, copies)
         assert np.isfinite(alpha).all()
         assert (alpha >= 1e-10).all()
         # gammaln itself rounds by parts of its largest value
-        size = 1.0 + magnified * (sizes @ np.abs(gammaln(entries.lengths + alpha.sum())))
+        size = 1.0 + copies * (sizes @ np.abs(gammaln(entries.lengths + alpha.sum())))
         assert after >= before - 1e-12 * abs(before) - 1e-13 * size
 
 
@@ -71,8 +71,8 @@ def test_m8_the_slow_form_is_taken_when_the_quick_one_fails(monkeypatch):
     entries, alpha = entries_of([[0.4, 2.0], [0.1, 3.0]]), np.array([0.3, 0.9])
     real = LearnedDirichlet._steps
 
-    def steps(self, alpha, counts, magnified, *, safe):
-        return real(self, alpha, counts, magnified, safe=True) if safe else 1e6 * alpha
+    def steps(self, alpha, counts, copies, *, safe):
+        return real(self, alpha, counts, copies, safe=True) if safe else 1e6 * alpha
 
     monkeypatch.setattr(LearnedDirichlet, "_steps", steps)
     better = PRIOR.improved(alpha, entries)

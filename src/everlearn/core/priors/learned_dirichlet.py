@@ -1,9 +1,9 @@
 """Topic mixtures of documents: a Dirichlet whose parameters are learned from all documents.
 
-pi_j ~ Dir(alpha), alpha_k ~ Exponential(rate), alpha at its best value. Documents may share one
-posterior in groups; a group of D documents with N_k points of topic k has the posterior
-Dir(alpha + N / D), the average document's. Topics that nobody uses have alpha -> 0 and change
-nothing, so any number of them is implied. Derivation: docs/math/clumps.md.
+pi_j ~ Dir(alpha), alpha_k ~ Exponential(rate), with a point estimate of alpha. The documents of a
+group share one posterior, that of their average document: for D documents with N_k points of topic
+k it is Dir(alpha + N / D). Unused topics have alpha -> 0 and change nothing, so the number of
+topics is not limited. Derivation: docs/math/clumps.md.
 """
 
 from __future__ import annotations
@@ -63,29 +63,29 @@ class LearnedDirichlet:
 
     rate: float = 0.5
 
-    def bound(self, alpha: Vec, counts: GroupCounts, magnified: float = 1.0) -> float:
-        """The part of the bound from documents, each `magnified` times, and from alpha."""
+    def bound(self, alpha: Vec, counts: GroupCounts, copies: float = 1.0) -> float:
+        """The terms of the bound for alpha and for the documents, each counted `copies` times."""
         total = alpha.sum()
         used = counts.sizes[counts.group] @ rising(alpha[counts.topic], counts.each)
         documents = used - counts.sizes @ rising(total, counts.lengths)
-        return float(magnified * documents - self.rate * total)
+        return float(copies * documents - self.rate * total)
 
-    def improved(self, alpha: Vec, counts: GroupCounts, magnified: float = 1.0) -> Vec:
+    def improved(self, alpha: Vec, counts: GroupCounts, copies: float = 1.0) -> Vec:
         """Alpha after a few steps that raise the bound, or leave it as it is."""
-        quick = self._steps(alpha, counts, magnified, safe=False)
-        before = self.bound(alpha, counts, magnified)
-        if self.bound(quick, counts, magnified) >= before - _SLACK * abs(before):
+        quick = self._steps(alpha, counts, copies, safe=False)
+        before = self.bound(alpha, counts, copies)
+        if self.bound(quick, counts, copies) >= before - _SLACK * abs(before):
             return quick
-        return self._steps(alpha, counts, magnified, safe=True)
+        return self._steps(alpha, counts, copies, safe=True)
 
-    def _steps(self, alpha: Vec, counts: GroupCounts, magnified: float, *, safe: bool) -> Vec:
+    def _steps(self, alpha: Vec, counts: GroupCounts, copies: float, *, safe: bool) -> Vec:
         """Minka's fixed point; `safe` is the slower form that is proved for counts below one."""
-        weight = magnified * counts.sizes[counts.group]
+        weight = copies * counts.sizes[counts.group]
         for _ in range(_INNER_STEPS):
             total = alpha.sum()
             a = alpha[counts.topic]
             pull = a * (psi(a + counts.each) - psi(a))
-            common = magnified * counts.sizes @ (psi(total + counts.lengths) - psi(total))
+            common = copies * counts.sizes @ (psi(total + counts.lengths) - psi(total))
             down = np.full(counts.n_topics, self.rate + common)
             if safe:
                 small = np.where(counts.each < 1.0, 1.0 / (a + counts.each), 0.0)
