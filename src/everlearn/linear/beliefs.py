@@ -252,7 +252,7 @@ def with_ones(X: Table) -> Table:
 
 
 def feature_major(mean: Mat) -> Mat:
-    """The same means, stored with the weights of one feature side by side."""
+    """The means in a layout where all weights of one feature are side by side."""
     return np.ascontiguousarray(mean.T).T
 
 

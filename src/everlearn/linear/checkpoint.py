@@ -15,8 +15,8 @@ from everlearn.linear.targets import NumberTargets
 from everlearn.linear.units import Units
 from everlearn.store.schema import Array, OneOf, Optional, Record, Scalar, Schema, expect
 
-_CLOSE: Final = 1e-6
-"""How well precision and covariance must be inverse to each other, which they are to 1e-9."""
+_TOLERANCE: Final = 1e-6
+"""Relative tolerance for the covariance as the inverse of the precision. Models reach 1e-9."""
 _SMALLEST: Final = 1e-300
 
 
@@ -26,12 +26,12 @@ def _check_full(belief: FullBelief, place: str) -> None:
         expect(_definite(matrices), f"{place}/{name}", "positive-definite matrices")
     scale = np.sqrt(np.diagonal(precision, axis1=1, axis2=2))
     unit = (precision @ covariance) * scale[:, None, :] / scale[:, :, None]
-    close = np.abs(unit - np.eye(shift.shape[1])).max() <= _CLOSE
+    close = np.abs(unit - np.eye(shift.shape[1])).max() <= _TOLERANCE
     expect(close, f"{place}/covariance", "the inverse of 'precision'")
 
 
 def _definite(matrices: Cube) -> bool:
-    symmetric = np.allclose(matrices, matrices.transpose(0, 2, 1), rtol=_CLOSE, atol=0)
+    symmetric = np.allclose(matrices, matrices.transpose(0, 2, 1), rtol=_TOLERANCE, atol=0)
     return bool(symmetric and (np.linalg.eigvalsh(matrices)[:, 0] > 0).all())
 
 
@@ -45,7 +45,7 @@ def _check_state(state: LinearState, place: str) -> None:
     belief = state.belief
     if isinstance(belief, FullBelief):
         wanted = (belief.precision @ state.mean[..., None])[..., 0]
-        room = _CLOSE * (np.abs(belief.precision) @ np.abs(state.mean)[..., None])[..., 0]
+        room = _TOLERANCE * (np.abs(belief.precision) @ np.abs(state.mean)[..., None])[..., 0]
         near = (np.abs(wanted - belief.shift) <= room).all()
         expect(near, f"{place}/belief/shift", "'precision' times 'mean'")
 
@@ -67,7 +67,7 @@ def _check_units(units: Units, place: str) -> None:
     )
 
 
-def _scale_of(size: str) -> Record:
+def _scale_schema(size: str) -> Record:
     fields = {"count": Array(size, low=0), "mean": Array(size), "squares": Array(size, low=0)}
     return Record(RunningScale, fields, check=_check_scale)
 
@@ -75,8 +75,8 @@ def _scale_of(size: str) -> Record:
 _UNITS = Record(
     Units,
     {
-        "column_scale": _scale_of("features"),
-        "target_scale": _scale_of("tasks"),
+        "column_scale": _scale_schema("features"),
+        "target_scale": _scale_schema("tasks"),
         "origin": Array("features"),
         "unit": Array("features", low=_SMALLEST),
         "target_origin": Array("tasks"),
@@ -115,7 +115,7 @@ _STATE = Record(
 )
 
 
-def _of_fit(targets: Schema) -> Record:
+def _fit_schema(targets: Schema) -> Record:
     def check(fit: LinearFit[Any], place: str) -> None:
         n_tasks = len(fit.state.mean)
         expect(fit.targets.n_tasks == n_tasks, f"{place}/targets", f"of {n_tasks} tasks")
@@ -133,7 +133,7 @@ def _of_fit(targets: Schema) -> Record:
     return Record(LinearFit, fields, check)
 
 
-CLASSIFIER_FIT: Final = _of_fit(LABELS)
-REGRESSOR_FIT: Final = _of_fit(
+CLASSIFIER_FIT: Final = _fit_schema(LABELS)
+REGRESSOR_FIT: Final = _fit_schema(
     Record(NumberTargets, {"n_tasks": Scalar(int, 1, 2**31), "flat": Scalar(bool)})
 )

@@ -41,13 +41,14 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
     Parameters
     ----------
     loss : {"gibbs", "averaging"}, default="gibbs"
-        "gibbs" takes the expected loss of weights drawn from the posterior, learns their variances
-        too, and enables `predict_proba`. One pass is nearly as good as many. "averaging" moves the
-        mean only (the passive-aggressive algorithm of Crammer et al., 2006): quicker, with less
-        memory, and rough after one pass.
+        "gibbs" learns the variances of weights too, which `predict_proba` needs. One pass is
+        nearly as good as many. "averaging" learns only their means (the passive-aggressive
+        algorithm of Crammer et al., 2006). It is quicker, takes less memory, and is rough after
+        one pass.
     slack : {"squared", "linear", "none"}, default="squared"
-        Cost of a missed margin: squared hinge loss (PA-II), hinge loss (PA-I), which mislabelled
-        rows disturb less, or no miss at all (PA). "none" needs `loss="averaging", batch_size=1`.
+        Loss of a row whose margin is below 1. "squared" is the squared hinge loss (PA-II).
+        "linear" is the hinge loss (PA-I), more robust to mislabelled rows. "none" (PA) fits each
+        row to its margin, and needs `loss="averaging", batch_size=1`.
     C : float, default=1.0
         Weight of the loss, as in scikit-learn. Smaller values learn more slowly, and less from
         mislabelled rows.
@@ -57,30 +58,32 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
         For `loss="gibbs"`: "full" keeps a matrix of n_features squared for each task, "diag"
         a number for each weight. "auto" is "full" up to 299 columns and 4 million numbers in all.
     inference : {"variational", "sampled"}, default="variational"
-        For `loss="gibbs", slack="linear"`: whether augmentation variables are replaced by their
-        means, or drawn.
+        For `loss="gibbs", slack="linear"`: "variational" uses the means of the augmentation
+        variables, "sampled" draws them.
     batch_size : int, default=32
-        Rows that are learned together, at most 1024; jointly, as far as `tol` asks.
+        Rows that are learned together, at most 1024. Each batch is repeated until its scores
+        settle (`tol`).
     max_iter : int, default=1000
-        The most passes of `fit`. A pass replaces what each row said before, so rows count once.
+        Limit of the passes of `fit`. A new pass replaces the old one, so each row counts once.
         With 1, `fit` is a `partial_fit` of the shuffled rows. `slack="none"` and
-        `inference="sampled"` do not settle and always have one pass.
+        `inference="sampled"` never settle, so they have one pass.
     shuffle : bool, default=True
-        Whether `fit` visits rows in random order. `partial_fit` takes them as they come.
+        Whether `fit` visits rows in random order. `partial_fit` keeps their order.
     fit_intercept : bool, default=True
         Whether a feature that is always 1 is added, with a weight like the others. Without it,
         columns are scaled but not centred.
     tol : float, default=0.01
-        `fit` ends with a pass that moves scores by less, root mean square: in standard deviations
-        of the scores ("gibbs"), or in margins ("averaging" and independent weights). A batch is
-        done when a round moves no score by more than this share of its standard deviation, or of
-        the largest loss before the batch.
+        `fit` ends when a pass changes scores by less than this (root mean square). The unit is
+        the standard deviation of the scores ("gibbs"), or the margin ("averaging", and independent
+        weights). A batch ends when a round changes no score by more than this share of its
+        standard deviation, or of the largest loss before the batch.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        For the sake of other estimators: rows depend on each other, so all engines do the same.
+        Changes nothing, because each row depends on the rows before it. Accepted as in all
+        estimators.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of visits, and draws.
+        Seed of the order of rows, and of draws.
     verbose : int, default=0
-        For the sake of other estimators: learning is too quick to show progress.
+        Changes nothing: no progress is shown. Accepted as in all estimators.
 
     Attributes
     ----------
@@ -124,9 +127,9 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data units or Dask collection of shape (n_rows, n_features)
-            The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
-            other if they are visited once and in order (`max_iter=1, shuffle=False`).
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows. Dask collections, also `y`, are loaded into this process. With
+            `max_iter=1, shuffle=False`, chunks of X are loaded one after the other.
         y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
             A class for each row, or an indicator matrix of 0 and 1 in which NaN is a missing
             label. Masked entries are missing labels too.
@@ -146,22 +149,22 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from rows that need not come again, in the order in which they come.
+        """Learn from further rows, in their order. The model never needs them again.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
             The rows.
         y : array-like of shape (n_rows,), or array-like or sparse of shape (n_rows, n_labels)
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All classes that will ever come; needed at the first call unless `y` is an indicator
-            matrix, for which they are the names of its columns.
+            All classes that will ever come. The first call needs them, unless `y` is an indicator
+            matrix: then they are optional names of its columns.
 
         Returns
         -------
         self
-            The estimator, which has learned the rows.
+            The estimator.
         """
         with self._unchanged_on_error():
             self._check_params()
@@ -174,16 +177,16 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
         return self
 
     def decision_function(self, X: Any) -> Mat:
-        """How far each row is on the positive side of each task.
+        """The score of each row for each task. Positive means yes.
 
-        With `loss="averaging"` this is the mean of the score. With `loss="gibbs"` it is the mean
-        in posterior standard deviations of the score, so that `predict_proba` follows from it;
-        for several classes the variances of their scores are averaged, so that the class with
-        the largest mean is still the largest.
+        With `loss="averaging"` this is the mean of the score. With `loss="gibbs"` the mean is
+        divided by the posterior standard deviation of the score, and `predict_proba` follows from
+        it. Several classes share an average variance, so that the class with the largest mean
+        stays the largest.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
             The rows.
 
         Returns
@@ -199,7 +202,7 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
             The rows.
 
         Returns
@@ -212,23 +215,22 @@ class BayesianPassiveAggressiveClassifier(ClassifierMixin, PassiveAggressive[Lab
 
     @available_if(_learns_variances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Mat:
-        """How a classifier drawn from the posterior would vote; only if `loss="gibbs"`.
+        """How sure the model is of each class. Needs `loss="gibbs"`.
 
-        The probability that weights drawn from the posterior give the row a positive score. It
-        says how sure the model is of its own answer, and not how often rows like this one have
-        that label: close to the boundary of two classes that overlap, a model that has seen
-        much is sure and wrong. For several classes it is the probability that the drawn
-        classifiers say yes to this class alone, given that they say yes to exactly one.
+        This is the probability that weights drawn from the posterior give the row a positive
+        score. It is not how often rows like this one have the class: where two classes overlap,
+        a model of many rows can be sure and wrong. For several classes it is the probability that
+        the drawn weights say yes to this class, given that they say yes to exactly one.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
             The rows.
 
         Returns
         -------
         votes : ndarray of shape (n_rows, n_classes)
-            Rows sum to 1, except for an indicator matrix, of which each column is a task.
+            Rows sum to 1, except for indicator matrices, where each column is a task of its own.
         """
         scores = self._standard_scores(X)
         return self._fitted().targets.votes(scores)

@@ -146,7 +146,7 @@ class PassiveAggressive(SaveMixin, LearnerMixin, BaseEstimator, Generic[T]):
     def _learn_passes(
         self, fit: LinearFit[T], tables: Iterable[Table], targets: Mat
     ) -> LinearFit[T]:
-        """Learn rows in several passes; those of several tables once, in their order."""
+        """Learn the rows of one table in several passes, or those of several tables once."""
         if not isinstance(tables, list):
             size = int(self.batch_size)
             return self._learn(fit, in_batches(type(self).__name__, tables, targets, size))

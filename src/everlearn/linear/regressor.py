@@ -33,15 +33,15 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
     ----------
     loss : {"gibbs", "averaging"}, default="gibbs"
         "gibbs" learns the variances of weights too, which `predict(return_std=True)` needs. One
-        pass is as good as many. "averaging" moves the mean only (the passive-aggressive algorithm
-        of Crammer et al., 2006): quicker, with less memory, and rough after one pass.
+        pass is as good as many. "averaging" learns only their means (the passive-aggressive
+        algorithm of Crammer et al., 2006). It is quicker, takes less memory, and is rough after
+        one pass.
     slack : {"squared", "linear", "none"}, default="squared"
-        Cost of leaving the tube: squared (PA-II), which is ridge regression if the tube is narrow,
-        linear (PA-I), which outliers disturb less, or never leaving it (PA). "none" needs
-        `loss="averaging", batch_size=1`.
+        Loss of a row whose error exceeds `epsilon`. "squared" (PA-II) is ridge regression if
+        `epsilon` is small. "linear" (PA-I) is more robust to outliers. "none" (PA) fits each row
+        to within `epsilon`, and needs `loss="averaging", batch_size=1`.
     epsilon : float, default=0.01
-        Half-width of the tube around targets within which an error costs nothing, in standard
-        deviations of the targets.
+        Errors up to this size cost nothing. In standard deviations of the targets.
     C : float, default=1.0
         Weight of the loss, as in scikit-learn, for targets of unit spread. Smaller values learn
         more slowly, and less from outliers.
@@ -51,30 +51,32 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
         For `loss="gibbs"`: "full" keeps a matrix of n_features squared for each output, "diag"
         a number for each weight. "auto" is "full" up to 299 columns and 4 million numbers in all.
     inference : {"variational", "sampled"}, default="variational"
-        For `loss="gibbs", slack="linear"`: whether augmentation variables are replaced by their
-        means, or drawn.
+        For `loss="gibbs", slack="linear"`: "variational" uses the means of the augmentation
+        variables, "sampled" draws them.
     batch_size : int, default=32
-        Rows that are learned together, at most 1024; jointly, as far as `tol` asks.
+        Rows that are learned together, at most 1024. Each batch is repeated until its scores
+        settle (`tol`).
     max_iter : int, default=1000
-        The most passes of `fit`. A pass replaces what each row said before, so rows count once.
+        Limit of the passes of `fit`. A new pass replaces the old one, so each row counts once.
         With 1, `fit` is a `partial_fit` of the shuffled rows. `slack="none"` and
-        `inference="sampled"` do not settle and always have one pass.
+        `inference="sampled"` never settle, so they have one pass.
     shuffle : bool, default=True
-        Whether `fit` visits rows in random order. `partial_fit` takes them as they come.
+        Whether `fit` visits rows in random order. `partial_fit` keeps their order.
     fit_intercept : bool, default=True
         Whether a feature that is always 1 is added, with a weight like the others. Without it,
         columns and targets are scaled but not centred.
     tol : float, default=0.01
-        `fit` ends with a pass that moves scores by less, root mean square: in standard deviations
-        of the scores ("gibbs"), or of the targets ("averaging" and independent weights). A batch
-        is done when a round moves no score by more than this share of its standard deviation, or
-        of the largest loss before the batch.
+        `fit` ends when a pass changes scores by less than this (root mean square). The unit is
+        the standard deviation of the scores ("gibbs"), or of the targets ("averaging", and
+        independent weights). A batch ends when a round changes no score by more than this share
+        of its standard deviation, or of the largest loss before the batch.
     engine : {None, "serial", "threads", "dask"}, Client or address, default=None
-        For the sake of other estimators: rows depend on each other, so all engines do the same.
+        Changes nothing, because each row depends on the rows before it. Accepted as in all
+        estimators.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of visits, and draws.
+        Seed of the order of rows, and of draws.
     verbose : int, default=0
-        For the sake of other estimators: learning is too quick to show progress.
+        Changes nothing: no progress is shown. Accepted as in all estimators.
 
     Attributes
     ----------
@@ -151,9 +153,9 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data units or Dask collection of shape (n_rows, n_features)
-            The rows. Dask collections, also `y`, are brought here; chunks of X come one after the
-            other if they are visited once and in order (`max_iter=1, shuffle=False`).
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_rows, n_features)
+            The rows. Dask collections, also `y`, are loaded into this process. With
+            `max_iter=1, shuffle=False`, chunks of X are loaded one after the other.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The numbers to predict.
 
@@ -171,11 +173,11 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows that need not come again, in the order in which they come.
+        """Learn from further rows, in their order. The model never needs them again.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
             The rows.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The numbers to predict.
@@ -183,7 +185,7 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
         Returns
         -------
         self
-            The estimator, which has learned the rows.
+            The estimator.
         """
         with self._unchanged_on_error():
             self._check_params()
@@ -194,8 +196,8 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
                 learned = self._begin(targets, targets.n_tasks)
             if targets != learned.targets:
                 raise ValueError(
-                    f"'y' of {type(self).__name__} must be {learned.targets}, as when learning "
-                    f"began. Got {targets}."
+                    f"'y' of {type(self).__name__} must be {learned.targets}, as in the first "
+                    f"call. Got {targets}."
                 )
             self._learned = self._learn_in_order(learned, rows, numbers)
         return self
@@ -205,12 +207,11 @@ class BayesianPassiveAggressiveRegressor(RegressorMixin, PassiveAggressive[Numbe
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data units of shape (n_rows, n_features)
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
             The rows.
         return_std : bool, default=False
-            Whether to return the posterior standard deviation of the score as well, which needs
-            `loss="gibbs"`. It says how well the weights are known, and leaves out the noise of
-            the targets.
+            Whether to also return the posterior standard deviation of the score. Needs
+            `loss="gibbs"`. It measures how uncertain the weights are, not how noisy the targets.
 
         Returns
         -------
