@@ -29,7 +29,7 @@ from everlearn.engine.opening import open_engine
 from everlearn.trees.fit import sample_tree
 from everlearn.trees.model import TreeTopics
 from everlearn.trees.moves import merge_all
-from everlearn.trees.variational import refined
+from everlearn.trees.variational import refine
 
 PAPER = "ncrp"
 FOLDS = 5
@@ -255,7 +255,7 @@ def _tidied(name: str, fold: int) -> dict[str, Any]:
     ):
         pruning = replace(settings, min_mass=least)
         with open_engine("serial") as engine:
-            state, _ = refined(tree, documents, pruning, engine, _quiet)
+            state, _ = refine(tree, documents, pruning, engine, _quiet)
         found[f"{label} nodes"] = len(state.topics.tree)
         found[label] = scores(state.topics, rules.word_prior, test)[0]
     return found

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from everlearn.engine.opening import open_engine
 from everlearn.trees.local import PathStep
 from everlearn.trees.model import TreeRules
-from everlearn.trees.variational import begin, pruned, refined, visit
+from everlearn.trees.variational import begin, pruned, refine, visit
 from trees.small_trees import ALL_SLOTS, planted, quiet, random_topics, settings_of
 
 
@@ -38,7 +38,7 @@ def test_engines_agree_to_the_bit() -> None:
     for name in ("serial", "threads"):
         with open_engine(name) as engine:
             settings = settings_of(rules, n_passes=5)
-            results.append(refined(topics, documents, settings, engine, quiet))
+            results.append(refine(topics, documents, settings, engine, quiet))
     assert results[0][1] == results[1][1]
     assert_array_equal(results[0][0].topics.counts, results[1][0].topics.counts)
 
@@ -49,7 +49,7 @@ def test_few_candidates_lose_little() -> None:
     for most in (3, 99):
         with open_engine("serial") as engine:
             settings = settings_of(rules, step=PathStep(most), min_mass=0.0)
-            bounds.append(refined(topics, documents, settings, engine, quiet)[1][-1])
+            bounds.append(refine(topics, documents, settings, engine, quiet)[1][-1])
     assert bounds[1] == pytest.approx(bounds[0], abs=0.1 * len(documents))
 
 

@@ -1,7 +1,7 @@
 """Array operations as loops, which compile faster than NumPy expressions.
 
-numba compiles `out[:] = values` with the message of an error in it, which takes a second, and
-`values.max()` and `values.sum()` with iterators over any number of axes.
+For `out[:] = values`, numba also compiles an error message, which takes a second. For
+`values.max()` and `values.sum()` it compiles iterators over any number of axes.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ def copy_to(out: Any, values: Any) -> None:
 
 @kernel(inner=True)
 def largest(values: Vec) -> np.float64:
-    """The largest value; NaN and an empty array must not occur."""
+    """The largest value of an array that is not empty and has no NaN."""
     best: np.float64 = values[0]
     for i in range(1, values.size):
         best = max(best, values[i])
@@ -39,7 +39,7 @@ def sum_of(values: Vec) -> float:
 
 @kernel()
 def longest_run(starts: IntVec) -> int:
-    """The length of the longest run, of runs that start at `starts` (the last entry is the end)."""
+    """Length of the longest run. `starts` has the begin of each run, and the end of the last."""
     longest = 0
     for i in range(starts.size - 1):
         longest = max(longest, starts[i + 1] - starts[i])

@@ -12,7 +12,7 @@ from everlearn.store.schema import Array, Many, Record, Scalar, expect
 from everlearn.text.checkpoint import WORDS
 from everlearn.trees.fit import TreeFit
 from everlearn.trees.model import TreeTopics
-from everlearn.trees.settings import LEVEL_RANGE, MOST_PASSES
+from everlearn.trees.settings import LEVEL_RANGE, MAX_PASSES
 from everlearn.trees.stream import PAST, Reservoir, TreeState
 
 _CLOSE: Final = 1e-6
@@ -127,5 +127,5 @@ _STATE: Final = Record(
 )
 # The words come first: they set the size W of the counts.
 TREE_FIT: Final = Record(
-    TreeFit, {"words": WORDS, "state": _STATE, "bounds": Many(Scalar(float), most=MOST_PASSES)}
+    TreeFit, {"words": WORDS, "state": _STATE, "bounds": Many(Scalar(float), most=MAX_PASSES)}
 )

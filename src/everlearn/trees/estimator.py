@@ -537,7 +537,7 @@ class TopicTree(LearnerMixin, TransformerMixin, SaveMixin, BaseEstimator):
         return self._learned.state
 
     def _order(self) -> IntVec:
-        """Places of the nodes in the order of their ids; the tree itself is sorted by mass."""
+        """Positions of the nodes, in ascending order of their ids. The tree is sorted by mass."""
         return np.argsort(self._fitted().topics.tree.ids)
 
     def _likelihood(self, X: Any, method: str) -> tuple[Vec, IntVec]:

@@ -19,7 +19,7 @@ from everlearn.trees.moves import join_siblings, merge_nodes
 from everlearn.trees.sampler import TreeSampler
 from everlearn.trees.settings import TreeSettings
 from everlearn.trees.stream import PAST, Reservoir, TreeState, learn_batch
-from everlearn.trees.variational import Report, level_tokens, refined, without_empty
+from everlearn.trees.variational import Report, level_tokens, refine, without_empty
 
 LEVELS_EVERY = 2
 """Sweeps between two changes of the level prior."""
@@ -33,8 +33,8 @@ class TreeFit:
 
     Attributes
     ----------
-    state : the tree, and what a stream needs to go on
-    words : the words of its columns
+    state : the tree, and what a stream needs to continue
+    words : the words that columns stand for
     bounds : the bound after each variational pass of the last `fit`
     """
 
@@ -57,7 +57,7 @@ class TreeFit:
 
     @property
     def n_features(self) -> int | None:
-        """Columns of the tables it learned from. None if it learned from tokens or texts."""
+        """Number of columns of the tables of counts. None after tokens or texts."""
         return self.words.n_words if self.words.kind == "counts" else None
 
     def numbered(self) -> TreeFit:
@@ -70,13 +70,13 @@ class TreeFit:
         return replace(self, state=replace(state, topics=topics, reservoir=reservoir))
 
     def with_words(self, words: WordSpace) -> TreeFit:
-        """The same tree for a larger vocabulary."""
+        """The same tree, with topics over a larger vocabulary."""
         topics = self.state.topics.with_words(words.n_words)
         return replace(self, state=replace(self.state, topics=topics), words=words)
 
 
 def learn_corpus(fit: TreeFit, documents: Documents, settings: TreeSettings) -> TreeFit:
-    """Learn documents that can be visited again: sample a tree, then refine it."""
+    """Learn all documents in several passes: sample a tree, then refine it."""
     state, n = fit.state, len(documents)
     with (
         open_engine(settings.engine) as engine,
@@ -89,7 +89,7 @@ def learn_corpus(fit: TreeFit, documents: Documents, settings: TreeSettings) -> 
         topics, levels = sample_tree(state.topics, documents, settings, state.seed, report)
         bounds: list[float] = []
         if settings.n_passes:
-            found, bounds = refined(topics, documents, settings, engine, report)
+            found, bounds = refine(topics, documents, settings, engine, report)
             topics, levels = without_empty(found.topics), level_tokens(found)
     state = replace(
         state,
@@ -132,11 +132,11 @@ def _batches(documents: Documents, order: IntVec | None, size: int) -> Iterator[
 def sample_tree(
     start: TreeTopics, documents: Documents, settings: TreeSettings, seed: int, report: Report
 ) -> tuple[TreeTopics, Mat]:
-    """Sample a tree of all documents. Also their tokens by level, (n_documents, depth).
+    """Sample a tree of all documents. Also return their tokens by level, (n_documents, depth).
 
     The word prior grows to its full value in the first half of the sweeps, so that topics can form.
-    The level prior is learned in the second half only: before, siblings that are yet to be joined
-    hold the words of all levels, and learning would switch the last level off.
+    The level prior is learned in the second half only. Earlier, siblings that should be joined
+    still hold the words of all levels, so learning would switch off the last level.
     """
     full, n_sweeps, merging = settings.rules, settings.n_sweeps, settings.merge
     half = max(n_sweeps / 2, 1e-9)
@@ -152,7 +152,7 @@ def sample_tree(
             sampler.alpha = level_prior_of_counts(sampler.alpha, sampler.level_counts)
         if merging and done < n_sweeps and done >= join_at:
             sampler, joined = join_siblings(sampler, rules, seed, done)
-            wait = JOIN_EVERY if joined else 2 * wait  # try less often what does not pay
+            wait = JOIN_EVERY if joined else 2 * wait  # a round that finds no join is slow
             join_at = done + wait
         if merging and done < n_sweeps and done % MERGE_EVERY == 0:
             merge_nodes(sampler, rules)

@@ -80,7 +80,7 @@ class TreeTopics:
         return self.tree.through(self.slots)
 
     def with_words(self, n_words: int) -> TreeTopics:
-        """The same tree for a larger vocabulary."""
+        """The same tree, with topics over a larger vocabulary."""
         new = np.zeros((n_words - self.n_words, len(self.tree)))
         return self if not len(new) else replace(self, counts=np.concatenate([self.counts, new]))
 

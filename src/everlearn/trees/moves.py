@@ -40,7 +40,7 @@ class Merger:
 def gaining_mergers(
     topics: TreeTopics, rules: TreeRules, level: int, below: IntVec | None = None
 ) -> list[Merger]:
-    """Mergers of siblings on this level that make the tree likelier, best first, each node once.
+    """Merges of siblings on this level that make the tree more probable, best first, once a node.
 
     `below` restricts them to the children of these nodes, given by position.
     """
@@ -107,7 +107,7 @@ def merge_nodes(sampler: TreeSampler, rules: TreeRules) -> None:
 
 
 def _word_gains(counts: Mat, n: Vec, members: IntVec, word_prior: float) -> Mat:
-    """How much likelier the words of two nodes are from one topic than from two, for i < j.
+    """Gain in log-probability if the words of two nodes come from one topic, not two, for i < j.
 
     `n` is how many tokens each member has.
     """
@@ -119,7 +119,7 @@ def _word_gains(counts: Mat, n: Vec, members: IntVec, word_prior: float) -> Mat:
 
 
 def _path_gains(mass: Vec, passed_on: Vec, gamma: float) -> Mat:
-    """How much likelier paths are with one branch instead of two.
+    """Gain in log-probability of the paths with one branch instead of two.
 
     `mass` is that of each node, `passed_on` the part of it that went on to its children.
     """

@@ -22,7 +22,7 @@ _ROOM, _SPARE = 0.25, 8
 _SPARSE = 1.4
 """Above this many places per node, nodes are laid out again, because kernels visit all places."""
 _LEVELS_ONLY = 2
-"""Random stream of sweeps over levels; those of full sweeps are 0 and 1."""
+"""Number of the random stream of sweeps over levels. Full sweeps use streams 0 and 1."""
 
 
 class TreeSampler:
@@ -180,7 +180,7 @@ class TreeSampler:
         return Priors(self.alpha, self.word_prior, words, self._rules.paths.gamma)
 
     def _make_room(self, room: float) -> None:
-        """Lay out the nodes anew, with free places for this share of them on each level."""
+        """Lay out the nodes again. Each level gets this share of its nodes as free places."""
         old = self._nodes
         alive = np.flatnonzero(old.ids >= 0)
         levels = np.searchsorted(old.firsts, alive, side="right") - 1

@@ -17,7 +17,7 @@ from everlearn.trees.model import TreeRules
 
 LEVEL_RANGE: Final = (1e-3, 1e6)
 """Smallest and largest entry of a level prior, so that densities of levels are finite."""
-MOST_PASSES: Final = 2**15
+MAX_PASSES: Final = 2**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +29,16 @@ class TreeOptions(ExpertOptions):
     n_passes : int, default=6
         Variational passes of `fit` over the documents, after sampling. 0 keeps the sampled tree.
     min_mass : float, default=0.5
-        At the end of `fit`, branches with fewer documents are removed, and so are nodes of the
-        last level with fewer tokens.
+        `fit` ends by removing branches with fewer documents, and nodes of the last level with
+        fewer tokens.
     stream_sweeps : int, default=8
         Sweeps of the sampler over each batch of a stream. The first batch has 30.
     n_candidates : int, default=8
-        Paths of each document that a variational pass works out. All paths are scored roughly
-        first, and the best ones are chosen.
+        Paths of each document that variational passes compute exactly. They are the best ones of
+        a rough score of all paths.
     merge : bool, default=True
-        Whether siblings become one node wherever that makes the tree likelier. False keeps the
-        tree as the sampler draws it, with many more nodes.
+        Whether to merge siblings wherever that makes the tree more probable. False keeps the tree
+        as the sampler draws it, with many more nodes.
     """
 
     n_passes: int = 6
@@ -48,7 +48,7 @@ class TreeOptions(ExpertOptions):
     merge: bool = True
 
     constraints: ClassVar[Mapping[str, tuple[Constraint, ...]]] = {
-        "n_passes": (Interval(0, MOST_PASSES, integer=True),),
+        "n_passes": (Interval(0, MAX_PASSES, integer=True),),
         "min_mass": (Interval(0),),
         "stream_sweeps": (Interval(1, 2**15, integer=True),),
         "n_candidates": (Interval(1, integer=True),),
@@ -58,7 +58,7 @@ class TreeOptions(ExpertOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeSettings:
-    """What learning depends on, built by the estimator at the start of a call.
+    """Everything that learning depends on. The estimator builds it at the start of a call.
 
     Attributes
     ----------
@@ -68,9 +68,9 @@ class TreeSettings:
     learning : "batch", "memoized" or "stream"
     n_sweeps : sweeps of the sampler in `fit`, after each document was drawn once
     n_passes, min_mass, stream_sweeps, merge : see `TreeOptions`
-    batch_size : documents that a stream learns together, or that `fit` remembers together
-    reservoir : documents of the past that a stream can still move
-    shuffle : whether `fit` visits a stream in random order
+    batch_size : documents of a batch, for "memoized" and "stream"
+    reservoir : past documents that a stream can still move
+    shuffle : whether `fit` visits documents in random order if `learning="stream"`
     engine : the estimator's parameter, for `open_engine`
     verbose : whether progress is shown
     """

@@ -1,8 +1,8 @@
-"""Refine a tree by variational inference, with documents that are visited several times.
+"""Refine a tree by variational inference, with several passes over all documents.
 
-The documents are split into batches, and the statistics of each batch are remembered. A visit
-replaces those of its batch, then brings topics, sticks and the level prior up to date. With one
-batch of all documents this is batch learning. After every visit the bound is that of all documents.
+Documents are split into batches, and the statistics of each batch are kept. A visit replaces the
+statistics of its batch, then updates topics, sticks and the level prior. With a single batch this
+is batch learning. After every visit the bound is that of all documents.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from everlearn.trees.model import TreeRules, TreeTopics, level_prior_of_logs, to
 from everlearn.trees.settings import TreeSettings
 
 CHOOSE_EVERY = 4
-"""Passes between two searches for each document's best slots."""
+"""Every so many passes, each document searches for its best slots."""
 _PASSES_AFTER = 2
 """Passes after the last change of the tree, so that documents settle in it."""
 Report: TypeAlias = Callable[[int, int], None]
@@ -41,8 +41,8 @@ class VisitedBatch:
     """A batch, and its posteriors and statistics at its last visit.
 
     documents : the documents
-    q : their posteriors of paths and levels
-    alpha : (depth,) the level prior that `q` was found under
+    q : posteriors of paths and levels of the documents
+    alpha : (depth,) the level prior at that visit
     stats : None before the first visit
     """
 
@@ -65,7 +65,7 @@ class PathState:
         if self.total is None or any(batch.stats is None for batch in self.batches):
             return -np.inf
         total, alpha = self.total, self.topics.alpha
-        # Topics and sticks are those that are best for the statistics, so their own terms follow.
+        # Topics and sticks are optimal for the statistics, which therefore give their terms, too.
         words = topic_evidence(total.counts, rules.word_prior).sum()
         paths = rules.paths.bound(self.topics.tree, total.slots)
         levels = total.n_documents * level_constant(alpha) + (alpha - 1.0) @ total.logs
@@ -81,7 +81,7 @@ def begin(topics: TreeTopics, batches: list[Documents], step: PathStep) -> PathS
 def visit(
     state: PathState, which: int, rules: TreeRules, step: PathStep, engine: Engine, *, choose: bool
 ) -> PathState:
-    """The state after a visit to one batch. `choose` searches for its documents' best slots."""
+    """The state after a visit to one batch. With `choose`, its documents search for their slots."""
     state = _ordered(state, rules)
     batch, topics = state.batches[which], state.topics
     paths = expected_table(topics, rules)
@@ -101,12 +101,13 @@ def visit(
 def _updated(
     topics: TreeTopics, total: PathStats, batches: list[VisitedBatch], rules: TreeRules
 ) -> TreeTopics:
-    """The tree under new statistics."""
+    """The topics and the level prior for new statistics."""
     alpha = topics.alpha
     if rules.learn_levels:
         alpha = level_prior_of_logs(alpha, total.logs, total.n_documents)
     if any(batch.stats is None for batch in batches):
-        return replace(topics, alpha=alpha)  # too early to replace the sampled counts
+        # Without statistics of all batches, the sampled counts are better.
+        return replace(topics, alpha=alpha)
     counts, slots = np.maximum(total.counts, 0.0), np.maximum(total.slots, 0.0)
     return replace(topics, counts=counts, slots=slots, alpha=alpha)
 
@@ -131,7 +132,7 @@ def _rearranged(batch: VisitedBatch, before: Tree, after: Tree) -> VisitedBatch:
     return VisitedBatch(batch.documents, q, batch.alpha, stats)
 
 
-def refined(
+def refine(
     topics: TreeTopics, documents: Documents, settings: TreeSettings, engine: Engine, report: Report
 ) -> tuple[PathState, list[float]]:
     """The tree after all variational passes, and the bound after each."""
@@ -143,25 +144,25 @@ def refined(
         topics = pruned(topics, settings.min_mass)
     state = begin(topics, batches, step)
     bounds: list[float] = []
-    fresh = 0  # the first pass over the tree as it is now
+    first_pass = 0  # of the tree as it is now
     for done in range(settings.n_passes):
         for which in range(len(batches)):
-            choose = (done - fresh) % CHOOSE_EVERY == 0
+            choose = (done - first_pass) % CHOOSE_EVERY == 0
             state = visit(state, which, settings.rules, step, engine, choose=choose)
         bounds.append(state.bound(settings.rules))
         report(settings.n_sweeps + done + 1, len(state.topics.tree))
         if done == settings.n_passes - 1 - _PASSES_AFTER:
             smaller = pruned(state.topics, settings.min_mass)
             if smaller is not state.topics:
-                state, fresh = begin(smaller, batches, step), done + 1
+                state, first_pass = begin(smaller, batches, step), done + 1
     return state, bounds
 
 
 def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
-    """The tree without branches of fewer documents. These go to the slot of the parent.
+    """The tree without branches of fewer documents, which move to the slot of the parent.
 
-    Nodes of the last level with fewer tokens are removed too: a path that leaves the tree there
-    says the same.
+    Nodes of the last level with fewer tokens are removed, too. A path that ends at their parent
+    explains the same words.
     """
     tree, mass = topics.tree, topics.mass
     empty = (tree.levels == tree.depth - 1) & (topics.counts.sum(axis=0) < min_mass)
@@ -178,7 +179,7 @@ def pruned(topics: TreeTopics, min_mass: float) -> TreeTopics:
 
 
 def without_empty(topics: TreeTopics) -> TreeTopics:
-    """The tree without branches that no document has a share in."""
+    """The tree without branches of no documents."""
     empty = np.flatnonzero(topics.mass[1:] <= 0.0) + 1
     return topics.arranged(topics.tree.without(empty)) if len(empty) else topics
 

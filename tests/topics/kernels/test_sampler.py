@@ -22,7 +22,7 @@ N_WORDS = 4
 CHAINS = 20_000
 KEEP_GIVEN = (0.0, 1.0, 0.0)
 LIMIT = 4.5
-"""Standard deviations that a chi-square may lie above its mean."""
+"""A chi-square statistic may be this many standard deviations above its mean."""
 
 
 def factors_of(n_topics, seed=0):
@@ -164,7 +164,7 @@ class TestFirstMultipliers:
             z = oracle.tally(out.topics[at : at + len(words)], 3) / max(1, len(words))
             at += len(words)
             for q in range(3):
-                expected = 5.0  # a document without tokens is not looked at
+                expected = 5.0  # a document without tokens keeps its multipliers
                 if words:
                     expected = oracle.multiplier_alone(1.3, signs[d, q], weights[q], z, 0.6, box)
                 assert margins.multipliers[d, q] == pytest.approx(expected, rel=1e-12)
@@ -194,7 +194,7 @@ class TestSchedule:
                 np.testing.assert_array_equal(out.totals[d], oracle.tally(inside.ravel(), 3))
 
     @pytest.mark.parametrize("start", [UNIFORM, PREDICTIVE])
-    def test_going_on_equals_never_having_stopped(self, start):
+    def test_continuing_equals_a_single_run(self, start):
         factors, alpha = factors_of(3), np.full(3, 0.4)
         keys = stream_keys(8, 0, 0, len(TOKENS))
         margins = label_case(3, len(TOKENS))
@@ -218,7 +218,7 @@ class TestSchedule:
         np.testing.assert_array_equal(rest.kept, whole.kept)
         np.testing.assert_array_equal(rest.totals, whole.totals)
 
-    def test_a_document_is_drawn_alike_in_any_company(self):
+    def test_draws_of_a_document_do_not_depend_on_other_documents(self):
         factors, alpha = factors_of(3), np.full(3, 0.4)
         keys = stream_keys(9, 0, 0, len(TOKENS))
         margins = label_case(3, len(TOKENS))
@@ -240,11 +240,11 @@ class TestSchedule:
         factors, alpha = factors_of(3), np.full(3, 0.4)
         margins = label_case(3, len(TOKENS))
         margins.signs[:] = 0
-        silent = run(
+        unlabelled = run(
             TOKENS, factors, alpha, (3, 0, UNIFORM), margins=margins, closed=(5.0, 1.0, 9.0)
         )
         np.testing.assert_array_equal(
-            silent.kept, run(TOKENS, factors, alpha, (3, 0, UNIFORM)).kept
+            unlabelled.kept, run(TOKENS, factors, alpha, (3, 0, UNIFORM)).kept
         )
         assert not margins.multipliers[[0, 2, 3, 5]].any()
 
@@ -269,7 +269,7 @@ class TestExtremes:
         out = run([[2] * 40_000], factors_of(3), np.full(3, 0.1), (2, 0, UNIFORM))
         assert out.totals.sum() == 80_000
 
-    def test_words_that_one_topic_alone_has(self):
+    def test_words_that_only_one_topic_has(self):
         counts = np.zeros((N_WORDS, 2))
         counts[:2, 0], counts[2:, 1] = 1e9, 1e9
         factors = WordFactors(counts, 1e-9, np.full(2, 0.5e-9))

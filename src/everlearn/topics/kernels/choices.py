@@ -8,7 +8,7 @@ from everlearn.topics.kernels.sampler import Index, total_of
 DEEPEST = -300.0
 """Smaller exponents are raised to this one: products of two are still no slow denormal numbers."""
 TINY, HUGE = 1e-80, 1e80
-"""Range of sums of products. Outside, exponents may have been cut off, and must be made anew."""
+"""Range of sums of products. Outside it, exponents may be cut off and must be recomputed."""
 
 
 @kernel(SUMMED, inline=True)

@@ -13,8 +13,8 @@ from everlearn.kernels.draws import Words, uniform, xorshift64
 from everlearn.kernels.jit import SUMMED, kernel
 from everlearn.topics.kernels.choices import HUGE, TINY, pick, weigh, weigh_exactly, weigh_plainly
 from everlearn.topics.kernels.hinges import (
-    LEAST_GAIN,
-    MOVES,
+    MIN_GAIN,
+    MOVES_PER_CHECK,
     Hinges,
     Scratch,
     draw_inverses,
@@ -223,7 +223,7 @@ def _sweep_with_hinges(
                     make_coupling(k, hinges, s)
                 scale_gains(gains, boosts, inverse_boosts, old, k)
                 n_moves += 1
-                if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
+                if steep[0] or (n_moves % MOVES_PER_CHECK == 0 and least_of(gains) < MIN_GAIN):
                     refresh(s)
             masses[k] += 1.0
             _change_count(1.0, k, counts, w, smoothing, batch, at, totals, scale, flat, rows)
@@ -234,7 +234,7 @@ def _sweep_with_hinges(
 
 @kernel(SUMMED)
 def _weigh_anew(old: Index, s: Scratch) -> float:
-    """Fill the weights of the topics from new exponents, where products would vanish; their sum."""
+    """Fill the weights of the topics from new exponents, without products. Return their sum."""
     refresh(s)
     total: float = weigh_exactly(s.exponent, s.couplings, old, s.masses, s.rows, 0, s.weights)
     return total

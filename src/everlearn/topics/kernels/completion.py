@@ -65,7 +65,7 @@ def _infer(
 
 @kernel()
 def infer_topics(bags: Bags, factors: WordFactors, alpha: Vec, n_passes: int, out: Mat) -> None:
-    """Topic proportions (B, K), summing to 1; the prior's for a document without words."""
+    """Topic proportions (B, K), summing to 1. Documents without words get those of the prior."""
     longest = longest_run(bags.indptr)
     shares, fresh = np.empty((longest, alpha.size)), np.empty(alpha.size)
     for d in range(bags.indptr.size - 1):

@@ -15,7 +15,7 @@ _WIDTH = 4
 
 @kernel()
 def _invert_corner(a: Cube, q: int, p: int, width: int, corner: Mat) -> bool:
-    """The inverse of a block on the diagonal, zero around it; whether it exists."""
+    """Invert a block on the diagonal, with zeros around it. Return whether the inverse exists."""
     corner[:] = 0.0
     for i in range(width):
         for j in range(width):

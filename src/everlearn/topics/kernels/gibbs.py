@@ -21,8 +21,8 @@ from everlearn.kernels.draws import Words, uniform, xorshift64
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.topics.kernels.choices import HUGE, TINY, pick, sum_of_others, weigh, weigh_exactly
 from everlearn.topics.kernels.hinges import (
-    LEAST_GAIN,
-    MOVES,
+    MIN_GAIN,
+    MOVES_PER_CHECK,
     Hinges,
     Scratch,
     draw_inverses,
@@ -179,7 +179,7 @@ def _sweep(
                     make_coupling(k, hinges, s)
                 scale_gains(gains, boosts, inverse_boosts, old, k)
                 n_moves += 1
-                if steep[0] or (n_moves % MOVES == 0 and least_of(gains) < LEAST_GAIN):
+                if steep[0] or (n_moves % MOVES_PER_CHECK == 0 and least_of(gains) < MIN_GAIN):
                     refresh(s)
             elif summed_at[old] != n_moves:
                 summed_at[old] = n_moves

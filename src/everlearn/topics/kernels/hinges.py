@@ -1,12 +1,12 @@
-"""Hinge losses of documents under Gaussian weights, and how they pull the topics of tokens.
+"""Hinge losses of documents under Gaussian weights, and how they change the topics of tokens.
 
 Given the augmentation variables of a document, the exponent of topic k is
 
     a_k - M_kk / 2 - (M C)_k,   a = sum_q c s_q (1 + c o_q / lambda_q) mu^q / n,
                                 M = sum_q c^2 / lambda_q (mu^q mu^q' + Sigma^q) / n^2,
 
-for tasks q with the hinge (o_q - s_q w^q . z)_+ (BayesPA eq. 29). A row of M is made when its topic
-first appears in a document, because a document has few topics.
+for tasks q with the hinge (o_q - s_q w^q . z)_+ (BayesPA eq. 29). A document has few topics, so a
+row of M is computed only when its topic first appears in the document.
 """
 
 import math
@@ -23,11 +23,12 @@ from everlearn.kernels.scalars import exp, from_rank, to_rank
 from everlearn.topics.kernels.choices import DEEPEST
 from everlearn.topics.kernels.sampler import Bags, Index
 
-LEAST_RADICAND = 1e-12
-STEEPEST, STEEPEST_ROW = -250.0, -100.0
-"""Exponents, and rows of M, that spread over less than this can be followed by products."""
-LEAST_GAIN, MOVES = 1e-130, 4
-"""Gains are checked every `MOVES` moves, which cannot take this gain to zero."""
+MIN_RADICAND = 1e-12
+MIN_EXPONENT, MIN_ROW_EXPONENT = -250.0, -100.0
+"""Least values of exponents and of rows of M, relative to the largest, for which gains can be
+updated by products. Below them, products could underflow."""
+MIN_GAIN, MOVES_PER_CHECK = 1e-130, 4
+"""Gains are checked every so many moves. So few moves cannot take this gain to zero."""
 
 
 class Hinges(NamedTuple):
@@ -55,7 +56,7 @@ class Hinges(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Values of the present document, and room to work in."""
+    """Values of the current document, and working arrays."""
 
     masses: Vec  # alpha_k + tokens of the document in topic k; at first alpha_k * tilt
     tally: Vec  # tokens of the document in each topic
@@ -65,14 +66,14 @@ class Scratch(NamedTuple):
     couplings: Mat  # rows of M
     boosts: Mat  # their exponentials, the largest of a row being 1
     inverse_boosts: Mat  # 1 / boosts
-    ready: NDArray[np.bool_]  # which rows of M are made
-    steep: NDArray[np.bool_]  # (1,): whether the gains must be made anew after every move
+    ready: NDArray[np.bool_]  # which rows of M are computed
+    steep: NDArray[np.bool_]  # (1,): whether gains must be recomputed after every move
     strengths: Vec  # (Q,): factors of the second moments in M
-    rows: Mat  # word factors of the words of the document, or of the present one
+    rows: Mat  # word factors of the words of the document, or of the current one
     peaks: Vec  # the largest factor of each row
     weights: Vec  # of the topics, for one token
     other_sums: Vec  # sums of the weights of all topics but one, without word factors
-    summed_at: IntVec  # number of moves at which each was summed; -1 for none
+    summed_at: IntVec  # number of moves when each was summed; -1 for never
     present: IntVec  # topics of the document
     scores: Vec  # (Q,): of the tasks
     spreads: Vec  # (Q,): their second moments
@@ -82,7 +83,7 @@ class Scratch(NamedTuple):
 
 @kernel()
 def scratch(bags: Bags, k: int, q: int) -> Scratch:
-    """Room for any of the documents, k topics and q tasks."""
+    """Working arrays for any of the documents, k topics and q tasks."""
     longest = max(1, longest_run(bags.indptr))
     return Scratch(
         np.empty(k),
@@ -128,7 +129,7 @@ def exponentials(x: Mat, row: Index, out: Mat) -> float:
 
 @kernel(SUMMED, inline=True)
 def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
-    """Make a row of M and its exponentials. Four tasks at a time, which is quicker."""
+    """Compute a row of M and its exponentials, four tasks at a time, which is quicker."""
     s.ready[topic] = True
     couplings, strengths, seconds = s.couplings, s.strengths, hinges.seconds
     n_tasks, n_topics = strengths.size, couplings.shape[1]
@@ -147,7 +148,7 @@ def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
     for q in range(n_tasks // 4 * 4, n_tasks):
         for k in range(n_topics):
             couplings[topic, k] += strengths[q] * seconds[topic, q, k]
-    if exponentials(couplings, topic, s.boosts) < STEEPEST_ROW:
+    if exponentials(couplings, topic, s.boosts) < MIN_ROW_EXPONENT:
         s.steep[0] = True
     for k in range(couplings.shape[1]):
         s.inverse_boosts[topic, k] = 1.0 / s.boosts[topic, k]
@@ -155,7 +156,7 @@ def make_coupling(topic: Index, hinges: Hinges, s: Scratch) -> None:
 
 @kernel(SUMMED)
 def set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: Scratch) -> None:
-    """Make exponent and gains of a document whose tokens all have topics."""
+    """Compute exponent and gains of a document whose tokens all have topics."""
     c, base, pulls, strengths = hinges.c, s.base, s.pulls, s.strengths
     weights, squares = hinges.weights, hinges.squares
     s.ready[:] = False
@@ -184,7 +185,7 @@ def set_exponent(d: int, n: int, inverses: Vec, hinges: Hinges, s: Scratch) -> N
 
 @kernel(SUMMED)
 def refresh(s: Scratch) -> None:
-    """Make exponent and gains anew from the present topics, without the rounding of products."""
+    """Recompute exponent and gains from the current topics, without the rounding of products."""
     base, exponent, couplings, tally = s.base, s.exponent, s.couplings, s.tally
     for k in range(exponent.shape[1]):
         exponent[0, k] = base[0, k]
@@ -193,7 +194,7 @@ def refresh(s: Scratch) -> None:
         if count != 0.0:
             for k in range(exponent.shape[1]):
                 exponent[0, k] -= count * couplings[topic, k]
-    if exponentials(exponent, 0, s.gains) < STEEPEST:
+    if exponentials(exponent, 0, s.gains) < MIN_EXPONENT:
         s.steep[0] = True
 
 
@@ -209,7 +210,7 @@ def scale_gains(gains: Mat, boosts: Mat, inverse_boosts: Mat, old: Index, new: I
 
 @kernel(SUMMED)
 def least_of(gains: Mat) -> float:
-    """The least of the gains. Positive floats are ordered as their bits, and these are quicker."""
+    """The least of the gains. It compares bits, which order positive floats and are quicker."""
     least = np.float64(gains[0, 0]).view(np.int64)
     for k in range(gains.shape[1]):
         bits = np.float64(gains[0, k]).view(np.int64)
@@ -228,14 +229,14 @@ def largest_of(rows: Mat, at: Index) -> float:
 
 
 @kernel(inline=True)
-def _add(out: Vec, factor: float, table: NDArray[np.float64], k: Index, l: Index) -> None:
+def _add_scaled(out: Vec, factor: float, table: NDArray[np.float64], k: Index, l: Index) -> None:
     for q in range(out.size):
         out[q] += factor * table[k, l, q]
 
 
 @kernel(inline=True)
 def _task_moments(hinges: Hinges, s: Scratch) -> None:
-    """Scores of the tasks and their second moments, times the document's length, and squared."""
+    """Scores of the tasks, times the document's length, and second moments, times its square."""
     tally, present, scores, spreads = s.tally, s.present, s.scores, s.spreads
     means, pairs = hinges.means, hinges.pairs
     m = 0
@@ -248,21 +249,21 @@ def _task_moments(hinges: Hinges, s: Scratch) -> None:
         k = present[i]
         for q in range(scores.size):
             scores[q] += tally[k] * means[k, q]
-        _add(spreads, tally[k] * tally[k], pairs, k, k)
+        _add_scaled(spreads, tally[k] * tally[k], pairs, k, k)
         for j in range(i):
-            _add(spreads, 2.0 * tally[k] * tally[present[j]], pairs, k, present[j])
+            _add_scaled(spreads, 2.0 * tally[k] * tally[present[j]], pairs, k, present[j])
 
 
 @kernel(inline=True)
 def _inverse_means(d: int, n: int, hinges: Hinges, s: Scratch, means: Vec) -> None:
-    """Means of 1 / lambda (BayesPA eq. 30); meaningless where there is no label."""
+    """Means of 1 / lambda (BayesPA eq. 30). They mean nothing where the label is missing."""
     signs, offsets, scores, spreads, c = hinges.signs, hinges.offsets, s.scores, s.spreads, hinges.c
     for q in range(means.size):
         score = scores[q] / n
         spread = spreads[q] / (n * n) - score * score
         gap = offsets[d, q] - signs[d, q] * score
         radicand = gap * gap + (spread if spread > 0.0 else 0.0)
-        means[q] = 1.0 / (c * math.sqrt(radicand if radicand > LEAST_RADICAND else LEAST_RADICAND))
+        means[q] = 1.0 / (c * math.sqrt(radicand if radicand > MIN_RADICAND else MIN_RADICAND))
 
 
 @kernel()

@@ -244,7 +244,7 @@ def _first_multipliers(
 
 @kernel(SUMMED)
 def _tilt(d: int, n: int, margins: Margins, exponent: Vec, tilt: Singles) -> bool:
-    """Fill exp(sum_q y_q tau_q mu_qk / n), the largest being 1; whether any is not 1."""
+    """Fill exp(sum_q y_q tau_q mu_qk / n), with a maximum of 1. Return whether any is not 1."""
     weights, signs, multipliers = margins.weights, margins.signs, margins.multipliers
     exponent[:] = 0.0
     active = False

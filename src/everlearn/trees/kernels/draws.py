@@ -189,8 +189,8 @@ def _draw_levels(
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         held[levels[i]] += 1.0
     for level in range(depth):
-        scale[level] = 1.0 / (totals[path[level]] + priors.words)
-        less[level] = 1.0 / (totals[path[level]] + priors.words - 1.0)
+        scale[level] = 1.0 / (totals[path[level]] + priors.all_words)
+        less[level] = 1.0 / (totals[path[level]] + priors.all_words - 1.0)
     for i in range(tokens.starts[d], tokens.starts[d + 1]):
         row, old = counts[tokens.words[i]], np.int64(levels[i])
         total = 0.0
@@ -212,8 +212,8 @@ def _draw_levels(
                 row[path[to]] += by
                 totals[path[to]] += by
                 held[to] += by
-                scale[to] = 1.0 / (totals[path[to]] + priors.words)
-                less[to] = 1.0 / (totals[path[to]] + priors.words - 1.0)
+                scale[to] = 1.0 / (totals[path[to]] + priors.all_words)
+                less[to] = 1.0 / (totals[path[to]] + priors.all_words - 1.0)
     return word
 
 
@@ -230,10 +230,11 @@ def _first_levels(
         row = nodes.counts[tokens.words[i]]
         total = 0.0
         for level in range(path.size):
-            values[level] = priors.alpha[level] * priors.word / priors.words
-            if path[level] >= 0:
-                fits = (row[path[level]] + priors.word) / (nodes.totals[path[level]] + priors.words)
-                values[level] = priors.alpha[level] * fits
+            values[level] = priors.alpha[level] * priors.word / priors.all_words
+            node = path[level]
+            if node >= 0:
+                share = (row[node] + priors.word) / (nodes.totals[node] + priors.all_words)
+                values[level] = priors.alpha[level] * share
             total += values[level]
         word = xorshift64(word)
         target = uniform(word) * total - values[0]
@@ -313,7 +314,7 @@ def sweep(
 def add_informed(
     tokens: Tokens, nodes: Nodes, priors: Priors, streams: Words, begin: int, end: int, most: int
 ) -> int:
-    """As `sweep` of new documents, with first levels for a path that fits whatever the levels."""
+    """As `sweep` of new documents, but draw the path first, for any levels, then the levels."""
     depth = priors.alpha.size
     s = scratch(nodes.totals.size, depth, longest_run(tokens.starts))
     work = np.empty((4, depth))

@@ -21,6 +21,7 @@ from everlearn.core.arrays import Cube, IntVec, Mat, Vec
 from everlearn.kernels.arrays import copy_to, largest, sum_of
 from everlearn.kernels.jit import FUSED, SUMMED, kernel
 from everlearn.kernels.scalars import exp, log
+from everlearn.trees.kernels.scores import add_logs
 
 Slots = NDArray[np.int32]
 _DEEPEST = -700.0
@@ -112,13 +113,6 @@ def level_divergence(g: Vec, alpha: Vec) -> float:
 
 
 @kernel(FUSED)
-def _fold(product: Vec, scores: Vec) -> None:
-    for i in range(product.size):
-        scores[i] += log(product[i])
-        product[i] = 1.0
-
-
-@kernel(FUSED)
 def _reach(row: Vec, paths: PathTable, weights: Vec, rest: Vec, reach: Vec, values: Vec) -> None:
     """Probability of a word in each slot, from the nodes above it and the unseen ones below."""
     for i in range(row.size):
@@ -160,9 +154,9 @@ def _score_all(
         _power(values, words.counts[place], product, scores)
         pending += min(words.counts[place], 2)
         if pending > _FACTORS - 2:
-            _fold(product, scores)
+            add_logs(product, scores)
             pending = 0
-    _fold(product, scores)
+    add_logs(product, scores)
 
 
 @kernel()

@@ -12,13 +12,13 @@ from everlearn.kernels.scalars import log
 
 Levels = NDArray[np.uint8]
 _FACTORS = 16
-"""Factors per logarithm. Logarithms are slow; more factors could leave the range of float64."""
+"""Factors multiplied before each logarithm, which is slow. More could exceed float64."""
 _SERIES_FROM = 16.0
 """Stirling's series is accurate from here on."""
 
 
 class Nodes(NamedTuple):
-    """Nodes in blocks of one level each. Free places have the id -1 and no counts.
+    """Nodes of a tree in C places, in one block for each level. Free places have the id -1.
 
     firsts : (L + 1,) where the block of each level begins, and where the last one ends
     counts : (V, C) tokens of each word at each node
@@ -55,21 +55,25 @@ class Tokens(NamedTuple):
 class Priors(NamedTuple):
     """Parameters of the priors.
 
-    alpha : (L,) of levels
-    word, words : of each word of a topic, and their sum over the vocabulary
-    gamma : of new branches
+    alpha : (L,) pseudo-counts of the levels
+    word, all_words : pseudo-count of each word of a topic, and its sum over the vocabulary
+    gamma : concentration: the pseudo-count of a new branch
     """
 
     alpha: Vec
     word: float
-    words: float
+    all_words: float
     gamma: float
 
 
 class Scratch(NamedTuple):
     """Working arrays for one document, (C,) each unless stated.
 
-    scores, reach, weights : of nodes, paths to nodes, and slots
+    scores : log-probability of the document's words at each node
+    product : product whose logarithm is still to be added to `scores`
+    below : weight of the children of each node
+    reach : probability or log-probability of the path down to each node
+    weights : weight of each slot, or factor of each node
     fresh : (L,) scores of new nodes
     words, adds : (n,) the words of one level, and the number added to each of their counts, where
         n is the length of the longest document
@@ -135,6 +139,7 @@ def _log_rising_each(x: Vec, prior: float, n: float, out: Vec) -> None:
 
 @kernel(FUSED)
 def _multiply(row: Vec, add: float, product: Vec) -> None:
+    """Multiply the products by a row, to which a number is added."""
     for j in range(product.size):
         product[j] *= row[j] + add
 
@@ -143,14 +148,15 @@ def _multiply(row: Vec, add: float, product: Vec) -> None:
 def _multiply_four(
     a: Vec, b: Vec, c: Vec, d: Vec, add: tuple[float, float, float, float], product: Vec
 ) -> None:
-    """Multiply by four factors, with one pass over the products in memory."""
+    """As `_multiply` for four rows, but with one pass over the products in memory."""
     for j in range(product.size):
         left, right = (a[j] + add[0]) * (b[j] + add[1]), (c[j] + add[2]) * (d[j] + add[3])
         product[j] *= left * right
 
 
-@kernel(FUSED)
-def _fold(product: Vec, scores: Vec) -> None:
+@kernel(FUSED, inner=True)
+def add_logs(product: Vec, scores: Vec) -> None:
+    """Add the logarithms of the products to the scores, and set the products to 1."""
     for j in range(product.size):
         scores[j] += log(product[j])
         product[j] = 1.0
@@ -158,10 +164,10 @@ def _fold(product: Vec, scores: Vec) -> None:
 
 @kernel()
 def _words_of(tokens: Tokens, first: int, last: int, level: int, prior: float, s: Scratch) -> int:
-    """Collect the words of a level, and return their number.
+    """Collect the words of a level and what is added to their counts. Return their number.
 
-    The addend of a word is the prior, plus the number of times that the word came before: together
-    they make the rising factorial of a count.
+    A word adds the prior, plus the number of times that it came before in the document. So the
+    factors of a repeated word make a rising factorial.
     """
     n, before, add = 0, np.int64(-1), 0.0
     for i in range(first, last):
@@ -196,20 +202,20 @@ def score_level(
         _multiply_four(a, b, c, d, four, product)
         new *= four[0] * four[1] * four[2] * four[3]
         if (i + 4) % _FACTORS == 0:
-            _fold(product, scores)
+            add_logs(product, scores)
             fresh += log(new)
             new = 1.0
     for i in range(n - n % 4, n):
         _multiply(counts[w[i]][low:high], adds[i], product)
         new *= adds[i]
-    _fold(product, scores)
+    add_logs(product, scores)
     totals = nodes.totals[low:high]
-    if priors.words >= _SERIES_FROM:
-        _log_rising_each(totals, priors.words, float(n), scores)
+    if priors.all_words >= _SERIES_FROM:
+        _log_rising_each(totals, priors.all_words, float(n), scores)
     else:
         for j in range(totals.size):
-            scores[j] -= log_rising(totals[j] + priors.words, float(n))
-    s.fresh[level] = fresh + log(new) - log_rising(priors.words, float(n))
+            scores[j] -= log_rising(totals[j] + priors.all_words, float(n))
+    s.fresh[level] = fresh + log(new) - log_rising(priors.all_words, float(n))
 
 
 @kernel(FUSED)
@@ -227,16 +233,16 @@ def score_slots(
 ) -> None:
     """Log-probability of a document's words in each slot, summed over levels.
 
-    A node's score is that of its slot minus that of its parent's slot, so that the sum along a path
-    is the score of its slot. New nodes add nothing.
+    The score of a node is the score of its slot minus that of its parent's slot. So the scores
+    along a path add up to the score of its slot. New nodes add nothing.
     """
     share = priors.alpha / sum_of(priors.alpha)
     scale, rest = s.weights, 1.0
     for level in range(priors.alpha.size):
         rest -= share[level]
-        s.fresh[level] = max(rest, 0.0) * priors.word / priors.words
+        s.fresh[level] = max(rest, 0.0) * priors.word / priors.all_words
         for j in range(nodes.firsts[level], nodes.firsts[level + 1]):
-            scale[j] = share[level] / (nodes.totals[j] + priors.words)
+            scale[j] = share[level] / (nodes.totals[j] + priors.all_words)
     s.scores[:] = 0.0
     s.product[:] = 1.0
     before, pending = np.int64(-1), 0
@@ -250,9 +256,9 @@ def score_slots(
             _multiply(s.reach[begin:end], s.fresh[level], s.product[begin:end])
         pending += 1
         if pending == _FACTORS:
-            _fold(s.product, s.scores)
+            add_logs(s.product, s.scores)
             pending = 0
-    _fold(s.product, s.scores)
+    add_logs(s.product, s.scores)
     for j in range(nodes.ids.size - 1, 0, -1):
         s.scores[j] -= s.scores[nodes.parents[j]]
     s.fresh[:] = 0.0
