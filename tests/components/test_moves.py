@@ -22,11 +22,11 @@ from everlearn.components.moves import (
     survey_rows,
 )
 from everlearn.components.search import (
-    cut_back,
     grow_tree,
     judge,
     open_batches,
     seal_all,
+    shrink_tree,
     start_path,
 )
 from everlearn.components.settings import ComponentTreeSettings
@@ -155,12 +155,14 @@ def test_a_duplicate_is_merged_and_an_idle_node_is_removed():
     same = Branch(parent, state.q.mean[[twin]], own, shares, state.total.slots[twin], 0.0)
     double = sweep(add_branch(state, same), runner, 3)
     settings = ComponentTreeSettings(moves=frozenset({"merge"}))
-    merged, records = cut_back(double, runner, settings)
+    merged, records = shrink_tree(double, runner, settings)
     assert any(record.kind == "merge" and record.accepted for record in records)
     assert len(merged.tree) < len(double.tree)
     idle = Branch(parent, 1e-3 * state.q.mean[[twin]], own, shares, 1.0, 0.0)
     larger = sweep(add_branch(state, idle), runner, 3)
-    smaller, records = cut_back(larger, runner, ComponentTreeSettings(moves=frozenset({"delete"})))
+    smaller, records = shrink_tree(
+        larger, runner, ComponentTreeSettings(moves=frozenset({"delete"}))
+    )
     assert any(record.kind == "delete" and record.accepted for record in records)
     assert len(smaller.tree) < len(larger.tree)
 

@@ -1,9 +1,9 @@
 """Search for a tree of components: rounds of moves, each judged by the bound.
 
-A move is tried on a copy of the state. The tree is changed, all open rows are visited a few times,
-and the bound is compared with that after as many visits without the move. Otherwise ordinary
-progress would count as a gain of the move. A new node must also bring a minimum gain, because it
-is the best of many candidates.
+A move is tried on a copy of the state: it changes the tree and visits all open rows a few times.
+Its bound is compared with the bound after as many visits without the move, so that ordinary
+progress does not count as a gain. A new node must also gain a minimum, because it is the best of
+many candidates.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ _TRIAL_SWEEPS: Final = 3
 _N_CANDIDATES: Final = 16
 """Branches that are fitted for each birth."""
 _NODES_PER_BIRTH: Final = 24
-"""Nodes of a tree for each further birth in one round."""
+"""A round may have one more birth for each of this many nodes."""
 _MAX_EXCHANGES: Final = 16
 _EXCHANGES_PER_NODE: Final = 0.75
 """A full tree of K nodes tries `_MAX_EXCHANGES + _EXCHANGES_PER_NODE * K` rounds at most."""
-_MAX_FAILED_CUTS: Final = 3
+_MAX_FAILED_REMOVALS: Final = 3
 _MAX_STREAM_ROUNDS: Final = 8
-"""Rounds of moves, at most, each time that half of the open rows of a stream are new."""
+"""Limit of the rounds of moves each time that half of the open rows of a stream are new."""
 _BATCHES_PER_WINDOW: Final = 4
 _TOLERANCE: Final = 1e-6
-"""A smaller tree may lower the bound by this much per row, because that may be rounding."""
+"""A smaller tree may lower the bound by this much per row, to allow for rounding."""
 
 OnRound = Callable[[LapInfo], None]
 """Called after each round, with what it did."""
 
 
 def sample_rows(rows: Mat | RemoteRows, seed: int, engine: Engine) -> Mat:
-    """The rows that the first path is computed from: all of them, or a sample if there are many."""
+    """The rows that the first path is computed from: all rows, or a sample of `START_ROWS`."""
     n = len(rows)
     if isinstance(rows, RemoteRows):
         sample = stream(seed, "start").choice(n, min(n, START_ROWS), replace=False)
@@ -101,7 +101,7 @@ def grow_tree(
     settings: ComponentTreeSettings,
     on_round: OnRound,
 ) -> tuple[ComponentTreeState, bool]:
-    """Grow until no move helps, remove nodes without losing bound, and iterate to convergence.
+    """Grow until no move helps, remove nodes that do not lower the bound, and converge.
 
     Also returns whether the bound converged.
     """
@@ -116,7 +116,7 @@ def grow_tree(
             break
         on_round(_round_info(state, moves))
         n_failed = 0 if any(move.accepted for move in moves) else n_failed + 1
-    state, moves = cut_back(state, runner, settings)
+    state, moves = shrink_tree(state, runner, settings)
     on_round(_round_info(state, moves))
     converged = False
     for _ in range(settings.max_iter):
@@ -194,14 +194,14 @@ def judge(
 
 
 def _draw_rank(rng: np.random.Generator, n: int) -> int:
-    """A place in a ranking of n, the first one half of the time."""
+    """A random rank below n: 0 half of the time, 1 a quarter of the time, and so on."""
     return min(int(rng.geometric(0.5)) - 1, n - 1)
 
 
 def _split(
     state: ComponentTreeState, survey: Survey, rng: np.random.Generator
 ) -> ComponentTreeState | None:
-    """Split one of the last nodes that fit their rows worst."""
+    """Split one of the nodes of the last level that fit their rows worst."""
     order = split_candidates(survey)
     if not len(order):
         return None
@@ -230,16 +230,16 @@ def _exchange(
     return state
 
 
-def cut_back(
+def shrink_tree(
     state: ComponentTreeState, runner: PathRunner, settings: ComponentTreeSettings
 ) -> tuple[ComponentTreeState, list[MoveRecord]]:
-    """Remove branches and merge siblings as long as the bound does not fall."""
+    """Remove branches and merge siblings while the bound does not fall."""
     records: list[MoveRecord] = []
     n_failed = 0
-    while n_failed < _MAX_FAILED_CUTS:
+    while n_failed < _MAX_FAILED_REMOVALS:
         rng = stream(state.seed, "birth", state.clock)
         state = replace(state, clock=state.clock + 1)
-        kind, trial = _cut(state, runner, settings, rng, n_failed)
+        kind, trial = _smaller_tree(state, runner, settings, rng, n_failed)
         n_failed += 1
         if trial is None:
             continue
@@ -251,14 +251,17 @@ def cut_back(
     return state, records
 
 
-def _cut(
+def _smaller_tree(
     state: ComponentTreeState,
     runner: PathRunner,
     settings: ComponentTreeSettings,
     rng: np.random.Generator,
     n_failed: int,
 ) -> tuple[str, ComponentTreeState | None]:
-    """The best removal, then the best merge. After both failed, the second best, and so on."""
+    """Try the best removal, then the best merge, then the second best of both, and so on.
+
+    Returns the kind of the move and its state, or None if there is no such move.
+    """
     rank, is_merge = divmod(n_failed, 2)
     if not is_merge and "delete" in settings.moves:
         removals = removal_candidates(state, survey_rows(state, rng, runner.engine))
