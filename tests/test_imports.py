@@ -64,7 +64,7 @@ def test_public_name_resolves(name):
     assert name in dir(everlearn)
 
 
-@pytest.mark.parametrize(("name", "home"), everlearn._HOMES.items())
+@pytest.mark.parametrize(("name", "home"), everlearn._MODULE_OF.items())
 def test_lazy_name_is_public_and_is_the_object_at_home(name, home):
     assert name in everlearn.__all__
     assert getattr(everlearn, name) is getattr(importlib.import_module(home), name)

@@ -51,7 +51,7 @@ def test_type_checkers_see_the_names_of_the_registry() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == everlearn._HOMES
+    assert seen == everlearn._MODULE_OF
 
 
 @every_entry

@@ -1,7 +1,7 @@
 """Bayesian latent-variable models that keep learning from a stream.
 
-The public names are loaded when they are first used, so that ``import everlearn`` costs next to
-nothing and a command line can answer ``--help`` without loading the numerical libraries.
+Public names are loaded when they are first used. So ``import everlearn`` is quick, and the command
+line answers ``--help`` without the numerical libraries.
 """
 
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULE_OF = {
     "ClumpOptions": "everlearn.clumps.settings",
     "ComponentTreeOptions": "everlearn.components.settings",
     "load": "everlearn.estimator.saving",
@@ -47,8 +47,8 @@ _HOMES = {
     "TreeOptions": "everlearn.trees.settings",
     **{entry.name: entry.module for entry in ESTIMATORS if entry.package == __name__},
 }
-__all__ = list(_HOMES)
+__all__ = list(_MODULE_OF)
 
 # Hidden from type checkers, which would otherwise accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__, _MODULE_OF)

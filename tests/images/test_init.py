@@ -17,4 +17,4 @@ def test_type_checkers_see_every_name_where_it_lives():
         for alias in node.names
         if alias.asname == alias.name
     }
-    assert seen == images._HOMES
+    assert seen == images._MODULE_OF

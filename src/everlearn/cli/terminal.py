@@ -36,7 +36,7 @@ class LearnProgress(ProgressLine):
 
     def __init__(self, *, quiet: bool) -> None:
         console = OutputConsole(stderr=True)
-        shown = console.is_terminal and not quiet  # in the mail of cron, a line would stay for ever
+        shown = console.is_terminal and not quiet  # a mail from cron must not hold progress lines
         super().__init__(shown, None, console, bad="", components="")
         self.n_new = self.n_bad = 0
 
@@ -59,16 +59,16 @@ class LearnProgress(ProgressLine):
 
 
 def print_json(value: Any) -> None:
-    """Print a value as one line of JSON, at once, so that readers of a pipe need not wait."""
+    """Print a value as one line of JSON, and flush it for the reader of a pipe."""
     text = json.dumps(value, ensure_ascii=False)
-    # Names of files may hold bytes that are no UTF-8, which cannot be printed.
+    # File names may hold bytes that are not UTF-8, which cannot be printed.
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def warnings_silenced() -> Iterator[None]:
-    """No warnings in the block, neither those of the library's logger nor Python's."""
+    """Silence warnings in the block: those of the library's logger, and Python's."""
     logger = logging.getLogger("everlearn")
     level, show = logger.level, warnings.showwarning
     logger.setLevel(logging.ERROR)
@@ -81,7 +81,7 @@ def warnings_silenced() -> Iterator[None]:
 
 
 class _StderrHandler(logging.Handler):
-    """Prints what the library logs as the command line speaks."""
+    """Prints log messages on standard error, with options as users type them."""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = as_typed(record.getMessage()).removeprefix("everlearn: ")
@@ -90,7 +90,7 @@ class _StderrHandler(logging.Handler):
 
 @contextmanager
 def notes_on_stderr() -> Iterator[None]:
-    """Notes and warnings of the library's logger on standard error in the block."""
+    """Print warnings of the library's logger on standard error in the block."""
     logger, handler = logging.getLogger("everlearn"), _StderrHandler(logging.WARNING)
     logger.addHandler(handler)
     try:
@@ -101,7 +101,10 @@ def notes_on_stderr() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals() -> Iterator[tuple[threading.Event, list[int]]]:
-    """An event that Ctrl-C and SIGTERM set, and the signals that came; a second one kills."""
+    """An event that Ctrl-C or SIGTERM sets, and the signals received so far.
+
+    A second signal ends the process at once.
+    """
     stop = threading.Event()
     caught: list[int] = []
 
@@ -112,7 +115,8 @@ def stop_on_signals() -> Iterator[tuple[threading.Event, list[int]]]:
         caught.append(number)
         stop.set()
 
-    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread
+    # Only the main thread may set signal handlers.
+    if threading.current_thread() is not threading.main_thread():
         yield stop, caught
         return
     before = {number: signal.signal(number, handle) for number in _SIGNALS}

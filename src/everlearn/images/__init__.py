@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everlearn._lazy import lazy
 
-_HOMES = {
+_MODULE_OF = {
     "CNNFeatures": "everlearn.images.networks",
     "HOG": "everlearn.images.textures",
     "ImageFolder": "everlearn.images.files",
@@ -21,7 +21,7 @@ _HOMES = {
     "pixel_points": "everlearn.images.pixels",
     "read_image": "everlearn.images.files",
 }
-__all__ = list(_HOMES)
+__all__ = list(_MODULE_OF)
 
 if TYPE_CHECKING:  # type checkers and editors read the names here
     from everlearn.images.descriptors import dense_descriptors as dense_descriptors
@@ -36,4 +36,4 @@ if TYPE_CHECKING:  # type checkers and editors read the names here
     from everlearn.images.textures import LBP as LBP
     from everlearn.ppca.scaled import ScaledPCA as ScaledPCA
 else:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__, _MODULE_OF)

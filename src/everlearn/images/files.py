@@ -231,7 +231,7 @@ def pixels_of(image: AnyImage, owner: str) -> Pixels:
 
 @contextmanager
 def _decode_errors(what: str, empty: bool = False) -> Iterator[None]:
-    """Turn whatever a decoder raises into an ImageDecodeError that names the image."""
+    """Turn any error of a decoder into an `ImageDecodeError` that names the image."""
     try:
         yield
     except MemoryError:

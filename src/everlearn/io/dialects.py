@@ -88,7 +88,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How new files are written, as far as users say; None is for the first records to show."""
+    """What users say about the text of new files. None means that the first records decide."""
 
     encoding: str = UTF8
     decimal: str | None = None

@@ -20,23 +20,23 @@ LINES: Final[Mapping[str, LineFormat]] = {
 ARRAYS: Final = frozenset({".npy", ".npz"})
 PARQUET: Final = frozenset({".parquet", ".pq"})
 TEXTS: Final = frozenset({".txt", ".md", ".rst", ".text"})
-"""Files that are one text each, if they are in a folder."""
+"""Files of a folder that are one text each."""
 IMAGES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"})
 DATA: Final = (LINES.keys() - TEXTS) | ARRAYS | PARQUET
 """Files that hold many records each, also in a folder."""
-_PACKED: Final = ".gz"
+_GZIP: Final = ".gz"
 
 
 def is_packed(name: str) -> bool:
     """Whether a file is compressed."""
-    return name.lower().endswith(_PACKED)
+    return name.lower().endswith(_GZIP)
 
 
 def ending_of(name: str) -> str:
     """The ending that says what a file holds, in lower case.
 
-    The ending ``.gz`` is dropped from lines and texts, which may be compressed. Other compressed
-    files keep it, and so have an unknown ending.
+    Lines and texts may be compressed: for these, ``.gz`` is dropped. Other compressed files keep
+    ``.gz``, so their ending is unknown.
 
     Examples
     --------
@@ -45,5 +45,5 @@ def ending_of(name: str) -> str:
     """
     if not is_packed(name):
         return Path(name).suffix.lower()
-    inner = Path(name[: -len(_PACKED)]).suffix.lower()
-    return inner if inner in LINES or inner in TEXTS else f"{inner}{_PACKED}"
+    inner = Path(name[: -len(_GZIP)]).suffix.lower()
+    return inner if inner in LINES or inner in TEXTS else f"{inner}{_GZIP}"

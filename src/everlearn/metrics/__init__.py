@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everlearn._lazy import lazy
 
-_HOMES = {
+_MODULE_OF = {
     "ClusteringScores": "everlearn.metrics.clustering",
     "Coherence": "everlearn.metrics.topics",
     "Comparison": "everlearn.metrics.comparison",
@@ -26,7 +26,7 @@ _HOMES = {
     "seen_so_far": "everlearn.metrics.continual",
     "topic_diversity": "everlearn.metrics.topics",
 }
-__all__ = list(_HOMES)
+__all__ = list(_MODULE_OF)
 
 if TYPE_CHECKING:  # type checkers and editors read the names here
     from everlearn.metrics.clustering import ClusteringScores as ClusteringScores
@@ -50,4 +50,4 @@ if TYPE_CHECKING:  # type checkers and editors read the names here
     from everlearn.metrics.topics import perplexity as perplexity
     from everlearn.metrics.topics import topic_diversity as topic_diversity
 else:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__, _MODULE_OF)

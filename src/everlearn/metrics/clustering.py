@@ -104,9 +104,8 @@ def purity(classes: ArrayLike, clusters: ArrayLike) -> float:
     0.8
     """
     _check_labels("purity", classes, clusters)
-    table = contingency_matrix(
-        classes, clusters, sparse=True
-    )  # sparse: there may be as many clusters as rows
+    # Sparse, because there may be as many clusters as rows.
+    table = contingency_matrix(classes, clusters, sparse=True)
     return float(table.max(axis=0).sum() / table.sum())
 
 
@@ -160,7 +159,7 @@ def adjusted_mutual_information(
 
 
 def _check_labels(owner: str, classes: ArrayLike, clusters: ArrayLike) -> None:
-    """Raise a ValueError unless there are one or more rows, each with a class and a cluster."""
+    """Raise a ValueError unless both have one label for each row, and at least one row."""
     shapes = {"classes": np.shape(classes), "clusters": np.shape(clusters)}
     for name, shape in shapes.items():
         if len(shape) != 1:

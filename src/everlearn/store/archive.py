@@ -44,7 +44,7 @@ from everlearn.store.members import (
     stored_entries,
     write_array,
     write_member,
-    zip_faults,
+    zip_errors,
 )
 
 _SEAL_MARK = b"everlearn-sha256:"
@@ -192,7 +192,7 @@ def _is_foreign(file: BinaryIO, size: int) -> bool:
     if not _ZIP_MARK.startswith(file.read(len(_ZIP_MARK))):
         return True
     try:  # one that was cut off has lost the directory, which is at the end
-        with zip_faults("the zip archive"), zipfile.ZipFile(file) as archive:
+        with zip_errors("the zip archive"), zipfile.ZipFile(file) as archive:
             return HEADER_NAME not in archive.namelist()
     except CheckpointError:
         return False
@@ -260,7 +260,7 @@ def _write_archive(
 
 
 def _read_archive(file: BinaryIO, size: int) -> Checkpoint:
-    with zip_faults("the zip archive"):
+    with zip_errors("the zip archive"):
         archive = zipfile.ZipFile(file)
     with archive:
         entries = stored_entries(archive, size)

@@ -68,7 +68,7 @@ def _library_version() -> str:
 
 
 def encode_header(header: Mapping[str, JSON], table: Mapping[str, MemberRow]) -> bytes:
-    """The bytes of the header; the same content gives the same bytes."""
+    """The bytes of the header. The same content always gives the same bytes."""
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

@@ -55,7 +55,7 @@ def _raw(array: Array) -> memoryview:
 
 
 def _has_valid_items(array: Array) -> bool:
-    """Whether bytes stand for a bool, or for characters: not all do."""
+    """Whether all bytes of a bool or text array are valid. Other arrays always are."""
     if array.dtype.kind == "b":
         return bool(array.view(np.uint8).max(initial=0) <= 1)
     if array.dtype.kind == "U":
@@ -64,14 +64,14 @@ def _has_valid_items(array: Array) -> bool:
 
 
 def write_array(archive: zipfile.ZipFile, name: str, array: Array) -> MemberRow:
-    """Write a storable array as a member; what the table says of it."""
+    """Write a storable array as a member. Return its row of the table of members."""
     preamble = _npy_preamble(array.dtype, array.shape)
     sha256 = write_member(archive, f"{name}.npy", memoryview(preamble), _raw(array))
     return MemberRow(array.dtype, array.shape, sha256)
 
 
 def read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, row: MemberRow) -> Array:
-    """The array of a member that must be what the table says."""
+    """Read the array of a member. Raise `CheckpointError` if it differs from its row."""
     where = f"member {entry.orig_filename!r}"
     expected = _npy_preamble(row.dtype, row.shape)
     size = len(expected) + math.prod(row.shape) * row.dtype.itemsize
@@ -95,7 +95,7 @@ def read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, row: MemberRow)
 
 
 def write_member(archive: zipfile.ZipFile, name: str, *buffers: memoryview) -> str:
-    """Write the buffers, one after the other, as a member; its SHA-256."""
+    """Write the buffers, one after the other, as a member. Return its SHA-256."""
     entry = zipfile.ZipInfo(name)  # stored, dated 1980
     entry.create_system = 3  # Unix, wherever we are
     entry.external_attr = (stat.S_IFREG | 0o644) << 16
@@ -117,9 +117,9 @@ def _parts(buffers: tuple[memoryview, ...]) -> Iterator[memoryview]:
 
 
 def read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *buffers: memoryview) -> str:
-    """Fill the buffers, one after the other, from a member; its SHA-256."""
+    """Fill the buffers, one after the other, from a member. Return its SHA-256."""
     digest = hashlib.sha256()
-    with zip_faults(f"member {entry.orig_filename!r}"), archive.open(entry) as member:
+    with zip_errors(f"member {entry.orig_filename!r}"), archive.open(entry) as member:
         for part in _parts(buffers):
             part[:] = member.read(len(part))
             digest.update(part)
@@ -127,10 +127,10 @@ def read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *buffers: memo
 
 
 @contextmanager
-def zip_faults(where: str) -> Iterator[None]:
-    """Turn what zipfile raises in the block into `CheckpointError`.
+def zip_errors(where: str) -> Iterator[None]:
+    """Turn the errors of zipfile in the block into `CheckpointError`.
 
-    On broken and forged archives it raises all of these; which one differs between Pythons.
+    A broken archive may raise any of these, depending on the version of Python.
     """
     try:
         yield
@@ -147,7 +147,10 @@ def zip_faults(where: str) -> Iterator[None]:
 
 
 def stored_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The entries of the archive, of which all together fit in a file of `size` bytes."""
+    """The entries of an archive of `size` bytes, by name.
+
+    Raises `CheckpointError` if an entry is compressed or comes twice, or if entries are too large.
+    """
     entries: dict[str, zipfile.ZipInfo] = {}
     for entry in archive.infolist():
         name = entry.orig_filename
@@ -156,8 +159,8 @@ def stored_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zip
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
             raise CheckpointError(f"member {name!r} is compressed, it must be stored")
         entries[name] = entry
-    # Sizes come from the zip directory, which a forger writes. Arrays are allocated by them before
-    # they are read: without this sum a small file could ask for terabytes, or overlap its members.
+    # A forger can write any sizes into the zip directory, and arrays are allocated before they are
+    # read. Without this sum a small file could ask for terabytes, or overlap its members.
     declared = sum(entry.file_size for entry in entries.values())
     if declared > size:
         raise CheckpointError(f"members declare {declared} bytes, the file has only {size}")
