@@ -10,7 +10,7 @@ from everlearn.estimator.history import AcceptedMove, History
 from everlearn.mixture.estimator import DPMixture
 from everlearn.report.charts import number
 from everlearn.report.mixture import confusion, growth_section, render, write_report
-from everlearn.report.spread import about
+from everlearn.report.spread import mean_and_spread
 from everlearn.report.study import Truth, agreement, assigned, components
 from support.markup import HOSTILE, Page
 
@@ -115,7 +115,7 @@ def test_without_pictures_strips_show_where_a_component_lies(bare_study):
     deviations = np.sqrt(model.covariances_)
     for means, spreads in zip(model.means_, deviations, strict=True):
         for mean, spread in zip(means, spreads, strict=True):
-            assert about(float(mean), float(spread)) in html
+            assert mean_and_spread(float(mean), float(spread)) in html
 
 
 class Learned:

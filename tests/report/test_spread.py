@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from everlearn.mixture.estimator import DPMixture
-from everlearn.report.spread import about, density_strips, spreads
+from everlearn.report.spread import density_strips, mean_and_spread, standard_deviations
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,13 @@ def rows():
 def test_spreads_are_standard_deviations(rows, family):
     model = DPMixture(family=family, random_state=0).fit(rows)
     wanted = [c if c.ndim == 1 else np.diag(c) for c in model.covariances_]
-    np.testing.assert_allclose(spreads(model) ** 2, wanted)
+    np.testing.assert_allclose(standard_deviations(model) ** 2, wanted)
 
 
 def test_counts_have_no_spread():
     counts = np.random.default_rng(0).poisson(2.0, (60, 5)).astype(float)
     model = DPMixture(family="multinomial", random_state=0).fit(counts)
-    assert spreads(model) is None
+    assert standard_deviations(model) is None
     assert density_strips(model, list("abcde")) == {}
 
 
@@ -58,7 +58,7 @@ def test_only_numbers_of_a_table_have_strips(spend):
 
 
 def test_the_largest_components_have_strips():
-    """A page about thousands of components stays small."""
+    """A page mean_and_spread thousands of components stays small."""
 
     class Many:
         means_ = np.random.default_rng(0).normal(size=(300, 40))
@@ -89,4 +89,4 @@ def test_a_narrow_table_keeps_its_order(rows):
     ],
 )
 def test_means_have_the_digits_of_their_spread(mean, sd, text):
-    assert about(mean, sd) == text
+    assert mean_and_spread(mean, sd) == text

@@ -1,7 +1,7 @@
-"""The section on a classifier of documents that shows the topics of each class.
+"""The section of a report that shows the topics of each class of a document classifier.
 
-The run log holds average topics of each class at several times; they become pictures and a table.
-Without them, the weights of the topics are shown.
+If the run log holds average topics of the classes, they become pictures and a table. Otherwise the
+section shows the weights of the topics.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
 
 TopicClassifier: TypeAlias = MedLDAClassifier | MedHDPClassifier
 TopWords: TypeAlias = dict[tuple[str, int], str]
-"""Top words by class and id of the topic."""
+"""Top words by the name of the class and the id of the topic."""
 _MAX_CLASSES: Final = 60
 _MAX_TOPICS: Final = 60
 _MAIN_TOPICS: Final = 2
@@ -40,27 +40,24 @@ _NO_DOCUMENTS: Final = ClassTopics(0, {}, ())
 
 
 def topics_by_class(model: object, log: Sequence[dict[str, Any]]) -> str:
-    """The topics of each class, from the run log, or else from the weights of the topics.
-
-    Empty for models without classes or without topics.
-    """
+    """HTML of the topics of each class. Empty for models without classes or without topics."""
     if not isinstance(model, TopicClassifier):
         return ""
     found = stages(log)
-    parts = _by_shares(model, found) if found else _by_weights(model)
+    parts = _shares_section(model, found) if found else _weights_section(model)
     return section("classes", "Topics of the classes", *parts)
 
 
-def _by_shares(model: TopicClassifier, found: Sequence[Stage]) -> list[str]:
-    """Average topics of the documents of each class, at several times."""
+def _shares_section(model: TopicClassifier, found: Sequence[Stage]) -> list[str]:
+    """Pictures and a table of the average topics of each class, at several times."""
     last = found[-1].classes
     largest = set(sorted(last, key=lambda name: -last[name].n_documents)[:_MAX_CLASSES])
     names = [str(name) for name in model.classes_ if str(name) in largest]
     topics = np.array(
-        sorted({t for s in found for name in names for t in _topics_of(s, name).shares}),
+        sorted({t for s in found for name in names for t in _class_topics(s, name).shares}),
         dtype=np.int64,
     )
-    tables = [_shares(stage, names, topics) for stage in found]
+    tables = [_share_table(stage, names, topics) for stage in found]
     columns = _main_columns(tables, _MIN_SHARE)
     strongest = max(float(np.nanmax(shares, initial=LEAST)) for shares in tables)
     pictures = []
@@ -68,7 +65,7 @@ def _by_shares(model: TopicClassifier, found: Sequence[Stage]) -> list[str]:
         label = f"Topics of each class, {_when(stage)}; a table below lists the main ones."
         pictures.append(f"<h3>{_when(stage).capitalize()}</h3>")
         pictures.append(
-            _heat(
+            _heat_map(
                 shares[:, columns] / strongest,
                 shares[:, columns],
                 names,
@@ -88,13 +85,13 @@ def _by_shares(model: TopicClassifier, found: Sequence[Stage]) -> list[str]:
     if len(found) > 1:
         heads.append(f"top words {_when(found[0])}")
         for row, name in zip(rows, names, strict=True):
-            row.append(" ".join(_topics_of(found[0], name).words))
+            row.append(" ".join(_class_topics(found[0], name).words))
     listed = table(f"Main topics, {_when(found[-1])}", heads, rows, text_columns=len(heads))
     return [paragraph(how), *pictures, listed, _classes_left_out(model, names)]
 
 
-def _by_weights(model: TopicClassifier) -> list[str]:
-    """The weights of the topics for each class."""
+def _weights_section(model: TopicClassifier) -> list[str]:
+    """A picture and a table of the weights of the topics for each class."""
     names = [str(name) for name in model.classes_][:_MAX_CLASSES]
     own, weights = columns_of(model), weights_of(model)
     topics = model.component_ids_[own[0]]  # with topics of its own, each class has the same ids
@@ -114,13 +111,13 @@ def _by_weights(model: TopicClassifier) -> list[str]:
     heads = ("class", "topics of largest weight", "top words of the first")
     return [
         paragraph(how),
-        _heat(shades, values[:, columns], names, topics[columns], "{:+.2f} margins", label),
+        _heat_map(shades, values[:, columns], names, topics[columns], "{:+.2f} margins", label),
         table("Topics with positive weights", heads, rows, text_columns=3),
         _classes_left_out(model, names),
     ]
 
 
-def _topics_of(stage: Stage, name: str) -> ClassTopics:
+def _class_topics(stage: Stage, name: str) -> ClassTopics:
     return stage.classes.get(name, _NO_DOCUMENTS)
 
 
@@ -129,7 +126,7 @@ def _when(stage: Stage) -> str:
     return f"after {since}{stage.last:,} records"
 
 
-def _shares(stage: Stage, names: Sequence[str], topics: IntVec) -> Mat:
+def _share_table(stage: Stage, names: Sequence[str], topics: IntVec) -> Mat:
     """Shares (n_classes, n_topics), NaN for classes without a document."""
     found = np.full((len(names), len(topics)), np.nan)
     for row, name in enumerate(names):
@@ -152,12 +149,12 @@ def _main_columns(tables: Sequence[Mat], least: float) -> IntVec:
     return np.asarray(main[np.argsort(late[:, main].argmax(axis=0), kind="stable")])
 
 
-def _heat(
+def _heat_map(
     shades: Mat, values: Mat, names: Sequence[str], topics: IntVec, text: str, label: str
 ) -> str:
-    """Classes against topics. Cells are small, so `text` formats their values in hints only."""
+    """A heat map of classes and topics. `text` formats the hint of a cell, which is too small."""
     columns = [f"#{topic}" for topic in topics.tolist()]
-    rows = [_short(name) for name in names]
+    rows = [_shortened(name) for name in names]
     if len(set(rows)) < len(rows):
         rows = list(names)
     hints = [
@@ -172,8 +169,8 @@ def _heat(
     return heat_table(np.nan_to_num(shades), blank, rows, columns, hints, ("", ""), label)
 
 
-def _short(name: str) -> str:
-    """The name, with its middle left out if it is long."""
+def _shortened(name: str) -> str:
+    """The name, without its middle if it is long."""
     half = _MAX_NAME // 2
     return name if len(name) <= _MAX_NAME else f"{name[:half]}…{name[-half:]}"
 

@@ -15,18 +15,18 @@ from everlearn.report.page import Html, paragraph, table
 from everlearn.stream.summary import Part
 
 MAX_LINES: Final = 200
-"""Lines of a table; the rest is counted."""
+"""Lines of a table at most. A last line counts the rest."""
 
 _WEIGHT: Final = re.compile(r"([+-])([\d.]+(?:e[+-]\d+)?)$")
-"""A weight behind the name of its column."""
+"""Matches the weight after the name of a column."""
 _MAX_HEAD: Final = 40
-"""Letters that names of columns may take in the head of a table."""
+"""Maximum length of the column names in the head of a table."""
 
 
 class Heads(NamedTuple):
-    """What the page calls the parts of a model, and the columns that describe them.
+    """What a page calls the parts of a model, and the heads of the columns that describe them.
 
-    `weights` means that what describes a part are columns with weights, such as "x0+0.5".
+    `weights` says that columns with weights describe a part, such as "x0+0.5".
     """
 
     part: str
@@ -91,7 +91,7 @@ def part_table(
 
 
 def described(about: Sequence[str], heads: Heads) -> str:
-    """What describes a part, as one line."""
+    """The description of a part as one line."""
     if heads.weights:
         about = [_WEIGHT.sub(_spaced, text) for text in about]
     return heads.separator.join(about)

@@ -1,4 +1,4 @@
-"""Where the components of a mixture lie in each column: densities as small strips."""
+"""Draw where each component of a mixture lies in each column, as small density strips."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from everlearn.report.page import Html, minus
 _MAX_COLUMNS: Final = 4
 _MAX_COMPONENTS: Final = 60
 """Smaller components have no strips, so that pages stay small."""
-_REACH: Final = 3.0
-"""Standard deviations to each side that a strip shows."""
+_STRIP_DEVIATIONS: Final = 3.0
+"""A strip shows this many standard deviations to each side."""
 
 
-def spreads(model: Any) -> Mat | None:
+def standard_deviations(model: Any) -> Mat | None:
     """Standard deviations (n_components, n_features); None for models without Gaussians."""
     means = np.asarray(getattr(model, "means_", ()))
     covariances = np.asarray(getattr(model, "covariances_", ()))
@@ -35,30 +35,28 @@ def spreads(model: Any) -> Mat | None:
 
 
 def density_strips(model: Any, names: Sequence[str]) -> dict[int, Html]:
-    """Strips of the columns in which each component differs most, by its permanent id.
+    """For each component, by its permanent id, strips of the columns in which it differs most.
 
-    A strip shows the density of all rows in grey and that of the component in colour. The columns
-    of a narrow table all have one, in their order; those without means, such as categories, none.
+    A strip shows the density of all rows in grey and that of the component in colour. A narrow
+    table has strips of all columns, in their order. Columns without means, such as categories,
+    have none.
     """
-    deviations = spreads(model)
+    deviations = standard_deviations(model)
     if deviations is None:
         return {}
     means, weights = np.asarray(model.means_, np.float64), np.asarray(model.weights_, np.float64)
-    # Columns of a table that are no numbers have no means.
     shown = np.flatnonzero(np.isfinite(means).all(axis=0) & np.isfinite(deviations).all(axis=0))
     if not len(shown):
         return {}
-    means, deviations, names = (
-        means[:, shown],
-        deviations[:, shown],
-        [names[j] for j in shown.tolist()],
-    )
+    means, deviations = means[:, shown], deviations[:, shown]
+    names = [names[j] for j in shown.tolist()]
     weights = weights / weights.sum()
     centre = weights @ means
     whole = np.sqrt(weights @ (deviations**2 + (means - centre) ** 2))
     apart = _divergence(means - centre, deviations, whole)
-    low = np.maximum(centre - _REACH * whole, (means - _REACH * deviations).min(axis=0))
-    high = np.minimum(centre + _REACH * whole, (means + _REACH * deviations).max(axis=0))
+    reach, whole_reach = _STRIP_DEVIATIONS * deviations, _STRIP_DEVIATIONS * whole
+    low = np.maximum(centre - whole_reach, (means - reach).min(axis=0))
+    high = np.minimum(centre + whole_reach, (means + reach).max(axis=0))
     narrow = means.shape[1] <= _MAX_COLUMNS
     found, ids = {}, model.component_ids_.tolist()
     for k in np.argsort(-weights, kind="stable")[:_MAX_COMPONENTS].tolist():
@@ -69,7 +67,7 @@ def density_strips(model: Any, names: Sequence[str]) -> dict[int, Html]:
             ends = min(low[j], mean - sd), max(high[j], mean + sd)
             at = strip_points(*ends)
             overall = np.array([_density(x, means[:, j], deviations[:, j]) @ weights for x in at])
-            texts = (names[j], about(mean, sd))
+            texts = (names[j], mean_and_spread(mean, sd))
             hint = f"{names[j]} from {_short(ends[0])} to {_short(ends[1])}"
             own = _density(at, np.float64(mean), np.float64(sd))
             strips.append(density_strip(overall, own, texts, hint))
@@ -78,7 +76,7 @@ def density_strips(model: Any, names: Sequence[str]) -> dict[int, Html]:
 
 
 def _divergence(shift: Mat, deviations: Mat, whole: Vec) -> Mat:
-    """How far each component is from all rows in each column: Kullback-Leibler, of Gaussians."""
+    """Kullback-Leibler divergence of each component from all rows in each column, as Gaussians."""
     tiny = np.finfo(float).tiny
     ratio = np.maximum(deviations, tiny) / np.maximum(whole, tiny)
     square = ratio**2 + (shift / np.maximum(whole, tiny)) ** 2
@@ -90,12 +88,12 @@ def _density(at: Any, means: Any, deviations: Any) -> Vec:
     return np.asarray(np.exp(-0.5 * ((at - means) / scale) ** 2) / scale)
 
 
-def about(mean: float, sd: float) -> str:
+def mean_and_spread(mean: float, sd: float) -> str:
     """A mean and its spread: two digits of the spread, and as many decimals of the mean.
 
     Examples
     --------
-    >>> about(3.14159, 0.1234), about(1234.5, 250.0)
+    >>> mean_and_spread(3.14159, 0.1234), mean_and_spread(1234.5, 250.0)
     ('3.14 ± 0.12', '1,230 ± 250')
     """
     if not 0 < sd < 1e12:
