@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 
 from everlearn.testing.data import planted_topics
 from everlearn.topics.medlda_regressor import MedLDARegressor, _rescaled
-from everlearn.topics.scale import ENOUGH, Scale
+from everlearn.topics.scale import MIN_TARGETS, Scale
 from support.corpora import (
     LABELS,
     N_WORDS,
@@ -86,10 +86,10 @@ def test_units_do_not_matter(name: str) -> None:
 
 @both
 def test_the_first_targets_set_the_scale(name: str) -> None:
-    model = model_of(name).partial_fit(X[:ENOUGH], NUMBERS[:ENOUGH])
-    assert model.intercept_ == pytest.approx(NUMBERS[:ENOUGH].mean())
-    model.partial_fit(X[ENOUGH:], NUMBERS[ENOUGH:])
-    assert model.intercept_ == pytest.approx(NUMBERS[:ENOUGH].mean())
+    model = model_of(name).partial_fit(X[:MIN_TARGETS], NUMBERS[:MIN_TARGETS])
+    assert model.intercept_ == pytest.approx(NUMBERS[:MIN_TARGETS].mean())
+    model.partial_fit(X[MIN_TARGETS:], NUMBERS[MIN_TARGETS:])
+    assert model.intercept_ == pytest.approx(NUMBERS[:MIN_TARGETS].mean())
     constant = model_of(name).fit(X, np.full(len(LABELS), 3.0))
     np.testing.assert_allclose(constant.predict(X), 3.0, atol=0.5)
     single = model_of(name).partial_fit(X[:1], [5.0]).partial_fit(X, NUMBERS)
@@ -106,7 +106,7 @@ def test_a_scale_of_few_targets_follows_those_that_come(name: str, size: int) ->
         for start in range(0, len(y), size):
             model.partial_fit(X[start : start + size], y[start : start + size])
     whole = model_of(name, n_passes=3, shuffle=False).fit(X, y)
-    assert model.intercept_ == pytest.approx(y[: size * -(-ENOUGH // size)].mean())
+    assert model.intercept_ == pytest.approx(y[: size * -(-MIN_TARGETS // size)].mean())
     assert model.score(X, y) > 0.6 * whole.score(X, y) > 0.3
     equal = model_of(name).partial_fit(X[:40], np.full(40, 7.0))
     assert equal.partial_fit(X, y).intercept_ > 100.0  # they say nothing about the spread

@@ -32,7 +32,7 @@ from everlearn.text.vocabulary import Vocabulary
 
 
 class DocumentEstimator(DocumentParams, Protocol):
-    """The parameters of an estimator that say how its documents are read, and where."""
+    """The parameters of an estimator that say how and where to read documents."""
 
     engine: EngineChoice
 
@@ -41,7 +41,7 @@ class DocumentEstimator(DocumentParams, Protocol):
 class DocumentChunk:
     """Documents that a worker holds.
 
-    handle : of a list of one `Documents`
+    handle : refers to a list of one `Documents`
     start : position of the first document in the collection
     n_documents, n_tokens : sizes
     """
@@ -54,7 +54,7 @@ class DocumentChunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkedDocuments:
-    """Documents in chunks."""
+    """Documents in chunks on the workers."""
 
     chunks: tuple[DocumentChunk, ...]
 
@@ -79,7 +79,7 @@ class ChunkedDocuments:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents for the time of one call, their words, the engine, and labels or numbers."""
+    """The input of one call: documents, their words, the open engine, and labels or numbers."""
 
     documents: Documents | ChunkedDocuments
     words: WordSpace
@@ -89,10 +89,11 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """What this process knows of a chunk that a worker has read.
+    """What a worker reports about a chunk that it has read.
 
     n_documents, n_tokens : sizes
-    space : kind and number of words; None if no document has a word, so that the kind is unknown
+    space : kind and number of words; None if all documents are empty, because then the kind is
+        unknown
     words : the words in the order of their numbers in the chunk; None if they have no names
     widths : lengths of the documents of a list; None for a table
     head : the first row of a table
@@ -108,17 +109,17 @@ class DocumentInfo:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReader:
-    """Reads a chunk on its worker as the estimator would read it in this process.
+    """Reads a chunk on its worker, exactly as the estimator would read it in this process.
 
-    twin : an estimator with the same parameters that can travel
-    ids : whether rows of numbers are known to be word numbers
+    twin : a copy of the estimator that can be sent to workers
+    word_numbers : whether rows of numbers are known to be word numbers, not counts
     """
 
     twin: DocumentEstimator
-    ids: bool = False
+    word_numbers: bool = False
 
     def __call__(self, chunk: Any) -> tuple[Documents | None, DocumentInfo | None]:
-        """The documents, which stay, and what the coordinator gets; both None without a row."""
+        """The documents, which stay on the worker, and the report. Both None without a row."""
         chunk = as_rows(chunk)
         if n_rows_of(chunk) == 0:
             return None, None
@@ -127,8 +128,8 @@ class DocumentReader:
         if rows is not None and not any(widths or ()):
             nothing = Documents.from_tokens([[] for _ in rows])
             return nothing, DocumentInfo(len(rows), 0, widths=widths)
-        begun = WordSpace("ids", 0) if self.ids else None
-        documents, space = documents_of(self.twin, chunk, begun, grow=True, allow_empty=True)
+        known = WordSpace("ids", 0) if self.word_numbers else None
+        documents, space = documents_of(self.twin, chunk, known, grow=True, allow_empty=True)
         words = None if space.vocabulary is None else space.vocabulary.words
         lean = replace(space, vocabulary=None)
         head = chunk[:1] if space.kind == "counts" else None
@@ -138,13 +139,13 @@ class DocumentReader:
 
 @contextmanager
 def open_chunks(estimator: DocumentEstimator, X: Any, y: Any) -> Iterator[Corpus]:
-    """The documents of a collection, read on their workers, and `y`, brought into this process."""
+    """The documents of a Dask collection, read on their workers, and `y`, loaded here."""
     parts = parts_of(type(estimator).__name__, "X", X)
     reader = DocumentReader(portable_clone(estimator))
     with open_collection(estimator) as engine:
         known = held_chunks(estimator, engine, parts, reader, "document")
-        if _are_ids([info for _, info in known]):
-            reader = replace(reader, ids=True)
+        if _are_word_numbers([info for _, info in known]):
+            reader = replace(reader, word_numbers=True)
             known = held_chunks(estimator, engine, parts, reader, "document")
         words, numbers = _shared_words(estimator, [info for _, info in known])
         items = [(handle, number) for (handle, _), number in zip(known, numbers, strict=True)]
@@ -158,11 +159,11 @@ def open_chunks(estimator: DocumentEstimator, X: Any, y: Any) -> Iterator[Corpus
         yield Corpus(ChunkedDocuments(chunks), words, engine, y)
 
 
-def _are_ids(infos: list[DocumentInfo]) -> bool:
-    """Whether chunks that look like tables of counts are lists of word numbers after all.
+def _are_word_numbers(infos: list[DocumentInfo]) -> bool:
+    """Whether chunks that look like tables of counts are in fact lists of word numbers.
 
-    Lists of whole numbers are word numbers if their lengths differ. In a single chunk they may be
-    equal by chance, so only all chunks together show it.
+    Lists of whole numbers are word numbers if their lengths differ. Within one chunk the lengths
+    may be equal by chance, so this compares all chunks.
     """
     kinds = {info.space.kind for info in infos if info.space is not None}
     widths: set[int] = set().union(*(info.widths or () for info in infos))
@@ -173,7 +174,7 @@ def _are_ids(infos: list[DocumentInfo]) -> bool:
 def _shared_words(
     estimator: DocumentEstimator, infos: list[DocumentInfo]
 ) -> tuple[WordSpace, list[NDArray[np.int64] | None]]:
-    """The words of all chunks, in the order of the chunks, and the new numbers of each's words."""
+    """The words of all chunks, and for each chunk the new numbers of its words."""
     used = [info for info in infos if info.space is not None] or infos
     kinds = {"counts" if info.space is None else info.space.kind for info in used}
     if len(kinds) > 1:
@@ -207,7 +208,7 @@ def _shared_words(
 
 
 def _renumber(_: None, item: tuple[Documents, IntVec | None]) -> tuple[int, Documents]:
-    """The documents of a chunk with the word numbers of all chunks; -1 drops a word."""
+    """The documents of a chunk with the new numbers of its words. -1 drops a word."""
     documents, numbers = item
     if numbers is None:
         return len(documents), documents

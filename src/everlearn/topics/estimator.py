@@ -191,7 +191,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
     @property
     def n_topics_(self) -> int:
-        """The same as `n_components_`, the name that all estimators have for it."""
+        """Number of topics in use. All estimators also call it `n_components_`."""
         return self.n_components_
 
     @property
@@ -353,7 +353,7 @@ class TopicEstimator(SaveMixin, LearnerMixin, TransformerMixin, BaseEstimator, G
 
     @contextmanager
     def _corpus(self, X: Any, y: Any = None) -> Iterator[Corpus]:
-        """Documents to learn from anew, and the engine that does the work."""
+        """Documents of a new `fit`, and the engine that learns them."""
         if is_collection(X) and self._learns_in_chunks():
             with open_chunks(self, X, y) as corpus:
                 yield corpus

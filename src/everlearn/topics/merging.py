@@ -117,7 +117,7 @@ def _merge_states(
 def _merge_weights(
     settings: TopicSettings, states: list[TopicState], base: TopicState | None
 ) -> Gaussians | None:
-    """The sum of natural parameters; what all have in common, base or prior, counts once."""
+    """The sum of natural parameters, in which the common part (base or prior) counts once."""
     if settings.loss is None:
         return None
     parts = [state.weights for state in states if isinstance(state.weights, Gaussians)]

@@ -177,7 +177,7 @@ _PLAIN: Final[Mapping[tuple[Setting, str], tuple[float, float]]] = {
     ("hdp", "averaging"): (16_000.0, 4e-3 / 16**2),
     ("hdp", "gibbs"): (160.0, 10.0 / 16**2),
 }
-"""The same without anchors: margins must be met early, or classes collapse into one topic."""
+"""Defaults without anchors: margins must be met early, or classes collapse into one topic."""
 MOST_ROUNDS: Final = 500
 """Rounds of a batch with a tolerance, where the user gives no number."""
 COUNT: Final = {"n": (Interval(1, integer=True),)}

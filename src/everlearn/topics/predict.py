@@ -1,4 +1,4 @@
-"""Topics and scores of new documents, without looking at their labels."""
+"""Predict topics and scores of new documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from everlearn.topics.state import Gaussians, TopicState, word_factors
 from everlearn.topics.steps import cut, even_runs
 
 _BLOCK_TOKENS = 20_000
-"""Tokens of a block; more blocks keep fewer draws in memory."""
+"""Tokens of a block of documents. Smaller blocks keep fewer draws in memory."""
 
 
 def topic_proportions(
@@ -44,7 +44,10 @@ def topic_proportions(
 
 
 def topics_of_words(settings: TopicSettings, state: TopicState, document: Documents) -> Mat:
-    """Tokens (words, K) of each word of one document in each topic, summing to its proportions."""
+    """Expected tokens (words, K) of each word of a document in each topic.
+
+    They add up to the topic proportions of the document.
+    """
     alpha = settings.prior.document_prior(state.tables)
     factors = word_factors(settings, state)
     if settings.sampled_inference:
@@ -99,7 +102,7 @@ def _expected_block(shared: tuple[WordFactors, Vec, int], bags: Bags) -> Mat:
 
 
 class _Inference(NamedTuple):
-    """What all documents share while their topics are drawn."""
+    """The parameters that all documents share when their topics are drawn."""
 
     factors: WordFactors
     alpha: Vec
@@ -109,9 +112,9 @@ class _Inference(NamedTuple):
 def infer_sampled(
     documents: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int, engine: Engine
 ) -> Mat:
-    """Topic proportions (B, K), averaged over `n_sweeps` sweeps after as many that are dropped.
+    """Topic proportions (B, K), averaged over `n_sweeps` sweeps after a burn-in of as many.
 
-    The draws of a document depend on the seed and on its words, not on other documents.
+    The draws of a document depend only on the seed and on its words.
     """
     bags = as_bags(documents)
     keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
@@ -124,7 +127,7 @@ def infer_sampled(
 def sampled_words(
     document: Documents, factors: WordFactors, alpha: Vec, n_sweeps: int, seed: int
 ) -> Mat:
-    """Tokens (words, K) of each word of one document in each topic, in the same draws."""
+    """As `topics_of_words`, from the same draws as `infer_sampled`."""
     bags = as_bags(document)
     keys = content_keys(seed, bags.indptr, bags.words, bags.counts)
     kept = _draws(_Inference(factors, alpha, n_sweeps), bags, keys).kept

@@ -35,7 +35,7 @@ class SharedSticks:
     eta: float
 
     def document_prior(self, tables: Vec) -> Vec:
-        """The expected Dirichlet parameter of each topic; those without tables share the rest."""
+        """The expected Dirichlet parameter of each topic. Topics without tables share the rest."""
         known, rest = stick_weights(tables, self.eta)
         fresh = tables <= 0.0
         known[fresh] = rest / max(1, int(fresh.sum()))

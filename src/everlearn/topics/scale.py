@@ -13,17 +13,17 @@ from everlearn.core.arrays import Vec
 from everlearn.estimator.base import named_errors
 from everlearn.topics.batches import Targets
 
-_LARGEST = 1e100
-ENOUGH = 32
-"""Numbers after which the scale is fixed."""
+_MAX_TARGET = 1e100
+MIN_TARGETS = 32
+"""Targets after which the scale is fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Number, mean and standard deviation of the first targets, which set the unit of all others.
+    """Mean and standard deviation of the first targets, which set the unit of all others.
 
-    One target says nothing about spread, and a few say little. So the scale follows the targets
-    until there are enough that are not all equal.
+    The scale follows the targets until there are `MIN_TARGETS` that are not all equal. A few
+    targets say too little about their spread.
 
     n : number of targets
     mean, spread : their mean and standard deviation
@@ -35,26 +35,26 @@ class Scale:
 
     @classmethod
     def of(cls, y: Vec) -> Scale:
-        """The scale of these targets; a missing one is NaN."""
+        """The scale of these targets. NaN means missing."""
         known = y[~np.isnan(y)]
         if known.size == 0:
             return cls(0, 0.0, 0.0)
-        if (known == known[0]).all():  # a rounded mean would seem to differ from them
+        if (known == known[0]).all():  # their mean may be rounded, and the spread then not 0
             return cls(known.size, float(known[0]), 0.0)
         return cls(known.size, float(known.mean()), float(known.std()))
 
     @property
     def unit(self) -> float:
-        """Divisor of the numbers."""
+        """The number that targets are divided by."""
         return self.spread or abs(self.mean) or 1.0
 
     @property
     def is_fixed(self) -> bool:
-        """Whether further numbers leave it as it is."""
-        return self.n >= ENOUGH and self.spread > 0.0
+        """Whether further targets do not change the scale."""
+        return self.n >= MIN_TARGETS and self.spread > 0.0
 
     def with_numbers(self, y: Vec) -> Scale:
-        """The scale of these targets too."""
+        """The scale of earlier targets and these."""
         new = Scale.of(y)
         if self.is_fixed or new.n == 0 or self.n == 0:
             return self if self.is_fixed or new.n == 0 else new
@@ -65,7 +65,7 @@ class Scale:
 
 
 def checked_numbers(estimator: BaseEstimator, y: Any, n_documents: int) -> Vec:
-    """The numbers, NaN where one is missing. Raises an error that names `y` and the estimator."""
+    """The targets as float64, NaN where one is masked. Other targets must be finite."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
@@ -77,14 +77,16 @@ def checked_numbers(estimator: BaseEstimator, y: Any, n_documents: int) -> Vec:
             raise ValueError(f"expected {n_documents} numbers, got {len(values)}")
         values = np.where(missing, 0.0, values)
         if not np.isfinite(values).all():
-            raise ValueError("Input y contains NaN or infinity; a missing one is masked")
-        if np.abs(values).max(initial=0.0) > _LARGEST:
-            raise ValueError(f"expected numbers of at most {_LARGEST:g} in size")
+            raise ValueError(
+                "Input y contains NaN or infinity. Mask missing numbers: np.ma.masked_invalid(y)"
+            )
+        if np.abs(values).max(initial=0.0) > _MAX_TARGET:
+            raise ValueError(f"expected numbers of at most {_MAX_TARGET:g} in size")
     return np.where(missing, np.nan, values)
 
 
 def number_targets(scale: Scale, values: Vec) -> Targets:
-    """Numbers in units of the scale, and which of them are known."""
+    """Targets in units of the scale, and which of them are known."""
     known = ~np.isnan(values)
     standard = np.where(known, (values - scale.mean) / scale.unit, 0.0)
     return Targets(known.astype(np.int8)[:, None], np.ascontiguousarray(standard[:, None]))

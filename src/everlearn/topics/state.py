@@ -28,7 +28,7 @@ class Weights(Protocol):
         """Add topics, whose weights have these prior means (Q, new topics)."""
 
     def select(self, topics: IntVec) -> Self:
-        """Keep these topics only, in this order; the others must not have learned anything."""
+        """Keep only these topics, in this order. The others must not have learned anything."""
 
     def merge(self, position: IntVec, mass: Vec, means: Mat, variance: float) -> Self:
         """Merge the topics that have the same position: from now on their weights are equal.
@@ -37,7 +37,7 @@ class Weights(Protocol):
         """
 
     def decay(self, share: float, means: Mat, variance: float) -> Self:
-        """Keep this share of the evidence of documents; the prior stays as it is."""
+        """Keep this share of the evidence of documents. The prior does not change."""
 
     def rescale(self, factor: float, shift: float) -> Self:
         """Make every mean factor x mean + shift; covariances stay."""
