@@ -9,7 +9,7 @@ from scipy import sparse
 Vec: TypeAlias = NDArray[np.float64]
 """One float per item or per component."""
 Mat: TypeAlias = NDArray[np.float64]
-"""Two axes of floats; the docstring of the user says which."""
+"""An array of floats with two axes. The docstring of each use says what they are."""
 Cube: TypeAlias = NDArray[np.float64]
 """Three axes of floats, usually one square matrix a component."""
 IntVec: TypeAlias = NDArray[np.int64]

@@ -88,7 +88,7 @@ class Stats:
         return int(found[0])
 
     def rows(self, positions: IntVec | slice) -> Stats:
-        """Only the components at `positions`, in that order; the base measure stays behind."""
+        """The components at `positions`, in that order, without the base measure."""
         return Stats(self.ids[positions], self.n[positions], self.t[positions], self.h[positions])
 
     @property
@@ -130,7 +130,7 @@ class Renumber:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove a component together with whatever mass it holds."""
+    """Remove a component with all its mass."""
 
     component_id: int
 
@@ -143,9 +143,9 @@ class Delete:
 class Merge:
     """Add the component `drop` to `keep`.
 
-    `entropy_loss` is sum_n (a + b) H2(a / (a + b)) over the rows behind the statistics, a and b
-    their responsibilities for the two: what the entropy falls by when the two are told apart
-    no longer. It is additive over batches like everything else.
+    `entropy_loss` is the fall of the entropy of assignments when the two become one. It is
+    sum_n (a + b) H2(a / (a + b)) over the rows of the statistics, where a and b are the
+    responsibilities of the two components. It adds up over batches, as all statistics do.
     """
 
     keep: int

@@ -168,7 +168,7 @@ class Remote:
     ) -> None:
         self._engine, self._make, self._future = engine, make, future
         self.home = home
-        """The worker, as far as is known."""
+        """The worker, if it is known."""
 
     def future(self) -> Any:
         """The future, made again if what it stood for is lost."""

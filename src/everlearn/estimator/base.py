@@ -49,14 +49,14 @@ class LearnerMixin(NameAdvice):
     random_state: Any
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickles and copies, without the Dask client: its cluster is not theirs."""
+        """The state for pickles and copies, without a Dask client: it belongs to this process."""
         state = dict(cast(Mapping[str, Any], super().__getstate__()))
         if is_client(state.get("engine")):
             state = {**state, "engine": plain_engine(state["engine"])}
         return state
 
     def __sklearn_clone__(self) -> Self:
-        """A clone shares the client, which cannot be copied."""
+        """A clone with the same Dask client, because a client cannot be copied."""
         engine = getattr(self, "engine", None)
         if not is_client(engine):
             own: Self = super().__sklearn_clone__()  # type: ignore[misc]
@@ -79,7 +79,7 @@ class LearnerMixin(NameAdvice):
     def _unchanged_on_error(self) -> Iterator[list[Callable[[], None]]]:
         """Restore the estimator if the block raises an error.
 
-        The block appends functions to the list. They undo its changes of shared arrays.
+        For each shared array that it changes, the block appends a function that undoes the change.
         """
         before = dict(self.__dict__)
         undos: list[Callable[[], None]] = []
@@ -100,23 +100,26 @@ class LearnerMixin(NameAdvice):
             raise
 
 
-NO_GAPS: Final = (
+MISSING_VALUES_MESSAGE: Final = (
     "contains NaN (a missing value), which {what} does not take; {others} do. Fill gaps, such as "
     "by sklearn.impute.SimpleImputer, or leave these rows out."
 )
-TAKE_GAPS: Final = "DPMixture and OnlinePPCA"
+MODELS_WITH_MISSING_VALUES: Final = "DPMixture and OnlinePPCA"
 
 
 @contextmanager
 def named_errors(owner: object, argument: str) -> Iterator[None]:
-    """Errors of the block name the argument and its owner, an estimator or the name of one."""
+    """Add the argument and its owner to errors of the block.
+
+    The owner is an estimator, or the name of a function or class.
+    """
     name = owner if isinstance(owner, str) else type(owner).__name__
     try:
         yield
     except (OverflowError, TypeError, ValueError) as error:
         message = str(error)
         if message.startswith("Input X contains NaN"):
-            gaps = NO_GAPS.format(what="it", others=TAKE_GAPS)
+            gaps = MISSING_VALUES_MESSAGE.format(what="it", others=MODELS_WITH_MISSING_VALUES)
             raise ValueError(f"{argument!r} of {name} {gaps}") from error
         if name in message and re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", message):
             raise

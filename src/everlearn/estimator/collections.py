@@ -29,7 +29,7 @@ class CollectionReader(Protocol):
 
 
 class RowReader(CollectionReader, Protocol):
-    """An estimator of rows; the first chunk sets its number of features."""
+    """An estimator of rows. The first chunk sets its number of features."""
 
     n_features_in_: int
 
@@ -126,7 +126,7 @@ def held_chunks(
 
 
 def as_rows(chunk: Any) -> Any:
-    """A chunk as estimators take it: a part of a bag may be an iterator, sparse ones are CSR."""
+    """A chunk in a form that estimators take: sparse chunks as CSR, parts of a bag as a list."""
     if sparse.issparse(chunk):
         return chunk.tocsr()
     return chunk if hasattr(chunk, "shape") else list(chunk)
@@ -175,7 +175,7 @@ def row_chunks(estimator: object, X: Any, sample_weight: Any) -> list[tuple[Any,
 
 
 def parts_of(owner: str, argument: str, collection: Any) -> list[Any]:
-    """The parts of a collection, each of whole rows; what has no parts is one."""
+    """The parts of a collection, each of whole rows. Data without parts is a single part."""
     if not hasattr(type(collection), "to_delayed"):
         return [collection]
     parts = np.asarray(collection.to_delayed(), dtype=object)

@@ -16,7 +16,11 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from everlearn.core.arrays import Table, Vec
 from everlearn.engine.opening import is_collection
-from everlearn.estimator.base import NO_GAPS, TAKE_GAPS, named_errors
+from everlearn.estimator.base import (
+    MISSING_VALUES_MESSAGE,
+    MODELS_WITH_MISSING_VALUES,
+    named_errors,
+)
 
 _TEXT_ADVICE = ", learn categories by DPMixture(family='auto')"
 _DATE_ADVICE = ", such as days since a date"
@@ -36,10 +40,9 @@ def refuse_collection(X: Any) -> None:
 
 
 def plain_numbers(X: Any) -> Any:
-    """The rows, if they are a table of numbers as far as that can be seen without a copy.
+    """The rows as a table of numbers, checked without a copy. Masked entries become NaN.
 
-    Text, dates and records are refused, which NumPy would turn into numbers. Masked entries become
-    NaN.
+    Refuses text, dates and records, which NumPy would turn into numbers.
     """
     refuse_collection(X)
     X = _as_table(X)
@@ -48,7 +51,7 @@ def plain_numbers(X: Any) -> Any:
 
 
 def plain_values(y: Any) -> Any:
-    """The same for values of any shape, such as targets."""
+    """As `plain_numbers`, for values of any shape, such as targets."""
     refuse_collection(y)
     if isinstance(y, Sequence) and not isinstance(y, (str, bytes)):
         y = _stacked(y)
@@ -210,12 +213,12 @@ def checked_table(
 
 
 def refuse_missing(
-    estimator: object, table: Table, what: str = "it", others: str = TAKE_GAPS
+    estimator: object, table: Table, what: str = "it", others: str = MODELS_WITH_MISSING_VALUES
 ) -> None:
     """Refuse missing values, which `what` does not take but `others` do."""
     values = table.data if sparse.issparse(table) else table
     if values.size and np.isnan(values.min()):
-        gaps = NO_GAPS.format(what=what, others=others)
+        gaps = MISSING_VALUES_MESSAGE.format(what=what, others=others)
         raise ValueError(f"X of {type(estimator).__name__} {gaps}")
 
 

@@ -1,4 +1,4 @@
-"""Fill the gaps of rows that are learned by their moments, and refill those of earlier rows.
+"""Fill the gaps of new rows, and correct the moments of earlier rows for better filled gaps.
 
 Derivation: docs/math/ppca.md, section 5.
 """
@@ -18,7 +18,7 @@ from everlearn.ppca.state import PPCAState
 from everlearn.ppca.stats import refilled
 
 _FIRST_ROUNDS: Final = 20
-"""How often the gaps of the first rows are filled, each time by the model of the time before."""
+"""Rounds that fill the gaps of the first rows, each with the model of the round before."""
 
 
 def refill_gaps(
@@ -30,17 +30,17 @@ def refill_gaps(
     unit: float,
     kept_rank: int,
 ) -> tuple[PPCAState, tuple[PPCA, ...]]:
-    """Refill the gaps of earlier rows. Also return the models that fill those of the next rows.
+    """The state with refilled gaps of earlier rows, and the models that fill those of new rows.
 
     Parameters
     ----------
-    state : before the rows
+    state : the state before the new rows
     known : moments of all rows so far, one for each component
-    request : what the local step of the state asks of rows
-    rows : the next rows
-    engine : where their blocks are worked on
+    request : the local step of the state
+    rows : the new rows
+    engine : runs the local step on blocks of rows
     unit : mass that a row of weight 1 has in `known`
-    kept_rank : directions that moments keep
+    kept_rank : number of directions that moments keep
     """
     local = sum_over_rows(replace(request, moments=False, features=True), rows, engine)
     old, row_weight = state.models, unit * state.row_weight
@@ -56,7 +56,7 @@ def refill_gaps(
     state = replace(state, reference=refill(state.reference), window=refill(state.window))
     counts = state.n_rows * state.weights
     triples = zip(new, known, counts.tolist(), strict=True)
-    return state, tuple(_cautious(model, part, n) for model, part, n in triples)
+    return state, tuple(_with_corrected_noise(model, part, n) for model, part, n in triples)
 
 
 def first_models(
@@ -72,20 +72,20 @@ def first_models(
     for _ in range(_FIRST_ROUNDS):
         batch = sum_over_rows(request, rows, engine).moments[0]
         part = known[0] + batch.with_mass(unit * batch.mass) if known else batch
-        model = _cautious(part.ppca(rank), part, state.n_rows + len(rows))
+        model = _with_corrected_noise(part.ppca(rank), part, state.n_rows + len(rows))
         request = replace(request, models=(model, *state.models[1:]))
     return request.models
 
 
-def _cautious(model: PPCA, part: Moments, n_rows: float) -> PPCA:
-    """The model with more noise, the fewer rows it was learned from.
+def _with_corrected_noise(model: PPCA, part: Moments, n_rows: float) -> PPCA:
+    """The model with its noise corrected for overfitting: more noise, the fewer rows it has seen.
 
-    Loadings explain few rows with gaps too well, and would fill gaps too boldly. So the noise is
-    the residual variance per degree of freedom, at most the whole variance.
+    Loadings fit few rows with gaps too closely, so gaps would be filled with extreme values. The
+    corrected noise is the residual variance per degree of freedom, at most the whole variance.
     """
     d, q = model.loadings.shape
-    free = n_rows * (d * part.share_present - q)
-    left = 1.0 - d * q / free if free > 0.0 else 0.0
+    n_residuals = n_rows * (d * part.share_present - q)
+    share_free = 1.0 - d * q / n_residuals if n_residuals > 0.0 else 0.0
     variance = part.variance
-    noise = min(model.noise / left, variance) if left > 0.0 else variance
+    noise = min(model.noise / share_free, variance) if share_free > 0.0 else variance
     return replace(model, noise=max(noise, model.noise))

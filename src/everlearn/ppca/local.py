@@ -99,7 +99,7 @@ def local_step(request: LocalRequest, rows: Rows) -> tuple[LocalSum, None]:
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     joint = joint_log_likelihood(posteriors, request.log_weights)
     score = np.asarray(logsumexp(joint, axis=1))
-    # The density under the best component, whatever its share: new components have small shares.
+    # The density under the best component ignores its share, because new ones have small shares.
     best = np.stack([posterior.log_likelihood for posterior in posteriors]).max(axis=0)
     usual = np.ones(len(rows), np.bool_)
     if request.threshold is not None:

@@ -35,7 +35,7 @@ class RecordPreparer:
 
     Parameters
     ----------
-    layout : how records are read, as far as it is known; the first good record completes it
+    layout : how to read records; the first good record completes it
     allows_missing : whether a model of this layout takes rows with missing numbers
     allows_texts : whether it takes columns of text beside those of numbers
     labelled : whether records must have a label, if the model learns from labels

@@ -165,7 +165,7 @@ def gaussian_parts(model: GaussianModel, columns: Columns) -> list[Part]:
 
 
 def mixture_parts(model: TableModel, columns: Columns) -> list[Part]:
-    """Components of a mixture; those of a table by the columns that set them apart."""
+    """Components of a mixture. Those of a table are described by the columns that differ most."""
     if not model.columns_:
         return gaussian_parts(model, columns)
     profiles, about = model.profiles(), []

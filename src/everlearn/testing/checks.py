@@ -43,6 +43,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
 from everlearn.errors import CheckpointError
+from everlearn.estimator.collections import n_rows_of
 from everlearn.estimator.saving import load
 from everlearn.store.archive import read_checkpoint, write_checkpoint
 from everlearn.testing.forging import forgeries
@@ -203,7 +204,7 @@ def check_predictions_change_nothing(case: Case, folder: Path) -> None:
 
 def check_predictions_of_parts_agree(case: Case, folder: Path) -> None:
     """A record gets the same prediction alone, among all others, and in another order."""
-    model, n = case.learned(), _n_records(case.probe)
+    model, n = case.learned(), n_rows_of(case.probe)
     backwards = list(range(n))[::-1]
     for method in case.methods:
         predict = getattr(model, method)
@@ -383,10 +384,6 @@ def _clusters() -> tuple[Any, ...]:
 
 def _plain(value: Any) -> Any:
     return value.toarray() if sparse.issparse(value) else value
-
-
-def _n_records(table: Any) -> int:
-    return int(table.shape[0]) if hasattr(table, "shape") else len(table)
 
 
 def _records(table: Any, positions: list[int]) -> Any:

@@ -19,7 +19,7 @@ from everlearn.core.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class TreeSticks:
-    """q(v) = Beta(won, lost) of each node, in the order of the tree; the root's are not used."""
+    """q(v) = Beta(won, lost) of each node, in the order of the tree. Ignore those of the root."""
 
     won: Vec
     lost: Vec
