@@ -61,7 +61,7 @@ def test_without_pandas_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatc
         history_of(2).to_frame()
 
 
-def test_an_estimator_has_it() -> None:
+def test_an_estimator_has_a_history() -> None:
     X = np.random.default_rng(0).normal(size=(200, 2))
     model = DPMixture(random_state=0, engine="serial").fit(X)
     assert len(model.history_) == len(model.bound_history_) == len(model.history_.to_frame())

@@ -35,15 +35,15 @@ def test_a_number_is_read_by_the_decimal_mark_of_its_file(text, decimal, number)
 
 
 @pytest.mark.parametrize(
-    ("value", "is_one"),
+    ("value", "expected"),
     [("TRUE", True), (" false", True), (True, True), ("1", False), (1, False), (None, False)],
 )
-def test_truth_values_may_be_written_as_text(value, is_one):
-    assert is_truth_value(value) is is_one
+def test_truth_values_may_be_written_as_text(value, expected):
+    assert is_truth_value(value) is expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "NA", "n/a", "#N/A", "NaN", "null", "None", None])
-def test_missing_values_have_many_names(text):
+def test_missing_values_may_be_written_in_many_ways(text):
     assert math.isnan(number_of(text))
     assert is_missing(text)
 
@@ -61,7 +61,7 @@ def test_missing_values_have_many_names(text):
         ("2024-05-01", "."),
     ],
 )
-def test_what_does_not_fit_the_mark_is_no_number(text, decimal):
+def test_text_that_does_not_fit_the_decimal_mark_is_refused(text, decimal):
     with pytest.raises(ValueError, match="is not a number"):
         number_of(text, decimal)
 

@@ -1,4 +1,4 @@
-"""A file is known by its first bytes: grown, replaced and shorter files."""
+"""Sources recognise a file by its first bytes: grown, replaced and shorter files."""
 
 import gzip
 
@@ -22,13 +22,13 @@ def _write_table(path, table):
 
 
 def _save_array(path, array):
-    """Under any name, also one that NumPy would add its ending to."""
+    """Save under exactly this name. Given a path, `np.save` would append ".npy" to ".NPY"."""
     with open(path, "wb") as file:
         np.save(file, array)
 
 
 class TestGrown:
-    def test_a_file_that_grew_is_the_same_and_a_replaced_one_is_new(self, tmp_path):
+    def test_a_grown_file_is_continued_and_a_replaced_one_is_read_from_the_start(self, tmp_path):
         path = tmp_path / "a.jsonl"
         path.write_text("1\n2\n")
         source = opened(path)
@@ -40,7 +40,7 @@ class TestGrown:
         assert rows(source, source.resume(progress)) == [7, 8, 9]
 
     @pytest.mark.parametrize("name", ["a.npy", "A.NPY"])
-    def test_an_array_that_grew_is_the_same(self, tmp_path, name):
+    def test_a_grown_array_is_continued(self, tmp_path, name):
         path = tmp_path / name
         _save_array(path, np.arange(20.0).reshape(10, 2))
         source = opened(path)
@@ -53,7 +53,7 @@ class TestGrown:
 
 
 class TestReplaced:
-    def test_a_file_that_is_replaced_while_it_is_read_is_known_by_what_was_read(self, tmp_path):
+    def test_a_file_replaced_during_reading_is_recognised_by_the_bytes_read(self, tmp_path):
         path = tmp_path / "log.jsonl"
         path.write_text("1\n2\n")
         source = opened(path)
@@ -68,7 +68,7 @@ class TestReplaced:
         assert source.resume(progress) is progress
 
     @pytest.mark.parametrize("ending", ["npy", "npz", "parquet"])
-    def test_a_table_that_is_replaced_while_it_is_read_is_known_by_what_was_read(
+    def test_a_table_replaced_during_reading_is_recognised_by_the_bytes_read(
         self, tmp_path, ending
     ):
         path, old = tmp_path / f"a.{ending}", tmp_path / "old"
@@ -84,7 +84,7 @@ class TestReplaced:
         old.rename(path)
         assert source.resume(progress) is progress
 
-    def test_the_first_bytes_are_known_when_reading_goes_on_within_them(self, tmp_path):
+    def test_the_first_bytes_are_hashed_even_if_reading_continues_within_them(self, tmp_path):
         path = tmp_path / "a.jsonl"
         path.write_text("1\n2\n3\n")
         source = opened(path)

@@ -1,4 +1,4 @@
-"""Batches with a name: what they taught can be taken back, to rounding."""
+"""`forget` takes back a batch that was learned under a name, up to rounding."""
 
 import copy
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ BATCHES = {name: rows(110) for name in ("a", "b", "c", 7)}
 
 
 def stream(**params) -> DPMixture:
-    """All batches, the window being so small that most rows are sealed, after real moves."""
+    """A model of all batches. Its window is small, so most rows are sealed, after real moves."""
     params = {"birth_window": 200, "batch_size": 50, "random_state": 0, "engine": "serial"} | params
     model = DPMixture(**params)
     for name, X in BATCHES.items():
@@ -34,7 +34,7 @@ def stream(**params) -> DPMixture:
 
 
 def parts_of(state: State, name: int | str):
-    """What the state holds of one name: sealed and open."""
+    """Statistics of one name: sealed ones, and those of open batches."""
     sealed = [state.named_parts[name].sealed.stats] if name in state.named_parts else []
     return [*sealed, *(b.stats for b in state.batches if b.name == name)]
 
@@ -56,7 +56,7 @@ def test_parts_add_up_to_everything_whatever_moves_were_made(family):
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_what_is_left_is_the_sum_of_the_others(name):
+def test_the_rest_is_the_sum_of_the_other_batches(name):
     model = stream()
     state = model._learned.state
     expected = total([p for other in BATCHES if other != name for p in parts_of(state, other)])
@@ -79,7 +79,7 @@ def test_one_component_is_as_if_the_rows_had_never_come():
     assert_allclose(one.means_, two.means_, rtol=1e-10)
 
 
-def test_a_component_of_which_nothing_is_left_goes():
+def test_a_component_that_loses_all_rows_is_removed():
     model = DPMixture(random_state=0, birth_window=300, batch_size=100)
     for i in range(3):
         model.partial_fit(rows(100, (-12.0, 0.0, 0.0)), batch_id=i)
@@ -110,7 +110,7 @@ def test_a_stream_that_settles_keeps_the_names():
     assert model.n_samples_seen_ == 100
 
 
-def test_missing_values_that_come_later_widen_what_is_remembered():
+def test_missing_values_that_come_later_extend_the_remembered_statistics():
     model = stream()
     gaps = BATCHES["a"].copy()
     gaps[::7, 0] = np.nan
@@ -119,7 +119,7 @@ def test_missing_values_that_come_later_widen_what_is_remembered():
 
 
 class TestRefusals:
-    def test_a_name_nobody_gave(self):
+    def test_an_unknown_name(self):
         model = stream()
         with pytest.raises(ValueError, match=r"'batch_id' of DPMixture.forget.*7, 'a', 'b', 'c'"):
             model.forget("z")
@@ -132,7 +132,7 @@ class TestRefusals:
             model.forget("a")
 
     @pytest.mark.parametrize("name", [True, 1.5, -1, ("a",), b"a"])
-    def test_names_that_are_none(self, name):
+    def test_invalid_names(self, name):
         with pytest.raises(ValueError, match="'batch_id' of DPMixture must be None, text"):
             DPMixture().partial_fit(BATCHES["a"], batch_id=name)
 

@@ -14,9 +14,9 @@ from everlearn.stream.learn import Schedule
 from support.stream_rows import HARD, TINY, rows_request
 
 
-def outcome(request, monkeypatch, most):
-    """The model file and both logs without times, if so many batches may be learned at once."""
-    monkeypatch.setattr(learning, "MAX_BATCHES_PER_CALL", most)
+def outcome(request, monkeypatch, max_batches):
+    """The model file, and both logs without times, with at most so many batches in a call."""
+    monkeypatch.setattr(learning, "MAX_BATCHES_PER_CALL", max_batches)
     for path in request.model.parent.glob("m.evl*"):
         path.unlink()
     assert learn_in_terminal(request, quiet=True) == 0
@@ -33,11 +33,11 @@ def call_sizes(monkeypatch):
     sizes = []
     learn = PassiveAggressive._learn_in_order
 
-    def noted(self, learned, X, targets):
+    def recorded(self, learned, X, targets):
         sizes.append(len(targets))
         return learn(self, learned, X, targets)
 
-    monkeypatch.setattr(PassiveAggressive, "_learn_in_order", noted)
+    monkeypatch.setattr(PassiveAggressive, "_learn_in_order", recorded)
     return sizes
 
 
@@ -50,9 +50,7 @@ class TestOneCall:
         ],
         ids=["all", "checkpoints"],
     )
-    def test_it_is_the_same_file_and_the_same_log(
-        self, tmp_path, monkeypatch, call_sizes, schedule
-    ):
+    def test_the_file_and_the_logs_are_the_same(self, tmp_path, monkeypatch, call_sizes, schedule):
         request = rows_request(tmp_path, schedule=schedule)
         alone = outcome(request, monkeypatch, 1)
         assert max(call_sizes) <= 8
@@ -69,22 +67,22 @@ class TestOneCall:
         ids=["all", "checkpoints"],
     )
     @pytest.mark.parametrize("params", [{}, {"batch_size": 5}, {"n_mixtures": 2}])
-    def test_models_that_learn_batch_by_batch_take_several(
+    def test_models_with_partial_fit_each_get_several_batches_in_a_call(
         self, tmp_path, monkeypatch, schedule, params
     ):
-        numbers, each = [], OnlinePPCA.partial_fit_each
+        batch_counts, partial_fit_each = [], OnlinePPCA.partial_fit_each
 
-        def noted(self, batches):
-            numbers.append(len(batches))
-            return each(self, batches)
+        def recorded(self, batches):
+            batch_counts.append(len(batches))
+            return partial_fit_each(self, batches)
 
-        monkeypatch.setattr(OnlinePPCA, "partial_fit_each", noted)
+        monkeypatch.setattr(OnlinePPCA, "partial_fit_each", recorded)
         request = rows_request(tmp_path, schedule=schedule, kind="ppca", params=params)
         request = replace(request, options={**request.options, "columns": tuple("abcd")})
         alone = outcome(request, monkeypatch, 1)
-        assert not numbers
+        assert not batch_counts
         assert outcome(request, monkeypatch, 16) == alone
-        assert max(numbers) > 1
+        assert max(batch_counts) > 1
 
     def test_batches_that_take_long_are_learned_one_by_one(self, tmp_path, monkeypatch, call_sizes):
         monkeypatch.setattr(learning, "MAX_CALL_SECONDS", 1e-9)
@@ -115,7 +113,7 @@ class TestOneCall:
         assert any("not finite" in line["reason"] for line in alone[1][1])
 
     @pytest.mark.parametrize("changed", [{"loss": "gibbs"}, {"batch_size": 4}])
-    def test_models_that_do_not_learn_row_by_row_are_fed_batch_by_batch(
+    def test_models_that_do_not_learn_row_by_row_get_one_batch_in_a_call(
         self, tmp_path, monkeypatch, call_sizes, changed
     ):
         schedule = Schedule(every_batches=100, score_every=0)

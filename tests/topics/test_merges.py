@@ -1,4 +1,4 @@
-"""Topics that say the same are joined: judged by the evidence, with nothing lost."""
+"""Similar topics are joined if that raises the evidence. No counts are lost."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def state_of(loss, n_topics=6, n_tasks=3, seed=0):
 
 
 def words_alone(learner, state):
-    """The judge that no document speaks to."""
+    """A judge with the evidence of words, and without documents."""
     return JointEvidence(learner, np.zeros((0, state.n_topics)), 1.0)
 
 
@@ -48,8 +48,8 @@ def test_when_merges_are_due():
     assert set(np.diff(period)) == {16384}
 
 
-def test_what_documents_say_counts():
-    """Topics whose words say that they are two are one if every document has as much of both."""
+def test_documents_can_cause_or_prevent_a_merge():
+    """Topics with different words are joined if every document has equal shares of both."""
     learner, state = state_of(AVERAGING, n_topics=2, n_tasks=2)
     state = replace(state, codes=np.zeros(2, int))
     assert merge_topics(learner, state, words_alone(learner, state)).n_topics == 2
@@ -60,8 +60,8 @@ def test_what_documents_say_counts():
         assert merge_topics(learner, state, judge).n_topics == n_left
 
 
-def test_judges_follow_what_is_joined():
-    """Three topics of one class become one in two rounds, each document counted with all."""
+def test_after_a_merge_the_judge_adds_up_the_tallies():
+    """Three topics of one class become one in two rounds."""
     learner, state = state_of(AVERAGING, n_topics=3, n_tasks=1)
     tallies = np.random.default_rng(0).poisson(9.0, (30, 3)).astype(float)
     judge = JointEvidence(learner, tallies, 1.0)
@@ -89,8 +89,8 @@ def test_topics_of_a_class_with_the_same_words_are_joined(loss):
 
 
 @pytest.mark.parametrize("loss", [AVERAGING, GIBBS])
-def test_topics_in_front_of_their_heirs_leave_no_gaps(loss):
-    """The lighter topics stand before those that take them in, and there is room behind all."""
+def test_topics_that_come_before_the_one_they_join_leave_no_gaps(loss):
+    """The lighter topics come first, and there are spare columns at the end."""
     learner, state = state_of(loss)
     order = np.array([3, 0, 4, 1, 2, 5])
     moved = replace(
@@ -124,7 +124,7 @@ def test_another_class_or_other_words_are_left_alone():
     assert same_class.n_topics == 3
 
 
-def test_joined_gaussians_have_seen_all_documents_and_the_prior_once():
+def test_joined_gaussians_count_each_document_and_the_prior_once():
     rng = np.random.default_rng(1)
     prior, variance = np.array([[3.0, -1.0, 3.0, 3.0]]), 0.5
     rows, inverses, pulls = rng.random((20, 4)), rng.gamma(1.0, 1.0, 20), rng.normal(size=20)
