@@ -1,12 +1,15 @@
 """What every test may use: property-test profiles and the shared data sets."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+if find_spec("distributed") is None:
+    collect_ignore_glob = ["engine/test_dask*.py", "estimator/test_collections*.py"]
 
 # "ci" repeats itself, so that a red build means a changed program; "nightly" goes looking.
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
@@ -34,6 +37,14 @@ def missing_data(folders: tuple[str, ...]) -> str | None:
     return None
 
 
+# Dask leaves sockets to the garbage collector, and does not mind a port that is in use.
+OF_CLUSTERS = (
+    "unclosed:ResourceWarning",
+    "Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+    "Port .* is already in use",
+)
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -41,6 +52,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             "data"
         ):
             item.add_marker("data")
+    clustered = {item.path for item in items if "client" in getattr(item, "fixturenames", ())}
+    for item in items:
+        if item.path in clustered:
+            for warning in OF_CLUSTERS:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -73,6 +89,26 @@ def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         result = CliRunner().invoke(app, ["demo", "--quiet", "--output", str(folder)])
     assert result.exit_code == 0, result.output
     return folder / "digits.html"
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A Dask client of two worker processes with one thread each, for the tests of a file."""
+    pytest.importorskip("distributed")
+    from support.clusters import open_client
+
+    with open_client(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def lonely_client():
+    """A Dask client of one worker process."""
+    pytest.importorskip("distributed")
+    from support.clusters import open_client
+
+    with open_client(1) as client:
+        yield client
 
 
 @pytest.fixture

@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 from benchmarks import cluster
-from engine.cluster.conftest import open_client
 from everlearn.core.stats import total
+from everlearn.engine import protocol
+from everlearn.engine.local import SerialEngine
 from everlearn.engine.opening import open_engine
 from everlearn.engine.protocol import Piece
 from everlearn.mixture.estimator import DPMixture
 from support.bits import assert_same_model
+from support.clusters import open_client
+from support.spelling import spell
 
 pytestmark = pytest.mark.filterwarnings("ignore::everlearn.errors.NotConvergedWarning")
 RNG = np.random.default_rng(4)
@@ -87,6 +90,22 @@ def test_a_client_that_reaches_the_scheduler_only(client):
     ):
         assert engine.map_sum(summed, pieces(), 1.0)[0] == DATA.sum()
         assert not {*behind.rpc.available, *behind.rpc.occupied} & set(behind.nthreads())
+
+
+def test_order_and_grouping_are_those_of_one_process(client, monkeypatch):
+    monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 3)
+    runs = protocol.pieces(tuple(range(17)), 2)
+    with open_engine(client) as engine:
+        assert engine.map(spell, [], "s") == []
+        for items in ([7], list(range(13)), runs):
+            assert engine.map(spell, items, "s") == SerialEngine().map(spell, items, "s")
+            far, handles = engine.map_sum_and_keep(spell, items, "s")
+            here, infos = SerialEngine().map_sum(spell, items, "s")
+            assert engine.map_sum(spell, items, "s") == (here, infos)
+            assert far == here
+            assert [info for handle in handles for info in handle.fetch()] == infos
+        with pytest.raises(ValueError, match="nothing to sum"):
+            engine.map_sum(spell, [], None)
 
 
 # ------------------------------------------------------------------ side by side
