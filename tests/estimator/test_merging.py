@@ -13,7 +13,6 @@ from sklearn.metrics import adjusted_rand_score
 
 import everlearn
 from everlearn.core.families.recentred import recentred
-from everlearn.core.stats import Stats
 from everlearn.estimator.merging import merge
 from everlearn.images.pipeline import image_pipeline
 from everlearn.linear.classifier import (
@@ -182,27 +181,6 @@ class TestMixtures:
         both = merge([fitted(POINTS[:450]), fitted(gaps)])
         assert both.n_samples_seen_ == 900
         assert np.isfinite(both.bound_)
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_other_origins_give_the_statistics_of_other_features(missing):
-    X = POINTS.copy()
-    X[3, 1] = np.nan if missing else X[3, 1]
-    for kind in ("diagonal", "full"):
-        if missing and kind == "full":
-            continue
-        one, two = (fitted(X[i : i + 450], family=kind, moves=()) for i in (0, 450))
-        f1, f2 = one._learned.state.model.family, two._learned.state.model.family
-        if missing:
-            f1, f2 = replace(f1, missing=True), replace(f2, missing=True)
-        r = RNG.random((900, 2))
-
-        def stats(family, r=r):
-            t = r.T @ family.features(X)
-            return Stats(np.arange(2), r.sum(axis=0), t, np.zeros(2), 0.0)
-
-        found, expected = recentred(f2, stats(f2), f1.origin), stats(f1)
-        assert_allclose(found.t, expected.t, rtol=1e-9, atol=1e-8)
 
 
 class TestTopics:
