@@ -37,6 +37,8 @@ def missing_data(folders: tuple[str, ...]) -> str | None:
     return None
 
 
+CLUSTERED = pytest.StashKey[bool]()
+"""Whether a test is in a file that uses a cluster."""
 # Dask leaves sockets to the garbage collector, and does not mind a port that is in use.
 OF_CLUSTERS = (
     "unclosed:ResourceWarning",
@@ -54,7 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("data")
     clustered = {item.path for item in items if "client" in getattr(item, "fixturenames", ())}
     for item in items:
-        if item.path in clustered:
+        item.stash[CLUSTERED] = item.path in clustered
+        if item.stash[CLUSTERED]:
             for warning in OF_CLUSTERS:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))
 
@@ -64,6 +67,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = missing_data(marker.args)
         if reason:
             pytest.skip(reason)
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures of the test
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if item.stash[CLUSTERED] and not (nextitem and nextitem.stash[CLUSTERED]):
+        from support.clusters import close
+
+        close()
 
 
 @pytest.fixture(scope="session")
@@ -91,24 +102,22 @@ def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "digits.html"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client():
-    """A Dask client of two worker processes with one thread each, for the tests of a file."""
+    """A Dask client of two worker processes with one thread each."""
     pytest.importorskip("distributed")
-    from support.clusters import open_client
+    from support.clusters import shared_client
 
-    with open_client(2) as client:
-        yield client
+    return shared_client(2)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lonely_client():
     """A Dask client of one worker process."""
     pytest.importorskip("distributed")
-    from support.clusters import open_client
+    from support.clusters import shared_client
 
-    with open_client(1) as client:
-        yield client
+    return shared_client(1)
 
 
 @pytest.fixture

@@ -30,9 +30,16 @@ def assert_same(arrays, expected):
         assert arrays[name].tobytes() == array.astype(arrays[name].dtype).tobytes()
 
 
+def overwrite(path, content):
+    """Put other bytes into a file. Emptying it first would make some file systems wait for disk."""
+    with open(path, "r+b" if path.exists() else "wb") as file:
+        file.write(content)
+        file.truncate()
+
+
 def is_refused(path, content):
     """Whether a file with this content is refused by name; another exception passes through."""
-    path.write_bytes(content)
+    overwrite(path, content)
     try:
         read_checkpoint(path)
     except CheckpointError as error:
