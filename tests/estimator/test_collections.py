@@ -127,7 +127,7 @@ class TestRows:
 class TestComponentTree:
     """Rows stay where they are: sums over them, and samples, come here."""
 
-    PARAMS: ClassVar = {"max_nodes": 3, "max_iter": 1, "batch_size": 300, "random_state": 0}
+    PARAMS: ClassVar = {"max_nodes": 5, "max_iter": 2, "batch_size": 300, "random_state": 0}
 
     def test_the_same_bits_on_any_number_of_workers(self, client, lonely_client):
         one = ComponentTree(engine=client, **self.PARAMS).fit(chunked(POINTS, client))
