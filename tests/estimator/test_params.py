@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_what_is_expected_in_words(constraint: Constraint, words: str) -> None:
 
 
 class TestCheck:
-    TABLE = {"n": (NUMBER,), "rate": (Options((None,)), RATE)}
+    TABLE: ClassVar = {"n": (NUMBER,), "rate": (Options((None,)), RATE)}
 
     def test_one_of_the_constraints_is_enough(self) -> None:
         for rate in (None, 0.5):

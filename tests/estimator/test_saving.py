@@ -105,7 +105,7 @@ class TestForeign:
         write_checkpoint(
             saved, {**file.header, "params": {**params, "n_components": -1}}, file.arrays
         )
-        with pytest.raises(CheckpointError, match="saved parameters cannot be.*'n_components'"):
+        with pytest.raises(CheckpointError, match=r"saved parameters cannot be.*'n_components'"):
             everlearn.load(saved)
 
     def test_an_array_of_nobody(self, saved: Path) -> None:
