@@ -107,8 +107,13 @@ class TestPoints:
 
 class TestLabels:
     LAYOUT = Layout("classifier", classes=("p", "q"))
-    ROWS: ClassVar = [{"text": "sea", "label": "p"}, {"text": "ship"}, {"text": "star", "label": "z"},
-            {"text": "sky", "label": "q"}, {"label": "p"}]  # fmt: skip
+    ROWS: ClassVar = [
+        {"text": "sea", "label": "p"},
+        {"text": "ship"},
+        {"text": "star", "label": "z"},
+        {"text": "sky", "label": "q"},
+        {"label": "p"},
+    ]
 
     def test_a_record_without_one_or_with_another_is_set_aside(self) -> None:
         found = prepared(self.ROWS, self.LAYOUT)
