@@ -1,7 +1,6 @@
 """Names of a package that are imported when they are first used."""
 
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
@@ -10,13 +9,13 @@ from everlearn._lazy import lazy
 
 
 @pytest.fixture
-def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A package with the name `dumps`, which is that of json."""
     module = ModuleType("lazy_package")
     monkeypatch.setitem(sys.modules, "lazy_package", module)
     homes = {"dumps": "json", "missing": "json", "nowhere": "no_such_module"}
     module.__getattr__, module.__dir__ = lazy("lazy_package", homes)  # type: ignore[method-assign]
-    yield module
+    return module
 
 
 def test_a_name_is_the_object_at_home_and_is_kept(package: ModuleType) -> None:
