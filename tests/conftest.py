@@ -1,12 +1,15 @@
 """What every test may use: property-test profiles and the shared data sets."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+if find_spec("distributed") is None:
+    collect_ignore_glob = ["engine/test_dask*.py", "estimator/test_collections*.py"]
 
 # "ci" repeats itself, so that a red build means a changed program; "nightly" goes looking.
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
@@ -34,6 +37,16 @@ def missing_data(folders: tuple[str, ...]) -> str | None:
     return None
 
 
+CLUSTERED = pytest.StashKey[bool]()
+"""Whether a test is in a file that uses a cluster."""
+# Dask leaves sockets to the garbage collector, and does not mind a port that is in use.
+OF_CLUSTERS = (
+    "unclosed:ResourceWarning",
+    "Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+    "Port .* is already in use",
+)
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -41,6 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             "data"
         ):
             item.add_marker("data")
+    clustered = {item.path for item in items if "client" in getattr(item, "fixturenames", ())}
+    for item in items:
+        item.stash[CLUSTERED] = item.path in clustered
+        if item.stash[CLUSTERED]:
+            for warning in OF_CLUSTERS:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -48,6 +67,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = missing_data(marker.args)
         if reason:
             pytest.skip(reason)
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures of the test
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if item.stash[CLUSTERED] and not (nextitem and nextitem.stash[CLUSTERED]):
+        from support.clusters import close
+
+        close()
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +100,24 @@ def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         result = CliRunner().invoke(app, ["demo", "--quiet", "--output", str(folder)])
     assert result.exit_code == 0, result.output
     return folder / "digits.html"
+
+
+@pytest.fixture
+def client():
+    """A Dask client of two worker processes with one thread each."""
+    pytest.importorskip("distributed")
+    from support.clusters import shared_client
+
+    return shared_client(2)
+
+
+@pytest.fixture
+def lonely_client():
+    """A Dask client of one worker process."""
+    pytest.importorskip("distributed")
+    from support.clusters import shared_client
+
+    return shared_client(1)
 
 
 @pytest.fixture

@@ -5,13 +5,10 @@ import re
 import pytest
 
 from everlearn.cli import demo_data, learn
-from everlearn.estimator.saving import load
 from everlearn.io.log import read_log
-from everlearn.report.mixture import render
 from everlearn.stream.session import Session
 
 MODELS = {"digits": "DPMixture", "packages": "MedLDAClassifier", "tree": "TopicTree"}
-TWO = ("numpy", "sklearn")
 
 
 @pytest.fixture
@@ -56,14 +53,6 @@ class TestDemo:
             ], n
         assert (tmp_path / "digits.html").read_bytes() == demo_report.read_bytes()
 
-    def test_without_pillow_the_page_about_digits_has_no_pictures(self, demo_report, monkeypatch):
-        model = load(demo_report.parent / "digits.evl")
-        monkeypatch.setattr(demo_data, "find_spec", lambda name: None)
-        page = render(demo_data.load_digits(0).study(model))
-        assert "<img" not in page
-        assert 'class="strip"' in page
-        assert "<img" in demo_report.read_text("utf-8")
-
     def test_a_place_that_cannot_be_written_to(self, invoke, tmp_path):
         (tmp_path / "file").write_text("x")
         result = invoke("demo", "--output", tmp_path / "file")
@@ -76,23 +65,3 @@ class TestDemo:
         result = invoke("demo", "--output", tmp_path)
         assert result.exit_code == 130
         assert result.stdout == ""
-
-
-class TestDocstrings:
-    def test_documents_are_labelled_and_do_not_give_their_label_away(self):
-        corpus = demo_data.load_docstrings(0, 20, TWO)
-        assert len(corpus) == 40
-        assert sorted(set(corpus.labels)) == list(TWO)
-        for text, label, name in zip(corpus.texts, corpus.labels, corpus.names, strict=True):
-            assert name.startswith(label + ".")
-            assert label not in text.lower()
-            assert len(text.split()) >= 20
-
-    def test_the_seed_says_which_and_in_which_order(self):
-        first, again, other = (demo_data.load_docstrings(seed, 10, TWO) for seed in (0, 0, 1))
-        assert first == again
-        assert first != other
-
-    def test_a_package_that_is_not_there_is_left_out(self):
-        corpus = demo_data.load_docstrings(0, 5, ("numpy", "no_such_package"))
-        assert set(corpus.labels) == {"numpy"}

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import everlearn
-from everlearn.cli import options
-from everlearn.io import lines
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -25,11 +23,6 @@ def test_version(invoke):
     result = invoke("--version")
     assert result.exit_code == 0
     assert result.stdout == f"everlearn {everlearn.__version__}\n"
-
-
-def test_options_and_their_meaning_agree():
-    """Options are spelt out once more, so that help needs no heavy import."""
-    assert options.LineFormat == lines.LineFormat
 
 
 COMMANDS = ("learn", "show", "predict", "report", "log", "diff", "audit", "demo", "warmup")

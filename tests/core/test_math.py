@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln, multigammaln
 
-from everlearn.core.families.wishart import packed_quadratic
 from everlearn.core.math import (
     digamma_multivariate,
     log_beta_normalizer,
@@ -38,13 +37,3 @@ def test_symmetric_matrices_survive_packing(dim):
     M = M + M.transpose(0, 2, 1)
     rows, columns = upper_triangle(dim)
     assert_array_equal(unpack_symmetric(M[:, rows, columns], dim), M)
-
-
-@pytest.mark.parametrize("dim", [1, 3])
-def test_packed_quadratic_forms(dim):
-    rng = np.random.default_rng(1)
-    M, x = rng.normal(size=(4, dim, dim)), rng.normal(size=(6, dim))
-    M = M + M.transpose(0, 2, 1)
-    rows, columns = upper_triangle(dim)
-    outer = x[:, rows] * x[:, columns]
-    assert_allclose(outer @ packed_quadratic(M).T, np.einsum("ni,kij,nj->nk", x, M, x), atol=1e-12)

@@ -1,4 +1,6 @@
-"""Engines of this machine."""
+"""Engines of this machine, and what tests of the cluster watch."""
+
+from collections import Counter
 
 import pytest
 
@@ -12,3 +14,25 @@ def engine(request):
         return
     with ThreadEngine(request.param) as engine:
         yield engine
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """How many tasks were sent to the cluster so far, by what they do."""
+    from everlearn.engine.dask import DaskEngine
+
+    found: Counter[str] = Counter()
+    submit = DaskEngine._submitted
+
+    def counted(self, work, groups, call):
+        found[work.__name__] += len(groups)
+        return submit(self, work, groups, call)
+
+    monkeypatch.setattr(DaskEngine, "_submitted", counted)
+    return found
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Few rows are enough to be spread over workers."""
+    monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 96)

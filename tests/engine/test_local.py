@@ -16,14 +16,9 @@ from weakref import WeakSet
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from threadpoolctl import threadpool_info
 
-from everlearn.core.stats import total
 from everlearn.engine import local
-from everlearn.engine.dask_data import grouped
 from everlearn.engine.local import SerialEngine, ThreadEngine
-from everlearn.engine.opening import open_engine
-from everlearn.engine.protocol import LocalHandle, Piece, by_chunk, pieces
 from everlearn.mixture.local import Plan
 from everlearn.mixture.memoized import lap
 from oracles.cases import named
@@ -38,18 +33,8 @@ from oracles.runs import (
     runner_of,
     started,
 )
+from support.spelling import Concat, spell
 from support.threads import assert_gone, running
-
-
-class Concat(tuple):
-    """Addition that remembers the order and the grouping."""
-
-    def __add__(self, other):
-        return Concat((tuple(self), tuple(other)))
-
-
-def spell(shared, item):
-    return Concat((item,)), (shared, item)
 
 
 def meet(engine):
@@ -117,72 +102,6 @@ class TestMapSum:
             engine.map_sum(spell, [], None)
 
 
-class TestPieces:
-    """Runs of data that stay where they are."""
-
-    def test_runs_do_not_cross_chunks(self, monkeypatch):
-        monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 10)
-        found = pieces(list(range(23)), 4, lambda where: where.start)
-        assert [p.load() for p in found] == [
-            ([0, 1, 2, 3], 0), ([4, 5, 6, 7], 4), ([8, 9], 8),
-            ([10, 11, 12, 13], 10), ([14, 15, 16, 17], 14), ([18, 19], 18),
-            ([20, 21, 22], 20),
-        ]  # fmt: skip
-        assert [len(run) for run in by_chunk(found)] == [3, 3, 1]
-        assert [p.whole.stop for p in found] == [4, 8, 10, 14, 18, 20, 23]
-
-    def test_a_piece_of_a_chunk_elsewhere_is_the_same(self):
-        near = Piece([5, 6, 7, 8, 9], slice(1, 5), slice(1, 3), "x")
-        far = Piece(LocalHandle([6, 7, 8, 9]), None, slice(1, 3), "x")
-        assert near.load() == far.load() == near.of([6, 7, 8, 9]) == ([7, 8], "x")
-
-    def test_sums_are_made_within_chunks_first(self, engine, monkeypatch):
-        monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 3)
-        found, infos = engine.map_sum(spell, pieces(tuple(range(7)), 1), None)
-        one, two, three = (((0,),), ((1,),)), ((2,),), (((3,),), ((4,),))
-        assert infos == [(None, (i,)) for i in range(7)]
-        assert found == (((one, two), (three, ((5,),))), ((6,),))
-
-    def test_what_is_kept_is_told_apart_by_chunk(self, engine, monkeypatch):
-        monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 3)
-        items = pieces(tuple(range(7)), 2)
-        found, kept = engine.map_sum_and_keep(spell, items, None)
-        assert found == engine.map_sum(spell, items, None)[0]
-        assert [len(handle.fetch()) for handle in kept] == [2, 2, 1]
-        again = engine.map(lambda _, item: item, [(kept[0], 4), (kept[2], 5)], None)
-        assert again[1] == ([(None, (6,))], 5)
-
-
-class TestGroups:
-    @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 29])
-    @pytest.mark.parametrize("n_workers", [1, 2, 3])
-    @pytest.mark.parametrize("placed", [False, True])
-    def test_additions_do_not_depend_on_who_makes_them(self, n, n_workers, placed):
-        workers = [f"w{i}" for i in range(n_workers)]
-        rng = np.random.default_rng(n)
-        homes = dict(enumerate(rng.choice(workers, n).tolist()))
-        groups = grouped(range(n), workers, n_workers, homes.get if placed else lambda _: None)
-        parts = [total([spell(None, i)[0] for run in group.runs for i in run]) for group in groups]
-        heights = [group.height for group in groups]
-        assert total(parts, heights) == SerialEngine().map_sum(spell, range(n), None)[0]
-        for group in groups:
-            assert group.home in workers
-            if placed:
-                assert {homes[i] for run in group.runs for i in run} == {group.home}
-
-    def test_tasks_are_few_and_all_workers_have_some(self):
-        groups = grouped(range(1000), ["a", "b", "c"], 3, lambda _: None)
-        assert len(groups) <= 6
-        assert {group.home for group in groups} == {"a", "b", "c"}
-
-    def test_what_workers_of_one_thread_hold_is_one_task_each_where_the_tree_allows(self):
-        workers = ["a", "b"]
-        for n in (2, 8, 32):
-            homes = dict(enumerate(["a"] * (n // 2) + ["b"] * (n // 2)))
-            assert len(grouped(range(n), workers, 2, homes.get)) == 2
-        assert len(grouped(range(32), workers, 8, homes.get)) == 16  # for four threads each
-
-
 class TestSameBits:
     """Blocks are computed alike by whoever computes them."""
 
@@ -214,30 +133,7 @@ class TestSameBits:
         assert traces[0][0][-1].n_components > 1
 
 
-class TestOpening:
-    @pytest.mark.parametrize("name", ["serial", "threads", None])
-    def test_every_name_gives_the_same(self, name):
-        with open_engine(name) as engine:
-            assert engine.map_sum(spell, [1, 2, 3], 0) == SerialEngine().map_sum(
-                spell, [1, 2, 3], 0
-            )
-
-    def test_names_mean_what_they_say(self):
-        with open_engine("serial") as engine:
-            assert isinstance(engine, SerialEngine)
-        with open_engine("threads") as engine:
-            assert isinstance(engine, ThreadEngine)
-
-    @pytest.mark.parametrize("name", ["serial", "threads"])
-    def test_linear_algebra_has_one_thread_meanwhile(self, name):
-        def counts():
-            return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
-
-        before = counts()
-        with open_engine(name):
-            assert set(counts()) <= {1}
-        assert counts() == before
-
+class TestEnding:
     def test_threads_end_with_the_engine(self):
         before = running()
         with ThreadEngine(3) as engine:

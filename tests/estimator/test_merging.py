@@ -5,7 +5,6 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -13,9 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import everlearn
 from everlearn.core.families.recentred import recentred
-from everlearn.core.stats import Stats
 from everlearn.estimator.merging import merge
-from everlearn.images.pipeline import image_pipeline
 from everlearn.linear.classifier import (
     BayesianPassiveAggressiveClassifier,
 )
@@ -26,7 +23,7 @@ from everlearn.linear.regressor import (
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.merging import sealed_state
 from everlearn.ppca.estimator import OnlinePPCA
-from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
+from everlearn.topics.medlda import MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
 from everlearn.topics.state import anchor_means
 from everlearn.topics.topic_model import TopicModel
@@ -177,32 +174,16 @@ class TestMixtures:
         shards = [DPMixture(random_state=0).partial_fit(part) for part in np.split(POINTS, 2)]
         assert merge(shards)._learned.state.n_open == 0
 
+    def test_a_base_with_open_rows(self):
+        base = DPMixture(random_state=0).partial_fit(POINTS)
+        with pytest.raises(ValueError, match=r"base without open rows.*Got 900"):
+            merge([copy.deepcopy(base), copy.deepcopy(base)], base=base)
+
     def test_gaps_in_one_of_them(self):
         gaps = np.where(RNG.random((450, 3)) < 0.1, np.nan, POINTS[450:])
         both = merge([fitted(POINTS[:450]), fitted(gaps)])
         assert both.n_samples_seen_ == 900
         assert np.isfinite(both.bound_)
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_other_origins_give_the_statistics_of_other_features(missing):
-    X = POINTS.copy()
-    X[3, 1] = np.nan if missing else X[3, 1]
-    for kind in ("diagonal", "full"):
-        if missing and kind == "full":
-            continue
-        one, two = (fitted(X[i : i + 450], family=kind, moves=()) for i in (0, 450))
-        f1, f2 = one._learned.state.model.family, two._learned.state.model.family
-        if missing:
-            f1, f2 = replace(f1, missing=True), replace(f2, missing=True)
-        r = RNG.random((900, 2))
-
-        def stats(family, r=r):
-            t = r.T @ family.features(X)
-            return Stats(np.arange(2), r.sum(axis=0), t, np.zeros(2), 0.0)
-
-        found, expected = recentred(f2, stats(f2), f1.origin), stats(f1)
-        assert_allclose(found.t, expected.t, rtol=1e-9, atol=1e-8)
 
 
 class TestTopics:
@@ -389,114 +370,3 @@ class TestOthers:
             merge([one, copy.deepcopy(one).partial_fit(POINTS, y)], base=one).n_samples_seen_
             == 1200
         )
-
-
-GIBBS = {"loss": "gibbs", "covariance": "full", "random_state": 0}
-
-
-class TestOtherData:
-    """Sums over other columns or other classes are sums of different things."""
-
-    def test_classes(self):
-        y = (POINTS[:, 0] > 0).astype(int)
-        models = [
-            BayesianPassiveAggressiveClassifier(**GIBBS).fit(POINTS, np.array(names)[y])
-            for names in (("cat", "dog"), ("horse", "zebra"))
-        ]
-        with pytest.raises(
-            ValueError, match=r"same classes.*\['cat', 'dog'\] and \['horse', 'zebra'\]"
-        ):
-            merge(models)
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            lambda X: fitted(X),
-            lambda X: OnlinePPCA(n_components=1).fit(X),
-            lambda X: TopicModel(n_topics=2, random_state=0).fit(X.abs().round().astype(int)),
-            lambda X: BayesianPassiveAggressiveRegressor(**GIBBS).fit(
-                X, X["a" if "a" in X else "x"]
-            ),
-        ],
-        ids=["mixture", "ppca", "topics", "linear"],
-    )
-    def test_columns(self, make):
-        models = [make(pd.DataFrame(POINTS, columns=list(names))) for names in ("abc", "cba")]
-        with pytest.raises(ValueError, match=r"same feature names.*'a', 'b', 'c'.*'c', 'b', 'a'"):
-            merge(models)
-        narrow = make(pd.DataFrame(POINTS[:, :2], columns=["a", "b"]))
-        with pytest.raises(ValueError, match=r"same width\. Got 3 and 2 features"):
-            merge([models[0], narrow])
-
-
-class TestRefusals:
-    def test_too_few_or_not_alike(self):
-        model = fitted(POINTS)
-        with pytest.raises(ValueError, match=r"at least two models. Got 1"):
-            merge([model])
-        with pytest.raises(TypeError, match=r"one class. Got DPMixture and TopicModel"):
-            merge([model, TopicModel(n_topics=2).fit(COUNTS[:9])])
-        with pytest.raises(ValueError, match="fitted models"):
-            merge([model, DPMixture()])
-        with pytest.raises(ValueError, match=r"'concentration' of 1\.0 and 2\.0"):
-            merge([model, fitted(POINTS, concentration=2.0)])
-        with pytest.raises(ValueError, match="3 and 2 features"):
-            merge([model, fitted(POINTS[:, :2])])
-
-    @pytest.mark.parametrize(
-        ("make", "words"),
-        [
-            (lambda: fitted(POINTS, learner="stochastic"), "learner='memoized'"),
-            (lambda: TopicModel(n_topics="infer").fit(COUNTS[:9]), "n_topics=a number"),
-            (lambda: TopicModel(n_topics=2, retention=0.9).fit(COUNTS[:9]), "retention=1.0"),
-            (lambda: MedLDAClassifier(n_topics=4).fit(COUNTS[:40], LABELS[:40]), "loss='gibbs'"),
-            (
-                lambda: OnlinePPCA(n_components=1, constraint=None).fit(POINTS),
-                "constraint='step' or 'task'",
-            ),
-            (
-                lambda: BayesianPassiveAggressiveClassifier(loss="averaging").fit(
-                    POINTS, LABELS > 1
-                ),
-                "loss='gibbs'",
-            ),
-        ],
-    )
-    def test_what_is_no_sum(self, make, words):
-        with pytest.raises(ValueError, match=words):
-            merge([make(), make()])
-
-    def test_estimators_that_cannot_be_joined(self):
-        models = [MedHDPClassifier().fit(COUNTS[:40], LABELS[:40]) for _ in range(2)]
-        with pytest.raises(TypeError, match="merge cannot join MedHDPClassifier"):
-            merge(models)
-
-    def test_pipelines_and_models_that_are_no_list(self):
-        pipeline = image_pipeline("hog")
-        with pytest.raises(TypeError, match="merge cannot join ImagePipeline"):
-            merge([pipeline, pipeline])
-        for single in (DPMixture(), pipeline):
-            kind = type(single).__name__
-            with pytest.raises(TypeError, match=rf"merge needs a list of models\. Got a {kind}"):
-                merge(single)
-        with pytest.raises(TypeError, match=r"merge needs a list of models\. Got a int"):
-            merge(3)
-
-    def test_paths(self):
-        with pytest.raises(TypeError, match=r"path 'a\.evl': read it first, by everlearn\.load"):
-            merge(["a.evl", "b.evl"])
-
-    def test_a_base_with_open_rows(self):
-        base = DPMixture(random_state=0).partial_fit(POINTS)
-        with pytest.raises(ValueError, match=r"base without open rows.*Got 900"):
-            merge([copy.deepcopy(base), copy.deepcopy(base)], base=base)
-
-
-def test_classes_are_not_merged_with_columns_of_an_indicator():
-    """Both are called 0 and 1, and have one and two tasks."""
-    y = (CORPUS_LABELS[0] == CORPUS_LABELS).astype(int)
-    two = MedLDAClassifier(n_topics=4, loss="gibbs", random_state=0).fit(COUNTS, y)
-    columns = MedLDAClassifier(n_topics=4, loss="gibbs", random_state=0)
-    columns.fit(COUNTS, np.stack([1 - y, y], axis=1))
-    with pytest.raises(ValueError, match=r"same kind of labels\. Got binary and multilabel"):
-        merge([two, columns])

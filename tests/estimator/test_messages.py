@@ -17,10 +17,8 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-import everlearn
 from everlearn.clumps.estimator import ClumpedTopicModel
 from everlearn.components.estimator import ComponentTree
-from everlearn.errors import CheckpointError
 from everlearn.linear.classifier import BayesianPassiveAggressiveClassifier
 from everlearn.linear.regressor import BayesianPassiveAggressiveRegressor
 from everlearn.mixture.estimator import DPMixture
@@ -422,34 +420,3 @@ OTHERS: list[tuple[Callable[[], Any], Callable[[Any], Any], str]] = [
 @pytest.mark.parametrize(("make", "call", "message"), OTHERS)
 def test_other_calls(make: Callable[[], Any], call: Callable[[Any], Any], message: str) -> None:
     check(make(), call, message)
-
-
-def test_files(tmp_path: Path) -> None:
-    model = fitted("OnlinePPCA")
-    whole = tmp_path / "model.evl"
-    model.save(whole)
-    short = tmp_path / "short.evl"
-    short.write_bytes(whole.read_bytes()[:500])
-    (tmp_path / "a.py").write_text("import numpy\n")
-    np.savez(tmp_path / "a.npz", X=X)
-    (tmp_path / "empty.evl").touch()
-    foreign = "is not an everlearn model: those are files that `save` or `everlearn learn` wrote"
-    for name, message in {
-        "a.py": foreign,
-        "a.npz": foreign,
-        "empty.evl": "the file is empty or cut off, it has 0 bytes",
-        "short.evl": "it is cut off, extended or no checkpoint",
-        ".": "it is a directory; name a file in it",
-    }.items():
-        with pytest.raises(CheckpointError, match=re.escape(message)) as raised:
-            everlearn.load(tmp_path / name)
-        assert str(tmp_path / name) in str(raised.value)
-    with pytest.raises(FileNotFoundError, match=r"absent\.evl"):
-        everlearn.load(tmp_path / "absent.evl")
-    with pytest.raises(TypeError, match="'path' of load cannot be used: expected str, bytes or"):
-        everlearn.load(None)  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match="it is a directory; name a file in it"):
-        model.save(tmp_path)
-    with pytest.raises(FileNotFoundError, match="absent"):
-        model.save(tmp_path / "absent" / "model.evl")
-    check(model, lambda m: m.save(None), "'path' of OnlinePPCA cannot be used: expected str, bytes")

@@ -9,35 +9,11 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from conftest import REPOSITORY
-from everlearn.errors import CheckpointError, NotConvergedWarning
+from everlearn.errors import NotConvergedWarning
 from everlearn.estimator.saving import load
 from everlearn.images import HOG, LBP, CNNFeatures, ImagePipeline, ScaledPCA, image_pipeline
 from everlearn.mixture.estimator import DPMixture
-from everlearn.store.archive import read_checkpoint, write_checkpoint
-from everlearn.testing.checks import CHECKS, Case, check_refusals_leave_no_trace
-from support.networks import save_network
-
-TOO_WIDE = {"mean": np.zeros(7)}  # for rows of three numbers, which are known only when they come
-SETTINGS = {"hog": {"size": 64}, "lbp": {"size": 64, "grid": 4}, "cnn": {"size": 32}}
-
-
-def scenes(n=40, seed=0):
-    """Bright and dark pictures in turn, with stripes this way and that."""
-    rng = np.random.default_rng(seed)
-    stripes = np.tile(np.repeat([0, 1], 4), 4)[:, None] * np.ones(32)
-    kinds = [stripes * 200, 255 - stripes.T * 60]
-    noise = rng.integers(0, 20, size=(n, 32, 32))
-    return [
-        np.clip(kinds[i % 2] + noise[i], 0, 255).astype(np.uint8) for i in range(n)
-    ]  # fmt: skip
-
-
-def made(kind, tmp_path, **params):
-    settings = dict(SETTINGS[kind])
-    if kind == "cnn":
-        save_network(tmp_path / "tiny.onnx")
-        settings["weights"] = tmp_path / "tiny.onnx"
-    return image_pipeline(kind, 3, mixture=DPMixture(random_state=0, **params), **settings)
+from support.image_pipelines import made, scenes
 
 
 @pytest.mark.parametrize("kind", ["hog", "lbp", "cnn"])
@@ -84,9 +60,10 @@ def test_a_stream_keeps_its_axes(tmp_path):
     assert len(set(pipeline.predict(images)[::2]) & set(pipeline.predict(images)[1::2])) == 0
 
 
+TOO_WIDE = {"mean": np.zeros(7)}  # for rows of three numbers, which are known only when they come
 CONTINUE = """
 import sys
-from images.test_pipeline import scenes
+from support.image_pipelines import scenes
 from everlearn import load
 
 model = load(sys.argv[1])
@@ -352,77 +329,10 @@ def test_too_few_images_are_warned_of(method, tmp_path):
     getattr(pipeline, method)(scenes(40))
 
 
-@pytest.mark.parametrize("mean", [np.array(0.0), np.float32(1), np.zeros(3, int), (1, 2, 3)])
-def test_means_of_any_form_are_saved(mean, tmp_path):
-    pipeline = made("cnn", tmp_path).set_params(features__mean=mean).fit(scenes())
-    pipeline.save(tmp_path / "model.evl")
-    back = load(tmp_path / "model.evl")
-    np.testing.assert_array_equal(back["features"].mean, mean)
-    np.testing.assert_array_equal(back.predict(scenes()), pipeline.predict(scenes()))
-
-
 def test_steps_of_other_kinds_are_not_saved(tmp_path):
     pipeline = ImagePipeline([("features", HOG()), ("mixture", DPMixture())])
     with pytest.raises(ValueError, match="the 'steps' of ImagePipeline must be 'features'"):
         pipeline.save(tmp_path / "model.evl")
-
-
-# ------------------------------------------------------------------- files
-
-
-def case_of(kind, folder):
-    def make(engine=None, **params):  # engines are those of the mixture
-        return made(kind, folder, **params)
-
-    batches = [(scenes(12, seed),) for seed in range(3)]
-    return Case(kind, make, batches, scenes(6, 7), ("predict", "transform", "score_samples"))
-
-
-@pytest.mark.parametrize(
-    "check", [one for one in CHECKS if one is not check_refusals_leave_no_trace]
-)
-@pytest.mark.parametrize("kind", ["hog", "lbp", "cnn"])
-def test_conformance(kind, check, tmp_path):
-    check(case_of(kind, tmp_path), tmp_path)
-
-
-def narrower(header, arrays):
-    for name in ("sizes", "directions"):
-        place = f"learned/reduce/learned/{name}"
-        arrays[place] = arrays[place][:1].copy()
-    header["learned"]["reduce"]["learned"]["n_components"] = 1
-
-
-def features(**changes):
-    return lambda h, a: h["learned"]["features"].update(changes)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (features(kind="sift"), "features/kind"),
-        (features(kind=3), "features/kind"),
-        (features(size="big"), "features/size"),
-        (features(colour="red"), "colour"),
-        (lambda h, a: h["learned"]["features"].pop("size"), "size"),
-        (lambda h, a: h["learned"].update(features=None), "features"),
-        (lambda h, a: h["learned"].update(weights=None), "weights"),
-        (lambda h, a: h["learned"].update(output="arrow"), "output"),
-        (lambda h, a: h["learned"].update(mixture=[]), "mixture"),
-        (lambda h, a: h.update(verbose=True), "verbose"),
-        (lambda h, a: a.update(stray=np.ones(2)), "stray"),
-        (narrower, "of 1 columns"),
-    ],
-)
-def test_contradictions_are_refused(spoil, words, tmp_path):
-    path = tmp_path / "model.evl"
-    made("cnn", tmp_path).fit(scenes(12)).save(path)
-    file = read_checkpoint(path)
-    header, arrays = dict(file.header), dict(file.arrays)
-    spoil(header, arrays)
-    write_checkpoint(path, header, arrays)
-    with pytest.raises(CheckpointError, match=words):
-        load(path)
 
 
 # Odd images

@@ -17,7 +17,9 @@ from everlearn.core.families.gaussian_zero_mean import WishartPrior, ZeroMeanGau
 from everlearn.core.families.multinomial import DirichletPrior, Multinomial
 from everlearn.core.families.poisson import GammaPrior, Poisson
 from everlearn.core.families.product import Block, Product
+from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
+from everlearn.mixture.model import Mixture
 from oracles.families import (
     CategoriesOracle,
     DiagonalOracle,
@@ -26,6 +28,8 @@ from oracles.families import (
     ProductOracle,
     WishartOracle,
 )
+
+ALPHA = 1.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +204,11 @@ def statistics(family, X, R, ids=None):
     ids = np.arange(R.shape[1]) if ids is None else np.asarray(ids)
     t = np.asarray(R.T @ family.features(X))
     return Stats(ids, R.sum(axis=0), t, -xlogy(R, R).sum(axis=0), float(family.log_base(X).sum()))
+
+
+def bound(family, X, R):
+    """The bound of a Dirichlet process mixture of the family, under these responsibilities."""
+    return Mixture(family, DPPrior(ALPHA)).bound(statistics(family, X, R))
 
 
 def expected_log_likelihood(family, X, q):

@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.metadata
-import io
 import os
 import stat
 import tempfile
@@ -18,19 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from everlearn.errors import CheckpointError
-from everlearn.store import header as header_module
 from everlearn.store.archive import read_checkpoint, remove_leftovers, write_checkpoint
-from support.store_files import BAD_NAMES, assert_same, posix_only, unpack
-
-DTYPES = ["float64", "float32", "int64", "int32", "uint8", "bool", "<U5"]
-SHAPES = [(), (0,), (3, 0), (7,), (2, 3, 4)]
-
+from support.store_files import DTYPES, SHAPES, assert_same, posix_only, sample
 
 # What goes in comes out
-
-
-def sample(dtype, shape):
-    return np.asarray(np.random.default_rng(0).integers(0, 200, size=shape)).astype(dtype)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -78,46 +68,6 @@ def sorted_deeply(value):
     return [sorted_deeply(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.asfortranarray(np.arange(12.0).reshape(3, 4)),
-        np.arange(24.0).reshape(2, 3, 4)[:, ::-2].T,
-        np.arange(5, dtype=">i4"),
-        np.broadcast_to(np.float32(2.5), (3, 2)),
-        np.array([np.nan, -0.0, np.inf]),
-        np.array(["", "naïve", "\U0001f600"]),
-    ],
-    ids=["fortran", "strided", "big-endian", "broadcast", "not-finite", "unicode"],
-)
-def test_round_trip_of_any_memory_layout(path, array):
-    write_checkpoint(path, {}, {"a": array})
-    assert_same(read_checkpoint(path).arrays, {"a": array})
-
-
-def test_members_are_ordinary_npy_files(path):
-    arrays = {
-        f"{dtype}/{len(shape)}": sample(dtype, shape) for dtype in DTYPES[:-1] for shape in SHAPES
-    }
-    write_checkpoint(path, {}, arrays)
-    with zipfile.ZipFile(path) as archive:
-        assert archive.testzip() is None
-        for name, array in arrays.items():
-            member = io.BytesIO(archive.read(f"{name}.npy"))
-            assert_same({"a": np.load(member, allow_pickle=False)}, {"a": array})
-            member.seek(0)
-            np.lib.format.read_magic(member)
-            np.lib.format.read_array_header_1_0(member)
-            assert member.tell() % 64 == 0  # as the format asks
-
-
-def test_large_members_use_zip64(path, monkeypatch):
-    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
-    write_checkpoint(path, {}, {"a": np.arange(99.0)})
-    assert b"PK\x06\x06" in path.read_bytes()
-    assert_same(read_checkpoint(path).arrays, {"a": np.arange(99.0)})
-
-
 # The bytes of the file
 
 
@@ -134,96 +84,6 @@ def test_bytes_of_version_1_are_frozen(path, monkeypatch):
     write_checkpoint(path, {"é": [1.5, None]}, {"s/a": np.array(["b", "cd"]), "n": np.array(7)})
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert digest == "69db656201f68085b6c2cafedef15fe9f987b59056f6da91344ba5cb572e0d8c"
-
-
-def test_header_tells_format_versions_and_members(path, monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: f"9.9 of {name}")
-    write_checkpoint(path, {"k": 1}, {"a": np.zeros((2, 1), np.float32)})
-    document, members = unpack(path)
-    assert document == {
-        "format": "everlearn",
-        "format_version": 1,
-        "library_version": "9.9 of everlearn",
-        "members": {
-            "a": {
-                "dtype": "<f4",
-                "shape": [2, 1],
-                "sha256": hashlib.sha256(members["a.npy"]).hexdigest(),
-            }
-        },
-        "model": {"k": 1},
-    }
-
-
-def test_library_that_is_not_installed_has_a_version_too(path, monkeypatch):
-    def not_installed(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", not_installed)
-    write_checkpoint(path, {}, {})
-    assert unpack(path)[0]["library_version"] == "0+unknown"
-
-
-# What cannot be stored
-
-
-@pytest.mark.parametrize(
-    ("header", "error", "message"),
-    [
-        ({"a": {"b": [0.0, float("nan")]}}, ValueError, r"header\['a'\]\['b'\]\[1\].*finite.*nan"),
-        ({"a": float("-inf")}, ValueError, r"header\['a'\].*-inf"),
-        ({"a": np.float64("nan")}, ValueError, r"header\['a'\]"),
-        ({"a": (1, 2)}, TypeError, r"header\['a'\].*tuple"),
-        ({"a": np.int64(1)}, TypeError, r"header\['a'\].*int64"),
-        ({"a": {1: 2}}, TypeError, r"keys of header\['a'\].*got 1"),
-        ({1: 2}, TypeError, r"keys of header must be str, got 1"),
-    ],
-)
-def test_header_that_is_not_json(path, header, error, message):
-    with pytest.raises(error, match=message):
-        write_checkpoint(path, header, {})
-    assert not list(path.parent.iterdir())
-
-
-def test_header_that_contains_itself(path):
-    header = {}
-    header["a"] = [header]
-    with pytest.raises(ValueError, match=r"header\['a'\]\[0\].*deeper than 100"):
-        write_checkpoint(path, header, {})
-
-
-def test_header_too_large_to_write(path, monkeypatch):
-    monkeypatch.setattr(header_module, "MAX_HEADER_BYTES", 1000)
-    with pytest.raises(ValueError, match="header must fit in 1000 bytes"):
-        write_checkpoint(path, {"a": "x" * 1000}, {})
-    assert not list(path.parent.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("array", "error"),
-    [
-        (np.array([None]), ValueError),
-        (np.array([1 + 2j]), ValueError),
-        (np.array(["2020-01-01"], "datetime64[D]"), ValueError),
-        (np.zeros(2, [("a", float)]), ValueError),
-        (np.array(b"abc"), ValueError),
-        (np.array([2], np.uint8).view(bool), ValueError),
-        (np.array([0x110000], np.uint32).view("<U1"), ValueError),
-        (np.ma.masked_array([1.0, 2.0], [True, False]), TypeError),
-        ([1.0, 2.0], TypeError),
-        (np.float64(1.0), TypeError),
-    ],
-)
-def test_array_that_cannot_be_stored(path, array, error):
-    with pytest.raises(error, match="array 'culprit'"):
-        write_checkpoint(path, {}, {"fine": np.zeros(1), "culprit": array})
-    assert not list(path.parent.iterdir())
-
-
-@pytest.mark.parametrize("name", BAD_NAMES)
-def test_name_that_an_array_cannot_have(path, name):
-    with pytest.raises(ValueError, match="array names must"):
-        write_checkpoint(path, {}, {name: np.zeros(1)})
 
 
 # Replacing a file
@@ -321,25 +181,6 @@ def test_directory_is_not_replaced(tmp_path):
 def test_folder_that_does_not_exist(tmp_path):
     with pytest.raises(FileNotFoundError):
         write_checkpoint(tmp_path / "absent" / "a.evl", {}, {})
-
-
-def test_array_that_changes_while_it_is_written_gives_a_sound_file(path):
-    array = np.zeros(2**21)
-    stop = threading.Event()
-
-    def alter():
-        while not stop.is_set():
-            np.add(array, 1.0, out=array)
-
-    thread = threading.Thread(target=alter)
-    thread.start()
-    try:
-        for _ in range(5):
-            write_checkpoint(path, {}, {"a": array})
-            assert read_checkpoint(path).arrays["a"].shape == array.shape
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_readers_never_see_a_mixture(path):

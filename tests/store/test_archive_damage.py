@@ -9,7 +9,7 @@ import pytest
 
 from everlearn.errors import CheckpointError
 from everlearn.store.archive import read_checkpoint, write_checkpoint
-from support.store_files import assert_same, is_refused, posix_only, resealed
+from support.store_files import assert_same, is_refused, overwrite, posix_only, resealed
 
 
 def test_every_bit_matters(small):
@@ -100,7 +100,7 @@ def test_damage_under_a_valid_seal_raises_nothing_else(medium):
         damaged = bytearray(sound[:-64])
         for position in rng.integers(0, len(damaged), size=rng.integers(1, 4)):
             damaged[position] ^= 1 << int(rng.integers(8))
-        medium.write_bytes(resealed(bytes(damaged) + sound[-64:]))
+        overwrite(medium, resealed(bytes(damaged) + sound[-64:]))
         try:
             read = read_checkpoint(medium)
         except CheckpointError:

@@ -14,22 +14,10 @@ TABLE = "a,b,label\n" + "".join(f"{i % 7},{i % 5},g{i % 2}\n" for i in range(40)
 
 
 class TestOptions:
-    @pytest.mark.parametrize(
-        ("options", "words"),
-        [
-            ({"color": "red"}, "no option 'color'; choose from kind, batch"),
-            ({"batch": 0}, "'batch' must be an integer of at least 1, got 0"),
-            ({"image_side": True}, "'image-side' must be an integer of at least 1, got True"),
-            ({"columns": "a,b"}, "'columns' must be a list of different names, got 'a,b'"),
-            ({"columns": ["a", "a"]}, "'columns' must be a list of different names"),
-            ({"classes": []}, "'classes' must be a list of different names"),
-            ({"label": 3}, "'label' must be a text, got 3"),
-            ({"kind": ["mixture"]}, "'kind' must be a text"),
-        ],
-    )
-    def test_impossible_ones_are_refused_by_name(self, tmp_path, options, words):
-        with pytest.raises(UsageError, match=words):
-            open_session(tmp_path / "m.evl", {"kind": "mixture", **options}, {})
+    def test_impossible_ones_are_refused_by_name(self, tmp_path):
+        with pytest.raises(UsageError, match="'batch' must be an integer of at least 1, got 0"):
+            open_session(tmp_path / "m.evl", {"kind": "mixture", "batch": 0}, {})
+        assert not (tmp_path / "m.evl").exists()
 
     def test_lists_and_tuples_are_the_same(self, tmp_path):
         request = learned(tmp_path, "mixture from JSON lines")

@@ -12,18 +12,18 @@ from everlearn.io.opening import open_sources
 from everlearn.stream.predict import predictions
 from everlearn.stream.session import Session
 from store.test_archive_damage import mutated
-from support.store_files import resealed
+from support.store_files import overwrite, resealed
 from support.stream_cases import FILES, learned
 
 N_DAMAGED = 150
 N_USED = 10
 """So many of the files that are not refused are used, for each kind of model."""
-N_READERS = 32
+N_READERS = 8
 
 
 def outcome(path, content):
     """The session of a file, or None if it is refused by name, and the CPU seconds that it took."""
-    path.write_bytes(content)
+    overwrite(path, content)
     start, session, refusal = time.process_time(), None, ""
     try:
         session = Session.load(path)

@@ -38,6 +38,17 @@ def ended(pid):
     return os.waitstatus_to_exitcode(status)
 
 
+def killed_after(seconds, pid):
+    """The exit code of a process that is killed if it has not ended by itself by then."""
+    end = time.perf_counter() + seconds
+    while (left := end - time.perf_counter()) > 0:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            break
+        time.sleep(min(left, 0.002))
+    os.kill(pid, signal.SIGKILL)
+    return ended(pid)
+
+
 def trial(name, folder, n_kills, rng):
     """Kills that hit, and whether the last file is the one of a run without kills."""
     folder.mkdir(parents=True)
@@ -61,9 +72,7 @@ def trial(name, folder, n_kills, rng):
         code = None
         while code != 0:
             pid = learner(request, stdin)
-            time.sleep(rng.uniform(0, seconds) if hits < n_kills else 4 * seconds + 1)
-            os.kill(pid, signal.SIGKILL)
-            code = ended(pid)
+            code = killed_after(rng.uniform(0, seconds) if hits < n_kills else 4 * seconds + 1, pid)
             assert code in (0, -signal.SIGKILL), code
             hits += code != 0
         files.add((folder / "killed.evl").read_bytes())
@@ -86,6 +95,7 @@ def lines_without_time(path):
 
 
 def main(folder, n_kills, seed, *names):
+    os.fsync = lambda file: None  # a kill, unlike a power cut, loses nothing that was written
     warnings.simplefilter("ignore", DeprecationWarning)  # forks of a process with threads
     rng = random.Random(int(seed))
     results = {

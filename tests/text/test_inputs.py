@@ -1,36 +1,23 @@
 """Documents in every form reach a model as the same counts, or are refused by name."""
 
-import sys
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from everlearn.estimator.params import check_params
-from everlearn.text import languages
 from everlearn.text.inputs import (
     DOCUMENT_CONSTRAINTS,
     TextOptions,
     documents_of,
 )
+from support.readers import Reader
 
 TABLE = np.array([[2, 1, 0], [0, 0, 0], [0, 1, 3]])
 TEXTS = ["ann bob ann", "", "bob cid cid cid"]
 TOKENS = [text.split() for text in TEXTS]
 IDS = [np.repeat(np.arange(3), row) for row in TABLE]
-
-
-class Reader(BaseEstimator):
-    """As much of an estimator as reading needs."""
-
-    def __init__(self, vocabulary=None, stop_words=None, text=None):
-        self.vocabulary = vocabulary
-        self.stop_words = stop_words
-        self.text = text
 
 
 FORMS = {
@@ -262,33 +249,6 @@ def test_impossible_sizes_of_a_vocabulary_are_refused(value):
 def test_impossible_stop_words_are_refused(name, value):
     with pytest.raises(ValueError, match=f"the '{name}' parameter of Reader must be"):
         check_params("Reader", Reader(**{name: value}).get_params(), DOCUMENT_CONSTRAINTS)
-
-
-def test_a_language_whose_list_is_missing_names_the_extra(monkeypatch):
-    monkeypatch.setattr(languages, "find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"stop_words.*pip install 'everlearn\[languages\]'"):
-        check_params("Reader", Reader(stop_words="german").get_params(), DOCUMENT_CONSTRAINTS)
-
-
-def test_a_language_has_the_list_of_the_package(monkeypatch):
-    """With a stand-in for the package, which may not be installed."""
-    package = SimpleNamespace(
-        AVAILABLE_LANGUAGES=["german"],
-        get_stop_words=lambda language: {"german": ["und", "der"]}[language],
-    )
-    monkeypatch.setitem(sys.modules, "stop_words", package)
-    monkeypatch.setattr(languages, "find_spec", lambda name: name == "stop_words")
-    check_params("Reader", Reader(stop_words="german").get_params(), DOCUMENT_CONSTRAINTS)
-    _, space = documents_of(Reader(stop_words="german"), ["Der Hund und die Katze"])
-    assert space.vocabulary.words == ["hund", "die", "katze"]
-    with pytest.raises(ValueError, match=r"another language \(german\)"):
-        check_params("Reader", Reader(stop_words="klingon").get_params(), DOCUMENT_CONSTRAINTS)
-
-
-def test_the_package_has_german():
-    pytest.importorskip("stop_words")
-    _, space = documents_of(Reader(stop_words="german"), ["Der Hund und die Katze"])
-    assert space.vocabulary.words == ["hund", "katze"]
 
 
 def test_neighbouring_words_are_words_too():

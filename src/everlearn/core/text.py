@@ -10,8 +10,8 @@ def counted(n: int, one: str, many: str | None = None) -> str:
 
 def megabytes(n_bytes: int) -> str:
     """A size for people: 1.2 MB, 340 kB, 12 bytes."""
-    if n_bytes >= 1_000_000:
+    if n_bytes >= 999_500:  # rounded, it is not "1000 kB"
         return f"{n_bytes / 1e6:.1f} MB"
     if n_bytes >= 1_000:
         return f"{n_bytes / 1e3:.0f} kB"
-    return f"{n_bytes} bytes"
+    return counted(n_bytes, "byte")

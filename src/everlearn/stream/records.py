@@ -212,7 +212,10 @@ def _points(row: Any, names: tuple[str, ...] | None, layout: Layout) -> NDArray[
     given = field_of(row, POINTS, names) if named else row
     if not isinstance(given, (list, tuple)):
         raise ValueError(f"no image and no list of points in {POINTS!r}")
-    points = np.array(given, dtype=np.float64)
+    try:
+        points = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):  # of different lengths, or not of numbers
+        points = np.empty(0)
     if points.ndim != 2 or not points.size or not np.isfinite(points).all():
         raise ValueError(f"{POINTS!r} must be a list of points, which are lists of finite numbers")
     return points

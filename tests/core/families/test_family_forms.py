@@ -7,133 +7,30 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
-from everlearn.core.families.gaussian_full import FullGaussian, NormalWishartPrior
+from everlearn.core.families.gaussian_diag import DiagGaussian
 from everlearn.core.families.gaussian_zero_mean import ZeroMeanGaussian
 from everlearn.core.families.multinomial import Multinomial
 from everlearn.core.priors.dp import DPPrior
 from everlearn.mixture.model import Mixture
 from oracles import mixture as oracle_mixture
 from oracles.cases import (
+    ALPHA,
     CASES,
-    CSR_COUNTS,
-    DENSE_COUNTS,
-    DIAGONAL,
-    GAPS,
     GAUSSIANS,
     SHIFTED,
     TABLE,
+    bound,
     diagonal,
     expected_log_likelihood,
     full,
     gaussian_rows,
     named,
-    posteriors,
     responsibilities,
     statistics,
 )
 
-ALPHA = 1.3
-
-
-def bound(family, X, R):
-    return Mixture(family, DPPrior(ALPHA)).bound(statistics(family, X, R))
-
 
 class TestSameModelInOtherForms:
-    def test_wishart_per_dimension_is_normal_gamma(self):
-        m, beta = np.zeros(2), np.array([3.0, 5.0])
-        a = NormalGammaPrior.wishart(m, 0.1, 4.0, beta)
-        b = NormalGammaPrior(m, 0.1, 2.0, beta / 2)
-        X, R = gaussian_rows(20, 2, 3), responsibilities(20, 3)
-        assert bound(DiagGaussian(a, m), X, R) == bound(DiagGaussian(b, m), X, R)
-
-    def test_one_dimension_is_diagonal_and_full_at_once(self):
-        X, R = gaussian_rows(20, 1, 3), responsibilities(20, 3)
-        m, o = np.array([0.4]), np.array([0.1])
-        narrow = DiagGaussian(NormalGammaPrior(m, 0.22, 0.91, np.array([0.28])), o)
-        wide = FullGaussian(NormalWishartPrior(m, 0.22, 1.82, np.array([[0.56]])), o)
-        assert_allclose(bound(wide, X, R), bound(narrow, X, R), rtol=1e-13)
-        scores = []
-        for family in (narrow, wide):
-            s = statistics(family, X, R)
-            q = family.posterior(s.n, s.t)
-            scores.append(expected_log_likelihood(family, X, q))
-            scores.append(family.log_predictive(X, q))
-        assert_allclose(scores[2], scores[0], rtol=1e-11)
-        assert_allclose(scores[3], scores[1], rtol=1e-11)
-
-    def test_missing_without_gaps_is_not_missing(self):
-        with_flag = replace(DIAGONAL.family, missing=True)
-        X, R = DIAGONAL.X, responsibilities(len(DIAGONAL), 3)
-        assert_allclose(bound(with_flag, X, R), bound(DIAGONAL.family, X, R), rtol=1e-13)
-        a, b = (statistics(f, X, R) for f in (with_flag, DIAGONAL.family))
-        qa, qb = with_flag.posterior(a.n, a.t), DIAGONAL.family.posterior(b.n, b.t)
-        assert_allclose(
-            expected_log_likelihood(with_flag, X, qa),
-            expected_log_likelihood(DIAGONAL.family, X, qb),
-            rtol=1e-12,
-        )
-        assert_allclose(
-            with_flag.log_predictive(X, qa), DIAGONAL.family.log_predictive(X, qb), rtol=1e-12
-        )
-        same = (
-            f.draw(q, 1, 5, np.random.default_rng(0))
-            for f, q in ((with_flag, qa), (DIAGONAL.family, qb))
-        )
-        assert_allclose(*same, rtol=1e-12)
-
-    def test_a_column_of_gaps_is_a_model_without_the_column(self):
-        X, R = gaussian_rows(20, 3, 5), responsibilities(20, 3)
-        p, keep = GAPS.family.prior, [0, 2]
-        holed = X.copy()
-        holed[:, 1] = np.nan
-        smaller = DiagGaussian(
-            NormalGammaPrior(p.mean[keep], p.mean_precision, p.shape, p.rate[keep]),
-            GAPS.family.origin[keep],
-        )
-        assert_allclose(bound(GAPS.family, holed, R), bound(smaller, X[:, keep], R), rtol=1e-13)
-
-    def test_a_gap_in_a_row_is_its_marginal(self):
-        q, _ = posteriors(GAPS)
-        p, keep = GAPS.family.prior, [0, 2]
-        X = gaussian_rows(6, 3, 5)
-        X[:, 1] = np.nan
-        smaller = DiagGaussian(
-            NormalGammaPrior(p.mean[keep], p.mean_precision, p.shape, p.rate[keep]),
-            GAPS.family.origin[keep],
-            missing=True,
-        )
-        part = replace(
-            q,
-            mean=q.mean[:, keep],
-            mean_precision=q.mean_precision[:, keep],
-            shape=q.shape[:, keep],
-            rate=q.rate[:, keep],
-        )
-        for score in (expected_log_likelihood, lambda f, rows, post: f.log_predictive(rows, post)):
-            assert_allclose(score(GAPS.family, X, q), score(smaller, X[:, keep], part), rtol=1e-12)
-
-    def test_csr_is_dense(self):
-        dense, csr = DENSE_COUNTS, CSR_COUNTS
-        R = responsibilities(len(dense), 3)
-        assert_allclose(dense.family.log_base(dense.X), csr.family.log_base(csr.X), atol=1e-14)
-        assert_allclose(bound(csr.family, csr.X, R), bound(dense.family, dense.X, R), rtol=1e-14)
-        q, _ = posteriors(dense)
-        assert_allclose(
-            csr.family.log_predictive(csr.X, q), dense.family.log_predictive(dense.X, q), rtol=1e-14
-        )
-
-    @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
-    def test_counts_of_any_type_are_the_same_counts(self, dtype):
-        for case in (DENSE_COUNTS, CSR_COUNTS):
-            X = case.X.astype(dtype)
-            q, _ = posteriors(case)
-            assert_allclose(case.family.log_base(X), case.family.log_base(case.X), rtol=1e-14)
-            assert_allclose(
-                case.family.log_predictive(X, q), case.family.log_predictive(case.X, q), rtol=1e-14
-            )
-
     def test_features_in_single_precision(self, case):
         exact = case.family.features(case.X)
         single = case.family.features(case.X, np.float32)
@@ -260,15 +157,3 @@ class TestRounding:
         assert np.isfinite(family.natural(q)[0]).all()
         if isinstance(family, Multinomial):
             assert_array_equal(q[0], family.prior.counts)
-
-
-def test_duplicate_entries_of_a_csr_row_are_summed():
-    counts = np.array([[3.0, 0.0, 1.0, 0.0]])
-    twice = sparse.csr_array(
-        (np.array([1.0, 2.0, 1.0]), np.array([0, 0, 2]), np.array([0, 3])), shape=(1, 4)
-    )
-    family = Multinomial(DENSE_COUNTS.family.prior)
-    q = family.posterior(np.zeros(1), np.zeros((1, 4)))
-    assert_allclose(family.log_base(twice), family.log_base(counts))
-    assert_allclose(family.log_predictive(twice, q), family.log_predictive(counts, q))
-    assert twice.nnz == 3

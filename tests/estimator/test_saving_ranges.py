@@ -32,7 +32,7 @@ LARGE = (10**4, 10**6, 2**31, 2**53, 1e9, HUGE)
 WALK = """
 import sys
 from pathlib import Path
-from estimator.test_ranges import predict_forged
+from estimator.test_saving_ranges import predict_forged
 
 predict_forged(Path(sys.argv[1]))
 """

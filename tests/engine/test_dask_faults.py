@@ -170,9 +170,9 @@ def test_killed_in_the_middle_of_a_task(whole):
     with open_engine(whole) as engine:
         engine.map_sum(slow_sum, pieces, 0.0)
         pids = whole.run(os.getpid)
-        timer = threading.Timer(0.5, os.kill, (next(iter(pids.values())), signal.SIGKILL))
+        timer = threading.Timer(0.25, os.kill, (next(iter(pids.values())), signal.SIGKILL))
         timer.start()
-        total, workers = engine.map_sum(slow_sum, pieces, 1.0)
+        total, workers = engine.map_sum(slow_sum, pieces, 0.5)
         timer.join()
     assert total == data.sum()
     assert next(iter(pids.values())) not in workers

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import dask.array as da
 import distributed
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 from benchmarks import cluster
-from engine.cluster.conftest import open_client
 from everlearn.core.stats import total
+from everlearn.engine import protocol
+from everlearn.engine.local import SerialEngine
 from everlearn.engine.opening import open_engine
 from everlearn.engine.protocol import Piece
 from everlearn.mixture.estimator import DPMixture
 from support.bits import assert_same_model
+from support.spelling import spell
 
 pytestmark = pytest.mark.filterwarnings("ignore::everlearn.errors.NotConvergedWarning")
 RNG = np.random.default_rng(4)
@@ -54,13 +57,30 @@ def wait_until(true, seconds=20):
 # ------------------------------------------------------------------ bytes
 
 
+@pytest.fixture
+def counted(client):
+    """No new cluster for each measurement, but the shared one; its bytes are counted."""
+
+    @contextmanager
+    def opened(n_workers):
+        assert len(client.nthreads()) == n_workers
+        cluster.count_bytes()
+        client.run(cluster.count_bytes)
+        yield client
+
+    return opened
+
+
 @pytest.mark.parametrize(
     ("cost_of", "n"),
     [(cluster.mixture_cost, 8000), (cluster.topics_cost, 800)],
     ids=["mixture", "topics"],
 )
-def test_a_step_moves_a_posterior_and_statistics_for_each_worker_however_much_there_is(cost_of, n):
+def test_a_step_moves_a_posterior_and_statistics_for_each_worker_however_much_there_is(
+    cost_of, n, counted, monkeypatch
+):
     """Bytes written to sockets by all processes."""
+    monkeypatch.setattr(cluster, "cluster", counted)
     moved = []
     for size in (n, 4 * n):
         cost, posterior, statistics = cost_of(2, size)
@@ -89,6 +109,22 @@ def test_a_client_that_reaches_the_scheduler_only(client):
         assert not {*behind.rpc.available, *behind.rpc.occupied} & set(behind.nthreads())
 
 
+def test_order_and_grouping_are_those_of_one_process(client, monkeypatch):
+    monkeypatch.setattr("everlearn.engine.protocol.CHUNK_ROWS", 3)
+    runs = protocol.pieces(tuple(range(17)), 2)
+    with open_engine(client) as engine:
+        assert engine.map(spell, [], "s") == []
+        for items in ([7], list(range(13)), runs):
+            assert engine.map(spell, items, "s") == SerialEngine().map(spell, items, "s")
+            far, handles = engine.map_sum_and_keep(spell, items, "s")
+            here, infos = SerialEngine().map_sum(spell, items, "s")
+            assert engine.map_sum(spell, items, "s") == (here, infos)
+            assert far == here
+            assert [info for handle in handles for info in handle.fetch()] == infos
+        with pytest.raises(ValueError, match="nothing to sum"):
+            engine.map_sum(spell, [], None)
+
+
 # ------------------------------------------------------------------ side by side
 
 
@@ -113,17 +149,16 @@ def test_two_models_at_the_same_time(client):
         assert_same_model(found[name], expected)
 
 
-def test_threads_of_a_worker_give_the_same_bits():
+def test_threads_of_a_worker_give_the_same_bits(client):
+    rows = da.from_array(POINTS, chunks=(50, -1))
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=3, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=3, dashboard_address=None, silence_logs=50
         ) as many,
-        distributed.Client(many, set_as_default=False) as client,
+        distributed.Client(many, set_as_default=False) as threads,
     ):
-        rows = da.from_array(POINTS, chunks=(50, -1))
-        far = mixture(client).fit(rows)
-    with open_client(1) as lonely:
-        assert_same_model(far, mixture(lonely).fit(rows))
+        far = mixture(threads).fit(rows)
+    assert_same_model(far, mixture(client).fit(rows))
 
 
 # ------------------------------------------------------------------ nothing is left
