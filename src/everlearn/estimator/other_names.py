@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from sklearn.exceptions import NotFittedError
@@ -199,9 +200,10 @@ class NameAdvice:
                 raise AttributeError(message, name=name, obj=self) from error
 
 
-def own_parameters(cls: type) -> list[str]:
+@cache
+def own_parameters(cls: type) -> tuple[str, ...]:
     """Names of the parameters of a class."""
-    return list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
+    return tuple(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
 
 
 def unknown_parameter(cls: type, name: str) -> str | None:
