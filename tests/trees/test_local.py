@@ -4,14 +4,8 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from everlearn.engine.opening import open_engine
-from everlearn.trees.kernels import paths
 from everlearn.trees.local import expected_table, mean_table
-from support.kernels import from_python
 from trees.small_trees import ALL_SLOTS, RULES, planted, random_topics
-
-digamma, level_divergence, level_weights = map(
-    from_python, (paths.digamma, paths.level_divergence, paths.level_weights)
-)
 
 
 def test_statistics_are_those_of_all_documents() -> None:
