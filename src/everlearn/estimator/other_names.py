@@ -155,7 +155,7 @@ class NameAdvice:
         known = list(inspect.signature(cls.__init__).parameters.values())[1:]
         by_place = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in known)
         if len(args) > by_place:
-            own = own_parameters(cls)
+            own = [p.name for p in known]
             few = ", ".join(f"{name}=..." for name in own[by_place : by_place + 2])
             raise TypeError(
                 f"{cls.__name__} takes its parameters by name, such as {cls.__name__}({few}). Got "

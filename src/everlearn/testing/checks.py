@@ -323,16 +323,16 @@ def check_forged_files_are_refused(case: Case, folder: Path) -> None:
     model.save(path)
     file = read_checkpoint(path)
     n_forged = 0
-    for place, forge in forgeries(type(model)._schema, file.header["learned"]):
-        header, arrays = copy.deepcopy(dict(file.header)), dict(file.arrays)
-        forge(header, arrays)
-        # There are hundreds of forgeries, and most of the time would go to writing files.
-        forged = Checkpoint(header, arrays)
-        with mock.patch("everlearn.estimator.saving.read_checkpoint", return_value=forged):
+    # There are hundreds of forgeries, and most of the time would go to writing files.
+    with mock.patch("everlearn.estimator.saving.read_checkpoint") as read:
+        for place, forge in forgeries(type(model)._schema, file.header["learned"]):
+            header, arrays = copy.deepcopy(dict(file.header)), dict(file.arrays)
+            forge(header, arrays)
+            read.return_value = Checkpoint(header, arrays)
             error = _raised(lambda: load(path), CheckpointError)
-        assert error is not None, f"a file with a wrong {place} was loaded"
-        assert place.rpartition("/")[2] in str(error), f"{place}: {error}"
-        n_forged += 1
+            assert error is not None, f"a file with a wrong {place} was loaded"
+            assert place.rpartition("/")[2] in str(error), f"{place}: {error}"
+            n_forged += 1
     assert n_forged > 10
 
 
