@@ -53,7 +53,7 @@ _FAILURES: Final = 16
 """Number of places in a call of `partial_fit` at which a failure is simulated."""
 _TORN: Final = 24
 """Number of places at which a file is cut, and at which one bit is flipped."""
-_ROUNDS: Final = 6
+_ROUNDS: Final = 4
 """Rounds through all batches before memory is measured, and again as many after that."""
 _GROWTH: Final = 0.25
 """Allowed growth of a model at each batch, as a share of the batch: histories grow a little."""
