@@ -15,11 +15,11 @@ every = pytest.mark.parametrize("family", FAMILIES)
 
 @every
 def test_work_on_an_epoch_stays_within_its_budget(family: str) -> None:
-    parts = documents(family, 36, points=800)[0]
+    parts = documents(family, 40, points=800)[0]
     params: dict[str, Any] = {"batch_size": None, "topic_price": 100.0, "max_clumps": 1000}
     model_of(family, **params).fit(parts[:2])  # compiles
     peaks = {}
-    for limit in (None, "3MB", "4MB"):
+    for limit in (None, "4MB", "5MB"):
         model = model_of(family, epoch_budget=limit, **params)
         gc.collect()
         tracemalloc.start()
@@ -28,10 +28,10 @@ def test_work_on_an_epoch_stays_within_its_budget(family: str) -> None:
             peaks[limit] = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert model.n_samples_seen_ == 36
+        assert model.n_samples_seen_ == 40
         assert (len(model.bound_history_) == 1) == (limit is None)
-    assert peaks["3MB"] <= 3e6
-    assert peaks["4MB"] <= 4e6 < peaks[None]
+    assert peaks["4MB"] <= 4e6
+    assert peaks["5MB"] <= 5e6 < peaks[None]
 
 
 def test_epochs_are_cut_between_documents_only() -> None:
