@@ -247,7 +247,7 @@ def test_the_budget_of_a_quarter_for_groups():
 @pytest.mark.parametrize("budget", [450, 500, 600, 700, 900])
 def test_a_budget_that_holds_one_document_holds_a_stream_of_them(budget):
     """The last topic stays, and groups make way for it."""
-    parts, _ = documents("full", 30, points=60)
+    parts, _ = documents("full", 30, points=20)
     model = model_of("full", memory_budget=budget, max_clumps=None, batch_size=1)
     for i, part in enumerate(parts):
         learn(model, [part])

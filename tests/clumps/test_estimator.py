@@ -9,8 +9,6 @@ from sklearn.exceptions import NotFittedError
 
 from everlearn.clumps import epochs as learner
 from everlearn.clumps.estimator import ClumpedTopicModel
-from everlearn.clumps.model import Topics
-from everlearn.clumps.search import TopicSearch
 from support.clumped_data import (
     FAMILIES,
     assert_same,
@@ -237,27 +235,6 @@ def test_expecting_more_points_keeps_within_limits_and_counts(family: str) -> No
     assert model.n_points_seen_ == 320
     few = taught(family, expected_points=1.0, max_clumps=20)  # less than was seen: as if not given
     assert_same((0, content(few)[1]), (0, content(taught(family, max_clumps=20))[1]))
-
-
-@every
-def test_bounds_do_not_fall_while_an_epoch_is_built(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Iterations on the same items and topics only ever raise the bound."""
-    real, falls = TopicSearch.iterate, []
-
-    def spy(self: Any, most: int, least_gain: float = 0.0) -> None:
-        for _ in range(most):
-            before, k = self.bound, len(self.topics)
-            counted: Topics = self.topics
-            real(self, 1)
-            if np.isclose(counted.n.sum(), self.items.mass.sum()) and k == len(self.topics):
-                falls.append((before - self.bound) / abs(self.bound))
-
-    monkeypatch.setattr(TopicSearch, "iterate", spy)
-    taught(family, max_clumps=None, memory_budget=None)
-    assert len(falls) > 5
-    assert max(falls) <= 1e-9
 
 
 def test_a_topic_that_was_rare_is_recognised_in_a_document_full_of_it() -> None:

@@ -1,23 +1,17 @@
 """What tying points costs, and how compression goes by it."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
-from everlearn.clumps import epochs as clumped_learner
 from everlearn.clumps.budget import KeepLimits
 from everlearn.clumps.compress import Compressor, StorageRoom
-from everlearn.clumps.epochs import ClumpedLearner
-from everlearn.clumps.partition import Refiner, Tying
-from everlearn.clumps.state import ClumpedState, Epoch
-from everlearn.engine.local import SerialEngine
+from everlearn.clumps.partition import Refiner, Tying, location, principal_axes
 from oracles.cases import named
 from oracles.clumped import log_base
-from oracles.clumped_runs import FAMILIES, corpus
-from support.clumped_data import settings_of
+from oracles.clumped_runs import FAMILIES, corpus, settled
 
 every = named(FAMILIES)
 
@@ -28,9 +22,7 @@ def tying_of(c, topics):
 
 def compressed(c, most):
     """Leaves, and the beliefs at which they were found."""
-    topics, _ = c.topics()
-    for _ in range(3):
-        topics, found = c.step.iterate(topics, c.sizes, c.items)
+    topics, found = settled(c)
     family = c.case.family
     prices = KeepLimits(max_items=most).prices(family.n_stats, family.n_features)
     room = StorageRoom(prices, np.inf, most)
@@ -97,19 +89,40 @@ def test_no_known_division_loses_more_than_that_along_the_widest_direction(case)
     assert np.max(gained) > 1e-3
 
 
-@pytest.mark.parametrize(("hope", "n_topics"), [(-np.inf, 2), (0.5, 1)])
-def test_points_show_what_first_clumps_hide(hope, n_topics, monkeypatch):
-    """Documents of one clump each look all alike; their points have two places."""
-    monkeypatch.setattr(clumped_learner, "_PROMISING_SHARE", hope)
-    case = FAMILIES[0]
-    family = corpus(case).model.family
-    rng = np.random.default_rng(0)
-    parts = [
-        rng.normal(rng.choice([-6.0, 6.0], (5001, 1)), 1.0, (5001, family.n_features))
-        for _ in range(2)
-    ]
-    learner = ClumpedLearner(SerialEngine(), settings_of(options={"first_clumps": 1}))
-    fresh = ClumpedState.fresh(corpus(case).model, 10.0)
-    state, _ = learner.learn(fresh, Epoch(parts))
-    assert len(state.topics) == n_topics
-    assert_array_equal(np.sort(state.topics.ids), np.arange(n_topics))
+@every
+def test_divisions_gain_what_the_magnified_bound_gains(case):
+    """M10 for leaves: a division's gain is that of two hard topics for one."""
+    c = corpus(case, tied=True, n=60)
+    leaves, _ = compressed(c, 3.0)
+    for copies in (1.0, 7.0):
+        leaves.gain[:] = np.where(leaves.facts.size > 1, np.nan, -np.inf)
+        Refiner(c.model, c.items, c.sizes, copies)._find_divisions(leaves)
+        q = np.eye(len(leaves))[leaves.of]
+        o = c.oracle
+        before = o.free_energy(q, leaves.facts.alpha, copies, copies, base=False)
+        for leaf in np.flatnonzero(np.isfinite(leaves.gain)):
+            moved = (leaves.of == leaf) & (leaves.side == 1)
+            split = np.column_stack([q * ~moved[:, None], moved])
+            alpha = np.append(leaves.facts.alpha, leaves.upper.alpha[leaf])
+            alpha[leaf] = leaves.lower.alpha[leaf]
+            after = o.free_energy(split, alpha, copies, copies, base=False)
+            assert_allclose(leaves.gain[leaf], before - after, atol=1e-8 * abs(before))
+
+
+@every
+def test_axes_are_the_widest_directions(case):
+    c = corpus(case, tied=False, n=60, n_documents=1, k=1)
+    topics, _ = c.topics()
+    every_item = (np.array([0, 60]), np.arange(60, dtype=np.int32), np.ones(60))
+    axes = principal_axes(case.family, topics.n, topics.t, c.items, every_item, 3)
+    place = location(case.family)
+    x = c.items.features[:, place]
+    assert_allclose(x - x[0], c.oracle.X - c.oracle.X[0], atol=1e-12)
+    outside = np.ones(case.family.n_stats, bool)
+    outside[place] = False
+    assert not axes[:, 0, outside].any()
+    vectors = axes[:, 0, place]
+    assert_allclose(vectors @ vectors.T, np.eye(3), atol=1e-9)
+    spread = ((x - x.mean(axis=0)) @ vectors.T).var(axis=0)
+    largest = np.linalg.eigvalsh(np.cov(x.T, bias=True))[-1]
+    assert spread[0] > 0.9 * largest

@@ -11,7 +11,7 @@ from scipy import sparse
 from everlearn.testing.checks import Case, Check, Spoilt, checks_of
 from support.component_data import WIDTH, model_of, rows_of
 
-X = rows_of(160)
+X = rows_of(120)
 
 
 def with_entry(value: Any, dtype: Any = float) -> Any:
@@ -51,7 +51,7 @@ def case_of(name: str) -> Case:
     return Case(
         name,
         lambda **params: model_of(**{"birth_window": 50, **VARIANTS[name], **params}),
-        [(X[start : start + 40],) for start in range(0, 160, 40)],
+        [(X[start : start + 40],) for start in range(0, 120, 40)],
         X[:10],
         ("predict", "transform", "reconstruct", "score_samples", "score"),
         {},

@@ -19,7 +19,7 @@ from everlearn.components.search import (
     start_path,
 )
 from everlearn.components.settings import ComponentTreeSettings
-from everlearn.components.state import rescale, sweep, visit_batch
+from everlearn.components.state import rescale, sweep
 from everlearn.core.priors.nested import NestedPrior
 from everlearn.engine.local import SerialEngine
 from oracles.component_runs import chain_of, planted, state_of
@@ -54,41 +54,6 @@ def test_one_path_is_principal_component_analysis():
     basis = np.linalg.qr(state.q.mean.T)[0]
     ours = (X - X.mean(axis=0)) @ basis @ basis.T + X.mean(axis=0)
     assert_allclose(ours, pca.inverse_transform(pca.transform(X)), atol=1e-2)
-
-
-def test_rescaling_raises_the_bound_by_what_it_says():
-    X, _ = planted(300)
-    state = state_of(X)
-    runner = PathRunner(state.model, SerialEngine())
-    state = sweep(state, runner, 3)
-    after = rescale(state)
-    assert after.bound() >= state.bound()
-    assert_allclose(after.bound(), after.with_total().bound(), rtol=1e-12)
-    assert sweep(after, runner).bound() >= after.bound() - 1e-9 * abs(after.bound())
-
-
-def test_every_visit_of_a_batch_raises_the_bound():
-    X, _ = planted(240)
-    state = state_of(X, pieces=4)
-    runner = PathRunner(state.model, SerialEngine())
-    state = sweep(state, runner)
-    bounds = [state.bound()]
-    for _ in range(10):
-        for position in range(4):
-            state = visit_batch(state, position, runner)
-            bounds.append(state.bound())
-    assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
-
-
-def test_one_batch_of_all_is_the_batch_algorithm():
-    X, _ = planted(200)
-    state = state_of(X)
-    runner = PathRunner(state.model, SerialEngine())
-    q, batch = state.q, sweep(state, runner, 1)
-    stats = runner.run(q, X)
-    assert_allclose(batch.total.second, stats.for_tree(batch.tree).second)
-    plain = state.model.update(stats, q)
-    assert_allclose(state.model.bound(stats, plain), batch.bound(), rtol=1e-6)
 
 
 def test_a_planted_tree_is_found():

@@ -1,28 +1,21 @@
 """Dask bags and tables of documents: read, numbered and drawn where they are."""
 
-from dataclasses import replace
-
 import dask.array as da
 import dask.bag as db
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from everlearn.core.documents import Documents
 from everlearn.engine.local import SerialEngine
-from everlearn.engine.protocol import LocalHandle
 from everlearn.text.inputs import documents_of
-from everlearn.topics.batches import Batch, Targets
-from everlearn.topics.bayespa import learn_batch
-from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch
-from everlearn.topics.corpus import ChunkedDocuments, Corpus, DocumentChunk
+from everlearn.topics.batches import Targets
+from everlearn.topics.corpus import Corpus
 from everlearn.topics.fit import fit_corpus
 from everlearn.topics.medlda import MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
-from everlearn.topics.objective import Objective
 from everlearn.topics.topic_model import TopicModel
 from support.bits import assert_same_model
-from support.corpora import LABELS, NUMBERS, TEXTS, TOKENS
+from support.corpora import LABELS, NUMBERS, TEXTS, TOKENS, chunks_here
 from support.corpora import X as COUNTS
 
 N, PARTS = 96, 4
@@ -37,21 +30,9 @@ def table():
     return da.from_array(COUNTS[:N].toarray(), chunks=(N // PARTS, -1))
 
 
-def chunks_here(documents: Documents) -> ChunkedDocuments:
-    """The same chunks in this process."""
-    size = N // PARTS
-    parts = [documents[i : i + size] for i in range(0, N, size)]
-    return ChunkedDocuments(
-        tuple(
-            DocumentChunk(LocalHandle([part]), i * size, len(part), part.n_tokens)
-            for i, part in enumerate(parts)
-        )
-    )
-
-
 def fitted_here(model, X):
     documents, words = documents_of(model, X, None, grow=True)
-    corpus = Corpus(chunks_here(documents), words, SerialEngine())
+    corpus = Corpus(chunks_here(documents, N // PARTS), words, SerialEngine())
     settings = model._settings(None)
     start = model._begin(settings, words)
     model._learned = fit_corpus(settings, start, corpus, Targets.none(N))
@@ -76,61 +57,6 @@ class TestTopicModel:
         expected = 2 * np.asarray(COUNTS[:N].sum(axis=0)).ravel()
         counted = (far.components_ - far._current_settings().smoothing).sum(axis=0)
         assert_allclose(counted, expected, rtol=1e-9, atol=1e-9)
-
-
-class TestOneBatch:
-    """A batch in chunks and the same batch in one piece: the same draws, sums to rounding."""
-
-    @staticmethod
-    def both(loss, **rounds):
-        """States and infos after a batch here, and after the same in chunks."""
-        model = MedLDAClassifier(n_topics=6, loss=loss, random_state=0)
-        model.fit(COUNTS[96:160], LABELS[96:160])
-        documents, learned = Documents.from_csr(COUNTS[:N]), model._learned
-        space, settings = learned.outputs, replace(model._current_settings(), **rounds)
-        signs = np.where(LABELS[:N, None] == space.classes, 1, -1).astype(np.int8)
-        targets = Targets(signs, np.ones(signs.shape))
-
-        def copied():
-            state = learned.states[0]
-            return state.__class__(
-                **{
-                    name: value.copy() if isinstance(value, np.ndarray) else value
-                    for name, value in ((f, getattr(state, f)) for f in state.__slots__)
-                }
-            )
-
-        engine = SerialEngine()
-        here = learn_batch(settings, copied(), Batch.of(documents, targets), engine)
-        chunked = ChunkedBatch(chunks_here(documents), targets)
-        return here, learn_chunked_batch(settings, copied(), chunked, engine)
-
-    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
-    @pytest.mark.parametrize("n_rounds", [1, 2])
-    def test_agrees_with_the_learner_of_one_process(self, loss, n_rounds):
-        (here, info), (far, told) = self.both(loss, n_rounds=n_rounds)
-        assert_allclose(far.counts, here.counts, rtol=1e-9, atol=1e-9)
-        assert_allclose(far.totals, here.totals, rtol=1e-9)
-        assert_allclose(far.weights.mean, here.weights.mean, rtol=1e-7, atol=1e-9)
-        assert_allclose(told.shares, info.shares, rtol=1e-9)
-        assert (told.n_documents, told.n_tokens) == (info.n_documents, info.n_tokens)
-        assert told.n_rounds == info.n_rounds == n_rounds
-
-    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
-    def test_rounds_are_watched_alike(self, loss, monkeypatch):
-        values, value = [], Objective.value
-        monkeypatch.setattr(
-            Objective, "value", lambda *given: values.append(value(*given)) or values[-1]
-        )
-        infos = [info for _, info in self.both(loss, n_rounds=3, tol=1.0)]
-        assert {(info.n_rounds, info.converged) for info in infos} == {(3, False)}
-        assert_allclose(values[:3], values[3:], rtol=1e-9)
-        assert len(set(values[:3])) == 3
-
-    @pytest.mark.parametrize("loss", ["averaging", "gibbs"])
-    def test_rounds_end_alike(self, loss):
-        for _, info in self.both(loss, n_rounds=40, tol=1.0):
-            assert (info.n_rounds, info.converged) == (20, True)
 
 
 class TestSupervised:

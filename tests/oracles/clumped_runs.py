@@ -9,7 +9,10 @@ import numpy as np
 
 from everlearn.clumps.items import Items, clumped
 from everlearn.clumps.local import Assignment, ClumpStep
+from everlearn.clumps.merges import JoinProposals, propose_joins
 from everlearn.clumps.model import GroupedModel, Topics
+from everlearn.clumps.splits import SplitProposals, propose_splits
+from everlearn.clumps.state import Epoch
 from everlearn.core.priors.learned_dirichlet import LearnedDirichlet
 from everlearn.engine.local import SerialEngine
 from oracles.cases import Case, diagonal, full, multinomial
@@ -119,3 +122,27 @@ def corpus(
 def not_lower(after: float, before: float) -> bool:
     """Whether a bound has not fallen, but for rounding."""
     return after >= before - TIGHT * max(1.0, abs(before))
+
+
+def settled(c: Corpus, seed: int = 0, steps: int = 3) -> tuple[Topics, Assignment]:
+    """Topics and the assignments whose sums they are."""
+    topics, _ = c.topics(seed)
+    for _ in range(steps):
+        topics, found = c.step.iterate(topics, c.sizes, c.items)
+    return topics, found
+
+
+def splits_of(c: Corpus, topics: Topics, found: Assignment) -> SplitProposals:
+    """The best division of every topic."""
+    every_topic = np.arange(len(topics))
+    return propose_splits(c.model, SerialEngine(), topics, c.sizes, c.items, found, every_topic)
+
+
+def joins_of(c: Corpus, topics: Topics, found: Assignment) -> JoinProposals:
+    """The pairs of topics that may be joined."""
+    return propose_joins(c.model, topics, c.sizes, c.items, found)
+
+
+def epoch_of(case: Case, n: int = 60, n_documents: int = 6) -> Epoch:
+    """Points of a case in documents of equal size."""
+    return Epoch(np.array_split(case.X[:n], n_documents))

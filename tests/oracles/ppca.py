@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 from everlearn.ppca.model import PPCA
 
 Array = NDArray[np.float64]
+sizes = pytest.mark.parametrize(("d", "q"), [(1, 1), (2, 1), (5, 2), (6, 5), (4, 4)])
+"""Numbers of features and of latents."""
 
 
 def random_model(d: int, q: int, seed: int = 0, noise: float = 0.7) -> PPCA:
     rng = np.random.default_rng([seed, d, q])
     return PPCA(rng.normal(size=d), rng.normal(size=(d, q)) * np.linspace(2, 0.5, q), noise)
+
+
+def rows_of(model: PPCA, n: int, seed: int = 1, gaps: float = 0.0) -> Array:
+    """Rows of a model, with gaps at random."""
+    rng = np.random.default_rng(seed)
+    X = model.draw(n, rng)
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+def assert_models_close(one: PPCA, two: PPCA, **how: float) -> None:
+    """The same Gaussians; loadings may be turned."""
+    assert_allclose(one.mean, two.mean, **how)
+    assert_allclose(one.covariance(), two.covariance(), **how)
 
 
 def covariance(model: PPCA) -> Array:

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, IncrementalPCA
 
-from everlearn.errors import NotConvergedWarning
 from everlearn.ppca.estimator import OnlinePPCA
 from support.ppca_data import SETTINGS, WIDTH, model_of, rows_of, taught
 from support.streams import file_of
@@ -43,17 +42,6 @@ def test_equal_weights_are_incremental_pca_of_the_same_rank() -> None:
     assert overlap.min() > 0.99
 
 
-def test_em_finds_what_the_closed_form_is() -> None:
-    X = rows_of(100)
-    exact = OnlinePPCA(2).fit(X)
-    model = OnlinePPCA(2, fit_method="em", tol=1e-5, max_iter=1000, random_state=1).fit(X)
-    assert exact.score(X) - 0.02 < model.score(X) <= exact.score(X)
-    assert (np.diff(model.log_likelihoods_) > -1e-9).all()
-    assert exact.n_iter_ == 1 < model.n_iter_
-    with pytest.warns(NotConvergedWarning, match="max_iter=2"):
-        OnlinePPCA(2, fit_method="em", max_iter=2).fit(X)
-
-
 @pytest.mark.parametrize("params", [{}, {"constraint": "task"}])
 def test_gaps_are_learned_and_filled(params: dict[str, Any]) -> None:
     whole, X = rows_of(800), rows_of(800, gaps=0.2)
@@ -69,23 +57,6 @@ def test_gaps_are_learned_and_filled(params: dict[str, Any]) -> None:
     alone = np.full((1, WIDTH), np.nan)
     assert fitted.score_samples(alone)[0] == pytest.approx(0)
     assert_allclose(fitted.impute(alone)[0], fitted.mean_)
-
-
-def test_a_mixture_finds_planted_planes() -> None:
-    parts = [rows_of(150, seed) for seed in range(3)]
-    X, y = np.concatenate(parts), np.repeat(np.arange(3), 150)
-    found = []
-    for seed in range(10):
-        model = OnlinePPCA(2, n_mixtures=3, random_state=seed).fit(X)
-        pairs = np.stack([y, model.predict(X)])
-        found.append(len(np.unique(pairs, axis=1).T) == 3)
-    assert sum(found) >= 9
-    assert model.mean_.shape == (3, WIDTH)
-    assert model.components_.shape == (3, 2, WIDTH)
-    assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-    assert model.transform(X).shape == (450, 3 * 3)
-    assert np.abs(model.inverse_transform(model.transform(X)) - X).mean() < 0.4
-    assert_allclose(model.get_covariance() @ model.get_precision(), np.eye(WIDTH), atol=1e-7)
 
 
 def test_a_stream_adds_planes_as_they_come() -> None:
@@ -217,51 +188,6 @@ def test_progress_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> Non
     assert "40 rows" in capsys.readouterr().out
     OnlinePPCA(2, batch_size=10).partial_fit(rows_of(40))
     assert capsys.readouterr().out == ""
-
-
-def test_fit_with_gaps_is_at_the_maximum_where_noise_is_low() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 2)) @ rng.normal(size=(2, 8)) + 0.05 * rng.normal(size=(400, 8))
-    X[rng.random(X.shape) < 0.3] = np.nan
-    usual = OnlinePPCA(2, random_state=0).fit(X)
-    patient = OnlinePPCA(2, random_state=0, tol=1e-9, max_iter=20_000).fit(X)
-    assert usual.n_iter_ < 30
-    assert patient.score(X) - usual.score(X) < 0.005
-
-
-@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
-def test_rows_that_say_nothing_cannot_be_the_first(learn: str) -> None:
-    model = OnlinePPCA(2)
-    with pytest.raises(ValueError, match="'X' of OnlinePPCA cannot be used: expected some entries"):
-        getattr(model, learn)(np.full((4, 3), np.nan))
-    assert not hasattr(model, "_learned")
-
-
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        (np.zeros(9), "non-zero|9 zeros"),
-        (-np.ones(9), "egative"),
-        (np.full(9, np.nan), "NaN"),
-        (np.ones(8), "sample_weight"),
-        (np.full(9, 1e260), "at most"),
-    ],
-)
-def test_bad_weights_are_named_and_leave_no_trace(weights: Any, words: str) -> None:
-    model = taught()
-    before = file_of(model)
-    with pytest.raises(ValueError, match=words):
-        model.partial_fit(rows_of(9), sample_weight=weights)
-    assert file_of(model) == before
-
-
-@pytest.mark.parametrize("task", [1.5, True, [], 2**60, b"x"])
-def test_bad_names_of_tasks_are_refused(task: Any) -> None:
-    model = taught()
-    before = file_of(model)
-    with pytest.raises(ValueError, match="'task' of OnlinePPCA"):
-        model.partial_fit(rows_of(9), task=task)
-    assert file_of(model) == before
 
 
 PARAMS: list[tuple[dict[str, Any], str]] = [

@@ -5,7 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from everlearn.core.documents import Documents
+from everlearn.engine.protocol import LocalHandle
 from everlearn.testing.data import planted_topics
+from everlearn.topics.corpus import ChunkedDocuments, DocumentChunk
 from everlearn.topics.medlda import MedHDPClassifier, MedLDAClassifier
 from everlearn.topics.medlda_regressor import MedLDARegressor
 from everlearn.topics.topic_model import TopicModel
@@ -129,3 +132,15 @@ def assert_close(a: np.ndarray, b: np.ndarray) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
     else:
         np.testing.assert_array_equal(a, b)
+
+
+def chunks_here(documents: Documents, size: int) -> ChunkedDocuments:
+    """Documents in chunks of this size, held in this process."""
+    starts = range(0, len(documents), size)
+    parts = [documents[start : start + size] for start in starts]
+    return ChunkedDocuments(
+        tuple(
+            DocumentChunk(LocalHandle([part]), start, len(part), part.n_tokens)
+            for start, part in zip(starts, parts, strict=True)
+        )
+    )

@@ -10,8 +10,11 @@ from everlearn.testing.data import planted_tree
 from everlearn.trees.fit import sample_tree
 from everlearn.trees.local import PathStep
 from everlearn.trees.model import TreeRules, TreeTopics
+from everlearn.trees.sampler import TreeSampler
 from everlearn.trees.settings import TreeSettings
 from oracles.trees import random_tree
+
+N_WORDS = 5
 
 ALPHA = np.array([3.0, 2.0, 1.0])
 RULES = TreeRules(3, NestedPrior(0.7), 0.5, 100)
@@ -46,3 +49,20 @@ def planted(seed: int = 0, n: int = 120) -> tuple[Documents, TreeTopics, TreeRul
     start = TreeTopics.empty(truth.counts.shape[1], np.array([10.0, 5.0, 5.0]))
     settings = settings_of(rules, n_sweeps=5, merge=False)
     return documents, sample_tree(start, documents, settings, 1, quiet)[0], rules
+
+
+def rules_of(word_prior: float = 0.4, gamma: float = 0.8, **more: object) -> TreeRules:
+    return TreeRules(3, NestedPrior(gamma), word_prior, more.pop("max_nodes", 50), **more)
+
+
+def corpus(seed: int = 0, n: int = 12, length: int = 6) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [np.sort(rng.integers(0, N_WORDS, length)) for _ in range(n)]
+
+
+def drawn(tokens: list[np.ndarray], rules: TreeRules, sweeps: int = 5) -> TreeSampler:
+    sampler = TreeSampler(TreeTopics.empty(N_WORDS, ALPHA), rules)
+    sampler.add(Documents.from_tokens(tokens), 3, 0)
+    for i in range(sweeps):
+        sampler.sweep(3, i + 1)
+    return sampler

@@ -27,8 +27,8 @@ import sys
 from everlearn import load
 from trees.test_estimator import PLANTED
 
-model = load(sys.argv[1])
-model.partial_fit(PLANTED.counts[80:120]).save(sys.argv[2])
+for path in sys.argv[1:]:
+    load(path).partial_fit(PLANTED.counts[80:120]).save(path + ".end")
 """
 PLANTED = planted_tree(0, n_documents=120, n_tokens=40)
 
@@ -207,18 +207,21 @@ def test_attributes_are_copies() -> None:
 # -------------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("how", [{}, {"learning": "stream", "reservoir": 30, "batch_size": 20}])
-def test_load_in_a_new_process_and_go_on(how: dict[str, Any], tmp_path: Path) -> None:
-    model = small(**how).fit(PLANTED.counts[:80])
-    model.save(tmp_path / "model.evl")
+def test_load_in_a_new_process_and_go_on(tmp_path: Path) -> None:
+    models = {}
+    for how in ({}, {"learning": "stream", "reservoir": 30, "batch_size": 20}):
+        path = str(tmp_path / f"{len(models)}.evl")
+        models[path] = small(**how).fit(PLANTED.counts[:80])
+        models[path].save(path)
     paths = os.pathsep.join(str(REPOSITORY / name) for name in ("src", "tests"))
     subprocess.run(
-        [sys.executable, "-c", GO_ON, str(tmp_path / "model.evl"), str(tmp_path / "end.evl")],
+        [sys.executable, "-c", GO_ON, *models],
         env={**os.environ, "PYTHONPATH": paths},
         check=True,
     )
-    model.partial_fit(PLANTED.counts[80:120])
-    assert content(load(tmp_path / "end.evl")) == content(model)
+    for path, model in models.items():
+        model.partial_fit(PLANTED.counts[80:120])
+        assert content(load(path + ".end")) == content(model)
 
 
 def test_all_kinds_of_words_are_kept(tmp_path: Path) -> None:

@@ -18,3 +18,18 @@ def test_the_level_prior_stays_without_words() -> None:
     for counts in (np.zeros((0, 3)), np.zeros((4, 3))):
         assert_array_equal(level_prior_of_counts(alpha, counts), alpha)
     assert_array_equal(level_prior_of_logs(alpha, np.zeros(3), 0.0), alpha)
+
+
+def test_priors_of_levels_climb() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.array([8.0, 1.0, 3.0])
+    shares = rng.dirichlet(truth, 4000)
+    found = np.ones(3)
+    for _ in range(200):
+        found = level_prior_of_logs(found, np.log(shares).sum(axis=0), len(shares))
+    assert_allclose(found, truth, rtol=0.1)
+    counts = np.array([rng.multinomial(60, p) for p in shares]).astype(float)
+    found = np.ones(3)
+    for _ in range(100):
+        found = level_prior_of_counts(found, counts)
+    assert_allclose(found, truth, rtol=0.15)

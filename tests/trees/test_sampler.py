@@ -3,53 +3,17 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import gammaln
 
 from everlearn.core.documents import Documents
-from everlearn.core.priors.nested import NestedPrior
 from everlearn.core.tree import Tree
 from everlearn.testing.data import planted_tree
-from everlearn.trees.kernels import scores
-from everlearn.trees.kernels.scores import Scratch, Tokens
 from everlearn.trees.model import (
-    TreeRules,
     TreeTopics,
-    level_prior_of_counts,
-    level_prior_of_logs,
     log_joint,
 )
 from everlearn.trees.sampler import TreeSampler
 from oracles import tree_gibbs
-from support.kernels import from_python
-
-log_rising, score_level, score_slots = map(
-    from_python, (scores.log_rising, scores.score_level, scores.score_slots)
-)
-ALPHA = np.array([2.0, 1.0, 0.5])
-N_WORDS = 5
-
-
-def rules_of(word_prior: float = 0.4, gamma: float = 0.8, **more: object) -> TreeRules:
-    return TreeRules(3, NestedPrior(gamma), word_prior, more.pop("max_nodes", 50), **more)
-
-
-def corpus(seed: int = 0, n: int = 12, length: int = 6) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return [np.sort(rng.integers(0, N_WORDS, length)) for _ in range(n)]
-
-
-def drawn(tokens: list[np.ndarray], rules: TreeRules, sweeps: int = 5) -> TreeSampler:
-    sampler = TreeSampler(TreeTopics.empty(N_WORDS, ALPHA), rules)
-    sampler.add(Documents.from_tokens(tokens), 3, 0)
-    for i in range(sweeps):
-        sampler.sweep(3, i + 1)
-    return sampler
-
-
-@pytest.mark.parametrize("x", [0.3, 5.0, 15.9, 16.0, 1234.5])
-@pytest.mark.parametrize("n", [0.0, 1.0, 7.0, 300.0])
-def test_log_rising(x: float, n: float) -> None:
-    assert_allclose(log_rising(x, n), gammaln(x + n) - gammaln(x), rtol=1e-11, atol=1e-11)
+from trees.small_trees import ALPHA, N_WORDS, corpus, drawn, rules_of
 
 
 def test_joint_is_that_of_first_principles() -> None:
@@ -95,33 +59,6 @@ def test_known_documents_go_on_as_if_never_interrupted() -> None:
     )
 
 
-@pytest.mark.parametrize("word_prior", [0.4, 40.0])
-@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 15, 16, 17, 35, 64])
-def test_scores_of_a_level_are_those_of_its_words_together(n: int, word_prior: float) -> None:
-    sampler = drawn(corpus(length=9), rules_of(word_prior=word_prior))
-    nodes, room = sampler._nodes, len(sampler._nodes.ids)
-    rng = np.random.default_rng(n)
-    words = np.sort(rng.integers(0, N_WORDS, 2 * n))
-    levels = rng.permutation(np.repeat([1, 2], n)).astype(np.uint8)
-    tokens = Tokens(
-        np.array([0, 2 * n]), words.astype(np.int32), levels, np.full((1, 3), -1)
-    )  # fmt: skip
-    scratch = Scratch(
-        *(np.full(room, 7.0) for _ in range(5)), np.full(3, 7.0),
-        np.empty(2 * n, np.int64), np.empty(2 * n),
-    )  # fmt: skip
-    score_level(tokens, 0, 2 * n, 2, nodes, sampler._priors(), scratch)
-    mine = np.bincount(words[levels == 2], minlength=N_WORDS)
-    for at in range(nodes.firsts[2], nodes.firsts[3]):
-        before = nodes.counts[:, at] + word_prior
-        each = gammaln(before + mine) - gammaln(before)
-        together = gammaln(before.sum() + n) - gammaln(before.sum())
-        assert_allclose(scratch.scores[at], each.sum() - together, rtol=1e-9, atol=1e-9)
-    new = (gammaln(word_prior + mine) - gammaln(word_prior)).sum()
-    new -= gammaln(N_WORDS * word_prior + n) - gammaln(N_WORDS * word_prior)
-    assert_allclose(scratch.fresh[2], new, rtol=1e-9, atol=1e-9)
-
-
 def test_places_follow_the_tree_when_it_shrinks() -> None:
     sampler = drawn(corpus(n=400), rules_of(word_prior=0.01, gamma=50.0, max_nodes=2000), sweeps=0)
     most = sampler.n_nodes
@@ -136,32 +73,6 @@ def test_places_follow_the_tree_when_it_shrinks() -> None:
     assert found.counts.sum() == 400 * 6
 
 
-def test_scores_of_slots_are_those_of_words_on_any_level() -> None:
-    sampler = drawn(corpus(length=9), rules_of())
-    nodes, priors, room = sampler._nodes, sampler._priors(), len(sampler._nodes.ids)
-    document = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, *[4] * 20])
-    tokens = Tokens(
-        np.array([0, len(document)]), document.astype(np.int32),
-        np.zeros(len(document), np.uint8), np.full((1, 3), -1),
-    )  # fmt: skip
-    scratch = Scratch(
-        *(np.ones(room) for _ in range(5)), np.zeros(3),
-        np.empty(len(document), np.int64), np.empty(len(document)),
-    )  # fmt: skip
-    score_slots(tokens, 0, len(document), nodes, priors, scratch)
-    found = sampler.topics()
-    shares = ALPHA / ALPHA.sum()
-    topics = np.append(found.topics(0.4), np.full((N_WORDS, 1), 1.0 / N_WORDS), axis=1)
-    expected = np.log(topics[document][:, found.tree.paths] @ shares).sum(axis=0)
-    root = expected[0]
-    for node, score in zip(found.tree.ids, expected, strict=True):
-        at, total = int(np.flatnonzero(nodes.ids == node)[0]), root
-        while at > 0:
-            total, at = total + scratch.scores[at], int(nodes.parents[at])
-        assert_allclose(total, score, rtol=1e-12)
-    assert not scratch.fresh.any()
-
-
 @pytest.mark.parametrize("informed", [True, False])
 def test_new_documents_find_known_branches_if_their_levels_fit_them(informed: bool) -> None:
     planted = planted_tree(0, branching=3, n_documents=60)
@@ -173,21 +84,6 @@ def test_new_documents_find_known_branches_if_their_levels_fit_them(informed: bo
         assert_array_equal(sampler.leaves, planted.leaves)
     else:
         assert np.mean(sampler.leaves == planted.leaves) < 0.5
-
-
-def test_priors_of_levels_climb() -> None:
-    rng = np.random.default_rng(0)
-    truth = np.array([8.0, 1.0, 3.0])
-    shares = rng.dirichlet(truth, 4000)
-    found = np.ones(3)
-    for _ in range(200):
-        found = level_prior_of_logs(found, np.log(shares).sum(axis=0), len(shares))
-    assert_allclose(found, truth, rtol=0.1)
-    counts = np.array([rng.multinomial(60, p) for p in shares]).astype(float)
-    found = np.ones(3)
-    for _ in range(100):
-        found = level_prior_of_counts(found, counts)
-    assert_allclose(found, truth, rtol=0.15)
 
 
 # ----------------------------------------------------------------------- Geweke

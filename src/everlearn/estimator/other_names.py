@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from sklearn.exceptions import NotFittedError
@@ -154,7 +155,7 @@ class NameAdvice:
         known = list(inspect.signature(cls.__init__).parameters.values())[1:]
         by_place = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in known)
         if len(args) > by_place:
-            own = own_parameters(cls)
+            own = [p.name for p in known]
             few = ", ".join(f"{name}=..." for name in own[by_place : by_place + 2])
             raise TypeError(
                 f"{cls.__name__} takes its parameters by name, such as {cls.__name__}({few}). Got "
@@ -199,9 +200,10 @@ class NameAdvice:
                 raise AttributeError(message, name=name, obj=self) from error
 
 
-def own_parameters(cls: type) -> list[str]:
+@cache
+def own_parameters(cls: type) -> tuple[str, ...]:
     """Names of the parameters of a class."""
-    return list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
+    return tuple(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
 
 
 def unknown_parameter(cls: type, name: str) -> str | None:

@@ -90,7 +90,7 @@ def _sum_of_others(masses: Vec, rows: Mat, old: Index) -> float:
 
 @kernel(SUMMED)
 def _tilted_sum_of_others(gains: Mat, boosts: Mat, masses: Vec, rows: Mat, old: Index) -> float:
-    """As `_rest`, with labels."""
+    """As `_sum_of_others`, with labels."""
     total = 0.0
     for k in range(masses.size):
         product = masses[k] * rows[0, k] * gains[0, k] * boosts[old, k]
