@@ -66,8 +66,6 @@ _PARAMETERS: Final[Mapping[str, Ways]] = {
     "min_cluster_size": _DENSITY,
     "min_samples": _DENSITY,
     "eps": _DENSITY,
-    "init": (("init_components", ""),),
-    "init_params": (("init_components", ""),),
     "weight_concentration_prior": _CONCENTRATION,
     "gamma": _CONCENTRATION,
     "reg_covar": _COMPONENT_PRIOR,

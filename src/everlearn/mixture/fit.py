@@ -13,7 +13,7 @@ from scipy import sparse
 from everlearn.core.arrays import Labels
 from everlearn.core.families.product import Product
 from everlearn.core.moves import LapInfo, MoveRecord
-from everlearn.engine.chunks import ChunkedRows
+from everlearn.engine.chunks import ChunkedRows, sample_rows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows, concatenate
 from everlearn.estimator.families import has_missing
@@ -25,7 +25,7 @@ from everlearn.mixture.columns import (
     limit_values,
     no_counts,
 )
-from everlearn.mixture.learner import Learner
+from everlearn.mixture.learner import Learner, NamedRows
 from everlearn.mixture.model import by_mass
 from everlearn.mixture.outliers import (
     MAX_SCORES,
@@ -35,8 +35,7 @@ from everlearn.mixture.outliers import (
     scored_before_learning,
 )
 from everlearn.mixture.pooling import can_be_pooled, pooled
-from everlearn.mixture.priors import choose_model
-from everlearn.mixture.search import sample_rows
+from everlearn.mixture.priors import prior_candidates
 from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.setup import check_budget, open_tools
 from everlearn.mixture.state import State, allow_missing
@@ -99,16 +98,16 @@ def fit_rows(
         settings, rows = _with_kinds(settings, rows)
     if isinstance(rows, Rows) and can_be_pooled(rows, settings.memory_budget):
         rows = pooled(rows)
-    model = choose_model(settings, rows, seed, engine)
-    with open_tools(settings, model, rows, engine) as tools:
-        found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
+    candidates = prior_candidates(settings, rows, seed, engine)
+    with open_tools(settings, candidates[0].model, rows, engine) as tools:
+        found = LEARNERS[settings.learner].fit(candidates, rows, seed, tools)
         state = seal_all(found.state, tools.runner, measure=True)
-        sample = sample_rows(rows, n_leave_one_out(model, tools.window.rows), seed, engine)
+        sample = sample_rows(rows, n_leave_one_out(state.model, tools.window.rows), seed, engine)
     scores = _scores_of(state, sample, n_rows)
     state, laps = _numbered(state, found.laps, 0)
     fit = MixtureFit(
         state,
-        _after(History(), laps),
+        _after(History(prior=found.choice), laps),
         n_rows,
         n_rows,
         found.converged,
@@ -131,31 +130,28 @@ def learn_rows(
 
     Rows with a name can be forgotten later.
     """
-    n_rows, first_new = len(rows), 0
+    n_rows = len(rows)
     if known is not None:
-        n_rows, first_new = n_rows + known.n_rows, known.state.next_id
+        n_rows += known.n_rows
         rows = _stored_alike(rows, known.state)
     if known is None or _can_start_again(settings, known, rows, n_rows):
-        known, parts = _start_again(settings, known, rows, seed, engine, name)
-    else:
-        known, rows = _with_new_values(settings, known, rows)
-        parts = [(rows, name)]
-        check_budget(settings, known.state)
-        if has_missing(rows.X):
-            known = replace(known, state=allow_missing(known.state))
-    state, laps, scores = known.state, list[LapInfo](), known.scores
-    mostly_new = n_rows > 2 * known.n_rows
+        return _start_again(settings, known, rows, seed, engine, name)
+    first_new = known.state.next_id
+    known, rows = _with_new_values(settings, known, rows)
+    check_budget(settings, known.state)
+    if has_missing(rows.X):
+        known = replace(known, state=allow_missing(known.state))
+    state, laps = known.state, list[LapInfo]()
     with open_tools(settings, state.model, rows, engine, on_lap=laps.append, stream=True) as tools:
         most = min(MAX_SCORES, tools.window.rows)
+        mostly_new = n_rows > 2 * known.n_rows
         if not mostly_new:
             place = (state.seed, known.n_rows, tools.runner.block_rows(len(state.total)))
             new = scored_before_learning(state.model, state.total, rows, *place)
-            scores = scores.after(new, most)
-        for part, own_name in parts:
-            state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
-        if mostly_new:  # no model could score these rows before, or only one that knew little
-            whole = concatenate([part for part, _ in parts])
-            sample = sample_rows(whole, n_leave_one_out(state.model, most), seed, engine)
+            scores = known.scores.after(new, most)
+        state = LEARNERS[settings.learner].absorb(state, rows, tools, name)
+        if mostly_new:  # the model that these rows met knew little
+            sample = sample_rows(rows, n_leave_one_out(state.model, most), seed, engine)
             scores = _scores_of(state, sample, n_rows)
     state, found = _numbered(state, laps, first_new)
     history = _after(known.history, found)
@@ -249,12 +245,12 @@ def _start_again(
     seed: int,
     engine: Engine,
     name: int | str | None,
-) -> tuple[MixtureFit, list[tuple[Rows, int | str | None]]]:
-    """An empty mixture with a prior from all rows so far, and these rows with their names.
+) -> MixtureFit:
+    """A mixture that is found anew in all rows so far, with a prior and kinds of columns from them.
 
     Ids of components and numbers of laps go on counting.
     """
-    named: list[tuple[Rows, int | str | None]] = [(rows, name)]
+    named: list[NamedRows] = [(rows, name)]
     next_id, clock, history, converged = 0, 0, History(), False
     if known is not None:
         old = known.state
@@ -273,19 +269,27 @@ def _start_again(
             (whole[end - len(part) : end], own_name)
             for (part, own_name), end in zip(parts, ends.tolist(), strict=True)
         ]
-    model = choose_model(settings, whole, seed, engine)
-    state = replace(State.empty(model, seed, next_id=next_id), clock=clock)
+    candidates = prior_candidates(settings, whole, seed, engine, stream=True)
+    model, laps = candidates[0].model, list[LapInfo]()
+    empty = replace(State.empty(model, seed, next_id=next_id), clock=clock)
+    with open_tools(settings, model, whole, engine, on_lap=laps.append, stream=True) as tools:
+        begun = LEARNERS[settings.learner].begin(candidates, empty, parts, tools)
+        model = begun.state.model
+        n_scored = n_leave_one_out(model, min(MAX_SCORES, tools.window.rows))
+        sample = sample_rows(whole, n_scored, seed, engine)
+    scores = _scores_of(begun.state, sample, len(whole))
+    state, found = _numbered(begun.state, laps, next_id)
     fit = MixtureFit(
         state,
-        history,
-        0,
+        _after(replace(history, prior=begun.choice), found),
+        len(whole),
         len(whole),
         converged,
         settings.learner,
-        SeenScores.of(np.empty(0), None, 0),
+        scores,
         columns=settings.columns,
     )
-    return fit, parts
+    return _checked(settings, fit)
 
 
 def _with_kinds(settings: MixtureSettings, rows: Rows) -> tuple[MixtureSettings, Rows]:

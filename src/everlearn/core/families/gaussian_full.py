@@ -6,13 +6,18 @@ docs/math/gaussians.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from everlearn.core.arrays import Cube, Mat, Table, Vec
-from everlearn.core.families.wishart import Wishart, packed_quadratic, quadratic_features
+from everlearn.core.families.wishart import (
+    Wishart,
+    learned_scale,
+    packed_quadratic,
+    quadratic_features,
+)
 from everlearn.core.math import LOG_2PI, unpack_symmetric
 
 
@@ -65,6 +70,19 @@ class FullGaussian:
         scatter = second - weight[:, None, None] * mean[:, :, None] * mean[:, None, :]
         wishart = Wishart.from_scatter(p.degrees_of_freedom + n, p.scale, scatter)
         return NormalWishart(mean, weight, wishart)
+
+    def with_learned_prior(self, n: Vec, t: Mat) -> FullGaussian:
+        """The family whose prior expects the covariance within components.
+
+        A component of mass n counts as n - 1, because it has a mean of its own.
+        """
+        d = self.n_features
+        mass = np.maximum(n, 1e-300)[:, None]
+        second = unpack_symmetric(t[:, :-d].sum(axis=0, keepdims=True), d)[0]
+        scatter = second - t[:, -d:].T @ (t[:, -d:] / mass)
+        freedom = float(np.maximum(n - 1.0, 0.0).sum())
+        scale = learned_scale(self.prior.degrees_of_freedom, self.prior.scale, scatter, freedom)
+        return replace(self, prior=replace(self.prior, scale=scale))
 
     def natural(self, q: NormalWishart) -> tuple[Mat, Vec]:
         precision = q.wishart.expected_precision()

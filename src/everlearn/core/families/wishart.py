@@ -14,6 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, psi
 
 from everlearn.core.arrays import Cube, Mat, Table, Vec
+from everlearn.core.families.base import LEARNED_PRIOR_ROWS
 from everlearn.core.math import digamma_multivariate, log_gamma_multivariate, upper_triangle
 
 
@@ -136,6 +137,18 @@ def _robust_factor(base: Mat, scatter: Cube) -> Cube:
     least = np.finfo(np.float64).eps * np.linalg.norm(halves, axis=2)
     lower[:, places, places] = np.maximum(np.abs(diagonal), least)
     return np.asarray(lower * unit)
+
+
+def learned_scale(dof: float, scale: Mat, scatter: Mat, freedom: float) -> Mat:
+    """Scale of a prior that expects the covariance `scatter / freedom` of its components.
+
+    The covariance that the prior expected before counts for a few rows, so the result is positive
+    definite however few rows there are.
+    """
+    own_rows = dof - len(scale) - 1.0  # the expected covariance is scale / own_rows
+    known = LEARNED_PRIOR_ROWS / own_rows * scale + scatter
+    learned = own_rows * known / (LEARNED_PRIOR_ROWS + freedom)
+    return np.asarray(0.5 * (learned + learned.T))
 
 
 def quadratic_features(X: Table, origin: Vec | None, dtype: DTypeLike) -> Mat:
