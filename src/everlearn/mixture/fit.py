@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from everlearn.core.arrays import Labels
+from everlearn.core.arrays import IntVec, Labels
 from everlearn.core.families.product import Product
 from everlearn.core.moves import LapInfo, MoveRecord
 from everlearn.engine.chunks import ChunkedRows, sample_rows
@@ -26,6 +26,7 @@ from everlearn.mixture.columns import (
     no_counts,
 )
 from everlearn.mixture.learner import Learner, NamedRows
+from everlearn.mixture.local import Plan
 from everlearn.mixture.model import by_mass
 from everlearn.mixture.outliers import (
     MAX_SCORES,
@@ -47,8 +48,10 @@ LEARNERS: Final[Mapping[str, Learner]] = {
     "memoized": MemoizedLearner(),
     "stochastic": StochasticLearner(),
 }
+SEARCH_AGAIN_ROWS: Final = 5000
+"""A stream with fewer rows is searched anew each time that their number has doubled."""
 SETTLING_ROWS: Final = 256
-"""A stream with fewer rows starts again each time that their number has doubled."""
+"""With fewer rows, kinds of columns may still change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,31 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
     gone = np.setdiff1d(np.arange(first_new, state.next_id), left)
     ids = np.arange(state.next_id)
     ids[np.concatenate([left, gone])] = ids[first_new:]
+    return _renumbered(state, laps, ids)
+
+
+def _matched_ids(earlier: Labels, later: Labels, next_id: int) -> IntVec:
+    """New numbers of all ids, so that a component of a new search keeps its earlier id.
+
+    That is the id of the earlier component with which it shares at least half of the rows of one
+    of them. Each id is given once, those with most shared rows first.
+    """
+    ids = np.arange(next_id)
+    old, where_old, n_old = np.unique(earlier, return_inverse=True, return_counts=True)
+    new, where_new, n_new = np.unique(later, return_inverse=True, return_counts=True)
+    shared = np.zeros((len(new), len(old)), np.int64)
+    np.add.at(shared, (where_new, where_old), 1)
+    enough = 2 * shared >= np.minimum(n_new[:, None], n_old)
+    for pair in np.argsort(-shared, axis=None, kind="stable"):
+        j, l = divmod(int(pair), len(old))
+        if enough[j, l]:
+            ids[new[j]], ids[old[l]] = old[l], new[j]
+            enough[j] = enough[:, l] = False
+    return ids
+
+
+def _renumbered(state: State, laps: Sequence[LapInfo], ids: IntVec) -> tuple[State, list[LapInfo]]:
+    """The state and the laps in which component i has the id `ids[i]`."""
 
     def read(move: MoveRecord) -> MoveRecord:
         if not move.accepted:  # what was refused has got no ids
@@ -221,15 +249,16 @@ def _checked(settings: MixtureSettings, fit: MixtureFit) -> MixtureFit:
 
 
 def _can_start_again(settings: MixtureSettings, known: MixtureFit, rows: Rows, n_rows: int) -> bool:
-    """Whether prior, origin and kinds of columns come from few rows, and it is time for others.
+    """Whether to search anew, because prior, origin and components come from few rows.
 
     It is when there are twice as many rows, or when new ones are of other kinds.
     """
-    if known.state.n_open < known.n_rows or known.n_rows >= SETTLING_ROWS:
+    if known.state.n_open < known.n_rows:
         return False
-    if n_rows >= 2 * known.n_prior_rows:
+    limit = SEARCH_AGAIN_ROWS if "birth" in settings.moves else SETTLING_ROWS
+    if known.n_rows < limit and n_rows >= 2 * known.n_prior_rows:
         return True
-    if settings.columns is None:
+    if settings.columns is None or known.n_rows >= SETTLING_ROWS:
         return False
     pairs = zip(known.columns or (), settings.columns, rows.X.T, strict=True)
     return any(
@@ -248,7 +277,8 @@ def _start_again(
 ) -> MixtureFit:
     """A mixture that is found anew in all rows so far, with a prior and kinds of columns from them.
 
-    Ids of components and numbers of laps go on counting.
+    A component keeps the id of the earlier one with which it shares most rows. Numbers of laps go
+    on counting.
     """
     named: list[NamedRows] = [(rows, name)]
     next_id, clock, history, converged = 0, 0, History(), False
@@ -270,18 +300,25 @@ def _start_again(
             for (part, own_name), end in zip(parts, ends.tolist(), strict=True)
         ]
     candidates = prior_candidates(settings, whole, seed, engine, stream=True)
-    model, laps = candidates[0].model, list[LapInfo]()
-    empty = replace(State.empty(model, seed, next_id=next_id), clock=clock)
+    laps = list[LapInfo]()
+    empty = replace(State.empty(candidates[0].model, seed, next_id=next_id), clock=clock)
+    model = empty.model
     with open_tools(settings, model, whole, engine, on_lap=laps.append, stream=True) as tools:
         begun = LEARNERS[settings.learner].begin(candidates, empty, parts, tools)
-        model = begun.state.model
-        n_scored = n_leave_one_out(model, min(MAX_SCORES, tools.window.rows))
+        state = begun.state
+        n_scored = n_leave_one_out(state.model, min(MAX_SCORES, tools.window.rows))
         sample = sample_rows(whole, n_scored, seed, engine)
-    scores = _scores_of(begun.state, sample, len(whole))
-    state, found = _numbered(begun.state, laps, next_id)
+        if known is not None:
+            earlier = np.concatenate([b.in_process()[1] for b in known.state.batches])
+            _, later = tools.runner.run(state.posterior(), Plan(), whole[: len(earlier)])
+            ids = _matched_ids(earlier, np.asarray(later), state.next_id)
+            state, laps = _renumbered(state, laps, ids)
+            state = replace(state, fitness=known.state.fitness)
+    scores = _scores_of(state, sample, len(whole))
+    state, laps = _numbered(state, laps, next_id)
     fit = MixtureFit(
         state,
-        _after(replace(history, prior=begun.choice), found),
+        _after(replace(history, prior=begun.choice), laps),
         len(whole),
         len(whole),
         converged,
