@@ -84,7 +84,7 @@ def test_numbers_of_words_are_known_by_lengths_that_differ() -> None:
     assert not _are_word_numbers(infos[:1])
     assert not _are_word_numbers([infos[0], read(np.array([[1, 2, 3]]))[1]])  # a table is one
     assert not _are_word_numbers([read(["a b"])[1], infos[0]])
-    again = DocumentReader(TopicModel(), ids=True)(even)[1]
+    again = DocumentReader(TopicModel(), word_numbers=True)(even)[1]
     assert again is not None
     assert again.space is not None
     assert again.space.kind == "ids"
