@@ -102,18 +102,6 @@ def test_a_prior_that_no_longer_fits_is_not_saved(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_whichever_start_was_best_can_be_loaded(tmp_path: Path) -> None:
-    """A generator is replaced by the seed of that start, which must be one."""
-    X, first = rows_of("diagonal", 200, RNG(0)), []
-    for seed in range(4):
-        starts = {"init_components": 6, "moves": (), "n_init": 4, "max_laps": 500}
-        model = DPMixture(random_state=np.random.RandomState(seed), **starts).fit(X)
-        first.append(model._learned.state.seed == np.random.RandomState(seed).randint(2**31 - 1))
-        model.save(tmp_path / "model.evl")
-        assert load(tmp_path / "model.evl").random_state == model._learned.state.seed
-    assert not all(first)
-
-
 def test_a_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.evl"
     model = DPMixture(random_state=0).partial_fit(np.eye(3))
