@@ -72,7 +72,8 @@ class TestTargets:
         state, settings = settled(PLAIN, 2), BirthSettings()
         a, b = state.total.ids.tolist()
         once = replace(
-            state, birth_trials={**births.after_failed_births(state, [a], settings), 99: Trial(3, 1.0)}
+            state,
+            birth_trials={**births.after_failed_births(state, [a], settings), 99: Trial(3, 1.0)},
         )
         twice = births.after_failed_births(once, [a, b, 99], settings)
         assert {i: t.failures for i, t in twice.items()} == {a: 2, b: 1}
