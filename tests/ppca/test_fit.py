@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from everlearn.engine import local
 from everlearn.estimator.saving import load
 from everlearn.ppca.natural_em import NaturalEM
 from support.ppca_data import SETTINGS, model_of, rows_of
@@ -43,6 +44,7 @@ def test_tasks_end_with_one_thread_of_linear_algebra(monkeypatch: pytest.MonkeyP
         return plain(self, state)
 
     monkeypatch.setattr(NaturalEM, "consolidate", watched)
+    local._linear_algebra.cache_clear()  # libraries may have been loaded since another test
     with threadpool_limits(2, user_api="blas"):
         model = model_of("task").partial_fit(rows_of(20), task=0)
         model.partial_fit(rows_of(20), task=1).consolidate()

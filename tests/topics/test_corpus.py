@@ -13,7 +13,7 @@ from everlearn.topics.corpus import (
     ChunkedDocuments,
     DocumentInfo,
     DocumentReader,
-    _are_ids,
+    _are_word_numbers,
     _renumber,
     _shared_words,
 )
@@ -79,12 +79,12 @@ def test_numbers_of_words_are_known_by_lengths_that_differ() -> None:
     even, uneven = [[0, 2], [1, 2]], [[3], [1, 2, 2]]
     infos = [read(chunk)[1] for chunk in (even, uneven)]
     assert [info.space and info.space.kind for info in infos] == ["counts", "ids"]
-    assert _are_ids(infos)
-    assert _are_ids([infos[0], read([[1, 1, 1]])[1]])
-    assert not _are_ids(infos[:1])
-    assert not _are_ids([infos[0], read(np.array([[1, 2, 3]]))[1]])  # a table is one
-    assert not _are_ids([read(["a b"])[1], infos[0]])
-    again = DocumentReader(TopicModel(), ids=True)(even)[1]
+    assert _are_word_numbers(infos)
+    assert _are_word_numbers([infos[0], read([[1, 1, 1]])[1]])
+    assert not _are_word_numbers(infos[:1])
+    assert not _are_word_numbers([infos[0], read(np.array([[1, 2, 3]]))[1]])  # a table is one
+    assert not _are_word_numbers([read(["a b"])[1], infos[0]])
+    again = DocumentReader(TopicModel(), word_numbers=True)(even)[1]
     assert again is not None
     assert again.space is not None
     assert again.space.kind == "ids"

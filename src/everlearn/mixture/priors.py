@@ -1,7 +1,9 @@
 """Choose the family and prior of a mixture.
 
 With "auto" the spread within components is learned while components are searched for, from those
-found so far. Their prior counts for few rows, so components may differ. Where there are few rows
+found so far. Their prior counts for few rows, so components may differ. In few dimensions the
+search begins with narrow components, and again with one as wide as the data, because narrow ones
+would teach the prior to be narrow. Where there are few rows
 for many features, no component can show a spread of its own. Then "shared" is tried too: nearly
 the same spread for all, which counts as much as `STIFFNESS` rows and begins with the spread of
 near neighbours. Derivation: docs/math/gaussians.md.
@@ -19,12 +21,14 @@ import numpy as np
 from everlearn.core.arrays import Mat, Vec
 from everlearn.core.families.base import Family
 from everlearn.core.families.gaussian_diag import DiagGaussian
+from everlearn.core.families.gaussian_full import FullGaussian
+from everlearn.core.families.gaussian_zero_mean import ZeroMeanGaussian
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
 from everlearn.engine.chunks import ChunkedRows, sample_rows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows
-from everlearn.estimator.families import DataSummary, check_prior, resolve_family
+from everlearn.estimator.families import DataSummary, check_prior, resolve_family, within_share
 from everlearn.estimator.history import PriorChoice
 from everlearn.mixture.learner import PriorCandidate
 from everlearn.mixture.model import Mixture
@@ -37,6 +41,8 @@ STIFFNESS: Final = 1000.0
 """Rows that the shared spread counts for in each component."""
 FEW_ROWS: Final = 100
 """With fewer rows than this for each feature, a shared spread is tried."""
+_NARROW: Final = 0.5
+"""If the prior expects a smaller share of the variance within components, a wide one is tried."""
 _ROWS_A_FEATURE: Final = 0.5
 """The shared spread is used if its components have fewer rows than this for each feature."""
 _NEIGHBOUR_ROWS: Final = 1000
@@ -67,34 +73,49 @@ def prior_candidates(
         return (_candidate(settings, named, family),)
     summary = DataSummary.of(rows, engine)
     family = _family(settings.owner, settings.family, settings.prior, summary)
-    if not isinstance(family, DiagGaussian) or named not in ("auto", "shared"):
-        return (_candidate(settings, named, family),)
-    few = len(rows) < FEW_ROWS * family.n_features
-    candidates = []
-    if named == "auto":
-        candidates.append(_candidate(settings, "auto", family))
-    if named == "shared" or (few and not stream):
+    families = [(named, family)] if named != "shared" else []
+    if named == "auto" and within_share(family.n_features) < _NARROW:
+        families.append((named, _as_wide_as_data(family)))
+    few = named == "auto" and len(rows) < FEW_ROWS * family.n_features and not stream
+    if isinstance(family, DiagGaussian) and (few or named == "shared"):
         variance = summary.moments().variance
         alike = _with_neighbours_spread(settings, family, rows, variance, seed, engine)
-        candidates.append(_candidate(settings, "shared", alike))
-    return tuple(candidates)
+        families.append(("shared", alike))
+    return tuple(_candidate(settings, *pair) for pair in families)
+
+
+def _as_wide_as_data(family: Family[Any]) -> Family[Any]:
+    """The family whose prior expects components with the whole variance of the data."""
+    share = within_share(family.n_features)
+    if isinstance(family, DiagGaussian):
+        return replace(family, prior=replace(family.prior, rate=family.prior.rate / share))
+    if isinstance(family, FullGaussian):
+        return replace(family, prior=replace(family.prior, scale=family.prior.scale / share))
+    if isinstance(family, ZeroMeanGaussian):
+        return replace(family, prior=replace(family.prior, scale=family.prior.scale / share))
+    return family
 
 
 def choose_prior(
-    candidates: Sequence[PriorCandidate], found: Sequence[Stats]
+    candidates: Sequence[PriorCandidate], found: Sequence[tuple[Mixture, Stats]]
 ) -> tuple[int, PriorChoice]:
-    """Position of the prior to use, given what was found with each.
+    """Position of the prior to use, given the models and components found with each.
 
-    A shared spread is used if its components have far fewer rows than features. Neither the
-    evidence nor the likelihood of rows left out can choose: in 300 rows of 100 features both
-    prefer two wide components to ten classes.
+    Of learned spreads, the one with the highest bound is used. A shared spread is used if its
+    components have far fewer rows than features. Neither the evidence nor the likelihood of rows
+    left out can choose that: in 300 rows of 100 features both prefer two wide components to ten
+    classes.
     """
     last = len(candidates) - 1
-    if last == 0:
-        return 0, PriorChoice(candidates[0].name)
-    rows_each = float(found[last].n.sum()) / len(found[last])
-    n_features = candidates[last].model.family.n_features
-    best = last if rows_each < _ROWS_A_FEATURE * n_features else 0
+    own = [i for i, candidate in enumerate(candidates) if candidate.name != "shared"]
+    best = max(own, key=lambda i: found[i][0].bound(found[i][1]), default=last)
+    if candidates[last].name != "shared" or last == 0:
+        return best, PriorChoice(candidates[best].name)
+    model, stats = found[last]
+    rows_each = float(stats.n.sum()) / len(stats)
+    n_features = model.family.n_features
+    if rows_each < _ROWS_A_FEATURE * n_features:
+        best = last
     return best, PriorChoice(candidates[best].name, rows_each, n_features)
 
 

@@ -70,7 +70,7 @@ def find_components(
     sample = sample_rows(rows, tools.schedule.sample_rows, seed, tools.runner.engine)
     search = _SampleSearch(sample, seed, tools.runner.in_process(), _search_moves(tools.moves))
     found = [search.run(candidate) for candidate in candidates]
-    best, choice = choose_prior(candidates, [stats for _, stats in found])
+    best, choice = choose_prior(candidates, found)
     model, stats = found[best]
     return FoundComponents(model, stats * (rows.mass / stats.n.sum()), choice)
 
