@@ -13,7 +13,7 @@ from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
 from everlearn.mixture.estimator import DPMixture
 from everlearn.store.archive import read_checkpoint, write_checkpoint
-from support.streams import COURSES, FAMILIES, file_of, lessons_of, rows_of
+from support.streams import COURSES, FAMILIES, file_of, lessons_of
 
 STOPS = (1, 3, 6)  # while prior and origin settle, within the window, after rows were sealed
 CONTINUE = """

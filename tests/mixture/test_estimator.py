@@ -2,7 +2,6 @@
 
 import inspect
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from everlearn.errors import NotConvergedWarning
-from everlearn.estimator.saving import load
 from everlearn.mixture.estimator import DPMixture
 from support.streams import FAMILIES, batches_of, file_of, rows_of
 
