@@ -253,7 +253,7 @@ def _can_start_again(settings: MixtureSettings, known: MixtureFit, rows: Rows, n
 
     It is when there are twice as many rows, or when new ones are of other kinds.
     """
-    if known.state.n_open < known.n_rows:
+    if known.state.n_open < known.n_rows or len(known.state.total) > settings.max_components:
         return False
     limit = SEARCH_AGAIN_ROWS if "birth" in settings.moves else SETTLING_ROWS
     if known.n_rows < limit and n_rows >= 2 * known.n_prior_rows:

@@ -39,7 +39,11 @@ def merged_micro_clusters(
         enough = _ENOUGH * len(found) <= size
         size *= 2
         if enough or size > min(_MOST, limit, len(rows) // _ROWS_EACH):
-            return Permute(by_mass(found)).on(found)
+            break
+    one = _micro_clusters(model, rows, 1, runner, rng)
+    if model.bound(one) > model.bound(found):  # merges of small clusters may come to a stop early
+        return one
+    return Permute(by_mass(found)).on(found)
 
 
 def _micro_clusters(

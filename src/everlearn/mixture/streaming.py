@@ -53,12 +53,17 @@ class MemoizedLearner:
 
         The rest is learned like any further rows.
         """
-        first, rest, room = list[NamedRows](), list[NamedRows](), tools.window.rows
+        first, rest = list[NamedRows](), list[tuple[Rows, int, int | str | None]]()
+        room, size = tools.window.rows, tools.window.batch_rows
         for rows, name in parts:
-            for start in range(0, len(rows), tools.window.batch_rows):
-                batch = rows[start : start + tools.window.batch_rows]
-                room -= len(batch)
-                (first if room >= 0 or not first else rest).append((batch, name))
+            start = 0
+            while start < len(rows) and (not first or room >= min(size, len(rows) - start)):
+                first.append((rows[start : start + size], name))
+                start += len(first[-1][0])
+                room -= len(first[-1][0])
+            if start < len(rows):
+                room = 0
+                rest.append((rows, start, name))
         whole = concatenate([rows for rows, _ in first])
         found = find_components(candidates, whole, empty.seed, tools)
         state = open_at(empty, found, [rows.copy() for rows, _ in first], tools.runner)
@@ -67,8 +72,9 @@ class MemoizedLearner:
         state = replace(state, batches=tuple(batches))
         begun = run_laps(state, tools, found.choice)
         state = replace(begun.state, n_new=0)
-        for rows, name in rest:
-            state = self.absorb(state, rows, tools, name)
+        for rows, start, name in rest:
+            for i in range(start, len(rows), size):  # because sparse slices are copies
+                state = self.absorb(state, rows[i : i + size], tools, name)
         return replace(begun, state=state)
 
     def absorb(

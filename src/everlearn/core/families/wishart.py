@@ -140,14 +140,17 @@ def _robust_factor(base: Mat, scatter: Cube) -> Cube:
 
 
 def learned_scale(dof: float, scale: Mat, scatter: Mat, freedom: float) -> Mat:
-    """Scale of a prior that expects the covariance `scatter / freedom` of its components.
+    """Scale of a prior whose expected precision is the inverse of `scatter / freedom`.
+
+    The expected covariance, `scale / (dof - D - 1)`, would be far too wide a measure: it has heavy
+    tails if there are few degrees of freedom, and components would cost too much.
 
     The covariance that the prior expected before counts for a few rows, so the result is positive
     definite however few rows there are.
     """
-    own_rows = dof - len(scale) - 1.0  # the expected covariance is scale / own_rows
-    known = LEARNED_PRIOR_ROWS / own_rows * scale + scatter
-    learned = own_rows * known / (LEARNED_PRIOR_ROWS + freedom)
+    expected = scale / (dof - len(scale) - 1.0)
+    covariance = (LEARNED_PRIOR_ROWS * expected + scatter) / (LEARNED_PRIOR_ROWS + freedom)
+    learned = dof * covariance
     return np.asarray(0.5 * (learned + learned.T))
 
 
