@@ -43,7 +43,7 @@ FEW_ROWS: Final = 100
 """With fewer rows than this for each feature, a shared spread is tried."""
 _NARROW: Final = 0.5
 """If the prior expects a smaller share of the variance within components, a wide one is tried."""
-_ROWS_A_FEATURE: Final = 0.5
+_ROWS_A_FEATURE: Final = 0.4
 """The shared spread is used if its components have fewer rows than this for each feature."""
 _NEIGHBOUR_ROWS: Final = 1000
 """Rows of the sample that near neighbours are found in."""

@@ -147,7 +147,7 @@ def learned_scale(dof: float, scale: Mat, found: Wishart, n: Vec) -> Mat:
     mass = float(n.sum())
     if mass <= 0.0:
         return scale
-    precision = np.einsum("k,kij->ij", n / mass, found.expected_precision())
+    precision = found.expected_precision().mean(axis=0)
     learned = dof * np.linalg.inv(precision)
     return np.asarray(0.5 * (learned + learned.T))
 
