@@ -1,7 +1,6 @@
 """Measure speed, memory and quality, and write the tables of docs/benchmarks.md (`make bench`)."""
 
 from benchmarks import (
-    against_sklearn,
     cluster,
     components,
     documents_stream,
@@ -9,6 +8,7 @@ from benchmarks import (
     held_out,
     lap,
     linear,
+    mixture_search,
     outliers,
     pipe,
     sampler,
@@ -20,7 +20,7 @@ from benchmarks.table import replace_section
 
 PARTS = {
     "lap": (lap.run, "a lap of DPMixture against np.dot"),
-    "sklearn": (against_sklearn.run, "DPMixture against BayesianGaussianMixture"),
+    "mixtures": (mixture_search.run, "DPMixture against BayesianGaussianMixture"),
     "stream": (stream.run, "DPMixture on ten million rows: time and memory"),
     "documents": (documents_stream.run, "ClumpedTopicModel on ten million points"),
     "pipe": (pipe.run, "everlearn learn on ten gigabytes from a pipe: memory"),

@@ -31,6 +31,8 @@ from everlearn.mixture.priors import choose_prior
 from everlearn.mixture.state import State
 
 _SAMPLE_LAPS: Final = 25
+_LARGER: Final = 4
+"""A second sample is so many times as large, if there are at least twice as many rows."""
 _LEARNING_LAPS: Final = 12
 """The prior is learned in the first laps over the sample, from the first one without a merge."""
 _FULL_FEATURES: Final = 40
@@ -43,11 +45,20 @@ _MIN_SCALE: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class FoundComponents:
-    """Components found in a sample: their model and statistics, and the prior that was chosen."""
+    """Components found in a sample.
+
+    Attributes
+    ----------
+    model : the model, with the prior that was learned
+    stats : statistics of the components, scaled to all rows
+    choice : the prior that was chosen
+    settled : whether a larger sample had no further components
+    """
 
     model: Mixture
     stats: Stats
     choice: PriorChoice
+    settled: bool = False
 
 
 def fit_all(
@@ -55,6 +66,11 @@ def fit_all(
 ) -> LearnedLaps:
     """Learn all rows. The state keeps them open."""
     found = find_components(candidates, rows, seed, tools)
+    larger = _LARGER * tools.schedule.sample_rows
+    if len(rows) >= 2 * larger and "birth" in tools.moves.kinds:
+        found = _searched_further(found, rows, larger, seed, tools)
+    if found.settled:
+        tools = replace(tools, moves=replace(tools.moves, kinds=tools.moves.kinds - {"birth"}))
     batches = rows.blocks(tools.schedule.batch_rows)
     state = open_at(State.empty(found.model, seed), found, batches, tools.runner)
     return run_laps(state, tools, found.choice)
@@ -63,16 +79,38 @@ def fit_all(
 def find_components(
     candidates: Sequence[PriorCandidate], rows: Rows | ChunkedRows, seed: int, tools: LearningTools
 ) -> FoundComponents:
-    """Components of a random sample, with the prior that suits them best.
-
-    Statistics are scaled to all rows.
-    """
+    """Components of a random sample, with the prior that suits them best."""
     sample = sample_rows(rows, tools.schedule.sample_rows, seed, tools.runner.engine)
     search = _SampleSearch(sample, seed, tools.runner.in_process(), _search_moves(tools.moves))
     found = [search.run(candidate) for candidate in candidates]
     best, choice = choose_prior(candidates, found)
     model, stats = found[best]
     return FoundComponents(model, stats * (rows.mass / stats.n.sum()), choice)
+
+
+def _searched_further(
+    found: FoundComponents,
+    rows: Rows | ChunkedRows,
+    size: int,
+    seed: int,
+    tools: LearningTools,
+) -> FoundComponents:
+    """The components after laps over a larger sample.
+
+    Clusters that overlap show only in many rows. There they are found for much less work than in
+    all rows. If there are none, the laps over all rows need not look for them.
+    """
+    sample = sample_rows(rows, size, seed, tools.runner.engine)
+    schedule = replace(tools.schedule, max_laps=_SAMPLE_LAPS, tol=_SAMPLE_TOL)
+    tools = replace(
+        tools, runner=tools.runner.in_process(), schedule=schedule, on_lap=lambda info: None
+    )
+    batches = sample.blocks(tools.schedule.sample_rows)
+    state = open_at(State.empty(found.model, seed), found, batches, tools.runner)
+    laps = run_laps(state, tools, found.choice)
+    born = any(m.accepted for info in laps.laps for m in info.moves if m.kind == "birth")
+    stats = laps.state.total
+    return replace(found, stats=stats * (rows.mass / stats.n.sum()), settled=not born)
 
 
 @dataclass(frozen=True, slots=True)

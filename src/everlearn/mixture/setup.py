@@ -34,7 +34,7 @@ _MAX_BUDGET_BATCHES: Final = 4
 _BLOCK_BYTES: Final = 2_000_000
 _STREAM_LAPS: Final = 10
 """Most passes over the first rows of a stream."""
-_DELETES: Final = 5
+_DELETES: Final = 2
 _BIRTH_TARGETS, _BUDGET_BIRTH_TARGETS = 25, 5
 _MARGINS: Final = {"float64": 1e-9, "float32": 1e-6}
 

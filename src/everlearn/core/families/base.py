@@ -20,7 +20,7 @@ Q = TypeVar("Q")
 
 
 LEARNED_PRIOR_ROWS: Final = 10.0
-"""Rows that the expected spread counts for when a spread is learned from components.
+"""Rows that the expected variance counts for when variances are learned from components.
 
 So a feature that is constant within all components keeps some spread.
 """

@@ -72,17 +72,10 @@ class FullGaussian:
         return NormalWishart(mean, weight, wishart)
 
     def with_learned_prior(self, n: Vec, t: Mat) -> FullGaussian:
-        """The family whose prior expects the covariance within components.
-
-        A component of mass n counts as n - 1, because it has a mean of its own.
-        """
-        d = self.n_features
-        mass = np.maximum(n, 1e-300)[:, None]
-        second = unpack_symmetric(t[:, :-d].sum(axis=0, keepdims=True), d)[0]
-        scatter = second - t[:, -d:].T @ (t[:, -d:] / mass)
-        freedom = float(np.maximum(n - 1.0, 0.0).sum())
-        scale = learned_scale(self.prior.degrees_of_freedom, self.prior.scale, scatter, freedom)
-        return replace(self, prior=replace(self.prior, scale=scale))
+        """The family whose prior expects the mean precision of the components."""
+        prior, found = self.prior, self.posterior(n, t).wishart
+        scale = learned_scale(prior.degrees_of_freedom, prior.scale, found, n)
+        return replace(self, prior=replace(prior, scale=scale))
 
     def natural(self, q: NormalWishart) -> tuple[Mat, Vec]:
         precision = q.wishart.expected_precision()

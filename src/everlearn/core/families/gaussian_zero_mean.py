@@ -54,11 +54,10 @@ class ZeroMeanGaussian:
         return Wishart.from_scatter(self.prior.degrees_of_freedom + n, self.prior.scale, scatter)
 
     def with_learned_prior(self, n: Vec, t: Mat) -> ZeroMeanGaussian:
-        """The family whose prior expects the mean covariance of the components' rows."""
-        scatter = unpack_symmetric(t.sum(axis=0, keepdims=True), self.n_features)[0]
-        dof, scale = self.prior.degrees_of_freedom, self.prior.scale
-        scale = learned_scale(dof, scale, scatter, float(n.sum()))
-        return replace(self, prior=replace(self.prior, scale=scale))
+        """The family whose prior expects the mean precision of the components."""
+        prior = self.prior
+        scale = learned_scale(prior.degrees_of_freedom, prior.scale, self.posterior(n, t), n)
+        return replace(self, prior=replace(prior, scale=scale))
 
     def natural(self, q: Wishart) -> tuple[Mat, Vec]:
         eta = -0.5 * packed_quadratic(q.expected_precision())

@@ -14,7 +14,6 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, psi
 
 from everlearn.core.arrays import Cube, Mat, Table, Vec
-from everlearn.core.families.base import LEARNED_PRIOR_ROWS
 from everlearn.core.math import digamma_multivariate, log_gamma_multivariate, upper_triangle
 
 
@@ -139,18 +138,17 @@ def _robust_factor(base: Mat, scatter: Cube) -> Cube:
     return np.asarray(lower * unit)
 
 
-def learned_scale(dof: float, scale: Mat, scatter: Mat, freedom: float) -> Mat:
-    """Scale of a prior whose expected precision is the inverse of `scatter / freedom`.
+def learned_scale(dof: float, scale: Mat, found: Wishart, n: Vec) -> Mat:
+    """Scale of a prior that expects the mean precision of components with masses `n`.
 
-    The expected covariance, `scale / (dof - D - 1)`, would be far too wide a measure: it has heavy
-    tails if there are few degrees of freedom, and components would cost too much.
-
-    The covariance that the prior expected before counts for a few rows, so the result is positive
-    definite however few rows there are.
+    Not their mean covariance: covariances of several directions add up to a round one, which is
+    that of none of them.
     """
-    expected = scale / (dof - len(scale) - 1.0)
-    covariance = (LEARNED_PRIOR_ROWS * expected + scatter) / (LEARNED_PRIOR_ROWS + freedom)
-    learned = dof * covariance
+    mass = float(n.sum())
+    if mass <= 0.0:
+        return scale
+    precision = np.einsum("k,kij->ij", n / mass, found.expected_precision())
+    learned = dof * np.linalg.inv(precision)
     return np.asarray(0.5 * (learned + learned.T))
 
 
