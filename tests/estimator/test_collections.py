@@ -61,8 +61,8 @@ class TestRows:
     @pytest.mark.parametrize("family", ["full", "zero-mean", "multinomial"])
     def test_every_family(self, family, client):
         X = np.abs(POINTS).round() if family == "multinomial" else POINTS
-        model = mixture(family=family, moves=("merge",), init_components=3, engine=client)
-        here = mixture(family=family, moves=("merge",), init_components=3)
+        model = mixture(family=family, moves=("merge",), max_components=3, engine=client)
+        here = mixture(family=family, moves=("merge",), max_components=3)
         assert_same_model(model.fit(chunked(X, client)), fitted_here(here, X))
 
     def test_sparse_chunks(self, client):
