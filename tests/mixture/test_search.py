@@ -194,7 +194,7 @@ class TestManyFeatures:
 
         monkeypatch.setattr(search._SampleSearch, "_run_diagonal", watched)
         for width in (40, 41):
-            truth = planted_mixture(1500, width, 3, random_state=0)
+            truth = planted_mixture(1500, width, 3, shape="oblique", random_state=0)
             model = DPMixture(family="full", random_state=0).fit(truth.X)
             assert model.n_components_ == 3
             assert adjusted_rand_score(truth.labels, model.labels_) > 0.99

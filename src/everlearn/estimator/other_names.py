@@ -36,6 +36,7 @@ _SEED: Final[Ways] = (("random_state", ""),)
 _DENSITY: Final[Ways] = (
     ("max_components", "it keeps small clusters if they raise the evidence; see max_components"),
 )
+_START: Final[Ways] = (("birth_window", "it finds where to begin by itself"),)
 _CONCENTRATION: Final[Ways] = (("concentration", ""),)
 _WORD_PRIOR: Final[Ways] = (("topic_word_prior", ""),)
 _COMPONENT_PRIOR: Final[Ways] = (("prior", "use prior, a mapping; see docs/ask/priors.md"),)
@@ -66,6 +67,10 @@ _PARAMETERS: Final[Mapping[str, Ways]] = {
     "min_cluster_size": _DENSITY,
     "min_samples": _DENSITY,
     "eps": _DENSITY,
+    "init": _START,
+    "init_params": _START,
+    "init_components": _START,
+    "n_init": _START,
     "weight_concentration_prior": _CONCENTRATION,
     "gamma": _CONCENTRATION,
     "reg_covar": _COMPONENT_PRIOR,
