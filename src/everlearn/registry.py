@@ -87,6 +87,16 @@ ESTIMATORS: Final = (
         traits=("components", "bound", "memory"),
     ),
     Entry(
+        "Clusters",
+        "everlearn.clusters.estimator",
+        key="clusters",
+        kind="clusters",
+        form="rows",
+        parts=f"{_PARTS}:gaussian_parts",
+        answers=f"{_ANSWERS}:cluster_answers",
+        traits=("components", "memory"),
+    ),
+    Entry(
         "TopicModel",
         "everlearn.topics.topic_model",
         key="topic-model",

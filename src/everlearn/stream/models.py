@@ -93,6 +93,12 @@ class GaussianModel(ComponentModel, Protocol):
     def weights_(self) -> Vec: ...
 
 
+class ClustersModel(GaussianModel, Protocol):
+    """Clusters of rows."""
+
+    def predict(self, X: Any) -> IntVec: ...
+
+
 class MixtureModel(GaussianModel, Protocol):
     """A mixture: each row belongs to one component."""
 
