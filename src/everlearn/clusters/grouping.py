@@ -17,7 +17,7 @@ from everlearn.clusters.units import LENGTH, Units, choose_units
 from everlearn.core.arrays import Cube, Labels, Mat, Vec
 
 FEWEST_ROWS: Final = 16
-"""Fewer distinct rows than this are one cluster."""
+"""Fewer distinct rows than this are one cluster, unless the number is given."""
 _NO_CLUSTERS: Final = 0.62
 """Links cut, relative to the null, above which the whole is one cluster.
 
@@ -88,8 +88,9 @@ def group_rows(rows: Mat, n_clusters: int | None, seed: int) -> Grouping:
     """Group the rows of a sample. `n_clusters` is their number, or None to find it."""
     units = choose_units(rows)
     measured = units.measured(rows)
-    if len(np.unique(measured, axis=0)) < FEWEST_ROWS:
-        return _one_group(units, measured)
+    distinct = np.unique(measured, axis=0)
+    if len(distinct) < FEWEST_ROWS:
+        return _few_rows(units, distinct, n_clusters)
     books = learn_codebooks(measured, seed)
     graph = graph_of(near_prototypes(measured, books), books.shape[1])
     rungs = climb(graph, seed)
@@ -101,8 +102,7 @@ def group_rows(rows: Mat, n_clusters: int | None, seed: int) -> Grouping:
     chosen = max(several, key=lambda i: gap[i]) if several else 0
     found = Grouping(units, books, graph, tuple(rungs), gap, chosen, whole, (), UNIMODAL)
     if n_clusters is not None:
-        chosen, groups, joins = found.cut(min(n_clusters, found.most_groups))
-        return replace(found, chosen=chosen, groups=groups, joins=joins, reason=GIVEN)
+        return _given(found, n_clusters)
     if not several or gap[chosen] <= 0:
         return found
     groups, joins = joined(graph, found.positions, rungs[chosen].groups, fewest=1)
@@ -122,10 +122,19 @@ def _distinct(rungs: Sequence[Rung]) -> list[int]:
     return kept
 
 
-def _one_group(units: Units, measured: Mat) -> Grouping:
-    """One group, whose only prototype is the mean row."""
-    book = measured.mean(axis=0)[None, None]
-    groups, alone = np.zeros(1, np.int32), np.zeros(0)
-    graph = Graph(np.zeros(2, np.int64), np.zeros(0, np.int64), alone)
-    rung = Rung(groups, 1.0, 0.0)
-    return Grouping(units, book, graph, (rung,), np.zeros(1), 0, groups, (), FEW)
+def _few_rows(units: Units, distinct: Mat, n_clusters: int | None) -> Grouping:
+    """One group of rows that are prototypes each; a given number of groups by distance."""
+    apart = np.arange(len(distinct), dtype=np.int32)
+    whole = np.zeros_like(apart)
+    graph = Graph(np.zeros(len(distinct) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    rungs = [Rung(whole, 1.0, 0.0), Rung(apart, float(len(distinct)), 0.0)]
+    rungs = rungs[: min(len(distinct), 2)]
+    gap = np.zeros(len(rungs))
+    found = Grouping(units, distinct[None], graph, tuple(rungs), gap, 0, whole, (), FEW)
+    return found if n_clusters is None else _given(found, n_clusters)
+
+
+def _given(found: Grouping, n_clusters: int) -> Grouping:
+    """The grouping with the cut at this number, or at the most that there is."""
+    chosen, groups, joins = found.cut(min(n_clusters, found.most_groups))
+    return replace(found, chosen=chosen, groups=groups, joins=joins, reason=GIVEN)

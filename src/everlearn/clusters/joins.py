@@ -89,7 +89,8 @@ class _Groups:
 
     def join(self, a: int, b: int) -> Join:
         volumes = self.links.sum(axis=1)
-        shares = sorted((float(volumes[i] / volumes.sum()) for i in (a, b)), reverse=True)
+        total = max(float(volumes.sum()), 1e-300)
+        shares = sorted((float(volumes[i]) / total for i in (a, b)), reverse=True)
         done = Join((shares[0], shares[1]), self.ratio((a, b)))
         self.members[a] = np.concatenate([self.members[a], self.members.pop(b)])
         self.links[a] += self.links[b]
@@ -134,6 +135,8 @@ def border_ratio(graph: Graph, positions: Mat, first: IntVec, second: IntVec) ->
     degrees = np.bincount(sources, weights, len(nodes))
     side = np.arange(len(nodes)) < len(first)
     total = degrees.sum()
+    if total <= 0:
+        return _NO_GAUSSIAN
     smaller = min(degrees[side].sum(), degrees[~side].sum()) / total
     if smaller <= 0:
         return _NO_GAUSSIAN

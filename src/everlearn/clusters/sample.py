@@ -51,9 +51,14 @@ class Sample:
 
 
 def _keys(numbers: IntVec, seed: int) -> NDArray[np.uint64]:
-    """A scrambled word for each row (SplitMix64); no two rows have the same."""
-    word = numbers.astype(np.uint64) + np.uint64(seed + 1)
-    word = word * np.uint64(_WEYL)
+    """A scrambled word for each row; no two rows have the same."""
+    start = _scrambled(np.array([seed], np.uint64))  # so that the words of two seeds are far apart
+    return _scrambled(start + numbers.astype(np.uint64))
+
+
+def _scrambled(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The word with its bits mixed, as SplitMix64 does."""
+    word = (word + np.uint64(1)) * np.uint64(_WEYL)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(_MIX1)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(_MIX2)
     return word ^ (word >> np.uint64(31))
