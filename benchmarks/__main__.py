@@ -3,6 +3,7 @@
 from benchmarks import (
     against_sklearn,
     cluster,
+    clusters,
     components,
     documents_stream,
     first_use,
@@ -21,6 +22,9 @@ from benchmarks.table import replace_section
 PARTS = {
     "lap": (lap.run, "a lap of DPMixture against np.dot"),
     "sklearn": (against_sklearn.run, "DPMixture against BayesianGaussianMixture"),
+    "clusters": (clusters.run, "Clusters against KMeans, HDBSCAN and others: quality"),
+    "one": (clusters.one, "Clusters of rows that have none"),
+    "streams": (clusters.streams, "Clusters of streams: quality"),
     "stream": (stream.run, "DPMixture on ten million rows: time and memory"),
     "documents": (documents_stream.run, "ClumpedTopicModel on ten million points"),
     "pipe": (pipe.run, "everlearn learn on ten gigabytes from a pipe: memory"),
