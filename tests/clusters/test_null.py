@@ -19,7 +19,7 @@ def ladder(rows: Mat) -> list[Rung]:
 def test_a_gaussian_cuts_what_the_null_cuts(n_columns: int) -> None:
     rows = np.random.default_rng(0).normal(size=(1500, n_columns))
     rungs, null = ladder(rows), null_curve(rows, 0, on_sphere=False)
-    expected = null.at(np.array([rung.effective for rung in rungs]))
+    expected = [null.at(rung.effective) for rung in rungs]
     np.testing.assert_allclose([rung.cut for rung in rungs], expected, atol=0.04)
 
 

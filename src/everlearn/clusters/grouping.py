@@ -12,7 +12,7 @@ from everlearn.clusters.codebook import Graph, graph_of, learn_codebooks, near_p
 from everlearn.clusters.joins import Join, joined
 from everlearn.clusters.kernels import votes
 from everlearn.clusters.ladder import Rung, climb, rung_of
-from everlearn.clusters.null import gaps, null_curve
+from everlearn.clusters.null import depth, gaps, null_curve
 from everlearn.clusters.units import LENGTH, Units, choose_units
 from everlearn.core.arrays import Cube, Labels, Mat, Vec
 
@@ -22,6 +22,11 @@ _NO_CLUSTERS: Final = 0.62
 """Links cut, relative to the null, above which the whole is one cluster.
 
 Heavy tails and flat edges reach 0.67 and more, and the overlapping clusters of real data 0.56.
+"""
+_KEPT_DEPTH: Final = 0.25
+"""Joins that leave less than this of the depth of a level are undone.
+
+On a grid of overlapping clusters, one wrong join makes a group so large that all others follow.
 """
 GIVEN, UNIMODAL, LARGEST_GAP, FEW = "given", "one mode", "largest gap", "few rows"
 REASONS: Final = (GIVEN, UNIMODAL, LARGEST_GAP, FEW)
@@ -105,10 +110,13 @@ def group_rows(rows: Mat, n_clusters: int | None, seed: int) -> Grouping:
         return _given(found, n_clusters)
     if not several or gap[chosen] <= 0:
         return found
-    groups, joins = joined(graph, found.positions, rungs[chosen].groups, fewest=1)
+    level = rungs[chosen]
+    groups, joins = joined(graph, found.positions, level.groups, fewest=1)
     final = rung_of(graph, groups)
-    if final.n_groups == 1 or final.cut > _NO_CLUSTERS * null.at(np.array([final.effective]))[0]:
-        return replace(found, joins=joins)
+    if depth(final, null) < _KEPT_DEPTH * depth(level, null):
+        final, groups, joins = level, level.groups, ()
+    if final.cut > _NO_CLUSTERS * null.at(final.effective):
+        return found
     return replace(found, groups=groups, joins=joins, reason=LARGEST_GAP)
 
 

@@ -33,9 +33,9 @@ class NullCurve:
     log_effective: Vec
     cut: Vec
 
-    def at(self, effective: Vec) -> Vec:
-        """The cut at these effective numbers of groups."""
-        return np.interp(np.log(effective), self.log_effective, self.cut)
+    def at(self, effective: float) -> float:
+        """The cut at this effective number of groups."""
+        return float(np.interp(np.log(effective), self.log_effective, self.cut))
 
 
 def null_curve(rows: Mat, seed: int, *, on_sphere: bool) -> NullCurve:
@@ -54,6 +54,11 @@ def null_curve(rows: Mat, seed: int, *, on_sphere: bool) -> NullCurve:
     return NullCurve(np.log(effective), cut)
 
 
+def depth(rung: Rung, null: NullCurve) -> float:
+    """How much less the rung cuts than the null, which is not bent here."""
+    return null.at(rung.effective) - rung.cut
+
+
 def gaps(rungs: Sequence[Rung], null: NullCurve) -> Vec:
     """How much less each rung cuts than the null.
 
@@ -61,7 +66,7 @@ def gaps(rungs: Sequence[Rung], null: NullCurve) -> Vec:
     power, until it agrees with the data at the fine end. Where nothing is left then, it is not.
     """
     cut = np.array([rung.cut for rung in rungs])
-    expected = null.at(np.array([rung.effective for rung in rungs]))
+    expected = np.array([null.at(rung.effective) for rung in rungs])
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(np.stack([cut, expected])[:, -_FINE:], 1e-9)).sum(axis=1)
     power = max(1.0, float(logs[0] / logs[1])) if logs[1] < 0 else 1.0
