@@ -22,6 +22,7 @@ Trait: TypeAlias = Literal[
     "tokens",
     "points",
     "memory",
+    "levels",
     "row_by_row",
     "batch_by_batch",
 ]
@@ -94,7 +95,7 @@ ESTIMATORS: Final = (
         form="rows",
         parts=f"{_PARTS}:gaussian_parts",
         answers=f"{_ANSWERS}:cluster_answers",
-        traits=("components", "memory"),
+        traits=("components", "memory", "levels"),
     ),
     Entry(
         "TopicModel",
