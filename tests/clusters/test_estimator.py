@@ -99,6 +99,12 @@ def test_levels_say_which_one_is_the_default_and_why() -> None:
     assert levels[0].n_clusters <= levels[len(levels) - 1].n_clusters
 
 
+def test_a_single_mode_has_no_default_level() -> None:
+    levels = model_of().fit(np.random.default_rng(0).normal(size=(300, 3))).levels_
+    assert not any(level.is_default for level in levels)
+    assert "one cluster" in levels.why
+
+
 def test_joins_are_listed() -> None:
     rng = np.random.default_rng(0)
     bars = np.concatenate([rng.uniform(-1, 1, (700, 2)) * [30, 1] + [0, y] for y in (-9, 9)])

@@ -12,7 +12,7 @@ from everlearn.clusters.codebook import Graph, graph_of, learn_codebooks, near_p
 from everlearn.clusters.joins import Join, joined
 from everlearn.clusters.kernels import votes
 from everlearn.clusters.ladder import Rung, climb, rung_of
-from everlearn.clusters.null import depth, gaps, null_curve
+from everlearn.clusters.null import NullCurve, depth, gaps, null_curve
 from everlearn.clusters.units import LENGTH, Units, choose_units
 from everlearn.core.arrays import Cube, Labels, Mat, Vec
 
@@ -23,6 +23,8 @@ _NO_CLUSTERS: Final = 0.62
 
 Heavy tails and flat edges reach 0.67 and more, and the overlapping clusters of real data 0.56.
 """
+_NO_LEVEL: Final = 0.9
+"""The same before any join: no join can help then, and a Gaussian may have hundreds of groups."""
 _KEPT_DEPTH: Final = 0.25
 """Joins that leave less than this of the depth of a level are undone.
 
@@ -98,21 +100,27 @@ def group_rows(rows: Mat, n_clusters: int | None, seed: int) -> Grouping:
         return _few_rows(units, distinct, n_clusters)
     books = learn_codebooks(measured, seed)
     graph = graph_of(near_prototypes(measured, books), books.shape[1])
+    null = null_curve(measured, seed, on_sphere=units.kind == LENGTH)
     rungs = climb(graph, seed)
-    gap = gaps(rungs, null := null_curve(measured, seed, on_sphere=units.kind == LENGTH))
+    gap = gaps(rungs, null)
     kept = _distinct(rungs)
     rungs, gap = [rungs[i] for i in kept], gap[kept]
     several = [i for i, rung in enumerate(rungs) if rung.n_groups > 1]
+    chosen = max(several, key=lambda i: gap[i], default=0)
     whole = np.zeros(len(graph), np.int32)
-    chosen = max(several, key=lambda i: gap[i]) if several else 0
     found = Grouping(units, books, graph, tuple(rungs), gap, chosen, whole, (), UNIMODAL)
     if n_clusters is not None:
         return _given(found, n_clusters)
-    if not several or gap[chosen] <= 0:
+    return _default(found, null) if gap[chosen] > 0 else found
+
+
+def _default(found: Grouping, null: NullCurve) -> Grouping:
+    """The grouping with the cut at its chosen level, after joins, if that is no single mode."""
+    level = found.rungs[found.chosen]
+    if level.cut > _NO_LEVEL * null.at(level.effective):
         return found
-    level = rungs[chosen]
-    groups, joins = joined(graph, found.positions, level.groups, fewest=1)
-    final = rung_of(graph, groups)
+    groups, joins = joined(found.graph, found.positions, level.groups, fewest=1)
+    final = rung_of(found.graph, groups)
     if depth(final, null) < _KEPT_DEPTH * depth(level, null):
         final, groups, joins = level, level.groups, ()
     if final.cut > _NO_CLUSTERS * null.at(final.effective):

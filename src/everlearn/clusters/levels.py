@@ -28,7 +28,7 @@ class Level:
     effective : effective number of groups: fewer if some are large
     cut : share of the links between prototypes that the level cuts
     gap : how much less than one Gaussian of the same covariance it cuts
-    is_default : whether the clusters were made from this level
+    is_default : whether the clusters were made from this level; none is for a single cluster
     """
 
     n_clusters: int
@@ -60,8 +60,9 @@ class Levels:
     @classmethod
     def of(cls, found: Grouping) -> Levels:
         """The table of a grouping."""
+        default = found.chosen if found.reason in (GIVEN, LARGEST_GAP) else None
         levels = tuple(
-            Level(rung.n_groups, rung.effective, rung.cut, float(gap), i == found.chosen)
+            Level(rung.n_groups, rung.effective, rung.cut, float(gap), i == default)
             for i, (rung, gap) in enumerate(zip(found.rungs, found.gap, strict=True))
         )
         return cls(levels, found.n_groups, found.joins, found.units.kind, _WHY[found.reason])
