@@ -30,6 +30,7 @@ _KEPT_DEPTH: Final = 0.25
 
 On a grid of overlapping clusters, one wrong join makes a group so large that all others follow.
 """
+_PREDICT_ROWS: Final = 1 << 15
 GIVEN, UNIMODAL, LARGEST_GAP, FEW = "given", "one mode", "largest gap", "few rows"
 REASONS: Final = (GIVEN, UNIMODAL, LARGEST_GAP, FEW)
 
@@ -87,8 +88,13 @@ class Grouping:
     def assign(self, rows: Mat, groups: Labels | None = None) -> Labels:
         """Group of each row, in the cut or among other groups of the prototypes."""
         groups = self.groups if groups is None else groups
-        near = near_prototypes(self.units.measured(rows), self.books)
-        return votes(near, groups, int(groups.max()) + 1)
+        n_groups, found = int(groups.max()) + 1, [np.zeros(0, np.int32)]
+        for first in range(0, len(rows), _PREDICT_ROWS):
+            near = near_prototypes(
+                self.units.measured(rows[first : first + _PREDICT_ROWS]), self.books
+            )
+            found.append(votes(near, groups, n_groups))
+        return np.concatenate(found)
 
 
 def group_rows(rows: Mat, n_clusters: int | None, seed: int) -> Grouping:
