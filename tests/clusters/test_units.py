@@ -56,5 +56,16 @@ def test_many_columns_are_projected_on_axes_that_keep_distances() -> None:
 
 
 def test_effective_dimension() -> None:
-    assert effective_dimension(np.eye(5)) == pytest.approx(5)
+    spread = np.array([3.0, 2.0, 2.0, 1.0, 1.0, 0.0])
+    rows = np.random.default_rng(1).normal(size=(5000, 6)) * spread
+    wanted = (spread**2).sum() ** 2 / (spread**4).sum()
+    assert effective_dimension(rows) == pytest.approx(wanted, rel=0.1)
     assert effective_dimension(np.zeros((2, 2))) == 0
+    assert effective_dimension(np.zeros((1, 2))) == 0
+
+
+def test_far_more_columns_than_rows() -> None:
+    rows = RNG.normal(size=(60, 3000))
+    units = choose_units(rows)
+    assert units.kind == LENGTH
+    assert units.measured(rows).shape == (60, 60)

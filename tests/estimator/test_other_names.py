@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from everlearn.clumps.estimator import ClumpedTopicModel
+from everlearn.clusters.estimator import Clusters
 from everlearn.components.estimator import ComponentTree
 from everlearn.estimator import other_names
 from everlearn.images.textures import HOG
@@ -36,6 +37,8 @@ PARAMETERS: list[tuple[Any, str, str]] = [
     (DPMixture, "n_components", LIMITED),
     (DPMixture, "n_clusters", LIMITED),
     (DPMixture, "n_topics", LIMITED),
+    (Clusters, "n_components", "use n_clusters"),
+    (Clusters, "eps", "look at levels_, and use n_clusters or cut"),
     (DPMixture, "covariance_type", 'use family="diagonal" or family="full"'),
     (DPMixture, "max_iter", "use max_laps"),
     (DPMixture, "alpha", "use concentration"),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from sklearn.utils.extmath import randomized_svd
 
 from everlearn.core.arrays import Mat, Vec
 
@@ -26,6 +27,8 @@ _DESCENDING: Final = 0.9
 _MANY_DIRECTIONS: Final = 10.0
 _FAR_ORIGIN: Final = 0.7
 """Length of the mean row, as a share of the usual length, above which the origin says nothing."""
+_PAIRED_ROWS: Final = 1000
+_POWER_STEPS: Final = 4
 MAX_AXES: Final = 100
 """More columns than this are reduced to their principal axes."""
 
@@ -73,9 +76,11 @@ def choose_units(rows: Mat) -> Units:
         units = Units(kind, mean, ones, None)
     if n_columns <= MAX_AXES:
         return units
-    moments = covariance(units.measured(rows))
-    _, axes = np.linalg.eigh(moments)
-    return Units(units.kind, units.origin, units.scale, np.ascontiguousarray(axes[:, -MAX_AXES:]))
+    measured = units.measured(rows)
+    measured = measured - measured.mean(axis=0)
+    n_axes = min(MAX_AXES, len(rows))
+    axes = randomized_svd(measured, n_axes, n_iter=_POWER_STEPS, random_state=0)[2].T
+    return Units(units.kind, units.origin, units.scale, np.ascontiguousarray(axes))
 
 
 def _kind(rows: Mat, mean: Vec, spread: Vec) -> str:
@@ -90,7 +95,7 @@ def _kind(rows: Mat, mean: Vec, spread: Vec) -> str:
         return STANDARD
     square = float(np.mean(np.einsum("ij,ij->i", rows, rows)))
     around_origin = float(mean @ mean) < _FAR_ORIGIN**2 * square
-    if around_origin and effective_dimension(covariance(rows)) >= _MANY_DIRECTIONS:
+    if around_origin and effective_dimension(rows) >= _MANY_DIRECTIONS:
         return LENGTH
     return PLAIN
 
@@ -101,7 +106,15 @@ def covariance(rows: Mat) -> Mat:
     return np.asarray(centred.T @ centred / len(rows))
 
 
-def effective_dimension(moments: Mat) -> float:
-    """Number of directions that share the variance: (tr S)^2 / tr S^2."""
-    square = float((moments**2).sum())
-    return float(np.trace(moments)) ** 2 / square if square > 0 else 0.0
+def effective_dimension(rows: Mat) -> float:
+    """Number of directions that share the variance: (tr S)^2 / tr S^2.
+
+    tr S^2 is the mean squared product of two different centred rows, which needs no covariance.
+    """
+    some = rows[:: -(-len(rows) // _PAIRED_ROWS)]
+    some = some - some.mean(axis=0)
+    products = some @ some.T
+    lengths = np.diag(products)
+    pairs = len(some) * (len(some) - 1)
+    square = float((products**2).sum() - (lengths**2).sum()) / max(pairs, 1)
+    return float(lengths.mean()) ** 2 / square if square > 0 else 0.0
