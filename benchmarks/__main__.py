@@ -2,6 +2,7 @@
 
 from benchmarks import (
     cluster,
+    clusters,
     components,
     documents_stream,
     first_use,
@@ -21,6 +22,9 @@ from benchmarks.table import replace_section
 PARTS = {
     "lap": (lap.run, "a lap of DPMixture against np.dot"),
     "mixtures": (mixture_search.run, "DPMixture against BayesianGaussianMixture"),
+    "clusters": (clusters.run, "Clusters against KMeans, HDBSCAN and others: quality"),
+    "one": (clusters.one, "Clusters of rows that have none"),
+    "streams": (clusters.streams, "Clusters of streams: quality"),
     "stream": (stream.run, "DPMixture on ten million rows: time and memory"),
     "documents": (documents_stream.run, "ClumpedTopicModel on ten million points"),
     "pipe": (pipe.run, "everlearn learn on ten gigabytes from a pipe: memory"),
@@ -49,7 +53,9 @@ machine named below it.
 gigabytes through a pipe. `DPMixture` finds planted clusters four to five times as fast as
 scikit-learn's BayesianGaussianMixture and predicts new rows better. It finds odd rows with a mean
 AUC of 0.90 over eight tables, beside 0.88 for LocalOutlierFactor and 0.80 for IsolationForest; one
-of these is better on two of the tables. Topic samplers draw tokens
+of these is better on two of the tables. `Clusters` agrees with the classes of 27 sets with a mean
+AMI of 0.85, beside 0.83 for KMeans, told their number, and for UMAP + HDBSCAN; one of these is
+better by more than 0.01 on nine of the sets. Topic samplers draw tokens
 1.3 to 3.3 times as fast as tomotopy's. tomotopy's LDA predicts held-out words better than one
 pass of `TopicModel` (perplexity 4,298 beside 4,849), in almost six times the CPU time.
 

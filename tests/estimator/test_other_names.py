@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from everlearn.clumps.estimator import ClumpedTopicModel
+from everlearn.clusters.estimator import Clusters
 from everlearn.components.estimator import ComponentTree
 from everlearn.estimator import other_names
 from everlearn.images.textures import HOG
@@ -36,6 +37,8 @@ PARAMETERS: list[tuple[Any, str, str]] = [
     (DPMixture, "n_components", LIMITED),
     (DPMixture, "n_clusters", LIMITED),
     (DPMixture, "n_topics", LIMITED),
+    (Clusters, "n_components", "use n_clusters"),
+    (Clusters, "eps", "look at levels_, and use n_clusters or cut"),
     (DPMixture, "covariance_type", 'use family="diagonal" or family="full"'),
     (DPMixture, "max_iter", "use max_laps"),
     (DPMixture, "alpha", "use concentration"),
@@ -167,7 +170,7 @@ def test_parameters_by_place(kind: Any) -> None:
 def test_what_needs_names_still_works(kind: Any) -> None:
     own = list(inspect.signature(kind).parameters)
     assert own == list(inspect.signature(kind.__init__).parameters)[1:]
-    model = kind(batch_size=7)
+    model = kind(**{"batch_size" if "batch_size" in own else "verbose": 7})
     for twin in (clone(model), copy.copy(model), copy.deepcopy(model)):
         assert twin.get_params() == model.get_params()
     assert pickle.loads(pickle.dumps(model)).get_params() == model.get_params()

@@ -24,6 +24,7 @@ _NUMBER: Final[Ways] = (
     ("max_components", "it finds the number; use max_components to limit it"),
     ("max_nodes", "it finds the number; use max_nodes to limit it, and depth for the levels"),
     ("n_mixtures", ""),
+    ("n_clusters", ""),
 )
 _PASSES: Final[Ways] = (
     ("max_iter", ""),
@@ -35,6 +36,7 @@ _PASSES: Final[Ways] = (
 _SEED: Final[Ways] = (("random_state", ""),)
 _DENSITY: Final[Ways] = (
     ("max_components", "it keeps small clusters if they raise the evidence; see max_components"),
+    ("levels_", "look at levels_, and use n_clusters or cut for more or fewer clusters"),
 )
 _START: Final[Ways] = (("birth_window", "it finds where to begin by itself"),)
 _CONCENTRATION: Final[Ways] = (("concentration", ""),)
