@@ -52,7 +52,7 @@ class FoundComponents:
     model : the model, with the prior that was learned
     stats : statistics of the components, scaled to all rows
     choice : the prior that was chosen
-    settled : whether a larger sample had no further components
+    settled : whether the last laps over a sample had no births
     """
 
     model: Mixture
@@ -83,9 +83,9 @@ def find_components(
     sample = sample_rows(rows, tools.schedule.sample_rows, seed, tools.runner.engine)
     search = _SampleSearch(sample, seed, tools.runner.in_process(), _search_moves(tools.moves))
     found = [search.run(candidate) for candidate in candidates]
-    best, choice = choose_prior(candidates, found)
-    model, stats = found[best]
-    return FoundComponents(model, stats * (rows.mass / stats.n.sum()), choice)
+    best, choice = choose_prior(candidates, [(one.model, one.stats) for one in found])
+    scale = rows.mass / found[best].stats.n.sum()
+    return replace(found[best], stats=found[best].stats * scale, choice=choice)
 
 
 def _searched_further(
@@ -122,17 +122,15 @@ class _SampleSearch:
     runner: LocalRunner
     moves: MoveSettings
 
-    def run(self, candidate: PriorCandidate) -> tuple[Mixture, Stats]:
-        """The model with its learned prior, and statistics of the components."""
+    def run(self, candidate: PriorCandidate) -> FoundComponents:
+        """The components found with this prior. Statistics are those of the sample."""
         family = candidate.model.family
         if isinstance(family, FullGaussian) and family.n_features > _FULL_FEATURES:
             return self._run_diagonal(candidate, family)
-        state = self._laps(candidate)
-        return state.model, state.total
+        state, settled = self._laps(candidate)
+        return FoundComponents(state.model, state.total, PriorChoice(candidate.name), settled)
 
-    def _run_diagonal(
-        self, candidate: PriorCandidate, family: FullGaussian
-    ) -> tuple[Mixture, Stats]:
+    def _run_diagonal(self, candidate: PriorCandidate, family: FullGaussian) -> FoundComponents:
         """Components that diagonal Gaussians find, as statistics of full ones.
 
         In many dimensions a sample has too few rows for covariances: its evidence prefers few
@@ -141,28 +139,30 @@ class _SampleSearch:
         coarse = replace(candidate, model=Mixture(diagonal_of(family), candidate.model.prior))
         step = replace(self.runner.step, family=coarse.model.family)
         search = replace(self, runner=replace(self.runner, step=step))
-        _, labels = search._laps(coarse).batches[0].in_process()
+        _, labels = search._laps(coarse)[0].batches[0].in_process()
         ids, places = np.unique(labels, return_inverse=True)
         stats = self.runner.hard_stats(self.sample, places, np.arange(len(ids)))
-        return self._with_learned_prior(candidate, stats), stats
+        model = self._with_learned_prior(candidate, stats)
+        return FoundComponents(model, stats, PriorChoice(candidate.name))
 
-    def _laps(self, candidate: PriorCandidate) -> State:
-        """The state after laps over the sample with all moves."""
+    def _laps(self, candidate: PriorCandidate) -> tuple[State, bool]:
+        """The state after laps over the sample with all moves, and whether there was no birth."""
         rows, model = self.runner.prepared(self.sample), candidate.model
         rng, most = stream(self.seed, "start", 0), self.moves.births.max_components
         stats = merged_micro_clusters(model, rows, self.runner, rng, most)
         begun = FoundComponents(model, stats, PriorChoice(candidate.name))
         state = open_at(State.empty(model, self.seed), begun, [rows], self.runner)
-        before, calm = -np.inf, False
+        before, calm, born = -np.inf, False, False
         for number in range(_SAMPLE_LAPS):
             state, info = lap(state, self.runner, self.moves)
+            born |= any(m.accepted for m in info.moves if m.kind == "birth")
             calm |= not any(m.accepted for m in info.moves if m.kind == "merge")
             if calm and number < _LEARNING_LAPS:
                 state = replace(state, model=self._with_learned_prior(candidate, state.total))
             if info.settled and _rise(before, info.bound) <= _SAMPLE_TOL:
                 break
             before = info.bound
-        return state
+        return state, info.settled and not born
 
     def _with_learned_prior(self, candidate: PriorCandidate, stats: Stats) -> Mixture:
         """The model of the candidate. If it learns, with a prior from these components.
