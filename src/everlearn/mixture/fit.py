@@ -255,7 +255,9 @@ def _can_start_again(settings: MixtureSettings, known: MixtureFit, rows: Rows, n
     """
     if known.state.n_open < known.n_rows or len(known.state.total) > settings.max_components:
         return False
-    limit = SEARCH_AGAIN_ROWS if "birth" in settings.moves else SETTLING_ROWS
+    # A table begins anew with the kinds of its columns, which stay after the first rows.
+    may_grow = "birth" in settings.moves and settings.columns is None
+    limit = SEARCH_AGAIN_ROWS if may_grow else SETTLING_ROWS
     if known.n_rows < limit and n_rows >= 2 * known.n_prior_rows:
         return True
     if settings.columns is None or known.n_rows >= SETTLING_ROWS:
