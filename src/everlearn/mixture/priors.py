@@ -74,7 +74,8 @@ def prior_candidates(
     summary = DataSummary.of(rows, engine)
     family = _family(settings.owner, settings.family, settings.prior, summary)
     families = [(named, family)] if named != "shared" else []
-    if named == "auto" and within_share(family.n_features) < _NARROW:
+    narrow = named == "auto" and within_share(family.n_features) < _NARROW
+    if narrow and isinstance(family, DiagGaussian | FullGaussian | ZeroMeanGaussian):
         families.append((named, _as_wide_as_data(family)))
     few = named == "auto" and len(rows) < FEW_ROWS * family.n_features and not stream
     if isinstance(family, DiagGaussian) and (few or named == "shared"):
@@ -84,16 +85,16 @@ def prior_candidates(
     return tuple(_candidate(settings, *pair) for pair in families)
 
 
-def _as_wide_as_data(family: Family[Any]) -> Family[Any]:
+def _as_wide_as_data(
+    family: DiagGaussian | FullGaussian | ZeroMeanGaussian,
+) -> DiagGaussian | FullGaussian | ZeroMeanGaussian:
     """The family whose prior expects components with the whole variance of the data."""
     share = within_share(family.n_features)
     if isinstance(family, DiagGaussian):
         return replace(family, prior=replace(family.prior, rate=family.prior.rate / share))
     if isinstance(family, FullGaussian):
         return replace(family, prior=replace(family.prior, scale=family.prior.scale / share))
-    if isinstance(family, ZeroMeanGaussian):
-        return replace(family, prior=replace(family.prior, scale=family.prior.scale / share))
-    return family
+    return replace(family, prior=replace(family.prior, scale=family.prior.scale / share))
 
 
 def choose_prior(

@@ -57,6 +57,7 @@ _TOPIC_HEADS: Final = Heads("topic", "topics", "top words", " ")
 _HEADS: Final = {
     "bayesian-pa-classifier": Heads("class", "classes", "largest weights", weights=True),
     "bayesian-pa-regressor": Heads("output", "outputs", "largest weights", weights=True),
+    "clusters": Heads("cluster", "clusters", "means that differ most"),
     "clumped-topic-model": Heads("topic", "topics", "means that differ most"),
     "component-tree": Heads("component", "components", "largest loadings", weights=True),
     "dp-mixture": Heads("component", "components", "means that differ most"),
