@@ -52,11 +52,11 @@ machine named below it.
 **Result:** Memory levels off over ten million rows, ten million points of documents and ten
 gigabytes through a pipe. `DPMixture` finds planted clusters 2 to 110 times as fast as
 scikit-learn's BayesianGaussianMixture and predicts new rows better. It is worse where full
-Gaussians overlap so much that they differ in shape more than in place. It finds odd rows with a mean
-AUC of 0.90 over eight tables, beside 0.88 for LocalOutlierFactor and 0.80 for IsolationForest; one
-of these is better on two of the tables. `Clusters` agrees with the classes of 27 sets with a mean
-AMI of 0.85, beside 0.83 for KMeans, told their number, and for UMAP + HDBSCAN; one of these is
-better by more than 0.01 on nine of the sets. Topic samplers draw tokens
+Gaussians overlap so much that they differ in shape more than in place. It finds odd rows with a
+mean AUC of 0.90 over eight tables, beside 0.88 for LocalOutlierFactor and 0.80 for
+IsolationForest; one of these is better on two of the tables. `Clusters` agrees with the classes
+of 27 sets with a mean AMI of 0.85, beside 0.83 for KMeans, told their number, and for UMAP +
+HDBSCAN; one of these is better by more than 0.01 on nine of the sets. Topic samplers draw tokens
 1.3 to 3.3 times as fast as tomotopy's. tomotopy's LDA predicts held-out words better than one
 pass of `TopicModel` (perplexity 4,298 beside 4,849), in almost six times the CPU time.
 
