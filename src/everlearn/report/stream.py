@@ -259,6 +259,9 @@ def _found(session: Session, columns: Sequence[str] | None) -> str:
         )
     if examples:
         told.append("Examples are records that fit best, read again from the sources.")
+    prior = getattr(getattr(model, "history_", None), "prior", None)
+    if prior is not None:
+        told.append(f"Prior of the components: {prior}.")
     note = paragraph(" ".join(told), "hint") if told else ""
     return section("found", "What it found", content, note)
 
