@@ -52,7 +52,8 @@ class FoundComponents:
     model : the model, with the prior that was learned
     stats : statistics of the components, scaled to all rows
     choice : the prior that was chosen
-    settled : whether the last laps over a sample had no births
+    settled : whether the sample is so large a part of the rows, and had no births, that the laps
+        over all rows need not look for further components
     """
 
     model: Mixture
@@ -97,8 +98,8 @@ def _searched_further(
 ) -> FoundComponents:
     """The components after laps over a larger sample.
 
-    Clusters that overlap show only in many rows. There they are found for much less work than in
-    all rows. If there are none, the laps over all rows need not look for them.
+    Clusters that overlap show only in many rows. Here most of them are found for much less work
+    than in all rows.
     """
     sample = sample_rows(rows, size, seed, tools.runner.engine)
     schedule = replace(tools.schedule, max_laps=_SAMPLE_LAPS, tol=_SAMPLE_TOL)
@@ -107,10 +108,8 @@ def _searched_further(
     )
     batches = sample.blocks(tools.schedule.sample_rows)
     state = open_at(State.empty(found.model, seed), found, batches, tools.runner)
-    laps = run_laps(state, tools, found.choice)
-    born = any(m.accepted for info in laps.laps for m in info.moves if m.kind == "birth")
-    stats = laps.state.total
-    return replace(found, stats=stats * (rows.mass / stats.n.sum()), settled=not born)
+    stats = run_laps(state, tools, found.choice).state.total
+    return replace(found, stats=stats * (rows.mass / stats.n.sum()), settled=False)
 
 
 @dataclass(frozen=True, slots=True)
