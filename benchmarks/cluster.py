@@ -24,14 +24,16 @@ from benchmarks.table import ROOT, Table, circumstances
 from everlearn import DPMixture, TopicModel
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.random import stream
+from everlearn.engine.chunks import sample_rows
 from everlearn.engine.dask import local_workers
 from everlearn.estimator.collections import open_rows
 from everlearn.estimator.families import DataSummary, resolve_family
+from everlearn.mixture.births import seed_labels
 from everlearn.mixture.inputs import checked_rows
+from everlearn.mixture.learner import SAMPLE_ROWS
 from everlearn.mixture.local import LocalRunner, MixtureStep, Plan
 from everlearn.mixture.memoized import open_batches, visit
 from everlearn.mixture.model import Mixture
-from everlearn.mixture.search import start_posterior
 from everlearn.mixture.state import State
 from everlearn.topics.batches import Targets
 from everlearn.topics.chunked import ChunkedBatch, learn_chunked_batch
@@ -155,7 +157,7 @@ def _meters(client: Any) -> np.ndarray:
 
 def mixture_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
     """Cost of a step, bytes of the posterior, and of one set of statistics."""
-    model = DPMixture(init_components=N_COMPONENTS, random_state=0)
+    model = DPMixture(random_state=0)
     with cluster(n_workers) as client:
         model.set_params(engine=client)
         with open_rows(model, row_chunks(n), None, checked_rows) as given:
@@ -164,7 +166,11 @@ def mixture_cost(n_workers: int, n: int) -> tuple[Cost, int, int]:
             mixture = Mixture(family, DPPrior(1.0))
             runner = LocalRunner(MixtureStep(family), given.engine)
             empty = State.empty(mixture, 0, N_COMPONENTS)
-            start = start_posterior(empty, given.rows, runner)
+            sample = sample_rows(given.rows, SAMPLE_ROWS, 0, given.engine)
+            points = family.embedding(sample.X)
+            labels = seed_labels(points, None, N_COMPONENTS, stream(0, "start", 0))
+            found = runner.in_process().hard_stats(sample, labels, empty.total.ids)
+            start = mixture.posterior(found)
             state = open_batches(empty, start, given.rows.blocks(n // STEPS), runner)
 
             def lap() -> None:

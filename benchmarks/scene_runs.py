@@ -152,9 +152,9 @@ def _dp(family: str, prior: str) -> Callable[[int, int], DPMixture]:
 
 
 def _at_true_k(family: str, prior: str) -> Callable[[int, int], DPMixture]:
-    """The same with the true number of components, without births and merges."""
+    """The same with at most the true number of components, without births and merges."""
     model = _dp(family, prior)
-    return lambda k, seed: model(k, seed).set_params(init_components=k, moves=())
+    return lambda k, seed: model(k, seed).set_params(max_components=k, moves=())
 
 
 MODELS: dict[str, Callable[[int, int], Any]] = {

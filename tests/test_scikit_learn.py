@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from everlearn.clumps.estimator import ClumpedTopicModel
+from everlearn.clusters.estimator import Clusters
 from everlearn.components.estimator import ComponentTree
 from everlearn.components.settings import ComponentTreeOptions
 from everlearn.linear.classifier import BayesianPassiveAggressiveClassifier
@@ -40,6 +41,8 @@ PLAIN = [
     DPMixture(learner="stochastic"),
     DPMixture(dtype="float32"),
     DPMixture(memory_budget="4MB"),
+    Clusters(),
+    Clusters(n_clusters=2),
     TopicModel(n_topics=5),
     TopicModel(n_topics="infer"),
     MedLDAClassifier(),

@@ -53,6 +53,10 @@ class GammaPoisson:
         """Posteriors from masses n (K,) and sums of features t (K, D); zeros give the prior."""
         return Rates(self.shape + np.maximum(t, 0.0), self.rate + n[:, None])
 
+    def with_learned_prior(self, n: Vec, t: Mat) -> GammaPoisson:
+        """The same family: its prior has no spread that could be learned from components."""
+        return self
+
     def natural(self, q: Rates) -> tuple[Mat, Vec]:
         """eta, (K, D), and constant, (K,), of the identity."""
         return psi(q.a) - np.log(q.b), -(q.a / q.b).sum(axis=1)

@@ -12,6 +12,7 @@ from everlearn.registry import ESTIMATORS
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from everlearn.clumps.estimator import ClumpedTopicModel as ClumpedTopicModel
     from everlearn.clumps.settings import ClumpOptions as ClumpOptions
+    from everlearn.clusters.estimator import Clusters as Clusters
     from everlearn.components.estimator import ComponentTree as ComponentTree
     from everlearn.components.settings import ComponentTreeOptions as ComponentTreeOptions
     from everlearn.estimator.merging import merge as merge

@@ -22,6 +22,7 @@ Trait: TypeAlias = Literal[
     "tokens",
     "points",
     "memory",
+    "levels",
     "row_by_row",
     "batch_by_batch",
 ]
@@ -85,6 +86,16 @@ ESTIMATORS: Final = (
         parts=f"{_PARTS}:mixture_parts",
         answers=f"{_ANSWERS}:component_answers",
         traits=("components", "bound", "memory"),
+    ),
+    Entry(
+        "Clusters",
+        "everlearn.clusters.estimator",
+        key="clusters",
+        kind="clusters",
+        form="rows",
+        parts=f"{_PARTS}:gaussian_parts",
+        answers=f"{_ANSWERS}:cluster_answers",
+        traits=("components", "memory", "levels"),
     ),
     Entry(
         "TopicModel",

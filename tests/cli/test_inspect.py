@@ -65,8 +65,8 @@ class TestInspect:
 
     def test_the_log_tells_births_and_the_difference_tells_shares(self, invoke, tmp_path):
         request = learned(tmp_path, "mixture from an array")
-        assert "birth: #0" in invoke("log", request.model).stdout
-        assert "birth: #0" in invoke("show", request.model).stdout
+        assert "born: #0" in invoke("log", request.model).stdout
+        assert "born: #0" in invoke("show", request.model).stdout
         old = tmp_path / "old.evl"
         old.write_bytes(request.model.read_bytes())
         far = np.random.default_rng(1).normal(200, 1, (300, 4))

@@ -187,7 +187,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),
         [
-            (["rows.jsonl"], USAGE, "add --kind mixture, topics"),
+            (["rows.jsonl"], USAGE, "add --kind mixture, clusters, topics"),
             (["none.csv", "--kind", "mixture"], USAGE, "there is no file or folder"),
             (["rows.jsonl", "--kind", "mixture", "--set", "foo=1"], USAGE, "no parameter 'foo'"),
             (["rows.jsonl", "--kind", "mixture", "--set", "family=round"], USAGE, "one of"),
@@ -244,7 +244,7 @@ class TestErrors:
             (
                 ["rows.jsonl", "--kind", "topics", "--memory", "1GB"],
                 USAGE,
-                "no parameter 'memory_budget', which is for the kinds mixture, clumped",
+                "no parameter 'memory_budget', which is for the kinds mixture, clusters, clumped",
             ),
         ],
     )

@@ -20,4 +20,4 @@ def test_each_estimator_of_a_kind_is_named(invoke, kinds, names):
 
 
 def test_an_unknown_kind_is_refused(invoke):
-    assert invoke("warmup", "clusters").exit_code == 2
+    assert invoke("warmup", "nonsense").exit_code == 2

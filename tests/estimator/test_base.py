@@ -139,7 +139,7 @@ class TestParameters:
             {"random_state": 2**32 - 1},
             {"verbose": True},
         ],
-        ids=str,
+        ids=["an address", "no seed", "a generator", "the largest seed", "a truth value"],
     )
     def test_what_they_may_be(self, params: dict[str, Any]) -> None:
         Counter(**params)._check_params()

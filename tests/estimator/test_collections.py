@@ -61,8 +61,8 @@ class TestRows:
     @pytest.mark.parametrize("family", ["full", "zero-mean", "multinomial"])
     def test_every_family(self, family, client):
         X = np.abs(POINTS).round() if family == "multinomial" else POINTS
-        model = mixture(family=family, moves=("merge",), init_components=3, engine=client)
-        here = mixture(family=family, moves=("merge",), init_components=3)
+        model = mixture(family=family, moves=("merge",), max_components=3, engine=client)
+        here = mixture(family=family, moves=("merge",), max_components=3)
         assert_same_model(model.fit(chunked(X, client)), fitted_here(here, X))
 
     def test_sparse_chunks(self, client):
@@ -91,17 +91,17 @@ class TestRows:
     def test_gaps_and_weights(self, client):
         X = np.where(RNG.random(POINTS.shape) < 0.1, np.nan, POINTS)
         weights = RNG.integers(0, 3, len(X)).astype(float)
-        far = mixture(engine=client, moves=()).fit(
+        far = mixture(engine=client, max_components=1).fit(
             chunked(X, client), sample_weight=da.from_array(weights, chunks=(CHUNKS,))
         )
         assert far.n_samples_seen_ == np.count_nonzero(weights)
-        here = mixture(moves=()).fit(X, sample_weight=weights)
+        here = mixture(max_components=1).fit(X, sample_weight=weights)
         assert_allclose(far.bound_, here.bound_, rtol=1e-9)
         assert_allclose(far.means_, here.means_, rtol=1e-7)
 
     def test_data_frames_bring_their_names(self, client):
         frame = pd.DataFrame(POINTS, columns=["a", "b", "c"])
-        model = mixture(engine=client, moves=()).fit(dd.from_pandas(frame, npartitions=4))
+        model = mixture(engine=client, max_components=1).fit(dd.from_pandas(frame, npartitions=4))
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]
         assert_array_equal(model.predict(frame), np.zeros(900))
 

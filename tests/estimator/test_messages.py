@@ -34,9 +34,7 @@ Y = (X[:, 0] > 0).astype(int)
 DATES = "of dtype datetime64[us]: make numbers of it, such as days since a date, or leave it out"
 GAPS = np.where(X > 1, np.nan, X)
 NEW: dict[str, Callable[[], Any]] = {
-    "DPMixture": lambda: DPMixture(
-        family="diagonal", init_components=2, max_laps=2, random_state=0
-    ),
+    "DPMixture": lambda: DPMixture(family="diagonal", max_components=2, max_laps=2, random_state=0),
     "ClumpedTopicModel": lambda: ClumpedTopicModel(),
     "ComponentTree": lambda: ComponentTree(max_nodes=3, max_iter=2, random_state=0),
     "OnlinePPCA": lambda: OnlinePPCA(1),

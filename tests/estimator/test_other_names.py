@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from everlearn.clumps.estimator import ClumpedTopicModel
+from everlearn.clusters.estimator import Clusters
 from everlearn.components.estimator import ComponentTree
 from everlearn.estimator import other_names
 from everlearn.images.textures import HOG
@@ -36,12 +37,16 @@ PARAMETERS: list[tuple[Any, str, str]] = [
     (DPMixture, "n_components", LIMITED),
     (DPMixture, "n_clusters", LIMITED),
     (DPMixture, "n_topics", LIMITED),
+    (Clusters, "n_components", "use n_clusters"),
+    (Clusters, "eps", "look at levels_, and use n_clusters or cut"),
     (DPMixture, "covariance_type", 'use family="diagonal" or family="full"'),
     (DPMixture, "max_iter", "use max_laps"),
     (DPMixture, "alpha", "use concentration"),
     (DPMixture, "weight_concentration_prior", "use concentration"),
     (DPMixture, "reg_covar", "use prior, a mapping; see docs/ask/priors.md"),
-    (DPMixture, "init_params", "use init_components"),
+    (DPMixture, "init_params", "it finds where to begin by itself"),
+    (DPMixture, "init_components", "it finds where to begin by itself"),
+    (DPMixture, "n_init", "it finds where to begin by itself"),
     (DPMixture, "n_jobs", CORES),
     (DPMixture, "min_cluster_size", "it keeps small clusters if they raise the evidence; see"),
     (DPMixture, "seed", "use random_state"),
@@ -165,7 +170,7 @@ def test_parameters_by_place(kind: Any) -> None:
 def test_what_needs_names_still_works(kind: Any) -> None:
     own = list(inspect.signature(kind).parameters)
     assert own == list(inspect.signature(kind.__init__).parameters)[1:]
-    model = kind(batch_size=7)
+    model = kind(**{"batch_size" if "batch_size" in own else "verbose": 7})
     for twin in (clone(model), copy.copy(model), copy.deepcopy(model)):
         assert twin.get_params() == model.get_params()
     assert pickle.loads(pickle.dumps(model)).get_params() == model.get_params()

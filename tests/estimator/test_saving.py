@@ -144,7 +144,6 @@ class TestParams:
              {"rate": [1.0, 1.0], "scale": 3.0, "kind": "x"}),
             (Oven(heat=np.float64(9)), {"heat": 9.0, "trays": ["top"]}),
         ],
-        ids=str,
     )  # fmt: skip
     def test_values_become_what_json_can_hold(self, value: Any, plain: Any) -> None:
         found = plain_params({"it": value}, 0)["it"]

@@ -122,6 +122,8 @@ def add_rows() -> None:
     ppca = partial(everlearn.OnlinePPCA, n_components=2, **serial)
     add("OnlinePPCA-step", ppca, (PLANES,), 30, scores)
     add("OnlinePPCA-mixture", partial(ppca, n_mixtures=2), (PLANES,), 30, scores)
+    clusters = partial(everlearn.Clusters, random_state=3)
+    add("Clusters-found", clusters, (ROWS[:66],), 22, ("predict", "score_samples"))
     tree = partial(everlearn.ComponentTree, max_nodes=6, birth_window=30, **serial)
     add("ComponentTree-path", tree, (PLANES,), 30, ("predict", *scores))
     add("ScaledPCA-rows", partial(ScaledPCA, n_components=3), (PLANES,), 30, ("transform",))

@@ -244,6 +244,26 @@ of_components("fit", None)
 of_components("stream", 100)
 
 
+def of_clusters(*, fit: bool) -> None:
+    def learn() -> Any:
+        model = everlearn.Clusters(random_state=4)
+        if fit:
+            return model.fit(ROWS)
+        for part in batches(len(ROWS), 140):
+            model.partial_fit(ROWS[part])
+        return model
+
+    def ask(model: Any) -> dict[str, Any]:
+        found = answers(model, ROWS[:PROBE], "predict", "score_samples")
+        return found | {"means": model.means_, "cut": model.cut(2).predict(ROWS[:PROBE])}
+
+    COURSES[f"Clusters {'fit' if fit else 'stream'}"] = Course(learn, ask)
+
+
+of_clusters(fit=True)
+of_clusters(fit=False)
+
+
 def of_ppca(name: str, **params: Any) -> None:
     rng = np.random.default_rng(6)
     parts = []

@@ -31,8 +31,6 @@ def test_it_is_a_pipeline_of_scikit_learn():
     assert pipeline["reduce"].n_components == 7
     assert pipeline["features"].size == 128
     assert pipeline["mixture"].prior == "shared"
-    assert pipeline["mixture"].init_components == "many"
-    assert pipeline["mixture"].n_init == 5
     twin = clone(pipeline).set_params(features__cell=32)
     assert isinstance(twin, ImagePipeline)
     assert twin["features"].cell == 32

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from everlearn.mixture import births
-from everlearn.mixture.births import ATTEMPTS, RETRY_AFTER, BirthSettings
+from everlearn.mixture.births import ATTEMPTS, BirthSettings
 from everlearn.mixture.local import Plan
 from everlearn.mixture.memoized import lap
 from everlearn.mixture.state import Trial
@@ -42,22 +42,40 @@ class TestTargets:
         state = settled(PLAIN, 1)
         (n,) = state.total.n
         component = int(state.total.ids[0])
-        for change, expected in [(0.0, []), (0.9, []), (1.1, [component])]:
-            trial = Trial(len(ATTEMPTS), n / (1.0 + change * RETRY_AFTER))
-            tried = replace(state, birth_trials={component: trial})
-            assert births.open_targets(tried, BirthSettings()) == expected
+        for part, change, expected in [
+            *((0.02, change, []) for change in (0.0, 0.9)),
+            (0.02, 1.1, [component]),
+            (0.1, 1.1, [component]),
+            (np.inf, 1e6, []),
+        ]:
+            settings = BirthSettings(retry_after=part)
+            mass = n / (1.0 + change * (part if np.isfinite(part) else 1.0))
+            tried = replace(state, birth_trials={component: Trial(len(ATTEMPTS), mass)})
+            assert births.open_targets(tried, settings) == expected
+
+    def test_there_are_as_many_attempts_as_set(self):
+        state = settled(PLAIN, 1)
+        component = int(state.total.ids[0])
+        for n_attempts in (1, 2, 4):
+            settings = BirthSettings(attempts=ATTEMPTS[:n_attempts])
+            for failures in range(5):
+                trial = Trial(failures, state.total.n[0])
+                tried = replace(state, birth_trials={component: trial})
+                left = births.open_targets(tried, settings) == [component]
+                assert left == (failures < n_attempts)
 
     def test_sealed_mass_does_not_count(self):
         runner = runner_of(PLAIN)
         assert births.open_targets(seal_all(settled(PLAIN), runner), BirthSettings()) == []
 
     def test_trials_are_counted_and_reopened(self):
-        state = settled(PLAIN, 2)
+        state, settings = settled(PLAIN, 2), BirthSettings()
         a, b = state.total.ids.tolist()
         once = replace(
-            state, birth_trials={**births.after_failed_births(state, [a]), 99: Trial(3, 1.0)}
+            state,
+            birth_trials={**births.after_failed_births(state, [a], settings), 99: Trial(3, 1.0)},
         )
-        twice = births.after_failed_births(once, [a, b, 99])
+        twice = births.after_failed_births(once, [a, b, 99], settings)
         assert {i: t.failures for i, t in twice.items()} == {a: 2, b: 1}
         spent = {a: Trial(len(ATTEMPTS), 5.0), b: Trial(1, 5.0)}
         assert [t.failures for t in births.reopen_targets(spent).values()] == [0, 1]

@@ -13,7 +13,7 @@ from everlearn.errors import CheckpointError
 from everlearn.estimator.saving import load
 from everlearn.mixture.estimator import DPMixture
 from everlearn.store.archive import read_checkpoint, write_checkpoint
-from support.streams import COURSES, FAMILIES, file_of, lessons_of, rows_of
+from support.streams import COURSES, FAMILIES, file_of, lessons_of
 
 STOPS = (1, 3, 6)  # while prior and origin settle, within the window, after rows were sealed
 CONTINUE = """
@@ -100,18 +100,6 @@ def test_a_prior_that_no_longer_fits_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'prior' of DPMixture .*'mean' must be .* 2 of them"):
         model.set_params(prior={"mean": [0, 0, 0]}).save(tmp_path / "model.evl")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_whichever_start_was_best_can_be_loaded(tmp_path: Path) -> None:
-    """A generator is replaced by the seed of that start, which must be one."""
-    X, first = rows_of("diagonal", 200, RNG(0)), []
-    for seed in range(4):
-        starts = {"init_components": 6, "moves": (), "n_init": 4, "max_laps": 500}
-        model = DPMixture(random_state=np.random.RandomState(seed), **starts).fit(X)
-        first.append(model._learned.state.seed == np.random.RandomState(seed).randint(2**31 - 1))
-        model.save(tmp_path / "model.evl")
-        assert load(tmp_path / "model.evl").random_state == model._learned.state.seed
-    assert not all(first)
 
 
 def test_a_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ def rows(n: int, centres=CENTRES):
 
 
 BATCHES = {name: rows(110) for name in ("a", "b", "c", 7)}
+LATE = rows(110, (-12.0, 0.0, 40.0))
 
 
 def stream(**params) -> DPMixture:
@@ -48,11 +49,13 @@ def assert_close(one, two):
 
 @pytest.mark.parametrize("family", ["diagonal", "full", "zero-mean"])
 def test_parts_add_up_to_everything_whatever_moves_were_made(family):
-    model = stream(family=family)
+    model = stream(family=family).partial_fit(LATE, batch_id="late")
     state = model._learned.state
     assert len(state.named_parts) >= 3
     assert model.history_.counts.get("birth accepted", 0) > 0 or family == "zero-mean"
-    assert_close(total([p for name in BATCHES for p in parts_of(state, name)]), state.total)
+    assert_close(
+        total([p for name in (*BATCHES, "late") for p in parts_of(state, name)]), state.total
+    )
 
 
 @pytest.mark.parametrize("name", BATCHES)

@@ -42,7 +42,7 @@ def mixture(family: str = "diagonal", **params: Any) -> DPMixture:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_probabilities_and_labels_agree(family: str, dtype: str) -> None:
     X, new = rows_of(family, 500, RNG(0)), rows_of(family, 5000, RNG(1))
-    model = mixture(family, dtype=dtype, init_components=5).fit(X)
+    model = mixture(family, dtype=dtype).fit(X)
     probabilities, labels = model.predict_proba(new), model.predict(new)
     assert probabilities.shape == (5000, model.n_components_)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-9)
@@ -178,7 +178,7 @@ def clusters(family: str) -> list[np.ndarray]:
 def test_score_samples_is_the_posterior_predictive(family: str) -> None:
     parts = clusters(family)
     model = mixture(family, prior=PRIORS[family], concentration=ALPHA)
-    model.set_params(init_components=len(parts), max_components=len(parts))
+    model.set_params(max_components=len(parts))
     model.fit(np.concatenate(parts))
     sizes = np.array([len(part) for part in parts], float)
     assert model.n_components_ == len(parts)

@@ -58,7 +58,7 @@ def test_single_precision_is_close(family: str, n_rows: int) -> None:
 def test_single_precision_takes_the_same_steps(family: str, n_rows: int) -> None:
     """From one start and without moves both go the same way, within a millionth."""
     X = rows_of(family, n_rows, RNG(0))
-    steps = {"init_components": 5, "moves": (), "max_laps": 4, "batch_size": 500}
+    steps = {"max_components": 5, "moves": (), "max_laps": 4, "batch_size": 500}
     double, single = (mixture(family, dtype=d, **steps).fit(X) for d in ("float64", "float32"))
     np.testing.assert_allclose(single.bound_history_, double.bound_history_, rtol=1e-6)
     np.testing.assert_allclose(single.means_, double.means_, rtol=1e-4, atol=1e-3)

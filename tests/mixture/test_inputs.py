@@ -14,8 +14,6 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "prior": ("flat", None, 7),
     "concentration": (0.0, -1.0, np.nan, np.inf, "1", True, None),
     "max_components": (0, -1, 2.0, "many", None),
-    "init_components": (0, 1.5, None, "few"),
-    "n_init": (0, 1.5),
     "batch_size": (0, -5, 1.5, "all"),
     "birth_window": (0, None, 1e4),
     "max_laps": (0, 1.5, np.inf),

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Merge, Stats
+from everlearn.mixture import merges
 from everlearn.mixture.merges import judge_pairs, merge_gain, merge_greedily, promising_pairs
 from everlearn.mixture.model import Mixture
 from oracles import mixture as oracle
@@ -255,6 +256,45 @@ class TestGreedy:
         assert stats.h.sum() - after.h.sum() >= 0.15 * lost - 1e-9
         assert_allclose(after.n, merged.n, rtol=1e-10)
         assert_allclose(after.t, merged.t, rtol=1e-9, atol=1e-8)
+
+    def test_no_merge_lowers_the_exact_bound(self, case, model, monkeypatch):
+        """One row each at first: more than three times as many parts as there are groups."""
+        size = min(len(case), 60)
+        rows = rows_of(case)[:size]
+        stats = statistics(case.family, rows, np.eye(size))
+        bounds = [by_mass_bound(model, stats)]
+
+        class Watched(Merge):
+            def on(self, before):
+                after = super().on(before)
+                bounds.append(by_mass_bound(model, after))
+                return after
+
+        monkeypatch.setattr(merges, "Merge", Watched)
+        after = merge_greedily(model, stats, np.zeros((size, size)), UNIT)
+        assert 1 <= len(after) < size
+        assert len(bounds) == size - len(after) + 1
+        assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[:-1])).all()
+
+    @given(
+        masses=st.lists(st.floats(1e-3, 1e4), min_size=2, max_size=8),
+        others=st.lists(st.floats(0.0, 1e4), max_size=4),
+        alpha=st.floats(0.05, 20.0),
+    )
+    def test_gains_of_the_allocation_are_never_overstated(self, masses, others, alpha):
+        prior, n, rest = DPPrior(alpha), np.array(masses), np.array(others)
+        model = Mixture(PLAIN.family, prior)
+
+        def bound(own):
+            return prior.bound(np.sort(np.concatenate([own, rest]))[::-1])
+
+        sticks = merges._stick_gains(model, n, rest)
+        for a, b in combinations(range(len(n)), 2):
+            merged = np.append(np.delete(n, [a, b]), n[a] + n[b])
+            pooling = gammaln(1 + n[a] + n[b]) - gammaln(1 + n[a]) - gammaln(1 + n[b])
+            exact = bound(merged) - bound(n)
+            known = pooling + min(sticks[a], sticks[b])
+            assert known <= exact + 1e-9 * (1 + abs(bound(n)))
 
     def test_dear_pairs_stay_apart(self, model, some):
         _, _, stats, _, others = some

@@ -37,7 +37,7 @@ def vectors(shared_data, name):
 def test_median_bound_on_digits_is_above_the_best_of_the_peers(digits, family, prior, peers):
     bounds = [
         DPMixture(family=family, prior=prior, random_state=seed).fit(digits).bound_
-        for seed in range(3)
+        for seed in range(5)
     ]
     assert np.median(bounds) > peers
 
@@ -69,7 +69,8 @@ def test_reference_bound_is_reached(shared_data, name, family, reference, tolera
 def test_known_clusters_are_found_in_raw_units(shared_data, name, n_clusters):
     X, y = vectors(shared_data, name)
     model = DPMixture(family="full", random_state=0).fit(X)
-    assert abs(model.n_components_ - n_clusters) <= 0.1 * n_clusters
+    # The clusters are no exact Gaussians, so a few rows at their edges may be components.
+    assert 0 <= model.n_components_ - n_clusters <= 2
     assert adjusted_rand_score(y, model.predict(X)) >= 0.95
 
 

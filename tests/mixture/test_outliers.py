@@ -296,7 +296,7 @@ def test_a_row_of_little_weight_is_left_out_with_that_weight(weight: float) -> N
 
 def test_the_score_by_hand_for_a_row_between_two_components() -> None:
     X = np.concatenate([RNG(0).normal(0, 1, (300, 1)), RNG(1).normal(9, 2, (100, 1))])
-    model = mixture(moves=("merge",), init_components=2).fit(X)
+    model = mixture(moves=("merge",), max_components=2).fit(X)
     known = model._learned.state
     q = known.model.family.posterior(known.total.n, known.total.t)
     x, want = 3.0, 0.0

@@ -1,13 +1,15 @@
-"""The prior "shared" finds the spread of components, and does not cut them into pieces."""
+"""Priors with a spread that is learned: "auto" and "shared", and how one of them is chosen."""
 
 import numpy as np
 import pytest
 
-from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
+from everlearn.errors import CheckpointError
+from everlearn.estimator.history import PriorChoice
 from everlearn.estimator.saving import load
 from everlearn.metrics.clustering import clustering_scores
 from everlearn.mixture.estimator import DPMixture
 from everlearn.mixture.priors import STIFFNESS, neighbour_spread
+from everlearn.store.archive import read_checkpoint, write_checkpoint
 from mixture.test_estimator_memory import measured
 
 RNG = np.random.default_rng
@@ -117,8 +119,124 @@ def test_a_budget_holds_while_the_spread_is_found():
 
 
 def test_other_families_do_not_know_it():
-    with pytest.raises(ValueError, match=r"expected one of 'data', 'wishart' for family='full'"):
+    with pytest.raises(
+        ValueError, match=r"expected one of 'auto', 'data', 'wishart' for family='full'"
+    ):
         DPMixture(family="full", prior="shared").fit(np.eye(3))
+
+
+# ------------------------------------------------------------------------- choice
+
+
+def compact_classes(seed=0):
+    """Ten classes of 30 rows with 100 features."""
+    rng = RNG(seed)
+    labels = np.repeat(np.arange(10), 30)
+    return rng.normal(0, 2, (10, 100))[labels] + rng.normal(size=(300, 100)), labels
+
+
+def choice_of(model):
+    return model.history_.prior
+
+
+def test_few_rows_of_many_features_share_a_spread():
+    for seed in range(3):
+        X, labels = compact_classes(seed)
+        model = DPMixture(random_state=seed).fit(X)
+        assert choice_of(model) == PriorChoice("shared", 300 / model.n_components_, 100)
+        assert clustering_scores(labels, model.labels_).ami > 0.95
+        assert model._learned.state.model.family.prior.shape == 0.5 * STIFFNESS
+
+
+def test_other_rows_have_spreads_of_their_own():
+    """Enough rows for a choice to be made, and so many that none is."""
+    X, _ = compact_classes()
+    few = DPMixture(random_state=0).fit(X[:, :5])
+    assert choice_of(few).name == "learned"
+    assert choice_of(few).rows_each is not None
+    many = DPMixture(random_state=0).fit(
+        np.repeat(X[:, :2], 4, axis=0) + RNG(1).normal(size=(1200, 2))
+    )
+    assert choice_of(many) == PriorChoice("learned")
+    assert choice_of(DPMixture(family="full").fit(X[:, :5])) == PriorChoice("learned")
+
+
+@pytest.mark.parametrize("learner", ["memoized", "stochastic"])
+def test_streams_never_share_a_spread_by_themselves(learner):
+    X, _ = compact_classes()
+    model = DPMixture(learner=learner, random_state=0)
+    for start in range(0, 300, 60):
+        model.partial_fit(X[start : start + 60])
+        assert choice_of(model) == PriorChoice("learned")
+    model = DPMixture(learner=learner, prior="shared", random_state=0).partial_fit(X)
+    assert choice_of(model).name == "shared"
+
+
+@pytest.mark.parametrize(
+    ("prior", "name"),
+    [
+        ("data", "data"),
+        ("wishart", "wishart"),
+        ("par-ingmm", "par-ingmm"),
+        ({"rate": 1.0}, "given"),
+    ],
+)
+def test_other_priors_are_not_learned(prior, name):
+    X = clusters()
+    learned = [
+        DPMixture(prior=prior, random_state=0, moves=moves).fit(X) for moves in ((), ("merge",))
+    ]
+    assert {choice_of(model) for model in learned} == {PriorChoice(name)}
+    np.testing.assert_array_equal(spread_of(learned[0]), spread_of(learned[1]))
+
+
+def test_the_choice_is_printed_and_saved(tmp_path):
+    X, _ = compact_classes()
+    for model in (DPMixture(random_state=0), DPMixture(prior="data", random_state=0)):
+        model.fit(X).save(tmp_path / "model.evl")
+        back = load(tmp_path / "model.evl")
+        assert choice_of(back) == choice_of(model)
+        assert f"prior: {choice_of(model)}" in str(back.history_).splitlines()
+        assert choice_of(back.partial_fit(X[:5])) == choice_of(model)
+    assert str(PriorChoice("data")) == "data"
+    assert str(PriorChoice("shared", 30.0, 100)) == (
+        "shared (30 rows a component, fewer than 100 features)"
+    )
+    assert str(PriorChoice("learned", 1200.0, 5)) == (
+        "learned (1,200 rows a component, enough for 5 features)"
+    )
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"name": "magic"},
+        {"name": 3},
+        {"rows_each": -1.0},
+        {"rows_each": "many"},
+        {"n_features": -1},
+        {"n_features": 2**40},
+        {"colour": "red"},
+    ],
+    ids=str,
+)
+def test_a_forged_choice_is_refused(tmp_path, forged):
+    X, _ = compact_classes()
+    path = tmp_path / "model.evl"
+    DPMixture(random_state=0).fit(X).save(path)
+    checkpoint = read_checkpoint(path)
+    checkpoint.header["learned"]["history"]["prior"].update(forged)
+    write_checkpoint(path, checkpoint.header, checkpoint.arrays)
+    with pytest.raises(CheckpointError, match="prior"):
+        load(path)
+
+
+def test_learned_spreads_in_other_units():
+    X = clusters()
+    a = DPMixture(random_state=0).fit(X)
+    b = DPMixture(random_state=0).fit(1024.0 * X - 3.0)
+    assert a.n_components_ == b.n_components_ > 5
+    np.testing.assert_allclose(1024.0**2 * spread_of(a), spread_of(b), rtol=1e-6)
 
 
 # -------------------------------------------------------------------------- parts
@@ -130,36 +248,6 @@ def test_neighbours_against_all_distances():
     nearest = np.argsort(distance, axis=1)[:, 1:6]
     expected = 0.5 * ((X[:, None] - X[nearest]) ** 2).mean(axis=(0, 1))
     np.testing.assert_allclose(neighbour_spread(X), expected)
-
-
-def family(missing=False):
-    prior = NormalGammaPrior(np.zeros(3), 0.1, 2.0, np.array([2.0, 4.0, 6.0]))
-    return DiagGaussian(prior, np.array([0.5, -0.5, 0.0]), missing)
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_shared_spread_is_the_pooled_variance(missing):
-    rng = RNG(0)
-    X = rng.normal(size=(30, 3))
-    if missing:
-        X[rng.random(X.shape) < 0.2] = np.nan
-    labels = np.repeat([0, 1, 2, 3], [10, 12, 7, 1])
-    model = family(missing)
-    t = np.array([model.features(X[labels == k]).sum(axis=0) for k in range(4)])
-    n = np.bincount(labels).astype(float)
-    expected = []
-    for d in range(3):
-        parts = [X[labels == k, d] for k in range(4)]
-        parts = [part[~np.isnan(part)] for part in parts]
-        squares = sum(((part - part.mean()) ** 2).sum() for part in parts if len(part))
-        expected.append(squares / sum(max(len(part) - 1, 0) for part in parts))
-    np.testing.assert_allclose(model.shared_spread(n, t), expected)
-
-
-def test_shared_spread_of_single_rows_is_the_priors():
-    model = family()
-    t = model.features(RNG(0).normal(size=(5, 3)))
-    np.testing.assert_allclose(model.shared_spread(np.ones(5), t), [1.0, 2.0, 3.0])
 
 
 def test_a_component_needs_many_rows_for_a_spread_of_its_own():

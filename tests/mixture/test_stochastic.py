@@ -10,12 +10,14 @@ from everlearn.mixture.learner import Schedule, Window
 from everlearn.mixture.local import Plan
 from everlearn.mixture.memoized import lap
 from everlearn.mixture.search import fit_all
+from everlearn.mixture.state import State
 from everlearn.mixture.stochastic import STEP_SIZE, StepSize, StochasticLearner, blend
 from everlearn.mixture.streaming import seal_all
 from oracles.runs import (
     PLAIN,
     STILL,
     assert_stats,
+    candidates_of,
     diagonal_scaled,
     lively,
     model_of,
@@ -136,8 +138,8 @@ class TestFit:
         runner, rows, model = runner_of(self.case), rows_of(self.case), model_of(self.case)
         schedule = Schedule(batch_rows=100, max_laps=5, tol=1e-6)
         tools = tools_of(runner, lively(), schedule=schedule)
-        batch = fit_all(model, rows, 0, tools)
-        noisy = LEARNER.fit(model, rows, 0, tools)
+        batch = fit_all(candidates_of(self.case), rows, 0, tools)
+        noisy = LEARNER.fit(candidates_of(self.case), rows, 0, tools)
         assert len(noisy.state.total) == len(batch.state.total) == 3
         target = seal_all(batch.state, runner).bound()
         # The estimate itself, and the bound of all rows at its globals.
@@ -147,18 +149,41 @@ class TestFit:
 
     def test_laps_are_told(self):
         told = []
-        runner, model = runner_of(PLAIN), model_of(PLAIN)
+        runner = runner_of(PLAIN)
         schedule = Schedule(batch_rows=50, max_laps=3, tol=1e-6)
         tools = tools_of(runner, lively(), schedule=schedule, on_lap=told.append)
-        fit = LEARNER.fit(model, rows_of(PLAIN), 0, tools)
+        fit = LEARNER.fit(candidates_of(PLAIN), rows_of(PLAIN), 0, tools)
         assert tuple(told) == fit.laps
         assert [info.clock for info in told] == [5, 10, 15]
         assert_allclose(fit.state.total.n.sum(), len(PLAIN), rtol=1e-10)
 
     def test_same_seed_same_result(self):
-        runner, model = runner_of(PLAIN), model_of(PLAIN)
         schedule = Schedule(batch_rows=50, max_laps=2, tol=1e-6)
-        tools = tools_of(runner, lively(), schedule=schedule)
-        a, b, c = (LEARNER.fit(model, rows_of(PLAIN), seed, tools).state for seed in (4, 4, 5))
+        tools = tools_of(runner_of(PLAIN), lively(), schedule=schedule)
+        a, b, c = (
+            LEARNER.fit(candidates_of(PLAIN), rows_of(PLAIN), seed, tools).state
+            for seed in (4, 4, 5)
+        )
         assert_stats(a.total, b.total, rtol=0, atol=0)
         assert not np.array_equal(a.total.n, c.total.n)
+
+
+class TestBegin:
+    def test_first_rows_are_learned_in_one_pass(self):
+        told = []
+        tools = tools_of(
+            runner_of(PLAIN), lively(), schedule=Schedule(50, 5, 1e-6), on_lap=told.append
+        )
+        empty = replace(State.empty(model_of(PLAIN), 3, next_id=20), clock=7)
+        rows = rows_of(PLAIN)
+        begun = LEARNER.begin(
+            candidates_of(PLAIN), empty, [(rows[:90], None), (rows[90:], 1)], tools
+        )
+        assert tuple(told) == begun.laps
+        assert [info.clock for info in told] == [12]
+        assert begun.state.batches == ()
+        assert begun.state.seed == 3
+        assert begun.state.total.ids.min() >= 20
+        assert begun.state.next_id > begun.state.total.ids.max()
+        assert_allclose(begun.state.total.n.sum(), len(PLAIN), rtol=1e-10)
+        assert begun.choice.name == "given"

@@ -21,6 +21,8 @@ from oracles.runs import (
     STILL,
     WINDOW,
     assert_stats,
+    candidates_of,
+    ignore,
     lively,
     model_of,
     random_posterior,
@@ -275,3 +277,64 @@ def test_ids_are_never_used_twice(case, runner):
         gone |= (before | after) - after
         seen |= after
         assert state.next_id > max(seen)
+
+
+class TestBegin:
+    """The first rows, in which components are searched for."""
+
+    @staticmethod
+    def begun(case, parts, empty=None, window=WINDOW, on_lap=ignore):
+        empty = State.empty(model_of(case), 3) if empty is None else empty
+        tools = tools_of(runner_of(case), lively(), window, on_lap=on_lap)
+        return MemoizedLearner().begin(candidates_of(case), empty, parts, tools)
+
+    @named(SOME)
+    def test_more_rows_than_the_window_holds(self, case):
+        state = self.begun(case, [(rows_of(case), None)]).state
+        assert state.n_open <= WINDOW.rows
+        assert all(len(b.rows) <= WINDOW.batch_rows for b in state.batches)
+        assert_allclose(state.total.n.sum(), len(case), rtol=1e-9)
+        assert_allclose(state.sealed.stats.n.sum(), len(case) - state.n_open, rtol=1e-9)
+
+    @pytest.mark.parametrize("n", [1, 19, 20, 60])
+    def test_rows_that_the_window_holds_stay_open(self, n):
+        told = []
+        begun = self.begun(PLAIN, [(rows_of(PLAIN)[:n], None)], on_lap=told.append)
+        state = begun.state
+        assert (state.n_open, state.n_new) == (n, 0)
+        assert begun.laps == tuple(told)
+        assert_array_equal(np.concatenate([b.rows.X for b in state.batches]), PLAIN.X[:n])
+
+    def test_a_window_smaller_than_a_batch(self):
+        state = self.begun(PLAIN, [(rows_of(PLAIN)[:50], None)], window=Window(3, 20)).state
+        assert len(state.batches) == 1
+        assert_allclose(state.total.n.sum(), 50.0, rtol=1e-9)
+
+    def test_each_batch_keeps_its_name(self):
+        rows = rows_of(PLAIN)
+        parts = [(rows[:30], "a"), (rows[30:55], None), (rows[55:60], 7)]
+        state = self.begun(PLAIN, parts).state
+        assert [b.name for b in state.batches] == ["a", "a", None, None, 7]
+        assert [len(b.rows) for b in state.batches] == [20, 10, 20, 5, 5]
+
+    def test_named_rows_beyond_the_window_can_be_forgotten(self):
+        rows = rows_of(PLAIN)
+        state = self.begun(PLAIN, [(rows[:100], "a"), (rows[100:], "b")]).state
+        left, n = streaming.forget_batch(state, "a")
+        assert n == 100
+        assert_allclose(left.total.n.sum(), len(PLAIN) - 100, rtol=1e-9)
+
+    @named(SOME)
+    def test_ids_and_clock_go_on_counting(self, case):
+        empty = replace(State.empty(model_of(case), 3, next_id=17), clock=5)
+        begun = self.begun(case, [(rows_of(case)[:60], None)], empty)
+        assert begun.state.seed == 3
+        assert begun.state.total.ids.min() >= 17
+        assert begun.state.next_id > begun.state.total.ids.max()
+        assert begun.state.clock == 5 + len(begun.laps)
+
+    def test_rows_given_are_not_kept(self):
+        X = PLAIN.X[:40].copy()
+        state = self.begun(PLAIN, [(Rows(X), None)]).state
+        X[:] = np.nan
+        assert_array_equal(np.concatenate([b.rows.X for b in state.batches]), PLAIN.X[:40])

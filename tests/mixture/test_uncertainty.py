@@ -91,7 +91,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(family: str) -> None:
             places = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0]])
             X = places[z] + rng.normal(size=(400, 2))
         prior = "data" if family == "multinomial" else "wishart"
-        model = mixture(family, prior=prior, init_components=3, moves=("merge", "delete")).fit(X)
+        model = mixture(family, prior=prior, max_components=3, moves=("merge", "delete")).fit(X)
         found = model.credible_intervals(rate)
         if model.n_components_ != 3:
             continue

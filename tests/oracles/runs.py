@@ -15,7 +15,7 @@ from everlearn.core.stats import Permute, Stats
 from everlearn.engine.local import SerialEngine
 from everlearn.engine.rows import Rows
 from everlearn.mixture.births import BirthSettings
-from everlearn.mixture.learner import LearningTools, Schedule, Window
+from everlearn.mixture.learner import LearningTools, PriorCandidate, Schedule, Window
 from everlearn.mixture.local import LocalRunner, MixtureStep
 from everlearn.mixture.memoized import MoveSettings, open_batches
 from everlearn.mixture.model import Mixture, by_mass
@@ -91,6 +91,11 @@ SOME = (PLAIN, RUNS[3], RUNS[4], RUNS[7])  # one of each kind of statistics
 
 def model_of(case):
     return Mixture(case.family, DPPrior(ALPHA))
+
+
+def candidates_of(case, learns=False):
+    """The prior of the case as the only one to try."""
+    return (PriorCandidate("given", model_of(case), learns),)
 
 
 def rows_of(case, weighted=False, seed=11):

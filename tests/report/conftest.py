@@ -16,10 +16,13 @@ CENTRES = ((-9.0, 0.0), (0.0, 9.0), (9.0, 0.0))
 
 @pytest.fixture(scope="session")
 def learned() -> tuple[DPMixture, tuple[Point, ...]]:
-    """Three clear clusters as a stream of batches of 40 rows, and a point after each batch."""
+    """Three clear clusters as a stream of batches of 40 rows, and a point after each batch.
+
+    The last cluster comes late, so it is born.
+    """
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(c, 1.0, (200, 2)) for c in CENTRES])
-    stream = rows[rng.permutation(len(rows))]
+    stream = rows[np.append(rng.permutation(400), 400 + rng.permutation(200))]
     model, trace = DPMixture(random_state=0), []
     for first in range(0, len(stream), 40):
         model.partial_fit(stream[first : first + 40])

@@ -155,6 +155,11 @@ def test_examples_are_read_from_the_sources_while_they_are_there(tmp_path):
     assert "Examples are records" not in text
 
 
+def test_a_mixture_names_its_prior(tmp_path):
+    text = reported(tmp_path, "mixture from JSON lines").read_text("utf-8")
+    assert "Prior of the components: learned." in text
+
+
 def test_a_fall_of_the_scores_of_new_batches_is_the_headline(tmp_path):
     page = reported(tmp_path, "mixture from JSON lines")
     assert 'class="notice"' not in page.read_text("utf-8")

@@ -33,11 +33,12 @@ def test_fields_that_are_not_named_stay_as_they_are_in_a_model() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("cluster", "unknown kind 'cluster'; did you mean mixture?"),
+        ("cluster", "unknown kind 'cluster'; did you mean clusters?"),
+        ("gmm", "did you mean mixture?"),
         ("LDA", "unknown kind 'LDA'; did you mean topics?"),
         ("clasifier", "did you mean classifier?"),
         ("pca", "did you mean ppca?"),
-        ("foo", "unknown kind 'foo'; choose from mixture, topics, tree"),
+        ("foo", "unknown kind 'foo'; choose from mixture, clusters, topics"),
     ],
 )
 def test_an_unknown_kind_is_answered_by_the_one_that_was_meant(name: str, words: str) -> None:

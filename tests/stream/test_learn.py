@@ -338,7 +338,7 @@ class TestWithoutATerminal:
 
     def test_errors_are_exceptions(self, tmp_path):
         request = LearnRequest(tmp_path / "m.evl", (str(json_rows(tmp_path)),), {"kind": "cluster"})
-        with pytest.raises(UsageError, match=r"unknown kind 'cluster'; did you mean mixture\?"):
+        with pytest.raises(UsageError, match=r"unknown kind 'cluster'; did you mean clusters\?"):
             learn_stream(request)
         with pytest.raises(UsageError, match="no folder"):
             learn_stream(replace(request, model=tmp_path / "none" / "m.evl"))

@@ -13,6 +13,7 @@ ATTRIBUTES = {
     "tokens": {"n_tokens_seen_"},
     "points": {"n_points_seen_"},
     "memory": {"memory_report"},
+    "levels": {"levels_", "cut"},
     "row_by_row": {"learns_row_by_row"},
     "batch_by_batch": {"partial_fit_each"},
     "class_topics": {"classes_", "component_ids_"},

@@ -52,7 +52,7 @@ class TestSettings:
             ("classifier from rows", ["--set", "loss=averaging"], "loss='gibbs'"),
             ("mixture from JSON lines", ["--set", "random_state=4"], "(random_state) was 3"),
             ("mixture from JSON lines", ["--classes", "a,b"], "does not learn from classes"),
-            ("classifier from rows", ["--memory", "1MB"], "for the kinds mixture, clumped"),
+            ("classifier from rows", ["--memory", "1MB"], "for the kinds mixture, clusters,"),
         ],
     )
     def test_they_are_refused_by_name(self, tmp_path, invoke, name, option, words):

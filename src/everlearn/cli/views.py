@@ -17,6 +17,7 @@ from everlearn.core.text import counted
 from everlearn.stream.audit import Audit
 from everlearn.stream.diff import Differences
 from everlearn.stream.events import History, events, history_of, learned_up_to
+from everlearn.stream.models import has_levels
 from everlearn.stream.session import Session
 from everlearn.stream.summary import (
     Part,
@@ -51,6 +52,8 @@ def show(path: Path, session: Session, log: Iterable[Mapping[str, Any]]) -> None
         mark = "#" if has_permanent_ids(model) else ""
         found = parts_of(model, session.layout.columns)
         console.print(_part_table("What was found", found, mark))
+    if has_levels(model):
+        console.print(Text(f"\nLevels\n{model.levels_}"))
     if kinds := columns_of(model):
         console.print(_titled("Columns", kinds, justify="left"))
     memory = {k: told_size(k, v) for k, v in memory_of(model).items() if v is not None}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.core.arrays import IntVec, Labels
+from everlearn.core.random import stream
 from everlearn.engine.protocol import Engine, Handle, Piece, runs
 from everlearn.engine.rows import Rows, concatenate
 
@@ -102,6 +103,14 @@ class ChunkedRows:
 def _rows_at(_: None, request: tuple[Rows, IntVec]) -> Rows:
     rows, positions = request
     return rows[positions].copy()
+
+
+def sample_rows(rows: Rows | ChunkedRows, size: int, seed: int, engine: Engine) -> Rows:
+    """At most `size` random rows in their order, in this process."""
+    if len(rows) <= size:
+        return rows.take(np.arange(len(rows)), engine)
+    chosen = stream(seed, "subsample").choice(len(rows), size, replace=False)
+    return rows.take(np.sort(chosen), engine)
 
 
 @dataclass(frozen=True, slots=True)

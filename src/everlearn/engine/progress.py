@@ -22,10 +22,8 @@ _WATCHED: Final[ContextVar[tuple[float, Trace] | None]] = ContextVar("watched", 
 def watched_growth() -> Iterator[Trace]:
     """Record the number of components over time of models that are fitted in the block.
 
-    Seconds are CPU seconds of this process since the block began. Models
-    do not keep them. With several starts (`n_init`), the laps of all starts are recorded, one start
-    after the other, and the best is not always the last. Only models that this thread fits are
-    recorded.
+    Seconds are CPU seconds of this process since the block began. Models do not keep them. Only
+    models that this thread fits are recorded.
 
     Examples
     --------

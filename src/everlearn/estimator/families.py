@@ -2,12 +2,13 @@
 
 Named priors, by family:
 
+- ``"auto"`` (all): begins as "data"; the spread of Gaussians is then learned, see
+  `mixture/priors.py`;
 - ``"data"`` (all): scaled to the rows, so that units do not matter; for tables see
   `mixture/table_family.py`;
 - ``"par-ingmm"`` (diagonal): the Par-InGMM paper's, for features of unit scale;
 - ``"wishart"`` (diagonal, full, zero-mean): D + 2 pseudo-observations of unit variance;
-- ``"shared"`` (diagonal): one spread for all components. It begins as "data", and is then found by
-  learning a sample of the rows, see `mixture/priors.py`.
+- ``"shared"`` (diagonal): nearly the same spread for all components, see `mixture/priors.py`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ from everlearn.engine.rows import Rows
 
 FAMILIES = ("diagonal", "full", "zero-mean", "multinomial", "table")
 PRIOR_NAMES = {
-    "diagonal": ("data", "par-ingmm", "shared", "wishart"),
-    "full": ("data", "wishart"),
-    "zero-mean": ("data", "wishart"),
-    "multinomial": ("data",),
-    "table": ("data",),
+    "diagonal": ("auto", "data", "par-ingmm", "shared", "wishart"),
+    "full": ("auto", "data", "wishart"),
+    "zero-mean": ("auto", "data", "wishart"),
+    "multinomial": ("auto", "data"),
+    "table": ("auto", "data"),
 }
+PRIOR_CHOICES = ("learned", "shared", "data", "wishart", "par-ingmm", "given")
+"""What may have been used: "auto" is "learned" or "shared", a mapping is "given"."""
 PRIOR_KEYS = {
     "diagonal": ("mean", "mean_precision", "shape", "rate"),
     "full": ("mean", "mean_precision", "degrees_of_freedom", "scale"),
@@ -253,6 +256,16 @@ def diagonal_family(moments: Moments, n_columns: int) -> DiagGaussian:
     rate = shape * within_share(n_columns) * moments.variance
     prior = NormalGammaPrior(moments.mean, _MEAN_PRECISION, shape, rate)
     return DiagGaussian(prior, moments.origin, missing=True)
+
+
+def diagonal_of(family: FullGaussian) -> DiagGaussian:
+    """Diagonal Gaussians whose prior expects the same means and variances."""
+    prior = family.prior
+    own_rows = max(prior.degrees_of_freedom - family.n_features - 1.0, 1.0)
+    shape = _diagonal_shape(family.n_features)
+    rate = shape * np.diagonal(prior.scale) / own_rows
+    own = NormalGammaPrior(prior.mean, prior.mean_precision, shape, rate)
+    return DiagGaussian(own, family.origin)
 
 
 def _diagonal_shape(n_columns: int) -> float:

@@ -70,11 +70,37 @@ class Misfit:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PriorChoice:
+    """The prior that a mixture was learned with, and what the choice was made by.
+
+    Attributes
+    ----------
+    name : "learned", "shared", another named prior, or "given" for a mapping
+    rows_each : rows in a component on average if all share a spread; None without a choice
+    n_features : features of a row
+    """
+
+    name: str
+    rows_each: float | None = None
+    n_features: int = 0
+
+    def __str__(self) -> str:
+        if self.rows_each is None:
+            return self.name
+        compared = "fewer than" if self.name == "shared" else "enough for"
+        return (
+            f"{self.name} ({self.rows_each:,.0f} rows a component, "
+            f"{compared} {self.n_features} features)"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
     """A curve of points, the latest accepted moves, and how many moves were judged.
 
-    Mixtures add the latest misfits: rows that were explained badly when they came.
+    Mixtures add the latest misfits, which are rows that were explained badly when they came, and
+    the prior.
 
     When the curve is full every second of its older points goes, so years fit into the space
     of `MAX_POINTS`. It is kept as one row of numbers a point, since it counts against budgets.
@@ -84,6 +110,7 @@ class History:
     moves: tuple[AcceptedMove, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     misfits: tuple[Misfit, ...] = ()
+    prior: PriorChoice | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -111,7 +138,8 @@ class History:
             lines = [*lines[:1], f"{'...':>8}", *lines[1 - _SHOWN :]]
         judged = ", ".join(f"{n:,} {kind}" for kind, n in self.counts.items()) or "none"
         misfits = map(str, self.misfits[-_SHOWN:])
-        return "\n".join([width, *lines, f"moves: {judged}", *misfits])
+        prior = [] if self.prior is None else [f"prior: {self.prior}"]
+        return "\n".join([width, *lines, f"moves: {judged}", *prior, *misfits])
 
     def to_frame(self) -> pandas.DataFrame:
         """The curve as a data frame, one row a lap. Needs pandas.
@@ -163,6 +191,7 @@ class History:
             ],
             "counts": dict(self.counts),
             **({"misfits": [asdict(m) for m in self.misfits]} if self.misfits else {}),
+            **({} if self.prior is None else {"prior": asdict(self.prior)}),
         }
 
 

@@ -24,6 +24,7 @@ _NUMBER: Final[Ways] = (
     ("max_components", "it finds the number; use max_components to limit it"),
     ("max_nodes", "it finds the number; use max_nodes to limit it, and depth for the levels"),
     ("n_mixtures", ""),
+    ("n_clusters", ""),
 )
 _PASSES: Final[Ways] = (
     ("max_iter", ""),
@@ -35,7 +36,9 @@ _PASSES: Final[Ways] = (
 _SEED: Final[Ways] = (("random_state", ""),)
 _DENSITY: Final[Ways] = (
     ("max_components", "it keeps small clusters if they raise the evidence; see max_components"),
+    ("levels_", "look at levels_, and use n_clusters or cut for more or fewer clusters"),
 )
+_START: Final[Ways] = (("birth_window", "it finds where to begin by itself"),)
 _CONCENTRATION: Final[Ways] = (("concentration", ""),)
 _WORD_PRIOR: Final[Ways] = (("topic_word_prior", ""),)
 _COMPONENT_PRIOR: Final[Ways] = (("prior", "use prior, a mapping; see docs/ask/priors.md"),)
@@ -66,8 +69,10 @@ _PARAMETERS: Final[Mapping[str, Ways]] = {
     "min_cluster_size": _DENSITY,
     "min_samples": _DENSITY,
     "eps": _DENSITY,
-    "init": (("init_components", ""),),
-    "init_params": (("init_components", ""),),
+    "init": _START,
+    "init_params": _START,
+    "init_components": _START,
+    "n_init": _START,
     "weight_concentration_prior": _CONCENTRATION,
     "gamma": _CONCENTRATION,
     "reg_covar": _COMPONENT_PRIOR,

@@ -316,8 +316,7 @@ def image_pipeline(
     n_components : int, default=100
         Principal components of the features to keep.
     mixture : DPMixture or None, default=None
-        The model of clusters. None means
-        `DPMixture(prior="shared", init_components="many", n_init=5)`, the best of five starts.
+        The model of clusters. None means `DPMixture(prior="shared")`.
     **settings : dict
         Parameters of `HOG`, `LBP` or `CNNFeatures`.
 
@@ -345,7 +344,7 @@ def image_pipeline(
     if kind is CNNFeatures and "weights" not in settings:
         raise ValueError("image_pipeline('cnn') needs 'weights', the path of an ONNX file")
     if mixture is None:
-        mixture = DPMixture(prior="shared", init_components="many", n_init=5)
+        mixture = DPMixture(prior="shared")
     steps = Steps(kind(**settings), ScaledPCA(n_components), mixture)
     return ImagePipeline(list(steps._asdict().items()))
 

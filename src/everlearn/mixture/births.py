@@ -37,8 +37,6 @@ ATTEMPTS: Final = ((5, False), (2, True), (10, False), (2, False))
 """Number of parts, and whether coordinates are whitened, for each attempt in turn."""
 MAX_TARGET_ROWS: Final = 10_000
 """Most rows of a component that parts are made from."""
-RETRY_AFTER: Final = 0.02
-"""A component is tried again when its mass has changed by more than this part."""
 _REFINEMENTS: Final = 10
 _CONVERGED: Final = 1e-3
 _MIN_ROW_LIMIT: Final = 2000
@@ -56,14 +54,17 @@ class BirthSettings:
     n_rows : most rows of a component to make parts from
     min_rows : fewest rows of a part
     max_components : most components of the mixture
-    least_parts : parts to propose even if fewer would have a higher bound
+    attempts : ways to split a component, tried one after the other: number of parts, and whether
+        coordinates are whitened
+    retry_after : a component is tried again when its mass has changed by more than this part
     """
 
     n_targets: int = 25
     n_rows: int = MAX_TARGET_ROWS
     min_rows: float = 1.0
     max_components: int = 1000
-    least_parts: int = 1
+    attempts: tuple[tuple[int, bool], ...] = ATTEMPTS
+    retry_after: float = 0.02
 
     def smallest_part(self, mass: float) -> float:
         """Smallest mass of a part to propose, if all rows have this mass."""
@@ -78,10 +79,11 @@ def open_targets(state: State, settings: BirthSettings) -> list[int]:
     stats = state.total
     enough = 2 * settings.smallest_part(float(stats.n.sum()))
     open_mass = stats.n - state.sealed.stats.n
-    tried = np.array([_attempt(state, int(i)) for i in stats.ids])
+    tried = np.array([_attempt(state, int(i), settings) for i in stats.ids])
     familiar = ~np.isin(stats.ids, list(state.strangers.mass))
     order = np.lexsort((-stats.n, tried, familiar))
-    return [int(stats.ids[k]) for k in order if tried[k] < len(ATTEMPTS) and open_mass[k] >= enough]
+    left = (tried < len(settings.attempts)) & (open_mass >= enough)
+    return [int(stats.ids[k]) for k in order if left[k]]
 
 
 def propose(
@@ -108,13 +110,15 @@ def propose(
     return tuple(proposals), without_parts
 
 
-def after_failed_births(state: State, components: list[int]) -> dict[int, Trial]:
+def after_failed_births(
+    state: State, components: list[int], settings: BirthSettings
+) -> dict[int, Trial]:
     """The birth trials after one more attempt failed for these components."""
     n = {int(i): float(m) for i, m in zip(state.total.ids, state.total.n, strict=True)}
     trials = {i: t for i, t in state.birth_trials.items() if i in n}
     for component in components:
         if component in n:
-            trials[component] = Trial(_attempt(state, component) + 1, n[component])
+            trials[component] = Trial(_attempt(state, component, settings) + 1, n[component])
     return trials
 
 
@@ -123,11 +127,11 @@ def reopen_targets(trials: Mapping[int, Trial]) -> dict[int, Trial]:
     return {i: Trial(t.failures % len(ATTEMPTS), t.mass) for i, t in trials.items()}
 
 
-def _attempt(state: State, component: int) -> int:
+def _attempt(state: State, component: int, settings: BirthSettings) -> int:
     """Number of the next attempt for a component, from 0."""
     trial = state.birth_trials.get(component)
     mass = state.total.n[state.total.position(component)]
-    return 0 if trial is None or trial.is_stale(mass, RETRY_AFTER) else trial.failures
+    return 0 if trial is None or trial.is_stale(mass, settings.retry_after) else trial.failures
 
 
 def _split(
@@ -139,12 +143,12 @@ def _split(
     rng: np.random.Generator,
 ) -> Stats | None:
     """Statistics of the parts on a sample of the target's rows, or None if there are none."""
-    attempt = _attempt(state, target)
+    attempt = _attempt(state, target, settings)
     smallest = settings.smallest_part(float(state.total.n.sum()))
     if sample is None or sample.mass < 2 * smallest:
         return None
     rows = runner.prepared(sample)
-    n_parts, whiten = ATTEMPTS[attempt]
+    n_parts, whiten = settings.attempts[attempt]
     room = settings.max_components - len(state.total) + 1
     n_parts = min(n_parts, room, len(rows))
     if n_parts < 2:
@@ -158,7 +162,7 @@ def _split(
         labels = seed_labels(points, rows.weights, n_parts, rng)
     parts = runner.hard_stats(rows, labels, np.arange(n_parts))
     others = np.delete(state.total.n, k)
-    found = refine(state.model, runner, rows, parts, others, smallest, settings.least_parts)
+    found = refine(state.model, runner, rows, parts, others, smallest)
     if found is None and target in state.strangers.mass and state.sealed.stats.n[k] > 0.0:
         # All open rows may be of one new kind, and only the sealed ones of the old kind.
         return runner.hard_stats(rows, np.zeros(len(rows), np.int64), np.arange(1))
@@ -195,7 +199,6 @@ def refine(
     parts: Stats,
     others: Vec,
     smallest: float,
-    least: int = 1,
 ) -> Stats | None:
     """Assign the rows to the parts alone and merge parts, or None if only one is left."""
     while True:
@@ -207,7 +210,7 @@ def refine(
         summary, _ = runner.run(model.posterior(settled), Plan(pairs=pairs), rows)
         loss = np.zeros((len(settled), len(settled)))
         loss[j, l] = loss[l, j] = summary.pair_loss
-        parts = merge_greedily(model, summary.stats, loss, others, least)
+        parts = merge_greedily(model, summary.stats, loss, others)
         if len(parts) == len(settled):
             return parts
 

@@ -11,7 +11,8 @@ from everlearn.core.families.base import Family
 from everlearn.core.families.product import Product
 from everlearn.core.priors.dp import DPPrior
 from everlearn.core.stats import Stats
-from everlearn.estimator.history import MAX_MISFITS, History, Misfit
+from everlearn.estimator.families import PRIOR_CHOICES
+from everlearn.estimator.history import MAX_MISFITS, History, Misfit, PriorChoice
 from everlearn.estimator.schemas import (
     CLOSE,
     FAMILY,
@@ -258,6 +259,16 @@ _HISTORY: Final = Record(
         "misfits": Many(
             Record(Misfit, {"since": _COUNT, "rows": _COUNT, "drop": Scalar(float)}),
             most=MAX_MISFITS,
+        ),
+        "prior": Optional(
+            Record(
+                PriorChoice,
+                {
+                    "name": Scalar(str, choices=PRIOR_CHOICES),
+                    "rows_each": Optional(Scalar(float, 0.0)),
+                    "n_features": Scalar(int, 0, 2**31),
+                },
+            )
         ),
     },
     HISTORY.check,

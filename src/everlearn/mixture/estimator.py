@@ -86,10 +86,11 @@ class DPMixture(
         learns each column as numbers, categories or counts. A mapping such as
         ``{"zip": "categories"}`` does too, and names the kind of some columns. "diagonal", which
         may be written as "diag", and "table" take missing values; the others refuse them.
-    prior : str or mapping, default="data"
-        How large components are before they have seen rows. "data" scales the prior to the first
-        rows. "shared" (diagonal) finds one spread for all components: use it for many features
-        and compact clusters, such as features of a neural network. "par-ingmm" (diagonal) and
+    prior : str or mapping, default="auto"
+        How large components are before they have seen rows. "auto" learns the spread of Gaussians
+        while it searches for them. Diagonal ones with few rows for their many features get
+        "shared": nearly the same spread for all; `history_.prior` says so. "data" scales the
+        prior to the rows and learns nothing. "par-ingmm" (diagonal) and
         "wishart" (all Gaussians) are fixed priors for features of unit variance. A mapping sets
         entries by hand, see docs/ask/priors.md. A stream takes the prior from its first few
         hundred rows; later a change has no effect before the next `fit`.
@@ -97,22 +98,14 @@ class DPMixture(
         Concentration of the Dirichlet process. Larger values expect more components.
     max_components : int, default=1000
         No new components are added beyond this number. Existing ones stay.
-    init_components : int or "many", default=1
-        Number of components at the start of `fit`, and in the first rows of a stream with
-        `learner="stochastic"`. They are seeded by k-means++. Other streams start with one. "many"
-        is one for every 10 rows, at most `max_components`: use it with `prior="shared"` and many
-        clusters, then merges find their number.
-    n_init : int, default=1
-        Number of starts to try where `init_components` is used. The one with the highest bound is
-        kept. More starts take more time, and may find better components.
     batch_size : int or None, default=None
         Rows of a batch. None means 1000, or a tenth of the data in `fit` if that is more. A
         memory budget may need larger batches.
     birth_window : int, default=10000
         Rows of a stream to keep in memory. New components can form from these rows only.
-    max_laps : int, default=50
+    max_laps : int, default=200
         Most passes over the data in `fit`.
-    tol : float, default=1e-6
+    tol : float, default=1e-5
         `fit` stops when a pass raises the bound by less than this part of it and no move is left.
     moves : sequence of {"birth", "merge", "delete"}, default=all
         Changes of structure to try. Without "birth" the number of components cannot grow.
@@ -159,8 +152,8 @@ class DPMixture(
         The bound after each lap.
     history_ : History
         Rows seen, bound and components after each lap, accepted moves, and counts of moves
-        judged. Births that cost at first are included if they paid within a few laps. `misfits`
-        are rows of a stream that fit worse than usual when they came.
+        judged. `prior` is the prior that was used, and why. `misfits` are rows of a stream that
+        fit worse than usual when they came.
     n_samples_seen_ : int
         Rows learned from.
     converged_ : bool
@@ -188,8 +181,6 @@ class DPMixture(
         "prior": (Instance((str, Mapping), "the name of a prior or a mapping"),),
         "concentration": (Interval(0, low_open=True),),
         "max_components": (Interval(1, integer=True),),
-        "init_components": (Options(("many",)), Interval(1, integer=True)),
-        "n_init": (Interval(1, integer=True),),
         "batch_size": (Options((None,)), Interval(1, integer=True)),
         "birth_window": (Interval(1, integer=True),),
         "max_laps": (Interval(1, integer=True),),
@@ -206,15 +197,13 @@ class DPMixture(
         self,
         *,
         family: str | Mapping[str, str] = "auto",
-        prior: str | Mapping[str, Any] = "data",
+        prior: str | Mapping[str, Any] = "auto",
         concentration: float = 1.0,
         max_components: int = 1000,
-        init_components: int | str = 1,
-        n_init: int = 1,
         batch_size: int | None = None,
         birth_window: int = 10_000,
-        max_laps: int = 50,
-        tol: float = 1e-6,
+        max_laps: int = 200,
+        tol: float = 1e-5,
         moves: tuple[str, ...] = ALL_MOVES,
         learner: str = "memoized",
         dtype: str = "float64",
@@ -227,8 +216,6 @@ class DPMixture(
         self.prior = prior
         self.concentration = concentration
         self.max_components = max_components
-        self.init_components = init_components
-        self.n_init = n_init
         self.batch_size = batch_size
         self.birth_window = birth_window
         self.max_laps = max_laps
@@ -714,8 +701,6 @@ class DPMixture(
             prior=self.prior,
             concentration=float(self.concentration),
             max_components=int(self.max_components),
-            init_components=None if self.init_components == "many" else int(self.init_components),
-            n_init=int(self.n_init),
             batch_size=None if self.batch_size is None else int(self.batch_size),
             birth_window=int(self.birth_window),
             max_laps=int(self.max_laps),

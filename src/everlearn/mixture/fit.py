@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from everlearn.core.arrays import Labels
+from everlearn.core.arrays import IntVec, Labels
 from everlearn.core.families.product import Product
 from everlearn.core.moves import LapInfo, MoveRecord
-from everlearn.engine.chunks import ChunkedRows
+from everlearn.engine.chunks import ChunkedRows, sample_rows
 from everlearn.engine.protocol import Engine
 from everlearn.engine.rows import Rows, concatenate
 from everlearn.estimator.families import has_missing
@@ -25,7 +25,8 @@ from everlearn.mixture.columns import (
     limit_values,
     no_counts,
 )
-from everlearn.mixture.learner import Learner
+from everlearn.mixture.learner import Learner, NamedRows
+from everlearn.mixture.local import Plan
 from everlearn.mixture.model import by_mass
 from everlearn.mixture.outliers import (
     MAX_SCORES,
@@ -35,8 +36,7 @@ from everlearn.mixture.outliers import (
     scored_before_learning,
 )
 from everlearn.mixture.pooling import can_be_pooled, pooled
-from everlearn.mixture.priors import choose_model
-from everlearn.mixture.search import sample_rows
+from everlearn.mixture.priors import prior_candidates
 from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.setup import check_budget, open_tools
 from everlearn.mixture.state import State, allow_missing
@@ -48,8 +48,10 @@ LEARNERS: Final[Mapping[str, Learner]] = {
     "memoized": MemoizedLearner(),
     "stochastic": StochasticLearner(),
 }
+SEARCH_AGAIN_ROWS: Final = 5000
+"""A stream with fewer rows is searched anew each time that their number has doubled."""
 SETTLING_ROWS: Final = 256
-"""A stream with fewer rows starts again each time that their number has doubled."""
+"""With fewer rows, kinds of columns may still change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +101,16 @@ def fit_rows(
         settings, rows = _with_kinds(settings, rows)
     if isinstance(rows, Rows) and can_be_pooled(rows, settings.memory_budget):
         rows = pooled(rows)
-    model = choose_model(settings, rows, seed, engine)
-    with open_tools(settings, model, rows, engine) as tools:
-        found = LEARNERS[settings.learner].fit(model, rows, seed, tools)
+    candidates = prior_candidates(settings, rows, seed, engine)
+    with open_tools(settings, candidates[0].model, rows, engine) as tools:
+        found = LEARNERS[settings.learner].fit(candidates, rows, seed, tools)
         state = seal_all(found.state, tools.runner, measure=True)
-        sample = sample_rows(rows, n_leave_one_out(model, tools.window.rows), seed, engine)
+        sample = sample_rows(rows, n_leave_one_out(state.model, tools.window.rows), seed, engine)
     scores = _scores_of(state, sample, n_rows)
     state, laps = _numbered(state, found.laps, 0)
     fit = MixtureFit(
         state,
-        _after(History(), laps),
+        _after(History(prior=found.choice), laps),
         n_rows,
         n_rows,
         found.converged,
@@ -131,31 +133,28 @@ def learn_rows(
 
     Rows with a name can be forgotten later.
     """
-    n_rows, first_new = len(rows), 0
+    n_rows = len(rows)
     if known is not None:
-        n_rows, first_new = n_rows + known.n_rows, known.state.next_id
+        n_rows += known.n_rows
         rows = _stored_alike(rows, known.state)
     if known is None or _can_start_again(settings, known, rows, n_rows):
-        known, parts = _start_again(settings, known, rows, seed, engine, name)
-    else:
-        known, rows = _with_new_values(settings, known, rows)
-        parts = [(rows, name)]
-        check_budget(settings, known.state)
-        if has_missing(rows.X):
-            known = replace(known, state=allow_missing(known.state))
-    state, laps, scores = known.state, list[LapInfo](), known.scores
-    mostly_new = n_rows > 2 * known.n_rows
+        return _start_again(settings, known, rows, seed, engine, name)
+    first_new = known.state.next_id
+    known, rows = _with_new_values(settings, known, rows)
+    check_budget(settings, known.state)
+    if has_missing(rows.X):
+        known = replace(known, state=allow_missing(known.state))
+    state, laps = known.state, list[LapInfo]()
     with open_tools(settings, state.model, rows, engine, on_lap=laps.append, stream=True) as tools:
         most = min(MAX_SCORES, tools.window.rows)
+        mostly_new = n_rows > 2 * known.n_rows
         if not mostly_new:
             place = (state.seed, known.n_rows, tools.runner.block_rows(len(state.total)))
             new = scored_before_learning(state.model, state.total, rows, *place)
-            scores = scores.after(new, most)
-        for part, own_name in parts:
-            state = LEARNERS[settings.learner].absorb(state, part, tools, own_name)
-        if mostly_new:  # no model could score these rows before, or only one that knew little
-            whole = concatenate([part for part, _ in parts])
-            sample = sample_rows(whole, n_leave_one_out(state.model, most), seed, engine)
+            scores = known.scores.after(new, most)
+        state = LEARNERS[settings.learner].absorb(state, rows, tools, name)
+        if mostly_new:  # the model that these rows met knew little
+            sample = sample_rows(rows, n_leave_one_out(state.model, most), seed, engine)
             scores = _scores_of(state, sample, n_rows)
     state, found = _numbered(state, laps, first_new)
     history = _after(known.history, found)
@@ -189,6 +188,31 @@ def _numbered(state: State, laps: Sequence[LapInfo], first_new: int) -> tuple[St
     gone = np.setdiff1d(np.arange(first_new, state.next_id), left)
     ids = np.arange(state.next_id)
     ids[np.concatenate([left, gone])] = ids[first_new:]
+    return _renumbered(state, laps, ids)
+
+
+def _matched_ids(earlier: Labels, later: Labels, next_id: int) -> IntVec:
+    """New numbers of all ids, so that a component of a new search keeps its earlier id.
+
+    That is the id of the earlier component with which it shares at least half of the rows of one
+    of them. Each id is given once, those with most shared rows first.
+    """
+    ids = np.arange(next_id)
+    old, where_old, n_old = np.unique(earlier, return_inverse=True, return_counts=True)
+    new, where_new, n_new = np.unique(later, return_inverse=True, return_counts=True)
+    shared = np.zeros((len(new), len(old)), np.int64)
+    np.add.at(shared, (where_new, where_old), 1)
+    enough = 2 * shared >= np.minimum(n_new[:, None], n_old)
+    for pair in np.argsort(-shared, axis=None, kind="stable"):
+        j, l = divmod(int(pair), len(old))
+        if enough[j, l]:
+            ids[new[j]], ids[old[l]] = old[l], new[j]
+            enough[j] = enough[:, l] = False
+    return ids
+
+
+def _renumbered(state: State, laps: Sequence[LapInfo], ids: IntVec) -> tuple[State, list[LapInfo]]:
+    """The state and the laps in which component i has the id `ids[i]`."""
 
     def read(move: MoveRecord) -> MoveRecord:
         if not move.accepted:  # what was refused has got no ids
@@ -225,15 +249,18 @@ def _checked(settings: MixtureSettings, fit: MixtureFit) -> MixtureFit:
 
 
 def _can_start_again(settings: MixtureSettings, known: MixtureFit, rows: Rows, n_rows: int) -> bool:
-    """Whether prior, origin and kinds of columns come from few rows, and it is time for others.
+    """Whether to search anew, because prior, origin and components come from few rows.
 
     It is when there are twice as many rows, or when new ones are of other kinds.
     """
-    if known.state.n_open < known.n_rows or known.n_rows >= SETTLING_ROWS:
+    if known.state.n_open < known.n_rows or len(known.state.total) > settings.max_components:
         return False
-    if n_rows >= 2 * known.n_prior_rows:
+    # A table begins anew with the kinds of its columns, which stay after the first rows.
+    may_grow = "birth" in settings.moves and settings.columns is None
+    limit = SEARCH_AGAIN_ROWS if may_grow else SETTLING_ROWS
+    if known.n_rows < limit and n_rows >= 2 * known.n_prior_rows:
         return True
-    if settings.columns is None:
+    if settings.columns is None or known.n_rows >= SETTLING_ROWS:
         return False
     pairs = zip(known.columns or (), settings.columns, rows.X.T, strict=True)
     return any(
@@ -249,12 +276,13 @@ def _start_again(
     seed: int,
     engine: Engine,
     name: int | str | None,
-) -> tuple[MixtureFit, list[tuple[Rows, int | str | None]]]:
-    """An empty mixture with a prior from all rows so far, and these rows with their names.
+) -> MixtureFit:
+    """A mixture that is found anew in all rows so far, with a prior and kinds of columns from them.
 
-    Ids of components and numbers of laps go on counting.
+    A component keeps the id of the earlier one with which it shares most rows. Numbers of laps go
+    on counting.
     """
-    named: list[tuple[Rows, int | str | None]] = [(rows, name)]
+    named: list[NamedRows] = [(rows, name)]
     next_id, clock, history, converged = 0, 0, History(), False
     if known is not None:
         old = known.state
@@ -273,19 +301,34 @@ def _start_again(
             (whole[end - len(part) : end], own_name)
             for (part, own_name), end in zip(parts, ends.tolist(), strict=True)
         ]
-    model = choose_model(settings, whole, seed, engine)
-    state = replace(State.empty(model, seed, next_id=next_id), clock=clock)
+    candidates = prior_candidates(settings, whole, seed, engine, stream=True)
+    laps = list[LapInfo]()
+    empty = replace(State.empty(candidates[0].model, seed, next_id=next_id), clock=clock)
+    model = empty.model
+    with open_tools(settings, model, whole, engine, on_lap=laps.append, stream=True) as tools:
+        begun = LEARNERS[settings.learner].begin(candidates, empty, parts, tools)
+        state = begun.state
+        n_scored = n_leave_one_out(state.model, min(MAX_SCORES, tools.window.rows))
+        sample = sample_rows(whole, n_scored, seed, engine)
+        if known is not None:
+            earlier = np.concatenate([b.in_process()[1] for b in known.state.batches])
+            _, later = tools.runner.run(state.posterior(), Plan(), whole[: len(earlier)])
+            ids = _matched_ids(earlier, np.asarray(later), state.next_id)
+            state, laps = _renumbered(state, laps, ids)
+            state = replace(state, fitness=known.state.fitness)
+    scores = _scores_of(state, sample, len(whole))
+    state, laps = _numbered(state, laps, next_id)
     fit = MixtureFit(
         state,
-        history,
-        0,
+        _after(replace(history, prior=begun.choice), laps),
+        len(whole),
         len(whole),
         converged,
         settings.learner,
-        SeenScores.of(np.empty(0), None, 0),
+        scores,
         columns=settings.columns,
     )
-    return fit, parts
+    return _checked(settings, fit)
 
 
 def _with_kinds(settings: MixtureSettings, rows: Rows) -> tuple[MixtureSettings, Rows]:

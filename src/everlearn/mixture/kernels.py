@@ -149,6 +149,14 @@ def softmax_entropy(
 
 
 @kernel()
+def _loss_of_pair(row: Reals, logs: Vec, j: int, k: int) -> float:
+    """Entropy that a row loses if components j and k become one; `logs` are those of the row."""
+    a, b = np.float64(row[j]), np.float64(row[k])
+    low, high = min(a, b), max(a, b)
+    return float((a + b) * math.log1p(low / high) + low * abs(logs[j] - logs[k]))
+
+
+@kernel()
 def pair_entropy_loss(
     responsibilities: Reals, weights: Vec, slots: NDArray[np.int32], loss: Vec
 ) -> None:
@@ -168,6 +176,7 @@ def pair_entropy_loss(
         Added to, in nats.
     """
     n_items, n_components = responsibilities.shape
+    first, second = np.nonzero(slots >= 0)
     active = np.empty(n_components, np.int64)
     logs = np.empty(n_components)
     for n in range(n_items):
@@ -177,16 +186,21 @@ def pair_entropy_loss(
             active[size] = k
             size += responsibilities[n, k] >= INACTIVE
         for i in range(size):
-            logs[i] = math.log(np.float64(responsibilities[n, active[i]]))
-        for i in range(size):
-            a = np.float64(responsibilities[n, active[i]])
-            for j in range(i + 1, size):
-                slot = slots[active[i], active[j]]
-                if slot >= 0:
-                    b = np.float64(responsibilities[n, active[j]])
-                    low, high = min(a, b), max(a, b)
-                    gap = abs(logs[i] - logs[j])
-                    loss[slot] += weight * ((a + b) * math.log1p(low / high) + low * gap)
+            logs[active[i]] = math.log(np.float64(responsibilities[n, active[i]]))
+        # A row has few active components, or few pairs are tracked: the shorter list is searched.
+        if size * (size - 1) <= 2 * first.size:
+            for i in range(size):
+                for j in range(i + 1, size):
+                    slot = slots[active[i], active[j]]
+                    if slot >= 0:
+                        row = responsibilities[n]
+                        loss[slot] += weight * _loss_of_pair(row, logs, active[i], active[j])
+        else:
+            for p in range(first.size):
+                j, k = first[p], second[p]
+                if responsibilities[n, j] >= INACTIVE and responsibilities[n, k] >= INACTIVE:
+                    row = responsibilities[n]
+                    loss[slots[j, k]] += weight * _loss_of_pair(row, logs, j, k)
 
 
 @kernel()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from everlearn.core.moves import LapInfo
 from everlearn.engine.chunks import ChunkedRows
 from everlearn.engine.rows import Rows
+from everlearn.estimator.history import PriorChoice
 from everlearn.mixture.local import LocalRunner
 from everlearn.mixture.memoized import MoveSettings
 from everlearn.mixture.model import Mixture
 from everlearn.mixture.state import State
 
-SAMPLE_ROWS: Final = 10_000
-"""Rows of the sample that learning large data sets starts with."""
+SAMPLE_ROWS: Final = 6000
+"""Rows of the sample that components are searched for in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,12 @@ class Schedule:
     batch_rows : rows of a batch
     max_laps : most passes over the data
     tol : relative change of the bound below which learning has converged
-    start_components : components at the beginning
-    n_init : number of starts
-    sample_rows : rows of the sample that learning large data sets starts with
+    sample_rows : rows of the sample that components are searched for in
     """
 
     batch_rows: int
     max_laps: int
     tol: float
-    start_components: int = 1
-    n_init: int = 1
     sample_rows: int = SAMPLE_ROWS
 
 
@@ -69,23 +66,50 @@ class LearningTools:
 
 
 @dataclass(frozen=True, slots=True)
+class PriorCandidate:
+    """A prior to search with: its name, the model, and whether to learn the spread on the way."""
+
+    name: str
+    model: Mixture
+    learns: bool = False
+
+
+NamedRows: TypeAlias = tuple[Rows, int | str | None]
+"""Rows, and the name under which they can be forgotten, or None."""
+
+
+@dataclass(frozen=True, slots=True)
 class LearnedLaps:
-    """The state after learning a data set, whether it converged, and its laps."""
+    """The state after learning rows, its laps, whether it converged, and the prior used."""
 
     state: State
     converged: bool
     laps: tuple[LapInfo, ...]
+    choice: PriorChoice
 
 
 class Learner(Protocol):
     """An algorithm that learns data sets and streams."""
 
     def fit(
-        self, model: Mixture, rows: Rows | ChunkedRows, seed: int, tools: LearningTools
+        self,
+        candidates: Sequence[PriorCandidate],
+        rows: Rows | ChunkedRows,
+        seed: int,
+        tools: LearningTools,
     ) -> LearnedLaps:
-        """Learn rows that can be visited many times."""
+        """Learn rows that can be visited many times, with the prior that suits them best."""
+
+    def begin(
+        self,
+        candidates: Sequence[PriorCandidate],
+        empty: State,
+        parts: Sequence[NamedRows],
+        tools: LearningTools,
+    ) -> LearnedLaps:
+        """Learn the first rows of a stream. The state keeps seed, ids and clock of `empty`."""
 
     def absorb(
         self, state: State, rows: Rows, tools: LearningTools, name: int | str | None = None
     ) -> State:
-        """Learn rows of a stream. Those with a name can be forgotten later."""
+        """Learn further rows of a stream. Those with a name can be forgotten later."""

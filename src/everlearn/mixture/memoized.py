@@ -44,7 +44,6 @@ class MoveSettings:
     max_pairs : pairs of components to track for merges
     max_deletes : components to track for deletes
     margin : an accepted move must raise the bound by more than this part of it
-    n_forced_births : births to accept even if they lower the bound, best first
     """
 
     kinds: frozenset[str] = frozenset(ALL_MOVES)
@@ -52,7 +51,6 @@ class MoveSettings:
     max_pairs: int = 50
     max_deletes: int = 5
     margin: float = 1e-9
-    n_forced_births: int = 0
 
 
 def visit(state: State, position: int, plan: Plan, runner: LocalRunner) -> tuple[State, Summary]:
@@ -92,7 +90,7 @@ def lap(state: State, runner: LocalRunner, moves: MoveSettings) -> tuple[State, 
     judge.judge_all()
     state, records = judge.state, judge.records
     refused = [r.removed[0] for r in records if r.kind == "birth" and not r.accepted]
-    trials = after_failed_births(state, without_parts + refused)
+    trials = after_failed_births(state, without_parts + refused, moves.births)
     state = replace(state.reordered().pruned(), birth_trials=trials, clock=state.clock + 1)
     settled = not any(r.accepted for r in records) and not _has_births_left(state, moves)
     info = LapInfo(
@@ -150,7 +148,6 @@ class _Judge:
         self._judge_merges()
 
     def _judge_births(self) -> None:
-        forced = self._best_births(self._moves.n_forced_births)
         # A new order of the components raises the bound by itself, which is not the gain of a move.
         before = self.state.reordered().bound()
         for index, proposal in enumerate(self._plan.births):
@@ -159,7 +156,7 @@ class _Judge:
             added = np.intersect1d(proposal.parts.ids, after.total.ids).tolist()
             most = max(self._moves.births.max_components, len(self.state.total))
             fits = len(after.total) <= most
-            accepted = bool(added) and fits and (gain > self._margin or index in forced)
+            accepted = bool(added) and fits and gain > self._margin
             self.records.append(
                 MoveRecord("birth", (proposal.target,), tuple(added), gain, accepted)
             )
@@ -168,16 +165,6 @@ class _Judge:
                 self.state = replace(after, next_id=next_id)
                 before = self.state.bound()
                 self._used |= {proposal.target, *added}
-
-    def _best_births(self, limit: int) -> set[int]:
-        """Positions of the proposed births with the highest bounds, each taken alone."""
-        if limit == 0:
-            return set()
-        bounds = [
-            _split(self.state, birth.target, index, self._tracked).bound()
-            for index, birth in enumerate(self._plan.births)
-        ]
-        return set(np.argsort(-np.array(bounds), kind="stable")[:limit].tolist())
 
     def _judge_deletes(self) -> None:
         """Make the best delete. Only one, because deletes may concern the same rows."""

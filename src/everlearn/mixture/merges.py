@@ -49,10 +49,7 @@ def promising_pairs(model: Mixture, stats: Stats, limit: int) -> NDArray[np.int6
     if k < 2 or limit == 0:
         return np.empty((0, 2), np.int64)
     j, l = np.triu_indices(k, 1)
-    n = stats.n
-    factorials = gammaln(1 + n[j] + n[l]) - gammaln(1 + n[j]) - gammaln(1 + n[l])
-    sticks = np.log1p(n.sum() / model.prior.alpha)
-    gain = _observation_gains(model, stats, j, l) + factorials + sticks
+    gain = _pooling_gains(model, stats, j, l) + np.log1p(stats.n.sum() / model.prior.alpha)
     best = np.argsort(-gain, kind="stable")[:limit]
     best = best[gain[best] > 0]
     return np.stack([stats.ids[j[best]], stats.ids[l[best]]], axis=1)
@@ -93,33 +90,53 @@ def judge_pairs(
     return judged
 
 
-def merge_greedily(
-    model: Mixture, stats: Stats, pair_loss: Mat, others: Vec, least: int = 1
-) -> Stats:
-    """Merge the best pair while that raises the bound and more than `least` components are left.
+def merge_greedily(model: Mixture, stats: Stats, pair_loss: Mat, others: Vec) -> Stats:
+    """Merge the best pair while that raises the bound.
 
     `others` are masses of the other components. `pair_loss` (K, K) is added up for merged
-    components, which is an upper bound of their loss.
+    components, which is an upper bound of their loss. The gain of the allocation is a lower bound,
+    so no merge costs.
     """
     k = len(stats)
-    fixed = np.full((k, k), -np.inf)
+    gains = np.full((k, k), -np.inf)  # without the gain of the sticks, which every merge changes
     j, l = np.triu_indices(k, 1)
-    fixed[j, l] = _observation_gains(model, stats, j, l) - pair_loss[j, l]
-    while len(stats) > least:
-        j, l = np.triu_indices(len(stats), 1)
-        gains = fixed[j, l] + _allocation_gains(model, stats.n, j, l, others)
-        best = int(np.argmax(gains))
-        if gains[best] <= 0:
+    gains[j, l] = gains[l, j] = _pooling_gains(model, stats, j, l) - pair_loss[j, l]
+    while len(stats) > 1:
+        sticks = _stick_gains(model, stats.n, others)
+        whole = gains + np.minimum.outer(sticks, sticks)
+        best = int(np.argmax(whole))
+        if whole.flat[best] <= 0:
             break
-        a, b = int(j[best]), int(l[best])
+        a, b = sorted(divmod(best, len(stats)))
         loss = float(pair_loss[a, b])
         stats = Merge(int(stats.ids[a]), int(stats.ids[b]), loss).on(stats)
         pair_loss = _without(pooled_losses(pair_loss, a, b), b)
-        fixed = _without(fixed, b)
+        gains = _without(gains, b)
         rest = np.delete(np.arange(len(stats)), a)
-        gained = _observation_gains(model, stats, np.full(len(rest), a), rest)
-        fixed[np.minimum(a, rest), np.maximum(a, rest)] = gained - pair_loss[a, rest]
+        changed = _pooling_gains(model, stats, np.full(len(rest), a), rest) - pair_loss[a, rest]
+        gains[a, rest] = gains[rest, a] = changed
     return stats
+
+
+def _pooling_gains(model: Mixture, stats: Stats, j: NDArray[np.intp], l: NDArray[np.intp]) -> Vec:
+    """What each merge gains in the evidence and in the factorials of the masses."""
+    n = stats.n
+    factorials = gammaln(1 + n[j] + n[l]) - gammaln(1 + n[j]) - gammaln(1 + n[l])
+    return np.asarray(_observation_gains(model, stats, j, l) + factorials)
+
+
+def _stick_gains(model: Mixture, n: Vec, others: Vec) -> Vec:
+    """What the sticks gain, at least, if each component joined a larger one.
+
+    Its own stick goes. Those between the two get shorter and the pooled one may move up, which
+    gains more.
+    """
+    mass = np.concatenate([n, others])
+    order = np.argsort(mass, kind="stable")
+    behind = np.empty(len(mass))
+    behind[order] = np.cumsum(mass[order])
+    alpha = model.prior.alpha
+    return np.asarray(np.log(alpha + behind[: len(n)]) - np.log(alpha))
 
 
 def _without(matrix: Mat, position: int) -> Mat:

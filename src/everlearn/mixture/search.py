@@ -1,192 +1,215 @@
-"""Find the components of a data set: starts, laps, births that cost at first, samples.
+"""Find the components of a data set: on a sample first, then on all rows.
 
-`fit_all` learns all rows and keeps them open. Large data sets start from what a sample teaches.
+A search begins with many small clusters of a sample, and merges them. Laps over the sample make all
+moves and learn the prior, if it is to be learned. Then the prior is fixed, and laps over all rows
+raise the bound until nothing changes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from everlearn.core.families.gaussian_full import FullGaussian
 from everlearn.core.moves import LapInfo
 from everlearn.core.random import stream
-from everlearn.engine.chunks import ChunkedRows
-from everlearn.engine.protocol import Engine
+from everlearn.core.stats import Stats
+from everlearn.engine.chunks import ChunkedRows, sample_rows
 from everlearn.engine.rows import Rows
-from everlearn.mixture.births import ATTEMPTS, seed_labels
-from everlearn.mixture.learner import SAMPLE_ROWS, LearnedLaps, LearningTools
+from everlearn.estimator.families import diagonal_of
+from everlearn.estimator.history import PriorChoice
+from everlearn.mixture.births import ATTEMPTS
+from everlearn.mixture.learner import LearnedLaps, LearningTools, PriorCandidate
 from everlearn.mixture.local import LocalRunner
 from everlearn.mixture.memoized import MoveSettings, lap, open_batches
-from everlearn.mixture.model import Mixture, MixturePosterior
-from everlearn.mixture.state import State, Trial
+from everlearn.mixture.micro_clusters import merged_micro_clusters
+from everlearn.mixture.model import Mixture
+from everlearn.mixture.priors import choose_prior
+from everlearn.mixture.state import State
 
-MAX_TRY_LAPS: Final = 4
-"""Laps to try births that cost: the first has the births, the others only merges and deletes."""
-_COMPONENTS_PER_FORCED_BIRTH: Final = 8
-SAMPLE_ABOVE: Final = 15_000
-"""Data sets with more rows start from a sample."""
-_SAMPLE_LAPS: Final = 8
-_CALM: Final = 10.0
-"""Births that cost are tried when a lap gains less than this many times the tolerance."""
-_MAX_FUTILE: Final = 1
-"""The search ends after this many tries of births that cost without success."""
+_SAMPLE_LAPS: Final = 25
+_LARGER: Final = 4
+"""A second sample is so many times as large, if there are at least twice as many rows."""
+_LEARNING_LAPS: Final = 12
+"""The prior is learned in the first laps over the sample, from the first one without a merge."""
+_FULL_FEATURES: Final = 40
+"""With more features, full Gaussians begin with what diagonal ones find."""
+_SAMPLE_TOL: Final = 1e-4
+"""Laps over the sample end when one gains less than this part of the bound."""
 _MIN_SCALE: Final = 1000.0
 """Changes of the bound are relative to its size, but at least to this many nats."""
 
 
-def fit_all(
-    model: Mixture, rows: Rows | ChunkedRows, seed: int, tools: LearningTools
-) -> LearnedLaps:
-    """Learn all rows. The state keeps them open."""
-    if len(rows) <= SAMPLE_ABOVE:
-        return fit_best_start(model, rows, seed, tools)
-    start = fit_sample(model, rows, seed, tools)
-    state = _assign_all(start, start.posterior(), rows, tools)
-    return run_laps(state, tools)
-
-
-def fit_sample(model: Mixture, rows: Rows | ChunkedRows, seed: int, tools: LearningTools) -> State:
-    """Learn a random sample of the rows in a few laps, in this process."""
-    sample = sample_rows(rows, tools.schedule.sample_rows, seed, tools.runner.engine)
-    schedule = replace(tools.schedule, batch_rows=len(sample), max_laps=_SAMPLE_LAPS)
-    tools = replace(
-        tools, runner=tools.runner.in_process(), schedule=schedule, on_lap=lambda info: None
-    )
-    return fit_best_start(model, sample, seed, tools).state
-
-
-def fit_best_start(
-    model: Mixture, rows: Rows | ChunkedRows, seed: int, tools: LearningTools
-) -> LearnedLaps:
-    """Learn the rows from `n_init` starts, and keep the result with the highest bound."""
-    schedule = tools.schedule
-    seeds = [
-        seed,
-        *(int(stream(seed, "start", i).integers(2**31 - 1)) for i in range(1, schedule.n_init)),
-    ]
-    best: LearnedLaps | None = None
-    for own_seed in seeds:
-        empty = State.empty(model, own_seed, schedule.start_components)
-        posterior = start_posterior(empty, rows, tools.runner, schedule.sample_rows)
-        found = run_laps(_assign_all(empty, posterior, rows, tools), tools)
-        if best is None or found.state.bound() > best.state.bound():
-            best = found
-    assert best is not None
-    return best
-
-
-def run_laps(state: State, tools: LearningTools) -> LearnedLaps:
-    """Visit all open rows until the bound and the structure stay the same.
-
-    When little changes, births that cost at first are tried. Their laps count towards `max_laps`,
-    but are reported as one lap, and only if they paid.
-    """
-    moves, schedule = tools.moves, tools.schedule
-    laps: list[LapInfo] = []
-    left, futile, n_tries = schedule.max_laps, 0, 0
-    while left > 0:
-        before = laps[-1].bound if laps else -np.inf
-        state, info = lap(state, tools.runner, moves)
-        left -= 1
-        laps.append(info)
-        tools.on_lap(info)
-        rise = abs(info.bound - before) / max(abs(info.bound), _MIN_SCALE)
-        tried_all = futile >= _MAX_FUTILE or "birth" not in moves.kinds or left <= MAX_TRY_LAPS
-        if tried_all and info.settled and rise <= schedule.tol:
-            return LearnedLaps(state, True, tuple(laps))
-        calm = rise <= _CALM * schedule.tol and not any(m.accepted for m in info.moves)
-        if calm and not tried_all:
-            tried = try_costly_births(state, tools.runner, moves, n_tries)
-            state, left, n_tries = tried.state, left - tried.n_laps, n_tries + 1
-            futile += 1
-            if tried.info is not None:
-                laps.append(tried.info)
-                tools.on_lap(tried.info)
-                if tried.info.bound - info.bound > _CALM * schedule.tol * abs(info.bound):
-                    futile = 0
-    return LearnedLaps(state, False, tuple(laps))
-
-
 @dataclass(frozen=True, slots=True)
-class CostlyBirths:
-    """Result of trying births that cost at first.
+class FoundComponents:
+    """Components found in a sample.
 
     Attributes
     ----------
-    state : the state after them, or the state before if they did not pay
-    n_laps : laps that this took
-    info : all its laps as one, or None if the births did not pay
+    model : the model, with the prior that was learned
+    stats : statistics of the components, scaled to all rows
+    choice : the prior that was chosen
+    settled : whether the sample is so large a part of the rows, and had no births, that the laps
+        over all rows need not look for further components
     """
 
-    state: State
-    n_laps: int
-    info: LapInfo | None
+    model: Mixture
+    stats: Stats
+    choice: PriorChoice
+    settled: bool = False
 
 
-def try_costly_births(
-    state: State, runner: LocalRunner, moves: MoveSettings, number: int
-) -> CostlyBirths:
-    """Accept the best births even if they cost, then see whether later laps make up for it.
-
-    One birth alone may lower the bound although it and the merges after it would raise it.
-    `number` selects how parts are found, as in the attempts of ordinary births.
-    """
-    before = state.bound()
-    forcing = replace(
-        moves,
-        births=replace(moves.births, least_parts=2),
-        n_forced_births=-(-len(state.total) // _COMPONENTS_PER_FORCED_BIRTH),
-    )
-    repairing = replace(moves, kinds=moves.kinds - {"birth"})
-    trials = {
-        int(i): Trial(number % len(ATTEMPTS), float(n))
-        for i, n in zip(state.total.ids, state.total.n, strict=True)
-    }
-    found, info = lap(replace(state, birth_trials=trials, delete_trials={}), runner, forcing)
-    records = list(info.moves)
-    n_laps = 1
-    while n_laps < MAX_TRY_LAPS and info.bound <= before and any(m.accepted for m in records):
-        found, info = lap(found, runner, repairing)
-        records += info.moves
-        n_laps += 1
-    if info.bound - before <= moves.margin * abs(before):
-        return CostlyBirths(replace(state, clock=found.clock), n_laps, None)
-    kept = {i: t for i, t in state.birth_trials.items() if i in found.total.ids}
-    found = replace(found, birth_trials=kept)
-    return CostlyBirths(found, n_laps, replace(info, moves=tuple(records), settled=False))
-
-
-def start_posterior(
-    empty: State, rows: Rows | ChunkedRows, runner: LocalRunner, most_rows: int = SAMPLE_ROWS
-) -> MixturePosterior:
-    """Posterior to begin with: the prior for one component, k-means++ seeds for several."""
-    k = min(len(empty.total), len(rows))
-    if len(empty.total) == 1:
-        return empty.posterior()
-    sample = sample_rows(rows, most_rows, empty.seed, runner.engine)
-    points = empty.model.family.embedding(sample.X)
-    labels = seed_labels(points, sample.weights, k, stream(empty.seed, "start", 0))
-    return empty.model.posterior(runner.hard_stats(sample, labels, empty.total.ids))
-
-
-def _assign_all(
-    start: State, posterior: MixturePosterior, rows: Rows | ChunkedRows, tools: LearningTools
-) -> State:
-    """A new state whose batches were all assigned once, at one posterior.
-
-    Nothing else of `start` is kept, because statistics of a sample would count its rows twice.
-    """
-    empty = State.empty(start.model, start.seed, len(posterior))
-    fixed = replace(posterior, ids=empty.total.ids)
+def fit_all(
+    candidates: Sequence[PriorCandidate], rows: Rows | ChunkedRows, seed: int, tools: LearningTools
+) -> LearnedLaps:
+    """Learn all rows. The state keeps them open."""
+    found = find_components(candidates, rows, seed, tools)
+    larger = _LARGER * tools.schedule.sample_rows
+    if len(rows) >= 2 * larger and "birth" in tools.moves.kinds:
+        found = _searched_further(found, rows, larger, seed, tools)
+    if found.settled:
+        tools = replace(tools, moves=replace(tools.moves, kinds=tools.moves.kinds - {"birth"}))
     batches = rows.blocks(tools.schedule.batch_rows)
-    return open_batches(empty, fixed, batches, tools.runner).reordered().pruned()
+    state = open_at(State.empty(found.model, seed), found, batches, tools.runner)
+    return run_laps(state, tools, found.choice)
 
 
-def sample_rows(rows: Rows | ChunkedRows, size: int, seed: int, engine: Engine) -> Rows:
-    """At most `size` random rows in their order, in this process."""
-    if len(rows) <= size:
-        return rows.take(np.arange(len(rows)), engine)
-    chosen = stream(seed, "subsample").choice(len(rows), size, replace=False)
-    return rows.take(np.sort(chosen), engine)
+def find_components(
+    candidates: Sequence[PriorCandidate], rows: Rows | ChunkedRows, seed: int, tools: LearningTools
+) -> FoundComponents:
+    """Components of a random sample, with the prior that suits them best."""
+    sample = sample_rows(rows, tools.schedule.sample_rows, seed, tools.runner.engine)
+    search = _SampleSearch(sample, seed, tools.runner.in_process(), _search_moves(tools.moves))
+    found = [search.run(candidate) for candidate in candidates]
+    best, choice = choose_prior(candidates, [(one.model, one.stats) for one in found])
+    scale = rows.mass / found[best].stats.n.sum()
+    return replace(found[best], stats=found[best].stats * scale, choice=choice)
+
+
+def _searched_further(
+    found: FoundComponents,
+    rows: Rows | ChunkedRows,
+    size: int,
+    seed: int,
+    tools: LearningTools,
+) -> FoundComponents:
+    """The components after laps over a larger sample.
+
+    Clusters that overlap show only in many rows. Here most of them are found for much less work
+    than in all rows.
+    """
+    sample = sample_rows(rows, size, seed, tools.runner.engine)
+    schedule = replace(tools.schedule, max_laps=_SAMPLE_LAPS, tol=_SAMPLE_TOL)
+    tools = replace(
+        tools, runner=tools.runner.in_process(), schedule=schedule, on_lap=lambda info: None
+    )
+    batches = sample.blocks(tools.schedule.sample_rows)
+    state = open_at(State.empty(found.model, seed), found, batches, tools.runner)
+    stats = run_laps(state, tools, found.choice).state.total
+    return replace(found, stats=stats * (rows.mass / stats.n.sum()), settled=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _SampleSearch:
+    """A search in a sample: its rows, the seed, what runs the local step, and the moves."""
+
+    sample: Rows
+    seed: int
+    runner: LocalRunner
+    moves: MoveSettings
+
+    def run(self, candidate: PriorCandidate) -> FoundComponents:
+        """The components found with this prior. Statistics are those of the sample."""
+        family = candidate.model.family
+        if isinstance(family, FullGaussian) and family.n_features > _FULL_FEATURES:
+            return self._run_diagonal(candidate, family)
+        state, settled = self._laps(candidate)
+        return FoundComponents(state.model, state.total, PriorChoice(candidate.name), settled)
+
+    def _run_diagonal(self, candidate: PriorCandidate, family: FullGaussian) -> FoundComponents:
+        """Components that diagonal Gaussians find, as statistics of full ones.
+
+        In many dimensions a sample has too few rows for covariances: its evidence prefers few
+        wide components.
+        """
+        coarse = replace(candidate, model=Mixture(diagonal_of(family), candidate.model.prior))
+        step = replace(self.runner.step, family=coarse.model.family)
+        search = replace(self, runner=replace(self.runner, step=step))
+        _, labels = search._laps(coarse)[0].batches[0].in_process()
+        ids, places = np.unique(labels, return_inverse=True)
+        stats = self.runner.hard_stats(self.sample, places, np.arange(len(ids)))
+        model = self._with_learned_prior(candidate, stats)
+        return FoundComponents(model, stats, PriorChoice(candidate.name))
+
+    def _laps(self, candidate: PriorCandidate) -> tuple[State, bool]:
+        """The state after laps over the sample with all moves, and whether there was no birth."""
+        rows, model = self.runner.prepared(self.sample), candidate.model
+        rng, most = stream(self.seed, "start", 0), self.moves.births.max_components
+        stats = merged_micro_clusters(model, rows, self.runner, rng, most)
+        begun = FoundComponents(model, stats, PriorChoice(candidate.name))
+        state = open_at(State.empty(model, self.seed), begun, [rows], self.runner)
+        before, calm, born = -np.inf, False, False
+        for number in range(_SAMPLE_LAPS):
+            state, info = lap(state, self.runner, self.moves)
+            born |= any(m.accepted for m in info.moves if m.kind == "birth")
+            calm |= not any(m.accepted for m in info.moves if m.kind == "merge")
+            if calm and number < _LEARNING_LAPS:
+                state = replace(state, model=self._with_learned_prior(candidate, state.total))
+            if info.settled and _rise(before, info.bound) <= _SAMPLE_TOL:
+                break
+            before = info.bound
+        return state, info.settled and not born
+
+    def _with_learned_prior(self, candidate: PriorCandidate, stats: Stats) -> Mixture:
+        """The model of the candidate. If it learns, with a prior from these components.
+
+        What was learned from the components of an earlier lap has no influence.
+        """
+        model = candidate.model
+        if not candidate.learns:
+            return model
+        return Mixture(model.family.with_learned_prior(stats.n, stats.t), model.prior)
+
+
+def run_laps(state: State, tools: LearningTools, choice: PriorChoice) -> LearnedLaps:
+    """Visit all open rows until the bound and the structure stay the same."""
+    laps: list[LapInfo] = []
+    before, moves = -np.inf, _search_moves(tools.moves)
+    for _ in range(tools.schedule.max_laps):
+        state, info = lap(state, tools.runner, moves)
+        laps.append(info)
+        tools.on_lap(info)
+        if info.settled and _rise(before, info.bound) <= tools.schedule.tol:
+            return LearnedLaps(state, True, tuple(laps), choice)
+        before = info.bound
+    return LearnedLaps(state, False, tuple(laps), choice)
+
+
+def _search_moves(moves: MoveSettings) -> MoveSettings:
+    """The moves of a search: one attempt to split each component, because it began with many."""
+    births = replace(moves.births, attempts=ATTEMPTS[:1], retry_after=np.inf)
+    return replace(moves, births=births)
+
+
+def open_at(
+    empty: State,
+    found: FoundComponents,
+    batches: Sequence[Rows | ChunkedRows],
+    runner: LocalRunner,
+) -> State:
+    """A state with the components found, whose batches were all assigned once.
+
+    It keeps seed, clock and next id of `empty`. Statistics of the sample are not kept, because
+    they would count its rows twice.
+    """
+    start = State.empty(found.model, empty.seed, len(found.stats), empty.next_id)
+    start = replace(start, clock=empty.clock)
+    posterior = replace(found.model.posterior(found.stats), ids=start.total.ids)
+    return open_batches(start, posterior, batches, runner).reordered().pruned()
+
+
+def _rise(before: float, bound: float) -> float:
+    return abs(bound - before) / max(abs(bound), _MIN_SCALE)

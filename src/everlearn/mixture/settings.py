@@ -39,7 +39,7 @@ class MixtureSettings:
     """All parameters for one call, checked.
 
     They are those of `DPMixture`, in the form in which they are used: `family` is no alias,
-    `init_components` is None for "many", `moves` is a set, and `memory_budget` is in bytes.
+    `moves` is a set, and `memory_budget` is in bytes.
     `owner` is the name of the estimator, for messages. `columns` are those of a table as the rows
     of the call were read with, and `kinds` what the user says of them.
     """
@@ -49,8 +49,6 @@ class MixtureSettings:
     prior: str | Mapping[str, Any]
     concentration: float
     max_components: int
-    init_components: int | None
-    n_init: int
     batch_size: int | None
     birth_window: int
     max_laps: int

@@ -28,13 +28,13 @@ from everlearn.mixture.settings import MixtureSettings
 from everlearn.mixture.state import State
 from everlearn.mixture.table_family import most_stats
 
-ROWS_PER_START: Final = 10
-"""Rows for each component at the start with `init_components="many"`."""
 _BATCH_ROWS: Final = 1000
 _MAX_BATCHES: Final = 10
 _MAX_BUDGET_BATCHES: Final = 4
 _BLOCK_BYTES: Final = 2_000_000
-_DELETES: Final = 5
+_STREAM_LAPS: Final = 10
+"""Most passes over the first rows of a stream."""
+_DELETES: Final = 2
 _BIRTH_TARGETS, _BUDGET_BIRTH_TARGETS = 25, 5
 _MARGINS: Final = {"float64": 1e-9, "float32": 1e-6}
 
@@ -103,17 +103,8 @@ def _schedule(
         # Each batch has statistics of its own.
         batch_rows = max(batch_rows, -(-n_rows // _MAX_BUDGET_BATCHES))
         sample_rows = min(sample_rows, limits.window_rows)
-    wanted = settings.init_components
-    if wanted is None:
-        wanted = max(1, n_rows // ROWS_PER_START)
-    return Schedule(
-        batch_rows,
-        1 if stream else settings.max_laps,
-        settings.tol,
-        min(wanted, limits.max_components, n_rows),
-        settings.n_init,
-        sample_rows,
-    )
+    max_laps = min(settings.max_laps, _STREAM_LAPS) if stream else settings.max_laps
+    return Schedule(batch_rows, max_laps, settings.tol, sample_rows)
 
 
 def memory_limits(

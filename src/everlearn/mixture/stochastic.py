@@ -6,17 +6,17 @@ parameters. Nothing is kept of a batch, and the bound is a noisy estimate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from everlearn.core.moves import LapInfo
 from everlearn.core.random import stream
 from everlearn.engine.chunks import ChunkedRows
-from everlearn.engine.rows import Rows
-from everlearn.mixture.learner import LearnedLaps, LearningTools
+from everlearn.engine.rows import Rows, concatenate
+from everlearn.mixture.learner import LearnedLaps, LearningTools, NamedRows, PriorCandidate
 from everlearn.mixture.local import LocalRunner, Plan
-from everlearn.mixture.model import Mixture
-from everlearn.mixture.search import fit_sample
+from everlearn.mixture.search import find_components
 from everlearn.mixture.state import Sealed, State
 
 
@@ -39,13 +39,40 @@ class StochasticLearner:
     """Finds the components in the first rows, then only moves them towards each batch."""
 
     def fit(
-        self, model: Mixture, rows: Rows | ChunkedRows, seed: int, tools: LearningTools
+        self,
+        candidates: Sequence[PriorCandidate],
+        rows: Rows | ChunkedRows,
+        seed: int,
+        tools: LearningTools,
     ) -> LearnedLaps:
         """Find the components in a sample, then blend in all batches in each lap."""
-        start = fit_sample(model, rows, seed, tools)
-        scaled = start.total * (rows.mass / start.total.n.sum())
+        empty = State.empty(candidates[0].model, seed)
+        return self._fit(candidates, empty, rows, tools)
+
+    def begin(
+        self,
+        candidates: Sequence[PriorCandidate],
+        empty: State,
+        parts: Sequence[NamedRows],
+        tools: LearningTools,
+    ) -> LearnedLaps:
+        """Find the components in the first rows of a stream."""
+        once = replace(tools, schedule=replace(tools.schedule, max_laps=1))
+        return self._fit(candidates, empty, concatenate([rows for rows, _ in parts]), once)
+
+    def _fit(
+        self,
+        candidates: Sequence[PriorCandidate],
+        empty: State,
+        rows: Rows | ChunkedRows,
+        tools: LearningTools,
+    ) -> LearnedLaps:
+        seed = empty.seed
+        found = find_components(candidates, rows, seed, tools)
+        start = State.empty(found.model, seed, len(found.stats), empty.next_id)
+        scaled = replace(found.stats, ids=start.total.ids)
         sealed = replace(start.sealed, stats=scaled)
-        state = replace(start, sealed=sealed, batches=(), total=scaled, clock=0)
+        state = replace(start, sealed=sealed, total=scaled, clock=empty.clock)
         batch_rows = tools.schedule.batch_rows
         batches = rows.blocks(batch_rows)
         full = rows.mass * min(1.0, batch_rows / len(rows))
@@ -58,18 +85,16 @@ class StochasticLearner:
                 state = blend(state, batch, rows.mass, step, tools.runner)
             laps.append(_info(state))
             tools.on_lap(laps[-1])
-        return LearnedLaps(state, True, tuple(laps))
+        return LearnedLaps(state, True, tuple(laps), found.choice)
 
     def absorb(
         self, state: State, rows: Rows, tools: LearningTools, name: int | str | None = None
     ) -> State:
-        """Learn rows of a stream, of which the first ones decide on the components.
+        """Learn further rows of a stream.
 
         Statistics are scaled to all rows seen so far. A full batch moves them by the step size, a
         smaller one by less. At the least, a batch counts as much as its rows do among all rows.
         """
-        if state.clock == 0:
-            return self.fit(state.model, rows, state.seed, tools).state
         batch_rows = tools.window.batch_rows
         for batch in rows.blocks(batch_rows):
             mass = float(state.total.n.sum()) + batch.mass

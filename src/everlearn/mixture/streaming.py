@@ -9,19 +9,19 @@ components keep the sealed rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from everlearn.engine.chunks import ChunkedRows
-from everlearn.engine.rows import Rows
+from everlearn.engine.rows import Rows, concatenate
 from everlearn.mixture.births import reopen_targets
-from everlearn.mixture.learner import LearnedLaps, LearningTools
+from everlearn.mixture.learner import LearnedLaps, LearningTools, NamedRows, PriorCandidate
 from everlearn.mixture.local import LocalRunner, Plan
 from everlearn.mixture.memoized import lap, visit
-from everlearn.mixture.model import Mixture
-from everlearn.mixture.search import fit_all
+from everlearn.mixture.search import find_components, fit_all, open_at, run_laps
 from everlearn.mixture.state import NamedPart, OpenBatch, Sealed, State
 from everlearn.mixture.strangers import StrangerDetector
 
@@ -33,10 +33,49 @@ class MemoizedLearner:
     """Learns with exact bounds: each open batch keeps its statistics until its next visit."""
 
     def fit(
-        self, model: Mixture, rows: Rows | ChunkedRows, seed: int, tools: LearningTools
+        self,
+        candidates: Sequence[PriorCandidate],
+        rows: Rows | ChunkedRows,
+        seed: int,
+        tools: LearningTools,
     ) -> LearnedLaps:
         """Learn rows that can be visited many times, and keep them open."""
-        return fit_all(model, rows, seed, tools)
+        return fit_all(candidates, rows, seed, tools)
+
+    def begin(
+        self,
+        candidates: Sequence[PriorCandidate],
+        empty: State,
+        parts: Sequence[NamedRows],
+        tools: LearningTools,
+    ) -> LearnedLaps:
+        """Search for components in the first rows, as many as the window holds.
+
+        The rest is learned like any further rows.
+        """
+        first, rest = list[NamedRows](), list[tuple[Rows, int, int | str | None]]()
+        room, size = tools.window.rows, tools.window.batch_rows
+        for rows, name in parts:
+            start = 0
+            while start < len(rows) and (not first or room >= min(size, len(rows) - start)):
+                first.append((rows[start : start + size], name))
+                start += len(first[-1][0])
+                room -= len(first[-1][0])
+            if start < len(rows):
+                room = 0
+                rest.append((rows, start, name))
+        whole = concatenate([rows for rows, _ in first])
+        found = find_components(candidates, whole, empty.seed, tools)
+        state = open_at(empty, found, [rows.copy() for rows, _ in first], tools.runner)
+        names = (name for _, name in first)
+        batches = (replace(b, name=n) for b, n in zip(state.batches, names, strict=True))
+        state = replace(state, batches=tuple(batches))
+        begun = run_laps(state, tools, found.choice)
+        state = replace(begun.state, n_new=0)
+        for rows, start, name in rest:
+            for i in range(start, len(rows), size):  # because sparse slices are copies
+                state = self.absorb(state, rows[i : i + size], tools, name)
+        return replace(begun, state=state)
 
     def absorb(
         self, state: State, rows: Rows, tools: LearningTools, name: int | str | None = None

@@ -18,6 +18,7 @@ from everlearn.io.formats import IMAGES, ending_of
 from everlearn.report.charts import Line, Panel, Spot, line_chart, number, percent
 from everlearn.report.class_topics import topics_by_class
 from everlearn.report.examples import examples_of
+from everlearn.report.levels import levels_section
 from everlearn.report.page import (
     Html,
     details,
@@ -36,6 +37,7 @@ from everlearn.report.spread import density_strips
 from everlearn.report.tables import columns_section
 from everlearn.report.tree import outline
 from everlearn.stream.events import events, learned_up_to
+from everlearn.stream.models import has_levels
 from everlearn.stream.session import Session
 from everlearn.stream.summary import (
     column_names,
@@ -55,6 +57,7 @@ _TOPIC_HEADS: Final = Heads("topic", "topics", "top words", " ")
 _HEADS: Final = {
     "bayesian-pa-classifier": Heads("class", "classes", "largest weights", weights=True),
     "bayesian-pa-regressor": Heads("output", "outputs", "largest weights", weights=True),
+    "clusters": Heads("cluster", "clusters", "means that differ most"),
     "clumped-topic-model": Heads("topic", "topics", "means that differ most"),
     "component-tree": Heads("component", "components", "largest loadings", weights=True),
     "dp-mixture": Heads("component", "components", "means that differ most"),
@@ -102,6 +105,7 @@ def render_stream(report: StreamReport) -> str:
         _images(session, paths),
         _found(session, columns),
         columns_section(model),
+        levels_section(model),
         topics_by_class(model, report.log),
         _growth(report, score, scores),
         _structure(report),
@@ -137,6 +141,9 @@ class _Score:
             return cls("accuracy", "accuracy on new records", percent, accuracy=True)
         if target == "number":
             return cls("R²", "R² on new records", number)
+        if has_levels(session.model):  # distances are measured in units that may change
+            name = "closeness to a prototype"
+            return cls(name, "closeness, new rows", number, is_comparable=False)
         noun = _UNITS[session.layout.form or "rows"]
         return cls(
             f"log density of a {noun}",
@@ -252,6 +259,9 @@ def _found(session: Session, columns: Sequence[str] | None) -> str:
         )
     if examples:
         told.append("Examples are records that fit best, read again from the sources.")
+    prior = getattr(getattr(model, "history_", None), "prior", None)
+    if prior is not None:
+        told.append(f"Prior of the components: {prior}.")
     note = paragraph(" ".join(told), "hint") if told else ""
     return section("found", "What it found", content, note)
 

@@ -62,7 +62,8 @@ _FORM_OF_OPTION: Final[Mapping[str, Form]] = {
 
 
 _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "mixture": ("cluster", "clusters", "clustering", "kmeans", "gmm", "anomalies", "outliers"),
+    "clusters": ("cluster", "clustering", "kmeans", "hdbscan", "groups"),
+    "mixture": ("gmm", "density", "anomalies", "outliers"),
     "topics": ("topic", "lda", "texts", "words"),
     "tree": ("hierarchy", "hlda"),
     "classifier": ("classify", "classification", "labels", "svm", "logistic"),

@@ -6,7 +6,7 @@ listed in the registry. The functions below check for traits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self, TypeGuard, cast
 
 import numpy as np
@@ -91,6 +91,53 @@ class GaussianModel(ComponentModel, Protocol):
 
     @property
     def weights_(self) -> Vec: ...
+
+
+class ClustersModel(GaussianModel, Protocol):
+    """Clusters of rows."""
+
+    def predict(self, X: Any) -> IntVec: ...
+
+
+class Level(Protocol):
+    """One level of a ladder of clusters."""
+
+    @property
+    def n_clusters(self) -> int: ...
+
+    @property
+    def effective(self) -> float: ...
+
+    @property
+    def cut(self) -> float: ...
+
+    @property
+    def gap(self) -> float: ...
+
+    @property
+    def is_default(self) -> bool: ...
+
+
+class Levels(Protocol):
+    """A ladder of clusters, and why one of its levels is the default. `str` is a table."""
+
+    @property
+    def joins(self) -> Sequence[Any]: ...
+
+    @property
+    def units(self) -> str: ...
+
+    @property
+    def why(self) -> str: ...
+
+    def __iter__(self) -> Iterator[Level]: ...
+
+
+class LevelsModel(ClustersModel, Protocol):
+    """Trait "levels": coarser and finer clusters."""
+
+    @property
+    def levels_(self) -> Levels: ...
 
 
 class MixtureModel(GaussianModel, Protocol):
@@ -256,6 +303,11 @@ def has_tokens(model: StreamModel) -> TypeGuard[TokensModel]:
 def has_points(model: StreamModel) -> TypeGuard[PointsModel]:
     """Whether the model learns from points."""
     return has_trait(model, "points")
+
+
+def has_levels(model: StreamModel) -> TypeGuard[LevelsModel]:
+    """Whether the model has coarser and finer levels of clusters."""
+    return has_trait(model, "levels")
 
 
 def has_scores(model: StreamModel) -> TypeGuard[LinearModel]:

@@ -16,6 +16,7 @@ from everlearn.io.sources import Source
 from everlearn.registry import BY_KEY, imported
 from everlearn.stream.models import (
     AxesModel,
+    ClustersModel,
     LabelModel,
     MixtureModel,
     TopicsModel,
@@ -97,6 +98,11 @@ def component_answers(model: MixtureModel, X: Any) -> list[Answer]:
         }
         for k, p, ll in zip(best, proba, likelihood, strict=True)
     ]
+
+
+def cluster_answers(model: ClustersModel, X: Any) -> list[Answer]:
+    """The cluster of each row."""
+    return [{"cluster": int(cluster)} for cluster in model.predict(X)]
 
 
 def topic_answers(model: TopicsModel, X: Any) -> list[Answer]:

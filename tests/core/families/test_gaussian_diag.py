@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from everlearn.core.families.gaussian_diag import DiagGaussian, NormalGammaPrior
@@ -86,30 +85,3 @@ def test_embedding_of_a_gap_is_the_middle():
     for points in (GAPS.family.embedding(GAPS.X), GAPS.family.embedding(GAPS.X, q)):
         assert_array_equal(points[np.isnan(GAPS.X)], 0.0)
         assert np.isfinite(points).all()
-
-
-class TestSharedSpread:
-    """The variance within components, over all of them."""
-
-    @pytest.mark.parametrize("case", [DIAGONAL, GAPS], ids=lambda case: case.name)
-    def test_it_is_the_pooled_variance_of_rows_about_their_means(self, case):
-        labels = np.arange(len(case)) % 3
-        s = statistics(case.family, case.X, np.eye(3)[labels])
-        groups = [case.X[labels == k] for k in range(3)]
-        squares = sum(np.nansum((x - np.nanmean(x, axis=0)) ** 2, axis=0) for x in groups)
-        freedom = sum((~np.isnan(x)).sum(axis=0) - 1 for x in groups)
-        assert_allclose(case.family.shared_spread(s.n, s.t), squares / freedom, rtol=1e-10)
-
-    def test_components_of_one_row_say_nothing(self):
-        s = statistics(DIAGONAL.family, DIAGONAL.X, np.eye(len(DIAGONAL)))
-        prior = DIAGONAL.family.prior
-        assert_allclose(DIAGONAL.family.shared_spread(s.n, s.t), prior.rate / prior.shape)
-
-    def test_cutting_finely_does_not_make_it_smaller_by_itself(self):
-        """Cuts at random, of rows of unit variance."""
-        X = np.random.default_rng(0).normal(size=(3000, 2))
-        family = replace(DIAGONAL.family, prior=NormalGammaPrior(np.zeros(2), 1.0, 1.0, np.ones(2)))
-        family = replace(family, origin=np.zeros(2))
-        for k in (1, 30, 1000):
-            s = statistics(family, X, np.eye(k)[np.arange(3000) % k])
-            assert_allclose(family.shared_spread(s.n, s.t), 1.0, atol=0.1)

@@ -9,7 +9,7 @@ statistics, sum_n r_nk T(x_n). A family is written once, in `core/families`, and
 nothing about mixtures, streams or threads.
 """
 
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +17,13 @@ from numpy.typing import DTypeLike, NDArray
 from everlearn.core.arrays import Mat, Table, Vec
 
 Q = TypeVar("Q")
+
+
+LEARNED_PRIOR_ROWS: Final = 10.0
+"""Rows that the expected variance counts for when variances are learned from components.
+
+So a feature that is constant within all components keeps some spread.
+"""
 
 
 class Family(Protocol[Q]):
@@ -38,6 +45,13 @@ class Family(Protocol[Q]):
 
     def posterior(self, n: Vec, t: Mat) -> Q:
         """Posterior given masses n (K,) and feature sums t (K, n_stats); zeros give the prior."""
+
+    def with_learned_prior(self, n: Vec, t: Mat) -> Self:
+        """The family whose prior expects the spread that components with these statistics have.
+
+        How many rows the prior counts for stays the same. A family whose prior has no spread
+        returns itself.
+        """
 
     def natural(self, q: Q) -> tuple[Mat, Vec]:
         """The pair (eta, constant) of the identity above, shapes (K, n_stats) and (K,)."""

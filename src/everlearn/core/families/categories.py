@@ -56,6 +56,10 @@ class Categories:
         """Dirichlet parameters, (K, n_stats); `n` counts rows and plays no part."""
         return self.counts + np.maximum(t, 0.0)
 
+    def with_learned_prior(self, n: Vec, t: Mat) -> Categories:
+        """The same family, because its prior has no spread."""
+        return self
+
     def natural(self, q: Mat) -> tuple[Mat, Vec]:
         return np.asarray(psi(q) - psi(self._spread(self._sums(q)))), np.zeros(len(q))
 

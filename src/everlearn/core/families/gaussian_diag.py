@@ -10,13 +10,14 @@ dimensions are independent given the component.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.special import gammaln, psi
 
 from everlearn.core.arrays import Mat, Table, Vec
+from everlearn.core.families.base import LEARNED_PRIOR_ROWS
 from everlearn.core.math import LOG_2PI
 
 
@@ -107,12 +108,11 @@ class DiagGaussian:
         rate = p.rate + 0.5 * np.maximum(scatter, 0.0)
         return NormalGamma(mean, weight, p.shape + 0.5 * count, rate)
 
-    def shared_spread(self, n: Vec, t: Mat) -> Vec:
-        """Variance of each feature within components, taken over all of them.
+    def with_learned_prior(self, n: Vec, t: Mat) -> DiagGaussian:
+        """The family whose prior expects the variance of each feature within components.
 
         A component of mass n counts as n - 1, because it has a mean of its own: one that has a
-        single row says nothing, so cutting finely does not make the spread smaller by itself. A
-        feature of which nothing can be said keeps what the prior expects.
+        single row says nothing, so cutting finely does not make the spread smaller by itself.
         """
         d = self.n_features
         count = t[:, 2 * d :] if self.missing else n[:, None]
@@ -120,7 +120,8 @@ class DiagGaussian:
         scatter = np.maximum(about_means, 0.0).sum(axis=0)
         freedom = np.maximum(count - 1.0, 0.0).sum(axis=0)
         expected = self.prior.rate / self.prior.shape
-        return np.asarray(np.where(freedom > 1.0, scatter / np.maximum(freedom, 1.0), expected))
+        spread = (scatter + LEARNED_PRIOR_ROWS * expected) / (freedom + LEARNED_PRIOR_ROWS)
+        return replace(self, prior=replace(self.prior, rate=self.prior.shape * spread))
 
     def natural(self, q: NormalGamma) -> tuple[Mat, Vec]:
         """Par-InGMM eq. 16 with the term -1 / (2 lambda_k) per dimension that it leaves out.

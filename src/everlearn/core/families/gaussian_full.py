@@ -6,13 +6,18 @@ docs/math/gaussians.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from everlearn.core.arrays import Cube, Mat, Table, Vec
-from everlearn.core.families.wishart import Wishart, packed_quadratic, quadratic_features
+from everlearn.core.families.wishart import (
+    Wishart,
+    learned_scale,
+    packed_quadratic,
+    quadratic_features,
+)
 from everlearn.core.math import LOG_2PI, unpack_symmetric
 
 
@@ -65,6 +70,12 @@ class FullGaussian:
         scatter = second - weight[:, None, None] * mean[:, :, None] * mean[:, None, :]
         wishart = Wishart.from_scatter(p.degrees_of_freedom + n, p.scale, scatter)
         return NormalWishart(mean, weight, wishart)
+
+    def with_learned_prior(self, n: Vec, t: Mat) -> FullGaussian:
+        """The family whose prior expects the mean precision of the components."""
+        prior, found = self.prior, self.posterior(n, t).wishart
+        scale = learned_scale(prior.degrees_of_freedom, prior.scale, found, n)
+        return replace(self, prior=replace(prior, scale=scale))
 
     def natural(self, q: NormalWishart) -> tuple[Mat, Vec]:
         precision = q.wishart.expected_precision()

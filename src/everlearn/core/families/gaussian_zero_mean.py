@@ -6,13 +6,18 @@ using this family. It is never centred per component. Derivation: docs/math/gaus
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from everlearn.core.arrays import Cube, Mat, Table, Vec
-from everlearn.core.families.wishart import Wishart, packed_quadratic, quadratic_features
+from everlearn.core.families.wishart import (
+    Wishart,
+    learned_scale,
+    packed_quadratic,
+    quadratic_features,
+)
 from everlearn.core.math import LOG_2PI, unpack_symmetric
 
 
@@ -47,6 +52,12 @@ class ZeroMeanGaussian:
     def posterior(self, n: Vec, t: Mat) -> Wishart:
         scatter = unpack_symmetric(t, self.n_features)
         return Wishart.from_scatter(self.prior.degrees_of_freedom + n, self.prior.scale, scatter)
+
+    def with_learned_prior(self, n: Vec, t: Mat) -> ZeroMeanGaussian:
+        """The family whose prior expects the mean precision of the components."""
+        prior = self.prior
+        scale = learned_scale(prior.degrees_of_freedom, prior.scale, self.posterior(n, t), n)
+        return replace(self, prior=replace(prior, scale=scale))
 
     def natural(self, q: Wishart) -> tuple[Mat, Vec]:
         eta = -0.5 * packed_quadratic(q.expected_precision())

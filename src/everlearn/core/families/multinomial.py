@@ -61,6 +61,10 @@ class Multinomial:
         """Dirichlet parameters, shape (K, V); `n` counts rows and plays no part."""
         return self.prior.counts + np.maximum(t, 0.0)
 
+    def with_learned_prior(self, n: Vec, t: Mat) -> Multinomial:
+        """The same family, because its prior has no spread."""
+        return self
+
     def natural(self, q: Mat) -> tuple[Mat, Vec]:
         return np.asarray(psi(q) - psi(q.sum(axis=1))[:, None]), np.zeros(len(q))
 

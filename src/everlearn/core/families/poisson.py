@@ -61,6 +61,10 @@ class Poisson:
         sums, seen = np.maximum(t[:, :d], 0.0), np.maximum(t[:, d:], 0.0)
         return Rates(self.prior.shape + sums, self.prior.inverse_scale + seen)
 
+    def with_learned_prior(self, n: Vec, t: Mat) -> Poisson:
+        """The same family, because its prior has no spread."""
+        return self
+
     def natural(self, q: Rates) -> tuple[Mat, Vec]:
         eta = np.hstack([psi(q.shape) - np.log(q.inverse_scale), -self.means(q)])
         return eta, np.zeros(len(eta))

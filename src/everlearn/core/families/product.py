@@ -6,7 +6,7 @@ Log probabilities add up over blocks. Features and statistics of blocks are conc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,6 +58,13 @@ class Product:
     def posterior(self, n: Vec, t: Mat) -> Posteriors:
         parts = zip(self.blocks, self.parts(t), strict=True)
         return tuple(block.family.posterior(n, part) for block, part in parts)
+
+    def with_learned_prior(self, n: Vec, t: Mat) -> Product:
+        """The family whose blocks have learned their priors."""
+        parts = zip(self.blocks, self.parts(t), strict=True)
+        return Product(
+            tuple(replace(b, family=b.family.with_learned_prior(n, part)) for b, part in parts)
+        )
 
     def natural(self, q: Posteriors) -> tuple[Mat, Vec]:
         each = [block.family.natural(own) for block, own in zip(self.blocks, q, strict=True)]

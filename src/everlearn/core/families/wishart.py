@@ -138,6 +138,20 @@ def _robust_factor(base: Mat, scatter: Cube) -> Cube:
     return np.asarray(lower * unit)
 
 
+def learned_scale(dof: float, scale: Mat, found: Wishart, n: Vec) -> Mat:
+    """Scale of a prior that expects the mean precision of components with masses `n`.
+
+    Not their mean covariance: covariances of several directions add up to a round one, which is
+    that of none of them.
+    """
+    mass = float(n.sum())
+    if mass <= 0.0:
+        return scale
+    precision = found.expected_precision().mean(axis=0)
+    learned = dof * np.linalg.inv(precision)
+    return np.asarray(0.5 * (learned + learned.T))
+
+
 def quadratic_features(X: Table, origin: Vec | None, dtype: DTypeLike) -> Mat:
     """Upper triangle of x x' for each row, then x itself if there is an origin to take it about.
 
