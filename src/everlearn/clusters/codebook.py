@@ -57,7 +57,7 @@ class Graph:
 
 
 def codebook_size(n_rows: int) -> int:
-    """Number of prototypes for so many rows."""
+    """Number of prototypes of a sample with `n_rows` rows."""
     most = max(n_rows // _ROWS_EACH, 2)
     return int(np.clip(_PER_ROOT * np.sqrt(n_rows), min(_FEWEST, most), most))
 

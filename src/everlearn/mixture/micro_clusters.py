@@ -22,9 +22,9 @@ from everlearn.mixture.model import Mixture, by_mass
 _FIRST, _MOST = 100, 400
 """Number of micro-clusters at first, and at most."""
 _ENOUGH: Final = 3
-"""There are enough micro-clusters if at least so many make one component on average."""
+"""Micro-clusters are enough if a component consists of this many on average."""
 _ROWS_EACH: Final = 2
-"""More micro-clusters are tried only if each has at least so many rows on average."""
+"""Fewest rows of a micro-cluster, on average, when more of them are tried."""
 
 
 def merged_micro_clusters(
@@ -41,7 +41,7 @@ def merged_micro_clusters(
         if enough or size > min(_MOST, limit, len(rows) // _ROWS_EACH):
             break
     one = _micro_clusters(model, rows, 1, runner, rng)
-    if model.bound(one) > model.bound(found):  # merges of small clusters may come to a stop early
+    if model.bound(one) > model.bound(found):  # merges of pairs may stop too early
         return one
     return Permute(by_mass(found)).on(found)
 

@@ -32,7 +32,7 @@ from everlearn.mixture.state import State
 
 _SAMPLE_LAPS: Final = 25
 _LARGER: Final = 4
-"""A second sample is so many times as large, if there are at least twice as many rows."""
+"""Size of the second sample, in first samples. It is taken of data twice as large or more."""
 _LEARNING_LAPS: Final = 12
 """The prior is learned in the first laps over the sample, from the first one without a merge."""
 _FULL_FEATURES: Final = 40
@@ -52,8 +52,8 @@ class FoundComponents:
     model : the model, with the prior that was learned
     stats : statistics of the components, scaled to all rows
     choice : the prior that was chosen
-    settled : whether the sample is so large a part of the rows, and had no births, that the laps
-        over all rows need not look for further components
+    settled : whether laps over the sample had no births, so that laps over all rows need none.
+        Never after a larger sample: a small part of large data cannot tell
     """
 
     model: Mixture

@@ -13,7 +13,7 @@ _HOW = (
 
 
 def levels_section(model: StreamModel) -> str:
-    """Why the model has so many clusters, and what other levels there are. Empty without them."""
+    """Why the model has this number of clusters, and its other levels. Empty without levels."""
     if not has_levels(model):
         return ""
     levels = model.levels_
